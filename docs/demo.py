@@ -142,12 +142,7 @@ def expect(holds: bool, otherwise: str) -> None:
 def act_one(stage: Stage) -> None:
     """Install it where its needs are not met."""
     stage.tell("A new, empty project. This machine has no GitHub CLI and no token.")
-    seen = stage.skillhub(
-        "install",
-        f"github:{SKILL}",
-        answers=[("[N]o: ", "y")],
-        status=6,
-    )
+    seen = stage.skillhub("install", f"github:{SKILL}", answers=[("[N]o: ", "y")], status=6)
     expect("signed by skillhub-examples" in seen, "no signer was shown")
     expect(all(f"  {need}" in seen for need in ("env GITHUB_TOKEN", "mcp github", "program gh")), "needs")
     stage.tell("Stored and locked, but in no agent's folder: no agent can see it yet.")

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Digest": "skillhub.formats.digest",
-    "Tree": "skillhub.model.tree",
-    "SkillhubError": "skillhub.errors",
-}
+_HOMES = {"Digest": "skillhub.formats.digest", "Tree": "skillhub.model.tree", "SkillhubError": "skillhub.errors"}
 TYPE_CHECKING = False  # as type checkers know it; `typing` itself would take a third of `skillhub --version`
 __all__ = ["Digest", "SkillhubError", "Tree", "__version__"]
 

@@ -76,9 +76,7 @@ class SecurityError(SkillhubError):
 class Reasoned(SecurityError):
     """A SecurityError whose one ``code`` covers many causes, each with a ``reason`` of its own."""
 
-    def __init__(
-        self, reason: str, message: str, *, where: str | None = None, hint: str | None = None
-    ) -> None:
+    def __init__(self, reason: str, message: str, *, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(message, where=where, hint=hint)
         self.reason = reason
 
@@ -130,12 +128,7 @@ class Refused(SkillhubError):
     exit_code = 6
 
     def __init__(
-        self,
-        message: str,
-        *,
-        where: str | None = None,
-        hint: str | None = None,
-        asked: Sequence[object] = (),
+        self, message: str, *, where: str | None = None, hint: str | None = None, asked: Sequence[object] = ()
     ) -> None:
         super().__init__(message, where=where, hint=hint)
         self.asked = tuple(asked)

@@ -85,9 +85,7 @@ def test_every_threat_is_answered_and_tested():
     for line in TEXTS["docs/threats.md"].splitlines():
         if line.startswith("| ") and "AST" not in line and not line.startswith(("| attack", "| |")):
             _, _, code, test, _ = line.split(" | ") if line.count(" | ") > 3 else ["", *line.split(" | "), ""]
-            assert re.search(r"\(\.\./(skillhub/|action\.yml|\.pre-commit-hooks\.yaml|README\.md)", code), (
-                line
-            )
+            assert re.search(r"\(\.\./(skillhub/|action\.yml|\.pre-commit-hooks\.yaml|README\.md)", code), line
             named = re.findall(r"\[`(\S+): (\w+)`\]", test)
             assert named, line
             assert all(path.startswith("tests/") and name.startswith("test_") for path, name in named), line
@@ -240,9 +238,7 @@ def test_the_page_for_operators_runs(machine, tmp_path):
             root = (machine.project / "registry" / "site" / "metadata" / "1.root.json").resolve()
             add, install = (line for line in lines if " registry " not in line)
             machine.follow(
-                add.replace("http://127.0.0.1:8000", url).replace(
-                    "--fingerprint sha256:…", f"--root '{root}'"
-                )
+                add.replace("http://127.0.0.1:8000", url).replace("--fingerprint sha256:…", f"--root '{root}'")
             )
             machine.follow(f"{install} --yes")
         finally:

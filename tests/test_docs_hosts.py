@@ -25,9 +25,9 @@ def test_every_cell_names_its_test():
 
 
 def test_every_host_has_a_row_and_two_say_why_not():
-    assert {re.findall(r"\(`(.*)`\)", cells[0])[0] for cells in ROWS if "(`" in cells[0]} == set(
-        profiles()
-    ) - {"agents"}
+    assert {re.findall(r"\(`(.*)`\)", cells[0])[0] for cells in ROWS if "(`" in cells[0]} == set(profiles()) - {
+        "agents"
+    }
     assert [cells[0].strip() for cells in ROWS if "(`" not in cells[0]] == ["Aider", "OpenTUI"]
     assert len({len(cells) for cells in ROWS}) == 1
 

@@ -20,9 +20,7 @@ def test_public_keys_of_the_package_are_valid_nowhere_else(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "hostile", ["\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\u202e", "\u200b", "\r", "\x08"]
-)
+@pytest.mark.parametrize("hostile", ["\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\u202e", "\u200b", "\r", "\x08"])
 def test_text_from_outside_cannot_steer_a_terminal(hostile, capsys):
     terminal = Terminal()
     terminal.out(f"a{hostile}b", "green")

@@ -14,28 +14,8 @@ from tests.support.cli import REPO
 MODULES = sorted((REPO / "skillhub").rglob("*.py"))
 _COMMAND = re.compile(rf"\bskillhub (?:COMMAND|{'|'.join(sorted(COMMANDS))})\b(?:[^;,:.)]|[,:.](?=\S))*\Z")
 HOSTILE = (
-    *(
-        "a b",
-        "$(touch pwned)",
-        "`touch pwned`",
-        "a;touch pwned",
-        "a&touch pwned",
-        "a|touch pwned",
-        "a\ntouch pwned",
-    ),
-    *(
-        "'",
-        "';touch pwned;'",
-        '";touch pwned;"',
-        "\\",
-        "a\\'b",
-        ">pwned",
-        "<(touch pwned)",
-        "~",
-        "*",
-        "!!",
-        "#a",
-    ),
+    *("a b", "$(touch pwned)", "`touch pwned`", "a;touch pwned", "a&touch pwned", "a|touch pwned", "a\ntouch pwned"),
+    *("'", "';touch pwned;'", '";touch pwned;"', "\\", "a\\'b", ">pwned", "<(touch pwned)", "~", "*", "!!", "#a"),
     *("${IFS}touch${IFS}pwned", "a\rtouch pwned", "{a,b}", "a=b", "=ls", "$'\\x27'", "é", "", "\t", "%PATH%"),
 )
 
@@ -83,11 +63,7 @@ def test_a_value_that_is_not_made_a_word_is_found():
         'f"a {b}: skillhub install ./{path} takes it"',
     ):
         assert list(unquoted(ast.parse(code))), code
-    for code in (
-        'f"{as_command(a)} adds {b}"',
-        'f"skillhub install, then {a}"',
-        'f"another skillhub has {a}"',
-    ):
+    for code in ('f"{as_command(a)} adds {b}"', 'f"skillhub install, then {a}"', 'f"another skillhub has {a}"'):
         assert not list(unquoted(ast.parse(code))), code
 
 

@@ -14,11 +14,7 @@ from skillhub.project.intent import IntentFile
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 # What the TOML of an intent or a policy holds is described as the JSON of the same shape.
-DOCUMENTS: Final[Mapping[str, type[BaseModel]]] = {
-    "intent": IntentFile,
-    "lock": LockFile,
-    "policy": PolicyFile,
-}
+DOCUMENTS: Final[Mapping[str, type[BaseModel]]] = {"intent": IntentFile, "lock": LockFile, "policy": PolicyFile}
 
 
 def schema_of(name: str) -> dict[str, Any]:

@@ -138,11 +138,7 @@ def check_path(path: str, limits: Limits) -> None:
     Raises:
         UnsafeArchive: a reason of the families paths, names and limits.
     """
-    if (
-        len(path) <= min(limits.name, limits.path)
-        and _PLAIN.fullmatch(path)
-        and path.count("/") < limits.depth
-    ):
+    if len(path) <= min(limits.name, limits.path) and _PLAIN.fullmatch(path) and path.count("/") < limits.depth:
         return
     segments = path.split("/")
     _check_length(path, segments, limits)

@@ -167,8 +167,6 @@ def _check_skill_md(data: bytes) -> None:
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        raise unsafe(
-            "skill-md-encoding", f"{SKILL_MD} is not UTF-8 at byte {error.start}", SKILL_MD
-        ) from error
+        raise unsafe("skill-md-encoding", f"{SKILL_MD} is not UTF-8 at byte {error.start}", SKILL_MD) from error
     if b"\0" in data:
         raise unsafe("skill-md-nul", f"{SKILL_MD} holds a NUL at byte {data.index(0)}", SKILL_MD)

@@ -18,9 +18,7 @@ from skillhub.model.tree import File, Tree
 
 _DEFAULT = Limits()
 _OF_NONE = "get the file anew; in place of an archive there may be a web page, or one of another kind"
-_OF_UNSAFE = (
-    "do not install it; of a folder of your own, skillhub pack FOLDER makes an archive that is accepted"
-)
+_OF_UNSAFE = "do not install it; of a folder of your own, skillhub pack FOLDER makes an archive that is accepted"
 
 
 def unpack(data: bytes, kind: Kind, limits: Limits = _DEFAULT, wrapper: bool = True) -> Unpacked:

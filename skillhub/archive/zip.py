@@ -84,9 +84,7 @@ def _directory64(data: bytes, at: int) -> tuple[int, tuple[int, int, int]]:
     if disk or disks > 1:
         raise unsafe("zip-split", "expected the whole archive in one file, found a part of it")
     if start != at - _END64_FORM.size or not data.startswith(_END64, start):
-        raise unsafe(
-            "zip-zip64", "expected the zip64 end record, without extensible data, before its locator"
-        )
+        raise unsafe("zip-zip64", "expected the zip64 end record, without extensible data, before its locator")
     _, length, _, _, disk, first_disk, here, *wide = _END64_FORM.unpack_from(data, start)
     count, size, directory = wide
     if length != _END64_FORM.size - 12:
@@ -389,9 +387,7 @@ def _check_descriptor(found: bytes, member: ZipMember) -> None:
         raise unsafe("zip-descriptor", "expected a data descriptor, after a deflated entry", member.path)
     signed = found.startswith(_SIGNATURE) or form.size in (12, 20)
     if not signed or form.unpack(found) != (member.crc, member.packed, member.size):
-        raise unsafe(
-            "zip-descriptor", "the data descriptor disagrees with the central directory", member.path
-        )
+        raise unsafe("zip-descriptor", "the data descriptor disagrees with the central directory", member.path)
 
 
 def _entry(member: ZipMember, packed: memoryview) -> Entry:

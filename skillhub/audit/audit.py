@@ -135,9 +135,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     findings = [*sources.configured(about.aliases)]
     first = worst_first(sources.changed(request.before)) if request.before is not None else ()
     checks = TRUST if request.sources_alone else CHECKS
-    findings += [
-        each for case in _cases(about.locked, request, sources) for check in checks for each in check(case)
-    ]
+    findings += [each for case in _cases(about.locked, request, sources) for check in checks for each in check(case)]
     if not request.sources_alone:
         sources.ask_places(about.locked)
         findings += _drift(about.locked, locations, ports)

@@ -72,10 +72,7 @@ class Collected:
 def places(home: Home, store: Store) -> tuple[Kept, ...]:
     """Return what is kept where: the store, and each part of the cache."""
     parts = dict.fromkeys((*_PARTS, *_parts(home)))
-    paths = {
-        "store": store.root,
-        **{_PARTS.get(part, part): os.path.join(home.cache, part) for part in parts},
-    }
+    paths = {"store": store.root, **{_PARTS.get(part, part): os.path.join(home.cache, part) for part in parts}}
     return tuple(Kept(name, path, *usage.use(path)) for name, path in paths.items())
 
 

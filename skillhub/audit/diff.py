@@ -173,9 +173,7 @@ def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:
     return found
 
 
-def _of_entries(
-    name: str, before: Locked, after: Locked, state: State, ports: Ports, vouchers: _Vouchers
-) -> Diff:
+def _of_entries(name: str, before: Locked, after: Locked, state: State, ports: Ports, vouchers: _Vouchers) -> Diff:
     trees: list[Tree | None] = []
     notes = []
     for entry in (before, after):

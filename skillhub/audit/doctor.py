@@ -119,12 +119,7 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
         enabling = command(ports.project.scope, "enable", skill.name)
         missing = [need.spell() for need in skill.requires if need.open]
         if missing:
-            yield Check(
-                f"needs of {skill.name}",
-                False,
-                f"missing: {', '.join(missing)}",
-                enabling,
-            )
+            yield Check(f"needs of {skill.name}", False, f"missing: {', '.join(missing)}", enabling)
         elif skill.state == "disabled":
             yield Check(f"state of {skill.name}", True, "disabled", enabling)
     folders = agent_folders(ports.project, ports.user_home, ports.environ)
@@ -178,9 +173,7 @@ def _catalog(skills: Sequence[Skill], roots: tuple[Root, ...], ports: Ports) -> 
     waiting = {skill.name for skill in skills if skill.state == "disabled"}
     for skill in found.skills:
         if strangers.intersection(skill.links) and skill.name in waiting:
-            message = (
-                f"{skill.links[0]}: it has the name of {skill.name}, which the lock has and which is disabled"
-            )
+            message = f"{skill.links[0]}: it has the name of {skill.name}, which the lock has and which is disabled"
             yield Check("skill", False, message, "take it away")
     for problem in catalog.problems:
         line = f":{problem.line}" if problem.line else ""

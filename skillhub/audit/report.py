@@ -24,15 +24,7 @@ from skillhub.project.store import Store
 
 # What an audit came to: findings about skills and sources, each by a rule that has an id of its own.
 
-_KEYS = (
-    "rule",
-    "severity",
-    "skill",
-    "path",
-    "line",
-    "message",
-    "hint",
-)  # of a finding, as the contract has them
+_KEYS = ("rule", "severity", "skill", "path", "line", "message", "hint")  # of a finding, as the contract has them
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +170,7 @@ def _fingerprint(found: Finding) -> str:
 # command.
 
 _MARKUP = re.compile(r"([\\`*_\[\]#|~$])")
-_COMMANDS: Mapping[Severity, str] = {
-    "low": "notice",
-    "medium": "warning",
-    "high": "error",
-    "critical": "error",
-}
+_COMMANDS: Mapping[Severity, str] = {"low": "notice", "medium": "warning", "high": "error", "critical": "error"}
 
 
 def markdown(report: Report) -> str:

@@ -47,9 +47,7 @@ _RELEASE = (
     ),
     Rule("yanked", "medium", "the release was yanked: nobody should choose it anew", "take another version"),
     Rule("release-gone", "medium", "its registry no longer has the release", _ASK),
-    Rule(
-        "signer-retired", "medium", "its signer is no longer admitted by its registry", "take a newer version"
-    ),
+    Rule("signer-retired", "medium", "its signer is no longer admitted by its registry", "take a newer version"),
     Rule(
         "signer-untrusted",
         "high",
@@ -57,9 +55,7 @@ _RELEASE = (
         "skillhub publisher trust NAME trusts them again; skillhub remove takes the skill out",
     ),
     Rule("unsigned", "medium", "nobody signed it", "prefer a signed release; read it before each update"),
-    Rule(
-        "certificate-expired", "medium", "the certificate of its signer has expired", "take a newer version"
-    ),
+    Rule("certificate-expired", "medium", "the certificate of its signer has expired", "take a newer version"),
     Rule(
         "policy",
         "high",
@@ -111,9 +107,7 @@ _SOURCE = (
         "a source could not be asked, so that nobody knows what it has recalled",
         "try again later, or with --offline take what it said last",
     ),
-    Rule(
-        "source-expired", "high", "what is known of a source is out of date", "ask it again without --offline"
-    ),
+    Rule("source-expired", "high", "what is known of a source is out of date", "ask it again without --offline"),
     Rule("source-expiring", "medium", "metadata of a source is about to expire", _ASK),
     Rule("source-http", "medium", "a source is asked over plain http", "ask for an https address"),
 )
@@ -135,9 +129,7 @@ _STATE = (
     Rule("missing-link", "high", "an enabled skill is not in an agent's folder", _MEND),
     Rule("wrong-link", "high", "a link that skillhub did not make", _MEND),
     Rule("not-a-folder", "high", "something else where a skill's folder should be", _MEND),
-    Rule(
-        "other-tree", "high", "another version is enabled than the lock has", "skillhub install asks about it"
-    ),
+    Rule("other-tree", "high", "another version is enabled than the lock has", "skillhub install asks about it"),
     Rule("other-skill", "high", "another skill has the name of a locked one", "move it away"),
     Rule("not-enabled", "high", "agents read a skill that is not enabled", "skillhub sync takes it away"),
     Rule("unknown", "high", "a copy that is not what is locked, nobody can tell in what", _MEND),
@@ -156,10 +148,7 @@ _CONTENT = (
     Rule("form", "low", "its form is not as the specification has it", "tell its author"),
 )
 
-RULES: Mapping[str, Rule] = {
-    **{rule.id: rule for rule in chain(_RELEASE, _SOURCE, _STATE, _CONTENT)},
-    **scan.RULES,
-}
+RULES: Mapping[str, Rule] = {**{rule.id: rule for rule in chain(_RELEASE, _SOURCE, _STATE, _CONTENT)}, **scan.RULES}
 
 
 def note(rule: str, message: str, skill: str | None, place: Location) -> Finding:

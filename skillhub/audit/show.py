@@ -163,11 +163,7 @@ def manifest_json(manifest: Manifest) -> Mapping[str, Any]:
 
 
 def search(
-    query: str,
-    skills: Sequence[Skill],
-    limit: int,
-    listed: Iterable[tuple[Source, Index]] = (),
-    cache: str = "",
+    query: str, skills: Sequence[Skill], limit: int, listed: Iterable[tuple[Source, Index]] = (), cache: str = ""
 ) -> Hits:
     """Return what is found in the skills that are here, and in what sources list.
 

@@ -163,11 +163,7 @@ class Inquiry:
         """Yield what is wrong with sources as this user has them, and as the lock has them."""
         mine = self.ports.sources.all()
         for alias in aliases:
-            source, locked, at = (
-                mine.get(alias),
-                self.state.lock.sources.get(alias),
-                self.locations.source(alias),
-            )
+            source, locked, at = (mine.get(alias), self.state.lock.sources.get(alias), self.locations.source(alias))
             if source is None:
                 message = f"{alias} ({locked.url if locked else ''}) is no source of yours"
                 unknown = note("source-unknown", message, None, at)

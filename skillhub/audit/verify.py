@@ -214,9 +214,7 @@ def _linked(
     if record is None:
         return
     if record.tree != entry.tree:
-        message = (
-            f"the lock has another version than the one enabled here; {_install(ports.project)} asks about it"
-        )
+        message = f"the lock has another version than the one enabled here; {_install(ports.project)} asks about it"
         yield from (TreeProblem("other-tree", path, message) for path in places)
         return
     if not record.enabled:
@@ -224,9 +222,7 @@ def _linked(
         return
     for path in places:
         if listing is None:
-            yield TreeProblem(
-                "unknown", path, "is not what is locked, and the store no longer lists its files"
-            )
+            yield TreeProblem("unknown", path, "is not what is locked, and the store no longer lists its files")
             continue
         yield from links.inspect(path, listing, ports.store.path(entry.tree), record.link)[1]
 

@@ -216,9 +216,7 @@ def _outside(skill: str) -> str:
     """Return the working folder, or where that is in the skill the one that holds the skill."""
     if not _lies_in(".", skill):
         return "."
-    return os.path.relpath(
-        os.path.dirname(os.path.realpath(os.path.expanduser(skill))), os.path.realpath(".")
-    )
+    return os.path.relpath(os.path.dirname(os.path.realpath(os.path.expanduser(skill))), os.path.realpath("."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,12 +230,7 @@ class Signed:
 
 
 def sign_skill(
-    path: str,
-    load: Callable[[], PrivateKey],
-    chain: tuple[Certificate, ...],
-    now: datetime,
-    *,
-    dry_run: bool = False,
+    path: str, load: Callable[[], PrivateKey], chain: tuple[Certificate, ...], now: datetime, *, dry_run: bool = False
 ) -> Signed:
     """Write ``skill.oms.sig`` into the skill's folder and touch nothing else, nothing at all in a dry run.
 

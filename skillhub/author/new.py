@@ -109,9 +109,7 @@ def content(name: str) -> Tree:
     """Return what a new skill of this name holds."""
     title = name.replace("-", " ").capitalize()
     texts = {SKILL_MD: _SKILL, "agents/skillhub.yaml": _NEEDS}
-    spelled = {
-        file: text.format(name=name, title=title, version=VERSION).encode() for file, text in texts.items()
-    }
+    spelled = {file: text.format(name=name, title=title, version=VERSION).encode() for file, text in texts.items()}
     return Tree({file: File(data, executable=False) for file, data in spelled.items()})
 
 

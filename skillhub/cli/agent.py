@@ -59,9 +59,7 @@ def resolve(
     from skillhub.runtime.resolve import MentionRules, mentioned
 
     if not text.strip():
-        raise UsageError(
-            "expected a message, found none", hint="skillhub resolve '$NAME and what it is to do'"
-        )
+        raise UsageError("expected a message, found none", hint="skillhub resolve '$NAME and what it is to do'")
     profile, catalog = seen_by(common, host)
     leads = len(catalog.skills) if profile.many else 1
     rules = MentionRules(leads=leads)
@@ -69,9 +67,7 @@ def resolve(
     if common.json:
         return common.result("resolve", found.to_json())
     for each in found.mentions:
-        common.terminal.out(
-            f"{each.text}: {each.message}", "green" if each.outcome == "activated" else "yellow"
-        )
+        common.terminal.out(f"{each.text}: {each.message}", "green" if each.outcome == "activated" else "yellow")
     if not found.mentions:
         common.terminal.say("no skill is mentioned; a mention is written $NAME")
     common.terminal.out(f"task: {found.task}")
@@ -84,9 +80,7 @@ def load(
     path: Annotated[
         str | None, option("--path PATH", "Its folder, instead of NAME; where several have one name.")
     ] = None,
-    arguments: Annotated[
-        str, option("--arguments TEXT", "What the user adds, put into its instructions.")
-    ] = "",
+    arguments: Annotated[str, option("--arguments TEXT", "What the user adds, put into its instructions.")] = "",
     session: Annotated[str, option("--session ID", "The session that instructions may name.")] = "",
     host: HostName = "agents",
 ) -> int:

@@ -28,15 +28,11 @@ if TYPE_CHECKING:
 
 Format = Literal["text", "json", "sarif", "markdown"]
 What = Annotated[
-    list[str] | None,
-    argument("[NAME|PATH]...", "Skills, or folders and archives that need not be installed."),
+    list[str] | None, argument("[NAME|PATH]...", "Skills, or folders and archives that need not be installed.")
 ]
 Sources = Annotated[bool, option("--sources", "Only where skills come from and who signed them.")]
 Ci = Annotated[bool, option("--ci", "For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")]
-FailOn = Annotated[
-    Severity,
-    option("--fail-on", "Exit 1 at a finding as bad as that, or worse."),
-]
+FailOn = Annotated[Severity, option("--fail-on", "Exit 1 at a finding as bad as that, or worse.")]
 FromLock = Annotated[str | None, option("--from-lock FILE", "Compare with this lock, too (- for stdin).")]
 Sarif = Annotated[str | None, option("--sarif FILE", "Write the report as SARIF to a file, too.")]
 _TONES: dict[str, Tone] = {"critical": "red", "high": "red", "medium": "yellow", "low": "dim"}
@@ -162,8 +158,7 @@ def _summarise(report: Report, path: str | None) -> None:
 
 
 def doctor(
-    common: Common,
-    what: Annotated[str | None, argument("[policy]", "Show the policy that is in force here.")] = None,
+    common: Common, what: Annotated[str | None, argument("[policy]", "Show the policy that is in force here.")] = None
 ) -> int:
     """Check sources, lock, agents, skills and their needs; change nothing. Exits 1 if something is wrong.
 
@@ -174,9 +169,7 @@ def doctor(
     """
     if what is not None:
         if what != "policy":
-            raise UsageError(
-                f"expected nothing or policy, found {quote(what)}", hint="skillhub doctor policy"
-            )
+            raise UsageError(f"expected nothing or policy, found {quote(what)}", hint="skillhub doctor policy")
         return _policy(common)
     from skillhub.audit.doctor import diagnose
 
@@ -217,8 +210,7 @@ def _policy(common: Common) -> int:
     if common.json:
         lines = [row._asdict() for row in every]
         return common.result(
-            "doctor policy",
-            all_masked({"effective": effective(ports.policies), "lines": lines, "places": where}),
+            "doctor policy", all_masked({"effective": effective(ports.policies), "lines": lines, "places": where})
         )
     for row in every:
         beaten = "" if row.in_force else "  (a stricter line holds)"

@@ -65,10 +65,7 @@ def _given() -> bytes | None:
 Format = Annotated[Literal["zip", "tar.gz"], option("--format", "The form of the archive.")]
 
 
-def new(
-    common: Common,
-    name: Annotated[str, argument("NAME", "What the skill, and its folder, is called.")],
-) -> int:
+def new(common: Common, name: Annotated[str, argument("NAME", "What the skill, and its folder, is called.")]) -> int:
     """Begin a skill: a folder NAME here, which validate accepts and you fill in.
 
     Example: skillhub new my-skill
@@ -86,10 +83,7 @@ def new(
     return 0
 
 
-def validate(
-    common: Common,
-    paths: Annotated[list[str], argument("PATH...", "Folders and archives.")],
-) -> int:
+def validate(common: Common, paths: Annotated[list[str], argument("PATH...", "Folders and archives.")]) -> int:
     """Check skills: a folder by the specification, an archive with the very code that install uses.
 
     Exits 1 if a content is not as it should be or a signature is invalid; 3 if there is none at one of the paths.
@@ -116,10 +110,7 @@ def _json(found: Validated) -> dict[str, Any]:
         "errors": [asdict(issue) for issue in found.errors],
         "warnings": [
             *map(asdict, found.warnings),
-            *(
-                asdict(Issue(each.rule, f"{each.severity}: {each.message}", each.where))
-                for each in found.findings
-            ),
+            *(asdict(Issue(each.rule, f"{each.severity}: {each.message}", each.where)) for each in found.findings),
         ],
         "signature": members(found.signature, *signed) if found.signature else dict.fromkeys(signed),
     }
@@ -137,9 +128,7 @@ def _draw(found: Validated, terminal: Terminal) -> None:
     noted = ", ".join(filter(None, (warnings, counted(found.findings))))
     said = f"ok{f' but for {noted}' if noted else ''}" if is_ok else "not ok"
     write = terminal.did if is_ok and not noted else terminal.out
-    write(
-        f"{found.path}: {said}, signature {signature}", "red" if not is_ok else "yellow" if noted else "green"
-    )
+    write(f"{found.path}: {said}, signature {signature}", "red" if not is_ok else "yellow" if noted else "green")
     for issue in found.errors:
         terminal.out(f"  error: {issue} [{issue.code}]", "red")
     for issue in found.warnings:
@@ -167,18 +156,14 @@ def pack(
 
     packed = pack_skill(path, output, form, common.time().now(), dry_run=common.dry_run)
     done = "would write " if common.dry_run else ""
-    return common.done(
-        "pack", asdict(packed), f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green"
-    )
+    return common.done("pack", asdict(packed), f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green")
 
 
 def sign(
     common: Common,
     path: Annotated[str, argument("PATH", "The skill's folder.")],
     key: Annotated[str, option("--key NAME|FILE", "A key of yours, or a PEM file.")] = "default",
-    chain: Annotated[
-        str | None, option("--chain FILE", "The key's certificate, then its issuers, PEM.")
-    ] = None,
+    chain: Annotated[str | None, option("--chain FILE", "The key's certificate, then its issuers, PEM.")] = None,
 ) -> int:
     """Sign a skill: write skill.oms.sig into its folder, and nothing else.
 

@@ -33,8 +33,7 @@ def info(common: Common) -> int:
 
 
 def gc(
-    common: Common,
-    days: Annotated[int, option("--days N", "Keep what was fetched in the last N days.", min=0)] = 30,
+    common: Common, days: Annotated[int, option("--days N", "Keep what was fetched in the last N days.", min=0)] = 30
 ) -> int:
     """Remove what nobody needs. Stored skills that no project names, old downloads, what killed processes left.
 
@@ -63,13 +62,7 @@ def gc(
 
 def _json(found: Collected, *, removed: bool) -> dict[str, Any]:
     rows = [
-        {
-            "kind": each.kind,
-            "path": each.path,
-            "size": each.size,
-            "name": each.about or None,
-            "tree": each.tree,
-        }
+        {"kind": each.kind, "path": each.path, "size": each.size, "name": each.about or None, "tree": each.tree}
         for each in found.waste
     ]
     return {

@@ -191,9 +191,7 @@ def _longest_run(text: str) -> int:
 def patch(
     common: Common,
     names: Annotated[list[str], argument("NAME...", "Names of installed skills.")],
-    drop: Annotated[
-        bool, option("--drop", "Give up the patch: the skill is as its source has it again.")
-    ] = False,
+    drop: Annotated[bool, option("--drop", "Give up the patch: the skill is as its source has it again.")] = False,
 ) -> int:
     """Keep what was edited in a skill's copy as a patch that the project agrees to.
 
@@ -232,12 +230,8 @@ def update(
     skill: Annotated[
         list[str] | None, option("--skill NAME", "Of the locked skills, this one too (repeatable).")
     ] = None,
-    every: Annotated[
-        bool, option("--all", "All that are locked, as without a name; goes with none.")
-    ] = False,
-    frozen: Annotated[
-        bool, option("--frozen", "Fail rather than change the lock, if anything is newer.")
-    ] = False,
+    every: Annotated[bool, option("--all", "All that are locked, as without a name; goes with none.")] = False,
+    frozen: Annotated[bool, option("--frozen", "Fail rather than change the lock, if anything is newer.")] = False,
     agent: Agents = None,
     env: Env = None,
     env_file: EnvFile = None,
@@ -261,9 +255,7 @@ def update(
 
     chosen = [*(names or []), *(skill or [])]
     if every and chosen:
-        raise UsageError(
-            "--all is every skill that is locked; it goes with no name", hint="leave one of the two out"
-        )
+        raise UsageError("--all is every skill that is locked; it goes with no name", hint="leave one of the two out")
     if check:
         outcome = behind(chosen, common.ports(scratch=True))
         show_changes(common, outcome)
@@ -295,12 +287,8 @@ def _planning(common: Common) -> Callable[[Mapping[str, Changes], Sequence[Sourc
 
 def adopt(
     common: Common,
-    names: Annotated[
-        list[str] | None, argument("[NAME]...", "Skills in agents' folders; else all of them.")
-    ] = None,
-    into: Annotated[
-        str, option("--into FOLDER", "Where the project keeps those that no origin has.")
-    ] = "skills",
+    names: Annotated[list[str] | None, argument("[NAME]...", "Skills in agents' folders; else all of them.")] = None,
+    into: Annotated[str, option("--into FOLDER", "Where the project keeps those that no origin has.")] = "skills",
     agent: Agents = None,
     env: Env = None,
     env_file: EnvFile = None,
@@ -319,10 +307,7 @@ def adopt(
 
     options = options_of(common, agent, env, env_file, mcp, link)
     outcome = flow(
-        names or [],
-        into.removeprefix("./").rstrip("/") or into,
-        options,
-        common.ports(allow_unsigned=allow_unsigned),
+        names or [], into.removeprefix("./").rstrip("/") or into, options, common.ports(allow_unsigned=allow_unsigned)
     )
     return finish(common, outcome, options, "adopt", "adopted")
 

@@ -165,9 +165,7 @@ class Common:
         project.waiting = lambda: self.terminal.say("another skillhub is at work here; waiting for it to end")
         sources = self.sources.within(project)
         time = self.time(remember=not scratch)
-        network = OpenNetwork(
-            self.home, sources, self.user_home, offline=self.offline, scratch=scratch, time=time
-        )
+        network = OpenNetwork(self.home, sources, self.user_home, offline=self.offline, scratch=scratch, time=time)
         self.undo.callback(network.close)
         return Ports(
             project=project,
@@ -256,9 +254,7 @@ def with_flags(run: Run) -> Run:
     for name, (spelled, about) in FLAGS.items():
         takes = Annotated[takes_value.get(name, bool), options.option(spelled, about)]  # type: ignore[valid-type]
         default = None if name in takes_value else False
-        flags.append(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=takes)
-        )
+        flags.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=takes))
 
     def wrapped(**values: Any) -> int:  # noqa: ANN401 - whatever Typer parsed
         common = Common(**{name: values.pop(name) for name in FLAGS})
@@ -363,12 +359,7 @@ def options_of(
             raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
         values[name] = value if has_value else os.environ[name]
     return Options(
-        agents=tuple(agent or ()),
-        env=values,
-        mcp=mcp,
-        link=link,
-        enable=not no_enable,
-        dry_run=common.dry_run,
+        agents=tuple(agent or ()), env=values, mcp=mcp, link=link, enable=not no_enable, dry_run=common.dry_run
     )
 
 

@@ -38,9 +38,7 @@ def list_(common: Common) -> int:
 def set_(
     common: Common,
     words: Annotated[list[str], argument("NAME", "The variable.")],
-    skill: Annotated[
-        list[str] | None, option("--skill SKILL", "A skill that may have it too (repeatable).")
-    ] = None,
+    skill: Annotated[list[str] | None, option("--skill SKILL", "A skill that may have it too (repeatable).")] = None,
 ) -> int:
     """Store a value in the system's keyring, for skills of this project. It is asked for, or read from stdin.
 
@@ -53,9 +51,7 @@ def set_(
     name, *more = words
     if more:  # which Typer would quote
         message = "a value is not given on the command line, where others can read it"
-        raise UsageError(
-            message, hint="type it when you are asked, or write it to stdin: skillhub env set NAME"
-        )
+        raise UsageError(message, hint="type it when you are asked, or write it to stdin: skillhub env set NAME")
     project = common.open_project()
     secret = intended(name, skill or (), project)
     vault = _vault()
@@ -64,13 +60,9 @@ def set_(
     if common.json:
         return common.result("env set", _json(secret))
     may = f"for {', '.join(secret.skills)}" if secret.skills else "for no skill yet"
-    common.terminal.did(
-        f"{'would store' if common.dry_run else 'stored'} {name} {may}, {_place(secret)}", "green"
-    )
+    common.terminal.did(f"{'would store' if common.dry_run else 'stored'} {name} {may}, {_place(secret)}", "green")
     if not secret.skills:
-        common.terminal.say(
-            f"to say which may have it: {common.command('env', 'set', name, '--skill', 'SKILL')}"
-        )
+        common.terminal.say(f"to say which may have it: {common.command('env', 'set', name, '--skill', 'SKILL')}")
     common.terminal.say("skillhub env exec -- CMD runs CMD with the values of enabled skills", "dim")
     return 0
 
@@ -78,9 +70,7 @@ def set_(
 def unset(
     common: Common,
     name: Name,
-    skill: Annotated[
-        list[str] | None, option("--skill SKILL", "Take it from this skill alone (repeatable).")
-    ] = None,
+    skill: Annotated[list[str] | None, option("--skill SKILL", "Take it from this skill alone (repeatable).")] = None,
 ) -> int:
     """Remove a stored value of this project. A skill that is enabled stays so.
 
@@ -98,10 +88,7 @@ def unset(
     return common.done("env unset", {**_json(left), "stored": bool(left.skills)}, done)
 
 
-def exec_(
-    common: Common,
-    words: Annotated[list[str], argument("CMD...", "The program and its arguments.")],
-) -> int:
+def exec_(common: Common, words: Annotated[list[str], argument("CMD...", "The program and its arguments.")]) -> int:
     """Run a program with the values that enabled skills may have. They are those of this project; no shell is used.
 
     A variable that is set already stays as it is. Whatever the program starts can read the values.

@@ -59,8 +59,7 @@ def question_json(question: Question, answer: Answer) -> dict[str, Any]:
 
 
 _UNKNOWN = re.compile(
-    r"(No such (?:command '?|option: )(.*?)'?)(?:\. Did you mean '([^']*)'.*| \(Possible options: .*)?",
-    re.DOTALL,
+    r"(No such (?:command '?|option: )(.*?)'?)(?:\. Did you mean '([^']*)'.*| \(Possible options: .*)?", re.DOTALL
 )
 # What other installers call it: the nearest spelling of `uninstall` is `install`.
 _ELSEWHERE = {

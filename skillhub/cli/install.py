@@ -38,9 +38,7 @@ def install(
         list[str] | None, option("--skill NAME", "Of a place with several skills, this one (repeatable).")
     ] = None,
     every: Annotated[bool, option("--all", "Of a place with several skills, all of them.")] = False,
-    excepted: Annotated[
-        list[str] | None, option("--except NAME", "Of --all, not this one (repeatable).")
-    ] = None,
+    excepted: Annotated[list[str] | None, option("--except NAME", "Of --all, not this one (repeatable).")] = None,
     agent: Agents = None,
     env: Env = None,
     env_file: EnvFile = None,

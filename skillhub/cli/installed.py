@@ -101,9 +101,7 @@ def verify(
             for problem in each.problems:
                 common.terminal.out(f"{each.name}: {problem.path}: {problem.message} [{problem.code}]", "red")
         if not found:
-            wanted = (
-                f"; {common.command('install')} has what skillhub.toml wants" if _wants(ports.project) else ""
-            )
+            wanted = f"; {common.command('install')} has what skillhub.toml wants" if _wants(ports.project) else ""
             common.terminal.say(f"nothing is locked here, so there is nothing to verify{wanted}")
         elif is_ok:
             counted = "1 skill is" if len(found) == 1 else f"{len(found)} skills are"

@@ -60,10 +60,7 @@ def list_(common: Common) -> int:
     return 0
 
 
-def show(
-    common: Common,
-    name: Annotated[str, argument("[NAME]", "Which of your keys.")] = "default",
-) -> int:
+def show(common: Common, name: Annotated[str, argument("[NAME]", "Which of your keys.")] = "default") -> int:
     """Show a key. Its fingerprint, its files, and its public half to give away.
 
     Example: skillhub key show default

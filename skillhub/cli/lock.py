@@ -78,9 +78,7 @@ def export(
 def fix(
     common: Common,
     ours: Annotated[list[str] | None, option("--ours NAME", "Take our side of this skill or source.")] = None,
-    theirs: Annotated[
-        list[str] | None, option("--theirs NAME", "Take their side of this skill or source.")
-    ] = None,
+    theirs: Annotated[list[str] | None, option("--theirs NAME", "Take their side of this skill or source.")] = None,
 ) -> int:
     """Resolve a merge conflict in skillhub.lock. What skillhub.toml says decides; what was done is told.
 
@@ -98,10 +96,7 @@ def fix(
     if common.json:
         return common.result(
             "lock fix",
-            {
-                "skills": [asdict(each) for each in done.choices],
-                "changed": done.changed and not common.dry_run,
-            },
+            {"skills": [asdict(each) for each in done.choices], "changed": done.changed and not common.dry_run},
         )
     for choice in done.choices:
         would = "would settle " if common.dry_run else ""
@@ -109,9 +104,7 @@ def fix(
     if done.changed and common.dry_run:
         common.terminal.say("the conflict would be resolved; nothing was written")
     elif done.changed:
-        common.terminal.say(
-            "skillhub install asks about what is new here, and adds what else skillhub.toml wants"
-        )
+        common.terminal.say("skillhub install asks about what is new here, and adds what else skillhub.toml wants")
     else:
         common.terminal.did("there is no conflict in the lock")
     return 0

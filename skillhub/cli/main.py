@@ -79,9 +79,7 @@ def _answer(args: list[str]) -> int:
     if [each for each in args if each != "--json"] in (["--version"], ["-V"]):
         from skillhub import __version__
 
-        text = (
-            f'{{"schema": 1, "version": "{__version__}"}}' if "--json" in args else f"skillhub {__version__}"
-        )
+        text = f'{{"schema": 1, "version": "{__version__}"}}' if "--json" in args else f"skillhub {__version__}"
         sys.stdout.write(text + "\n")
         return 0
     if args in (["--help"], ["-h"], ["help"], []) and _COMPLETE not in os.environ:
@@ -127,9 +125,7 @@ def _behind_command(args: list[str]) -> list[str]:
         from skillhub.formats.text import as_command
 
         wanted, hint = ("a folder", "DIR") if args[-1] == "--project" else ("a kind", "KIND")
-        raise UsageError(
-            f"{args[-1]} expects {wanted}", hint=as_command("skillhub", "COMMAND", args[-1], hint)
-        )
+        raise UsageError(f"{args[-1]} expects {wanted}", hint=as_command("skillhub", "COMMAND", args[-1], hint))
     return [*args[at:behind], *(args[:at] if behind > at else ()), *args[behind:]]
 
 

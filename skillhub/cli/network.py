@@ -234,9 +234,7 @@ class OpenNetwork:
         cache, beneath = (self._scratch_cache, kept) if self._scratch else (kept, None)
         mirrors = self._settings.mirrors
         web = None if self._offline or url.startswith("file:") else self._web(url)
-        bounds = GitLimits(
-            offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by, web=web
-        )
+        bounds = GitLimits(offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by, web=web)
         return open_repository(url, rev, cache=cache, environ=os.environ, bounds=bounds)
 
     def _site(self, url: str, named_by: Who, may: May | None) -> Place:

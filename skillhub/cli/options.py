@@ -25,18 +25,12 @@ def argument(metavar: str, about: str | None = None) -> Any:  # noqa: ANN401 - a
 
 
 Names = Annotated[list[str], argument("NAME...", "Names of installed skills.")]
-Agents = Annotated[
-    list[str] | None, option("--agent NAME", "Enable for this agent too (repeatable, or all).")
-]
+Agents = Annotated[list[str] | None, option("--agent NAME", "Enable for this agent too (repeatable, or all).")]
 Env = Annotated[
-    list[str] | None,
-    option("--env NAME[=VALUE]", "A variable for this command alone; NAME takes the process's."),
+    list[str] | None, option("--env NAME[=VALUE]", "A variable for this command alone; NAME takes the process's.")
 ]
 EnvFile = Annotated[str | None, option("--env-file FILE", "Variables for this command, NAME=VALUE a line.")]
-Mcp = Annotated[
-    McpChoice,
-    option("--mcp", "MCP servers that a skill needs: ask, write them, or leave them to you."),
-]
+Mcp = Annotated[McpChoice, option("--mcp", "MCP servers that a skill needs: ask, write them, or leave them to you.")]
 Link = Annotated[
     Literal["copy", "symlink"] | None,
     option("--link", "Copies in the agents' folders, or links into the store (edits are then shared)."),

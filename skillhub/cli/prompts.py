@@ -12,17 +12,7 @@ from typing import TypeVar
 from skillhub.cli.terminal import Terminal
 from skillhub.formats.text import Quoted, quote
 from skillhub.model.index import Release
-from skillhub.model.question import (
-    NEEDS,
-    NO,
-    UNANSWERED,
-    YES,
-    Answer,
-    Question,
-    Way,
-    answered_by,
-    unanswerable,
-)
+from skillhub.model.question import NEEDS, NO, UNANSWERED, YES, Answer, Question, Way, answered_by, unanswerable
 
 # Who answers questions: a person at a terminal, ``--yes``, or nobody.
 
@@ -34,11 +24,7 @@ _HEAD = ("NAME", "VERSION", "SOURCE", "SIGNED BY", "CAN", "NEEDS")
 _YES = dict.fromkeys(("y", "yes"), "yes")
 _ALL = dict.fromkeys(("a", "all"), "all")
 _NO = dict.fromkeys(("", "n", "no"), "no")
-_WAYS: Mapping[Way, str] = {
-    "save": "[s]ave as a patch",
-    "merge": "[m]erge",
-    "take": "[t]hrow away",
-}
+_WAYS: Mapping[Way, str] = {"save": "[s]ave as a patch", "merge": "[m]erge", "take": "[t]hrow away"}
 
 
 def heads(questions: Sequence[Question]) -> dict[str, Question]:

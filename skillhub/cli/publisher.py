@@ -16,9 +16,7 @@ KeyFile = Annotated[str | None, option("--key FILE", "A public key, PEM.")]
 RootFile = Annotated[str | None, option("--certificate FILE", "A root certificate, PEM.")]
 Account = Annotated[str | None, option("--identity NAME", "A Sigstore identity: mail address or URI.")]
 Issuer = Annotated[str | None, option("--issuer URL", "The OpenID provider of the identity.")]
-TrustedRoot = Annotated[
-    str | None, option("--trusted-root FILE", "Of a Sigstore that is not the public one.")
-]
+TrustedRoot = Annotated[str | None, option("--trusted-root FILE", "Of a Sigstore that is not the public one.")]
 Only = Annotated[list[str] | None, option("--source NAME", "Only for skills of this source (repeatable).")]
 
 
@@ -84,9 +82,7 @@ def _show_trusted(trusted: dict[str, Any], common: Common) -> None:
         return
     may = "might" if common.dry_run else "may"
     for each in trusted["signers"]:
-        common.terminal.did(
-            f"{trusted['name']} {may} sign with the {each['kind']} {each['fingerprint']}", "green"
-        )
+        common.terminal.did(f"{trusted['name']} {may} sign with the {each['kind']} {each['fingerprint']}", "green")
 
 
 def remove(common: Common, name: Name) -> int:
@@ -96,9 +92,7 @@ def remove(common: Common, name: Name) -> int:
     """
     gone = common.publishers.get(name) if common.dry_run else common.publishers.remove(name)
     return common.done(
-        "publisher remove",
-        _json(gone),
-        f"{gone.name} {'would be' if common.dry_run else 'is'} no longer trusted",
+        "publisher remove", _json(gone), f"{gone.name} {'would be' if common.dry_run else 'is'} no longer trusted"
     )
 
 

@@ -39,20 +39,15 @@ KEYS_VARIABLE = "SKILLHUB_REGISTRY_KEYS"
 Dir = Annotated[str, argument("DIR", "The registry's folder.")]
 KeysDir = Annotated[
     str | None,
-    option(
-        "--keys DIR", "Where the offline keys are, if not in the registry's own folder.", envvar=KEYS_VARIABLE
-    ),
+    option("--keys DIR", "Where the offline keys are, if not in the registry's own folder.", envvar=KEYS_VARIABLE),
 ]
 Wanted = Annotated[str, argument("NAME@VERSION", "The release.")]
-PublicKeys = Annotated[
-    list[str] | None, option("--key FILE", "A public key that it signs with (PEM; repeatable).")
-]
+PublicKeys = Annotated[list[str] | None, option("--key FILE", "A public key that it signs with (PEM; repeatable).")]
 Roots = Annotated[list[str] | None, option("--certificate FILE", "A root of its signers (PEM; repeatable).")]
 Names = Annotated[list[str] | None, option("--name SKILL", "A skill that it may publish (repeatable).")]
 Since = Annotated[str | None, option("--since TIME", "What it signed before stays good; else nothing does.")]
 Revoked = Annotated[
-    list[str] | None,
-    option("--revoke FINGERPRINT|FILE", "A key or certificate that is not its own any more."),
+    list[str] | None, option("--revoke FINGERPRINT|FILE", "A key or certificate that is not its own any more.")
 ]
 
 
@@ -103,9 +98,7 @@ def withdraw(
 
 def _recalled(common: Common, command: str, release: Release, verb: str) -> int:
     would = "would be " if common.dry_run else ""
-    return common.done(
-        command, _signer_row(release), f"{release.name} {release.version} {would}{verb}", "green"
-    )
+    return common.done(command, _signer_row(release), f"{release.name} {release.version} {would}{verb}", "green")
 
 
 def _signer_row(release: Release) -> dict[str, str | None]:
@@ -178,8 +171,7 @@ def rotate(
     folder: Dir,
     role: Annotated[str, argument("ROLE", "root, targets, namespaces, releases, …")],
     lost: Annotated[
-        list[str] | None,
-        option("--lost KEYID", "Replace this key alone, lost or stolen (repeatable; 8 digits do)."),
+        list[str] | None, option("--lost KEYID", "Replace this key alone, lost or stolen (repeatable; 8 digits do).")
     ] = None,
     keys: KeysDir = None,
 ) -> int:
@@ -208,9 +200,7 @@ def refresh(
     common: Common,
     folder: Dir,
     within: Annotated[float, option("--within DAYS", "Sign anew what expires so soon.", min=0)] = 2,
-    role: Annotated[
-        list[str] | None, option("--role ROLE", "Sign for this role in any case (repeatable).")
-    ] = None,
+    role: Annotated[list[str] | None, option("--role ROLE", "Sign for this role in any case (repeatable).")] = None,
     keys: KeysDir = None,
 ) -> int:
     """Sign anew what expires soon, with online keys alone. For cron, once a day; it signs nothing if nothing does.
@@ -223,25 +213,18 @@ def refresh(
 
     done = signed(common, keys, lambda signing: flow(folder, signing, within, role or ()))
     for each in done.waiting:
-        text = (
-            f"what {each.role} has signed expires {_shown(each)}; with the offline keys: --role {each.role}"
-        )
+        text = f"what {each.role} has signed expires {_shown(each)}; with the offline keys: --role {each.role}"
         common.terminal.warn(f"warning: {text}")
     if common.json:
         rows = {"renewed": done.renewed, "waiting": done.waiting}
         common.terminal.answer(
             "registry refresh",
-            {
-                part: [{"role": each.role, "expires": _shown(each)} for each in found]
-                for part, found in rows.items()
-            },
+            {part: [{"role": each.role, "expires": _shown(each)} for each in found] for part, found in rows.items()},
         )
     elif done.renewed:
         verb = "would sign anew" if common.dry_run else "signed anew"
         first = min(done.renewed, key=lambda each: each.when)
-        common.terminal.did(
-            f"{verb}: {len(done.renewed)} documents; the first expires {_shown(first)}", "green"
-        )
+        common.terminal.did(f"{verb}: {len(done.renewed)} documents; the first expires {_shown(first)}", "green")
     return 0
 
 
@@ -272,9 +255,7 @@ _MODULES = {"": "target", "s3": "s3", "oci": "oci"}
 def push(
     common: Common,
     folder: Annotated[str, argument("DIR", "The registry's folder.")],
-    target: Annotated[
-        str, argument("TARGET", "A folder, s3://BUCKET/PREFIX, or oci://REGISTRY/REPOSITORY:TAG.")
-    ],
+    target: Annotated[str, argument("TARGET", "A folder, s3://BUCKET/PREFIX, or oci://REGISTRY/REPOSITORY:TAG.")],
 ) -> int:
     """Publish a registry's site. Immutable files first, the timestamp last; nothing newer is ever overwritten.
 
@@ -302,9 +283,7 @@ def push(
             common.terminal.say(path)
     if done.written:
         verb = "would write" if common.dry_run else "published"
-        common.terminal.did(
-            f"{target}: {verb} {len(done.written)} files, {done.unchanged} were there", "green"
-        )
+        common.terminal.did(f"{target}: {verb} {len(done.written)} files, {done.unchanged} were there", "green")
     else:
         common.terminal.did(f"{target}: nothing to do, all {done.unchanged} files are there")
     return 0
@@ -354,9 +333,7 @@ def init(
     elif RegistryDir(folder).exists:
         raise UsageError("there is a registry already", where=folder)
     if common.json:
-        return common.result(
-            "registry init", {"path": path, "site": _site(folder), "fingerprint": fingerprint}
-        )
+        return common.result("registry init", {"path": path, "site": _site(folder), "fingerprint": fingerprint})
     if common.dry_run:
         common.terminal.did(f"{path}: would be a registry")
         return 0
@@ -397,10 +374,7 @@ def add(
     return 0
 
 
-def check(
-    common: Common,
-    place: Annotated[str, argument("DIR|URL", "The registry's folder, or its URL.")],
-) -> int:
+def check(common: Common, place: Annotated[str, argument("DIR|URL", "The registry's folder, or its URL.")]) -> int:
     """Verify a registry as a client would. All metadata, every release of every skill; exits 1 if something is wrong.
 
     What is about to expire is a warning.

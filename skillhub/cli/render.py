@@ -33,10 +33,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
     """Return what install, update and sync print with ``--json``."""
     return {
         "skills": [
-            {
-                **skill.to_json(),
-                **(outcome.changes[skill.name].to_json() if skill.name in outcome.changes else {}),
-            }
+            {**skill.to_json(), **(outcome.changes[skill.name].to_json() if skill.name in outcome.changes else {})}
             for skill in outcome.skills
         ],
         "changed": outcome.changed,
@@ -234,9 +231,7 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
     for kind, _, name in sorted(need.partition(":") for need in given):
         if kind == "env" and name not in os.environ and not dry_run:
             keep = common.command("env", "set", name)
-            terminal.say(
-                f"{name} was for this command alone: export it where your agent runs, or keep it: {keep}"
-            )
+            terminal.say(f"{name} was for this command alone: export it where your agent runs, or keep it: {keep}")
     if options.enable:
         is_open = held and "needs" not in (common.accept or ())
         return Refused.exit_code if (is_open or outcome.left) and not dry_run else 0

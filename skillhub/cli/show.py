@@ -20,10 +20,7 @@ from skillhub.model.index import Release
 # ``show``: shows one skill, installed or offered.
 
 
-def show(
-    common: Common,
-    ref: Annotated[str, argument("NAME|REF", "An installed skill, or a reference.")],
-) -> int:
+def show(common: Common, ref: Annotated[str, argument("NAME|REF", "An installed skill, or a reference.")]) -> int:
     """Show a skill: one installed, one in an agent's folder, else what the reference finds. Installs nothing.
 
     Example: skillhub show github:gh-fix-ci
@@ -40,9 +37,7 @@ def show(
                 **shown.skill.to_json(),
                 "manifest": manifest_json(shown.manifest),
                 "files": [_file(path, shown) for path in shown.tree],
-                "releases": [
-                    members(each, "version", "published", "yanked", "withdrawn") for each in shown.releases
-                ],
+                "releases": [members(each, "version", "published", "yanked", "withdrawn") for each in shown.releases],
                 "patched": asdict(shown.patched) if shown.patched else None,
                 "warnings": list(shown.warnings),
             },
@@ -62,9 +57,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
     skill = shown.skill
     terminal.out(f"{skill.name} {skill.version or ''}", "bold")
     terminal.out(Quoted(collapsed(skill.description)))
-    signed = ", ".join(
-        f"{one.named(skill.vouched_by)} ({one.kind} {one.fingerprint})" for one in skill.signed_by
-    )
+    signed = ", ".join(f"{one.named(skill.vouched_by)} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
     is_found = not skill.managed and skill.state == "enabled"
     state = skill.state if skill.managed or is_found else "not installed"
     rows = [
@@ -74,14 +67,8 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         ("signed by", signed or "nobody"),
         *((("tree", skill.tree),) if skill.tree else ()),
         *(("" if number else "patched by", text) for number, text in enumerate(_patched(shown))),
-        (
-            "can",
-            ", ".join(skill.capabilities) or "give instructions, which an agent follows with your rights",
-        ),
-        *(
-            (f"needs {need.kind}", f"{need.name}{'' if need.satisfied else ' (missing)'}")
-            for need in skill.requires
-        ),
+        ("can", ", ".join(skill.capabilities) or "give instructions, which an agent follows with your rights"),
+        *((f"needs {need.kind}", f"{need.name}{'' if need.satisfied else ' (missing)'}") for need in skill.requires),
         *(("link", link) for link in skill.links),
         *(("release", _spelled(each)) for each in shown.releases),
     ]
@@ -143,10 +130,7 @@ def search(
         common.terminal.warn(f"warning: {warning}")
     if common.json:
         return common.result("search", found.to_json())
-    rows = [
-        (hit.name, hit.source or f"({hit.scope})", _FOUND_BY[hit.reason], hit.description)
-        for hit in found.hits
-    ]
+    rows = [(hit.name, hit.source or f"({hit.scope})", _FOUND_BY[hit.reason], hit.description) for hit in found.hits]
     if rows:
         common.terminal.table(("NAME", "FROM", "FOUND BY", "DESCRIPTION"), rows)
     else:
@@ -170,8 +154,7 @@ def _more(limit: int) -> str:
 def schema(
     common: Common,
     words: Annotated[
-        list[str] | None,
-        argument("[NAME]...", "A document, or a command as it is typed; else all are listed."),
+        list[str] | None, argument("[NAME]...", "A document, or a command as it is typed; else all are listed.")
     ] = None,
 ) -> int:
     """Show the JSON Schema of a document, or of what a command prints with --json.

@@ -43,9 +43,7 @@ def add(
     known = ports.sources.mine()
     source = add_source(name, url, _pin(root, fingerprint), ports, dry_run=common.dry_run)
     if source in known.values():
-        return common.done(
-            "source add", _json(source), f"nothing to do: {source.alias} is {_spelled(source)}"
-        )
+        return common.done("source add", _json(source), f"nothing to do: {source.alias} is {_spelled(source)}")
     done = "would add" if common.dry_run else "added"
     return common.done("source add", _json(source), f"{done} {source.alias}: {_spelled(source)}", "green")
 
@@ -112,12 +110,7 @@ def remove(common: Common, name: Name) -> int:
     return 0
 
 
-def trust(
-    common: Common,
-    name: Name,
-    root: Root = None,
-    fingerprint: Fingerprint = None,
-) -> int:
+def trust(common: Common, name: Name, root: Root = None, fingerprint: Fingerprint = None) -> int:
     """Trust a source that this project brings, or one anew. What a project brings counts in it alone.
 
     Anew: its registry has another root, or has one now.
@@ -129,9 +122,7 @@ def trust(
     source = trust_source(name, _pin(root, fingerprint), common.ports(), dry_run=common.dry_run)
     done = "would trust" if common.dry_run else "trusted"
     of = "" if source.named_by == "person" else ", for this project alone"
-    return common.done(
-        "source trust", _json(source), f"{done} {source.alias}: {_spelled(source)}{of}", "green"
-    )
+    return common.done("source trust", _json(source), f"{done} {source.alias}: {_spelled(source)}{of}", "green")
 
 
 def _pin(root: str | None, fingerprint: str | None) -> Pin:
@@ -183,14 +174,7 @@ def _facts(source: Source, common: Common) -> dict[str, Any]:
     if source.root is not None:
         return _view_json(_view(source, common))
     lists: dict[str, list[str]] = {"roles": [], "metadata": [], "changes": [], "warnings": []}
-    return {
-        "scope": "user",
-        **_json(source),
-        "root_version": None,
-        "expires": None,
-        "refreshed": None,
-        **lists,
-    }
+    return {"scope": "user", **_json(source), "root_version": None, "expires": None, "refreshed": None, **lists}
 
 
 def _view_json(view: SourceView) -> dict[str, Any]:

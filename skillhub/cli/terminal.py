@@ -25,14 +25,7 @@ if TYPE_CHECKING:
 
 
 Tone: TypeAlias = "Literal['bold', 'dim', 'red', 'green', 'yellow', 'plain']"
-_CODES: Mapping[Tone, str] = {
-    "bold": "1",
-    "dim": "2",
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "plain": "",
-}
+_CODES: Mapping[Tone, str] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "plain": ""}
 # What GitHub's runner obeys in a log: `::` where a line begins, blanks before it or not, and `##[` anywhere.
 _ORDER = re.compile(r"^(\s*:)(?=:)|(##)(?=\[)")
 _PROGRESS_AFTER = 1.0
@@ -42,20 +35,7 @@ _BELOW = 6  # blanks, beside those that a line of talk begins with, before what 
 _MOVED = 3  # blanks before a single word that has no room there; no line of ours has as many
 _LEFT = 4  # blanks before a word that has no room where it belongs
 _OURS = frozenset(
-    (
-        "url",
-        "urls",
-        "where",
-        "source",
-        "git",
-        "from",
-        "message",
-        "hint",
-        "reason",
-        "details",
-        "warnings",
-        "target",
-    )
+    ("url", "urls", "where", "source", "git", "from", "message", "hint", "reason", "details", "warnings", "target")
 )
 _ROWS = 50  # of a list that are encoded at a time
 # An archive that is named by its digest: no row of a screen holds it, and nobody compares it by eye.

@@ -78,9 +78,7 @@ def inside(root: str, relative: str) -> str:
     """
     segments = relative.split("/")
     if not all(map(is_segment, segments)):
-        raise LinkLeavesProject(
-            f"expected a plain path below the project, found {quote(relative)}", where=root
-        )
+        raise LinkLeavesProject(f"expected a plain path below the project, found {quote(relative)}", where=root)
     path = root
     for position, segment in enumerate(segments, 1):
         path = os.path.join(path, segment)
@@ -164,9 +162,7 @@ class HeldFolder:
                     inner = _into(each, at, make)
                 except OSError as error:
                     if is_link_at(each, at):
-                        raise _came_between(
-                            os.sep.join(path.split(os.sep)[: position - len(folders)])
-                        ) from error
+                        raise _came_between(os.sep.join(path.split(os.sep)[: position - len(folders)])) from error
                     raise
                 if at != top:
                     os.close(at)
@@ -196,9 +192,7 @@ class HeldFolder:
             self._handle = os.open(self.path, _THROUGH & ~getattr(os, "O_NOFOLLOW", 0))
         elif not os.path.samestat(os.fstat(self._handle), os.stat(self.path)):
             hint = "run the command again"
-            raise StateError(
-                "another folder is there than when the command began", where=self.path, hint=hint
-            )
+            raise StateError("another folder is there than when the command began", where=self.path, hint=hint)
         return self._handle
 
     def _look(self, path: str, folders: list[str], make: bool) -> None:

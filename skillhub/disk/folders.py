@@ -45,9 +45,7 @@ class Found:
     file: File | None
 
 
-def write_tree(
-    folder: str, files: Iterable[tuple[str, File]], *, read_only: bool, dir_fd: int | None = None
-) -> None:
+def write_tree(folder: str, files: Iterable[tuple[str, File]], *, read_only: bool, dir_fd: int | None = None) -> None:
     """Write files below ``folder``, which must not exist yet; modes do not depend on the umask.
 
     Raises:
@@ -55,9 +53,7 @@ def write_tree(
     """
     with _NewFolder(folder, dir_fd) as new:
         for path, file in files:
-            mode = (
-                (0o555 if file.executable else 0o444) if read_only else (0o755 if file.executable else 0o644)
-            )
+            mode = (0o555 if file.executable else 0o444) if read_only else (0o755 if file.executable else 0o644)
             name, at = new.place(path)
             write_file(name, file.data, mode, at)
         if read_only:

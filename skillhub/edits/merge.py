@@ -148,9 +148,7 @@ def _both(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Cl
     is_mine, is_yours = allows(name, mine), allows(name, yours)
     if is_mine != is_yours:
         allowed = _version(mine if is_mine else yours)
-        return Choice(
-            name, "ours" if is_mine else "theirs", f"of both changes skillhub.toml allows {allowed} alone"
-        )
+        return Choice(name, "ours" if is_mine else "theirs", f"of both changes skillhub.toml allows {allowed} alone")
     if higher := _higher(mine, yours):
         high, low = (mine, yours) if higher == "ours" else (yours, mine)
         rest = "" if is_mine else "; skillhub.toml allows neither, so skillhub install finds another"

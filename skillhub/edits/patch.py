@@ -58,9 +58,7 @@ def _hunks(path: str, before: str, after: str, old: File | None, new: File | Non
     tab = "\t" if " " in path else ""  # else `patch` takes the name to end at the blank
     names = (f"a/{path}{tab}" if old else "/dev/null", f"b/{path}{tab}" if new else "/dev/null")
     lines = unified_diff(lines_of(before), lines_of(after), *names)
-    return head + [
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
-    ]
+    return head + [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
 
 
 def mode_of(file: File | None) -> str:
@@ -196,9 +194,7 @@ class _Reader:
                 mark, text = self.line[:1], self.line[1:]
                 olds -= mark in (" ", "-")
                 news -= mark in (" ", "+")
-                self.expect(
-                    mark in (" ", "-", "+") and min(olds, news) >= 0, "as many lines as the hunk says"
-                )
+                self.expect(mark in (" ", "-", "+") and min(olds, news) >= 0, "as many lines as the hunk says")
                 has_end = self.lines[self.at + 1 : self.at + 2] != [_NO_END]
                 text += "\n" * has_end
                 if mark != "+":

@@ -85,9 +85,7 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
             _keep(each, ports)
     outcome = carry_out(plans, options, asked, state, ports)
     if not options.dry_run:
-        _take_away(
-            adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"}, ports.project
-        )
+        _take_away(adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"}, ports.project)
     return replace(outcome, warnings=(*warnings, *outcome.warnings), left=(*left, *outcome.left))
 
 
@@ -125,17 +123,13 @@ def _find(name: str, paths: Iterable[str], scope: Scope) -> AdoptableSkill | Lef
     return AdoptableSkill(name, copies, others)
 
 
-def _read(
-    find: AdoptableSkill, into: str, origins: Origins, state: State, ports: Ports
-) -> _Adopted | LeftOut:
+def _read(find: AdoptableSkill, into: str, origins: Origins, state: State, ports: Ports) -> _Adopted | LeftOut:
     try:
         mine = from_path(find.copies[0], ports)
     except (FormatError, SecurityError, SourceError) as error:
         return LeftOut(find.name, error.code, f"{error.message} ({error.where or find.copies[0]})")
     if mine.name != find.name:
-        return LeftOut(
-            find.name, "name", f"its SKILL.md names it {mine.name}; rename the folder or the skill"
-        )
+        return LeftOut(find.name, "name", f"its SKILL.md names it {mine.name}; rename the folder or the skill")
     for path in find.copies:
         if problems := compare(path, mine.tree.listing):
             told = f"{problems[0].path}: {problems[0].message}"
@@ -239,9 +233,7 @@ def _agree(names: Sequence[str], make: _Make, options: Options, ports: Ports) ->
     plans = [planner.plan(each) for each in candidates]
     # What somebody else agreed to is nobody's here until they say so.
     mine = {name for name in names if state.agreed(name)}
-    raised = [
-        each for one in plans for each in one.questions() if each.kind != "unsigned" or each.skill not in mine
-    ]
+    raised = [each for one in plans for each in one.questions() if each.kind != "unsigned" or each.skill not in mine]
     return carry_out(plans, options, ask(raised, ports, options.dry_run), state, ports)
 
 
@@ -251,21 +243,15 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
         hint = f"{command(ports.project.scope, 'enable', name, '--link', 'copy')}, then edit the copy"
         raise UsageError(f"{name} has no copy here of what is locked", where=name, hint=hint)
     places = links.places(ports.project, record.links)
-    copies = {
-        path: read_local(path, project=ports.project)[0].tree for path in places if os.path.lexists(path)
-    }
+    copies = {path: read_local(path, project=ports.project)[0].tree for path in places if os.path.lexists(path)}
     trees = {path: tree for path, tree in copies.items() if tree.digest != record.tree}
     if not trees:
-        raise UsageError(
-            f"nobody edited {name} here", where=name, hint="edit a copy in an agent's folder first"
-        )
+        raise UsageError(f"nobody edited {name} here", where=name, hint="edit a copy in an agent's folder first")
     tree = _alike(trees)
     found = from_lock(name, entry.original, ports, agreed=True, scanned=False)
     edited = with_edits(found, tree, ports)
     if isinstance(edited, LeftOut):
-        raise FormatError(
-            edited.message, where=places[0], hint="a skill of your own can hold them: skillhub adopt"
-        )
+        raise FormatError(edited.message, where=places[0], hint="a skill of your own can hold them: skillhub adopt")
     return edited
 
 

@@ -80,17 +80,13 @@ def compared(mine: Candidate, origin: Origin | None, state: State, ports: Ports)
     try:
         found = obtained(origin, Options(), state, ports)
     except OF_ONE as error:
-        return mine.noted(
-            f"it is said to come from {origin.ref}, which could not be compared: {error.message}"
-        )
+        return mine.noted(f"it is said to come from {origin.ref}, which could not be compared: {error.message}")
     theirs = found.get(mine.name)
     if theirs is None:
         return mine.noted(f"it is said to come from {origin.ref}, where no skill is named so")
     if theirs.tree.digest == mine.tree.digest:
         return theirs.noted(f"it is what {origin.ref} has, to the last byte")
-    changed = sorted(
-        path for path in {*mine.tree, *theirs.tree} if mine.tree.get(path) != theirs.tree.get(path)
-    )
+    changed = sorted(path for path in {*mine.tree, *theirs.tree} if mine.tree.get(path) != theirs.tree.get(path))
     return mine.noted(f"it differs from {origin.ref} in {', '.join(changed[:8])}; taken as it is here")
 
 
@@ -114,9 +110,7 @@ def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
             left.append(each)
         elif each.tree.digest != found.setdefault(each.name, each).tree.digest:
             first = found[each.name].entry.origin
-            left.append(
-                LeftOut(each.name, "usage", f"the lock has it from {first} and from {each.entry.origin}")
-            )
+            left.append(LeftOut(each.name, "usage", f"the lock has it from {first} and from {each.entry.origin}"))
     if not found:
         return Outcome((), False, left=tuple(left))
     outcome = take(found, options, state, ports)

@@ -54,9 +54,7 @@ def fix(project: Project, take: Mapping[str, Side], *, dry_run: bool = False) ->
     return Fixed(done.choices, True)
 
 
-def _merged(
-    ours: bytes, theirs: bytes, base: bytes | None, project: Project, take: Mapping[str, Side]
-) -> Merged:
+def _merged(ours: bytes, theirs: bytes, base: bytes | None, project: Project, take: Mapping[str, Side]) -> Merged:
     if sides(project.intent_bytes()) is not None:
         hint = "resolve it by hand first: the lock is resolved by what it says"
         raise FormatError(f"{INTENT} holds a merge conflict", where=project.intent_path, hint=hint)

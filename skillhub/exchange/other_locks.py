@@ -169,14 +169,7 @@ def _false_if_empty(value: object) -> object:
 class _Package(OtherEntry):
     BINDING: ClassVar = frozenset(
         {
-            *(
-                "materialization_repo_url",
-                "repo_url",
-                "virtual_path",
-                "package_type",
-                "local_path",
-                "is_insecure",
-            ),
+            *("materialization_repo_url", "repo_url", "virtual_path", "package_type", "local_path", "is_insecure"),
             *("resolved_url", "resolved_commit", "resolved_ref", "host", "port"),
         }
     )
@@ -212,9 +205,7 @@ class _Package(OtherEntry):
             return NoOrigin(name, "its repository is reached over plain http")
         if self.resolved_url:
             return at_site(name, self.resolved_url, skills)
-        return in_git(
-            name, self._address(repository), self.resolved_commit or self.resolved_ref, path, skills
-        )
+        return in_git(name, self._address(repository), self.resolved_commit or self.resolved_ref, path, skills)
 
     def _address(self, repository: str) -> str:
         host = self.host or "github.com"
@@ -229,9 +220,7 @@ class _Package(OtherEntry):
         # Older versions list the folder alone.
         folders = (folder_of(each) for each in self.deployed_files if isinstance(each, str))
         put = [
-            posixpath.basename(each)
-            for each in folders
-            if posixpath.basename(posixpath.dirname(each)) == "skills"
+            posixpath.basename(each) for each in folders if posixpath.basename(posixpath.dirname(each)) == "skills"
         ]
         wanted = self.skill_subset or put
         return tuple(dict.fromkeys(each for each in wanted if isinstance(each, str) and is_name(each)))
@@ -342,9 +331,7 @@ def parse_other_lock(data: bytes, folder: str, where: str) -> OtherLock:
     skills = document.get("skills") if isinstance(document, dict) else None
     if isinstance(document, dict) and isinstance(document.get("sources"), dict):
         hint = "skillhub install installs what it says, in the folder that it is in"
-        raise FormatError(
-            "expected a lock of another installer, found skillhub's own", where=where, hint=hint
-        )
+        raise FormatError("expected a lock of another installer, found skillhub's own", where=where, hint=hint)
     if not isinstance(document, dict) or not isinstance(skills, dict):
         raise _unknown(where, "an object without skills")
     name, kind = _kind(document, skills, where)
@@ -358,9 +345,7 @@ def _apm(data: bytes, folder: str, where: str) -> OtherLock:
         raise FormatError(f"expected UTF-8, found another byte at {error.start}", where=where) from error
     version = document.get("lockfile_version") if isinstance(document, dict) else None
     if not isinstance(document, dict) or version != "1":
-        raise _unknown(
-            where, f"lockfile_version {quote(version)}" if version else "neither JSON nor APM's YAML"
-        )
+        raise _unknown(where, f"lockfile_version {quote(version)}" if version else "neither JSON nor APM's YAML")
     return OtherLock.of("apm.lock.yaml 1", entries(document, folder))
 
 

@@ -53,10 +53,7 @@ def cyclonedx(lock: Lock, created: datetime | None) -> bytes:
     """
     digest = Digest.of(lock.dump())
     skills = sorted(lock.skills.items())
-    needs = {
-        _ref(name): [_ref(each) for each in entry.dependencies if each in lock.skills]
-        for name, entry in skills
-    }
+    needs = {_ref(name): [_ref(each) for each in entry.dependencies if each in lock.skills] for name, entry in skills}
     needs[_ROOT] = [_ref(name) for name, _ in skills]
     document = {
         "components": [_component(name, entry, lock) for name, entry in skills],
@@ -167,10 +164,7 @@ def spdx(lock: Lock, created: datetime | None) -> bytes:
     time = (created or datetime.fromtimestamp(0, UTC)).astimezone(UTC)
     document = {
         "SPDXID": _DOCUMENT,
-        "creationInfo": {
-            "created": f"{time:%Y-%m-%dT%H:%M:%SZ}",
-            "creators": [f"Tool: skillhub-{__version__}"],
-        },
+        "creationInfo": {"created": f"{time:%Y-%m-%dT%H:%M:%SZ}", "creators": [f"Tool: skillhub-{__version__}"]},
         "dataLicense": "CC0-1.0",
         "name": "skillhub.lock",
         "spdxVersion": "SPDX-2.3",

@@ -185,9 +185,7 @@ def _enabled(project: Project) -> frozenset[str]:
     """Return the skills that are enabled, as they are locked and were agreed to."""
     locked, records = project.lock().skills, project.records().skills
     return frozenset(
-        name
-        for name, record in records.items()
-        if record.enabled and name in locked and record.is_of(locked[name])
+        name for name, record in records.items() if record.enabled and name in locked and record.is_of(locked[name])
     )
 
 

@@ -34,9 +34,7 @@ class Digest(str):
             FormatError: it is anything but ``sha256:`` and 64 lowercase hex digits.
         """
         if not isinstance(text, str) or not _DIGEST.fullmatch(text):
-            raise FormatError(
-                f"expected sha256: and 64 lowercase hex digits, found {quote(text)}", where=where
-            )
+            raise FormatError(f"expected sha256: and 64 lowercase hex digits, found {quote(text)}", where=where)
         return cls(text)
 
     @property

@@ -34,13 +34,7 @@ _K = TypeVar("_K", bound=str)
 _T = TypeVar("_T")
 _JsonSchema: TypeAlias = dict[str, Any]
 # Deferred: a command builds the validators of the documents that it reads, and of no other.
-_STRICT = ConfigDict(
-    strict=True,
-    frozen=True,
-    extra="forbid",
-    allow_inf_nan=False,
-    defer_build=True,
-)
+_STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 # A validator keeps an error for every unknown key; a document made to exhaust memory has a million of them.
 _KEYS_MAX = 1000
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
@@ -142,11 +136,7 @@ def one_of(*known: str) -> Read:
 def visible(value: object) -> str:
     """Read text that is not empty and that a person sees whole."""
     # What is plain need not be looked at letter by letter.
-    if (
-        isinstance(value, str)
-        and value
-        and ((value.isascii() and value.isprintable()) or clean(value) == value)
-    ):
+    if isinstance(value, str) and value and ((value.isascii() and value.isprintable()) or clean(value) == value):
         return value
     wrong("text without hidden characters", value)
 

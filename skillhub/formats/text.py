@@ -21,9 +21,7 @@ RESERVED_ALIASES = frozenset({"http", "https", "git", "oci", "file", "embedded",
 # Zl and Zp line separators: none of them may reach a terminal or a path.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # Characters of visible categories that nonetheless draw nothing: fillers, variation selectors.
-_BLANK = frozenset(
-    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00016fe4\U0001d159"
-)
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00016fe4\U0001d159")
 
 _MARKS = 4  # that one letter may carry
 

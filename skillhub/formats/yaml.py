@@ -50,9 +50,7 @@ def parse_plain(text: str) -> dict[str, Node] | None:
             continue
         given, colon, rest = line.partition(":")
         key = given.lstrip(" ")
-        if not (
-            colon and line.isprintable() and len(key) <= _KEY_MAX and key.replace("-", "_").isidentifier()
-        ):
+        if not (colon and line.isprintable() and len(key) <= _KEY_MAX and key.replace("-", "_").isidentifier()):
             return None
         value = _scalar(rest)
         depth = len(given) - len(key)

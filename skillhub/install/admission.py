@@ -57,9 +57,7 @@ def names_of(signer: Signer, entry: Locked, ports: Ports) -> frozenset[str]:
     # Trust that is narrowed to a source of the user's is none in what a project calls so.
     source = None if entry.local else entry.source if not entry.named or entry.source in mine else ""
     trusted = candidates.trusted(ports.publishers)
-    return frozenset(
-        each.name for each in trusted if signer.fingerprint in each.fingerprints and each.covers(source)
-    )
+    return frozenset(each.name for each in trusted if signer.fingerprint in each.fingerprints and each.covers(source))
 
 
 def urls_of(entry: Locked, ports: Ports) -> tuple[str, ...]:
@@ -198,9 +196,7 @@ def hold_to_lock(candidate: Candidate, entry: Locked | None, scope: Scope) -> No
     if entry.local:
         changes -= {"plugin"}  # the path says it all, and older locks do not name the plugin
     if any(MEANING[each][LOCK] == SourceMismatch.code for each in changes):
-        there = (
-            theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, by way of {theirs.source}"
-        )
+        there = theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, by way of {theirs.source}"
         error = elsewhere(candidate.name, entry, there, scope)
         if _loosely(entry.git) == _loosely(theirs.git) is not None:
             error.hint = f"if that is the same repository, name it as the lock does: {as_word(entry.source)}"
@@ -315,9 +311,7 @@ def _refuse_expired(candidate: Candidate, state: State) -> None:
     entry, before = candidate.entry, state.lock.skills.get(candidate.name)
     known = {record.tree, before.original.tree} if before and record.is_of(before) else {record.tree}
     if known.isdisjoint((entry.tree, entry.original.tree)):
-        message = (
-            f"expected the tree that was agreed to here, {record.tree}, or a certificate that is still valid"
-        )
+        message = f"expected the tree that was agreed to here, {record.tree}, or a certificate that is still valid"
         hint = "its publisher may sign it anew"
         raise BadSignature("certificate-expired", message, where=f"{candidate.name}: {SIGNATURE}", hint=hint)
 

@@ -11,15 +11,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Literal
 
-from skillhub.errors import (
-    BadSignature,
-    NameNotOwned,
-    NotFound,
-    SecurityError,
-    SourceError,
-    UsageError,
-    Withdrawn,
-)
+from skillhub.errors import BadSignature, NameNotOwned, NotFound, SecurityError, SourceError, UsageError, Withdrawn
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
 from skillhub.install.context import Ports, command
@@ -59,9 +51,7 @@ def choose_source(ref: Named, having: tuple[str, ...], looked_into: tuple[str, .
     """
     if len(having) > 1:
         named = ", ".join(f"{alias}:{ref.name}" for alias in having)
-        raise UsageError(
-            f"{ref.name} is in several sources: {named}", hint=f"say which: {having[0]}:{ref.name}"
-        )
+        raise UsageError(f"{ref.name} is in several sources: {named}", hint=f"say which: {having[0]}:{ref.name}")
     if not having:
         raise NotFound(
             f"no source has a skill named {ref.name}",
@@ -164,9 +154,7 @@ def _called(word: str, offered: Sequence[Release], asked: str) -> Release:
     if len(fits) > 1:
         unique = words_for(offered)
         names = ", ".join(unique[each] for each in fits)
-        raise UsageError(
-            f"{word} fits several skills: {names}", where=asked, hint="--skill takes one of these"
-        )
+        raise UsageError(f"{word} fits several skills: {names}", where=asked, hint="--skill takes one of these")
     return fits[0]
 
 
@@ -500,11 +488,7 @@ def read(tree: Tree) -> Content:
 
 
 def candidate(
-    content: Content,
-    entry: Locked,
-    verdict: Verdict,
-    warnings: tuple[str, ...],
-    publishers: Sequence[Publisher],
+    content: Content, entry: Locked, verdict: Verdict, warnings: tuple[str, ...], publishers: Sequence[Publisher]
 ) -> Candidate:
     """Put together what was read and judged; ``publishers`` are all who vouch for a signer's kin."""
     statuses: dict[str, Literal["signed", "untrusted", "unsigned"]] = {

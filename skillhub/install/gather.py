@@ -209,14 +209,10 @@ def _forbidden(name: str, error: Forbidden) -> LeftOut:
     return LeftOut(name, error.code, f"{error.message} ({error.where})")
 
 
-def _add(
-    candidate: Candidate, resolved: ResolvedSkill, gathered: Gathered, state: State, ports: Ports
-) -> None:
+def _add(candidate: Candidate, resolved: ResolvedSkill, gathered: Gathered, state: State, ports: Ports) -> None:
     if any((each.name, each.code) == (candidate.name, _AMBIGUOUS) for each in gathered.left):
         return
-    admitted = (
-        admit_optional(candidate, state, ports) if resolved.optional else admit(candidate, state, ports)
-    )
+    admitted = admit_optional(candidate, state, ports) if resolved.optional else admit(candidate, state, ports)
     if isinstance(admitted, LeftOut):
         gathered.left.append(admitted)
         return
@@ -281,9 +277,7 @@ def _lighter(candidate: Candidate, tree: Tree) -> Candidate:
 def _of_project(options: Options, state: State, ports: Ports) -> list[ResolvedSkill]:
     resolved, unwanted = [], frozenset(state.unwanted)
     if options.frozen and unwanted:
-        raise _disagree(
-            f"the lock has {', '.join(sorted(unwanted))}, which skillhub.toml has no need of", ports
-        )
+        raise _disagree(f"the lock has {', '.join(sorted(unwanted))}, which skillhub.toml has no need of", ports)
     for name in dict.fromkeys((*state.lock.skills, *state.intent.skills)):
         entry, wanted = state.lock.skills.get(name), state.intent.skills.get(name)
         if name in unwanted:
@@ -433,9 +427,7 @@ def _needs(manifest: Manifest) -> Iterator[Requirement]:
 def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports: Ports) -> Candidate:
     need = demands[-1].need
     ranges = [each.need.range for each in demands if each.need.range]
-    ranges += [
-        wanted for _, wanted in ranges_on(need.name, state.lock, ports, but={d.chain[-1] for d in demands})
-    ]
+    ranges += [wanted for _, wanted in ranges_on(need.name, state.lock, ports, but={d.chain[-1] for d in demands})]
     ranges = list(dict.fromkeys(ranges))
     both = replace(need, range=",".join(ranges) or None)
     entry = state.lock.skills.get(need.name)
@@ -490,9 +482,7 @@ def _refuse_incompatible(whole: Mapping[str, Candidate], state: State, ports: Po
             continue
         for other, wanted in ranges_on(name, state.lock, ports, but=whole):
             if not is_within(candidate.entry, wanted):
-                raise NeedConflict(
-                    f"{other} needs {name} {wanted}, found {candidate.entry.version}", where=name
-                )
+                raise NeedConflict(f"{other} needs {name} {wanted}, found {candidate.entry.version}", where=name)
 
 
 def _conflict(name: str, demands: Sequence[_Demand], found: str | None) -> NeedConflict:

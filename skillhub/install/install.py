@@ -10,17 +10,7 @@ from skillhub.errors import Refused, UsageError
 from skillhub.install.admission import sources_with, without_other_signers
 from skillhub.install.candidates import Candidate
 from skillhub.install.commit import Change, commit
-from skillhub.install.context import (
-    LeftOut,
-    Options,
-    Outcome,
-    Ports,
-    State,
-    ask,
-    command,
-    read_state,
-    read_unchecked,
-)
+from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, command, read_state, read_unchecked
 from skillhub.install.gather import gather, with_dependencies
 from skillhub.install.links import left_alone, refuse_unknown
 from skillhub.install.locked import about_skill, by_lock
@@ -49,9 +39,7 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     """
     if not refs and not ports.project.has_lock_or_intent():
         hint = f"name a skill, for example: {command(ports.project.scope, 'install', 'github:gh-fix-ci')}"
-        raise UsageError(
-            "there is neither skillhub.toml nor skillhub.lock here", where=ports.project.root, hint=hint
-        )
+        raise UsageError("there is neither skillhub.toml nor skillhub.lock here", where=ports.project.root, hint=hint)
     state = read_state(ports)
     asked, missing = settle_sources(state, needed_by(refs, state), options, ports)
     if missing:
@@ -125,9 +113,7 @@ def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: P
     )
 
 
-def carry_out(
-    plans: Sequence[Plan], options: Options, asked: Sequence[Asked], state: State, ports: Ports
-) -> Outcome:
+def carry_out(plans: Sequence[Plan], options: Options, asked: Sequence[Asked], state: State, ports: Ports) -> Outcome:
     """Turn the agreed plans into changes, commit them, and show what came of it."""
     answers: defaultdict[str, list[Asked]] = defaultdict(list)
     for question, answer in asked:
@@ -178,9 +164,7 @@ def _decided(
     return [*changes.values()], is_met
 
 
-def _ways(
-    plans: Sequence[Plan], state: State, scope: Scope
-) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
+def _ways(plans: Sequence[Plan], state: State, scope: Scope) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
     """Yield by skill and need what to type, where the need alone does not say."""
     locked = {*state.lock.skills, *(each.name for each in plans)}
     for each in plans:
@@ -272,7 +256,6 @@ def _read(name: str, state: State, ports: Ports) -> Candidate:
 def _willing(state: State, names: Sequence[str]) -> State:
     """Return the state as if the person had never said ``disable`` to these."""
     skills = {
-        name: replace(record, held="") if name in names else record
-        for name, record in state.records.skills.items()
+        name: replace(record, held="") if name in names else record for name, record in state.records.skills.items()
     }
     return replace(state, records=replace(state.records, skills=skills))

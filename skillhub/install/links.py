@@ -99,9 +99,7 @@ class Linking:
                 way = way_of(question, answer) or way
         if way == "keep":
             return None
-        return replace(
-            self, steps=tuple(replace(step, do=way) if step.do == "save" else step for step in self.steps)
-        )
+        return replace(self, steps=tuple(replace(step, do=way) if step.do == "save" else step for step in self.steps))
 
     def given_up(self) -> Linking:
         """Return the linking of a skill that is not to be enabled after all: what was to be merged is saved."""
@@ -112,9 +110,7 @@ class Linking:
 def about_deleted(cleared: Iterable[Linking]) -> list[Question]:
     """Return what is to be asked about edits made by hand where links are to go."""
     gone = "was edited by hand, and the copy is to be deleted; save the edits as a patch first?"
-    return [
-        replace(question, message=f"{each.name} {gone}") for each in cleared for question in each.questions()
-    ]
+    return [replace(question, message=f"{each.name} {gone}") for each in cleared for question in each.questions()]
 
 
 def left_alone(name: str) -> LeftOut:
@@ -241,11 +237,7 @@ class Linker:
             StateError: the disk refuses, or something came in the way since it was planned.
         """
         for step in linking.steps:
-            if (
-                step.do == "make"
-                and os.path.lexists(step.path)
-                and not self._is_stored(step.path, linking.was)
-            ):
+            if step.do == "make" and os.path.lexists(step.path) and not self._is_stored(step.path, linking.was):
                 raise copies.foreign(step.path)
         base = self._store.read(record.tree) if record else None
         for step in linking.steps:
@@ -389,9 +381,7 @@ def _ours(project: Project) -> dict[str, set[str]]:
     What left the lock or was disabled, and could not be taken away, agents still read: it is nobody's by now.
     """
     locked, records = project.lock().skills, project.records().skills
-    links = [
-        link for name, record in records.items() if record.enabled and name in locked for link in record.links
-    ]
+    links = [link for name, record in records.items() if record.enabled and name in locked for link in record.links]
     # Of what is not local, the path is in its repository and says nothing of folders here.
     links += [entry.path for entry in locked.values() if entry.local and entry.path]
     return by_folder(project, links)

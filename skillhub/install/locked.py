@@ -36,9 +36,7 @@ from skillhub.trust.publishers import judge
 _ARCHIVE = re.compile(r"/archives/([^/]+)/[^/]+/[0-9a-f]{64}\.zip\Z")
 
 
-def by_lock(
-    name: str, entry: Locked, ports: Ports, *, agreed: bool = False, scanned: bool = True
-) -> Way[Any]:
+def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, scanned: bool = True) -> Way[Any]:
     """Return how the locked skill is had: from the store if it is there, else from where the lock says it is.
 
     Args:
@@ -61,9 +59,7 @@ def by_lock(
     return way.then(lambda found: _held_to_claims(found, ports.project.scope, scanned=scanned))
 
 
-def from_lock(
-    name: str, entry: Locked, ports: Ports, *, agreed: bool = False, scanned: bool = True
-) -> Candidate:
+def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, scanned: bool = True) -> Candidate:
     """Return what the lock names, now; see ``by_lock``.
 
     Raises:
@@ -106,9 +102,7 @@ def unsaid(can: Iterable[str], entry: Locked) -> str | None:
     names = [each.removeprefix("env:") for each in found if each.startswith("env:")]
     is_unsure = NETWORK_UNKNOWN in found
     hosts = [
-        each.removeprefix("network:")
-        for each in found
-        if each.startswith("network:") and each != NETWORK_UNKNOWN
+        each.removeprefix("network:") for each in found if each.startswith("network:") and each != NETWORK_UNKNOWN
     ]
     if len(names) + len(hosts) + is_unsure < len(found) or not all(map(is_kept_for_documentation, hosts)):
         return f"the lock does not say that it can: {', '.join(found)}"
@@ -186,9 +180,7 @@ def _at_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Way[A
         return by_path(entry.path or "", ports, ports.project.base, (entry.tree,))
     if entry.git is not None:
         place = ports.reach(repository(entry.git), entry.rev, named_by=named_by)
-        release = Release(
-            name=name, url=entry.git, type="tree", rev=entry.rev, path=entry.path, plugin=entry.plugin
-        )
+        release = Release(name=name, url=entry.git, type="tree", rev=entry.rev, path=entry.path, plugin=entry.plugin)
     else:
         source = ports.sources.get(entry.source) if entry.named else None
         if source is not None:
@@ -218,9 +210,7 @@ def _at_registry(name: str, entry: Locked, ports: Ports) -> Way[bytes]:
     return way.then(lambda found: found.noted(*standing.yanked))
 
 
-def _not_there(
-    name: str, entry: Locked, releases: Iterable[Release], source: Source
-) -> NotFound | WrongBytes:
+def _not_there(name: str, entry: Locked, releases: Iterable[Release], source: Source) -> NotFound | WrongBytes:
     offered = next((each for each in releases if each.version == entry.version), None)
     if offered is None:
         return NotFound(f"{source.alias} no longer has {name} {entry.version}", where=source.url)
@@ -294,9 +284,7 @@ def carried(found: Candidate, entry: Locked | None, ports: Ports) -> Candidate |
     return with_edits(found, gated(merged), ports, entry)
 
 
-def with_edits(
-    found: Candidate, tree: Tree, ports: Ports, before: Locked | None = None
-) -> Candidate | LeftOut:
+def with_edits(found: Candidate, tree: Tree, ports: Ports, before: Locked | None = None) -> Candidate | LeftOut:
     """Return the candidate with what ``tree`` has otherwise as the project's patch of it.
 
     Args:
@@ -318,9 +306,7 @@ def with_edits(
     if not text:
         return found
     content = read(tree)
-    patch = Patch(
-        base=found.tree.digest, digest=Digest.of(text.encode()), path=free_path(found.name, ports.project)
-    )
+    patch = Patch(base=found.tree.digest, digest=Digest.of(text.encode()), path=free_path(found.name, ports.project))
     old = before.patch if before else None
     is_there = old is not None and (old.base, old.digest) == (patch.base, patch.digest)
     entry = replace(

@@ -308,10 +308,7 @@ class OpenNeeds:
         if self.programs:
             return []
         variables = [_ask_variable(self.skill, need) for need in self.missing]
-        return [
-            *variables,
-            *(each for one in self.servers for each in one.questions(self.skill, self.choice)),
-        ]
+        return [*variables, *(each for one in self.servers for each in one.questions(self.skill, self.choice))]
 
     def warnings(self, environ: Mapping[str, str]) -> list[str]:
         """Return what a person has to see to themselves, and which programs of servers are not there."""
@@ -393,12 +390,7 @@ class MetNeeds:
 
 
 def open_needs(
-    candidate: Candidate,
-    before: Record | None,
-    options: Options,
-    is_met: Given,
-    agents: Sequence[Host],
-    ports: Ports,
+    candidate: Candidate, before: Record | None, options: Options, is_met: Given, agents: Sequence[Host], ports: Ports
 ) -> OpenNeeds:
     """Return what a skill needs that is to be enabled, and is not there; ``before`` is its record, if it has one.
 
@@ -416,9 +408,7 @@ def open_needs(
         if not options.env.get(need.name) and not is_met("env", need.name)
     )
     servers = [
-        look_at(need, agents, ports, written.get(need.name))
-        for need in manifest.requires
-        if need.kind == "mcp"
+        look_at(need, agents, ports, written.get(need.name)) for need in manifest.requires if need.kind == "mcp"
     ]
     programs = tuple(
         need.name
@@ -456,17 +446,13 @@ def _given(manifest: Manifest, options: Options) -> tuple[str, ...]:
 
 def _is_agreed(server: ServerNeed, asked: Iterable[Asked]) -> bool:
     name = server.need.name
-    answers = [
-        answer.said for question, answer in asked if question.subject == name and question.kind != "env"
-    ]
+    answers = [answer.said for question, answer in asked if question.subject == name and question.kind != "env"]
     can_be_there = server.need.server is not None or not server.absent
     return can_be_there and {*answers} <= {"yes"}
 
 
 def _ask_variable(skill: str, need: Requirement) -> Question:
     message = f"{skill} needs the variable {need.name}; give a value for this command?"
-    about = (
-        quoted(need.description, _ABOUT_MAX, command("project", "show", skill)) if need.description else ()
-    )
+    about = quoted(need.description, _ABOUT_MAX, command("project", "show", skill)) if need.description else ()
     details = (*about, "it is not stored: export it where your agent runs")
     return Question("env", skill, message, details, need.name)

@@ -114,12 +114,7 @@ def _refuse_secret(release: Release) -> None:
 
 
 def _from_registry(
-    data: bytes,
-    source: Source,
-    release: Release,
-    admission: Admission,
-    ports: Ports,
-    locked: Collection[Digest],
+    data: bytes, source: Source, release: Release, admission: Admission, ports: Ports, locked: Collection[Digest]
 ) -> Candidate:
     """Verify the bytes of a release.
 
@@ -177,9 +172,7 @@ def by_place(
     def make(unpacked: Unpacked) -> Candidate:
         found = _from_outside(unpacked, source, {**origin, "version": release.version}, ports, locked)
         if release.type != "tree" and found.name != release.name:
-            raise SourceMismatch(
-                f"the index names it {release.name}, its SKILL.md {found.name}", where=release.url
-            )
+            raise SourceMismatch(f"the index names it {release.name}, its SKILL.md {found.name}", where=release.url)
         return replace(_lying_in(found, release.path), published=place.committed(release))
 
     return Way(lambda: place.unpacked(release), make, release.size or 0)
@@ -281,9 +274,7 @@ def turns(ways: Sequence[Way[Any]], report: Report) -> Iterator[Iterator[Callabl
         pool.shutdown(wait=not is_stopped, cancel_futures=True)
 
 
-def _turns(
-    ways: Sequence[Way[Any]], report: Report, pool: ThreadPoolExecutor
-) -> Iterator[Callable[[], Candidate]]:
+def _turns(ways: Sequence[Way[Any]], report: Report, pool: ThreadPoolExecutor) -> Iterator[Callable[[], Candidate]]:
     coming = [way for way in ways if way.fetch is not nothing]
     if len(coming) < 2:
         yield from (way.go for way in ways)
@@ -396,9 +387,7 @@ def _applied(base: Tree, entry: Locked, ports: Ports) -> Tree:
         return base
     tree = gated(apply(read_patch(patch, ports.project), base, patch.path))
     if tree.digest != entry.tree:
-        raise WrongBytes(
-            f"expected the patch to give the tree {entry.tree}, found {tree.digest}", where=patch.path
-        )
+        raise WrongBytes(f"expected the patch to give the tree {entry.tree}, found {tree.digest}", where=patch.path)
     return tree
 
 

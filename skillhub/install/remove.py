@@ -118,9 +118,7 @@ def _refuse_needed(names: frozenset[str], state: State, ports: Ports) -> None:
 def _config_files(names: Iterable[str], state: State, ports: Ports) -> Mapping[str, mcp.ConfigFile | None]:
     """Return the file of each agent that has servers of these skills, as it is before anything is asked."""
     project, records = ports.project, state.records.skills
-    agents = {
-        agent for name in names if name in records for each in records[name].mcp.values() for agent in each
-    }
+    agents = {agent for name in names if name in records for each in records[name].mcp.values() for agent in each}
     return {
         agent: mcp.config_file(agent, project.scope, project.base, ports.user_home, ports.environ)
         for agent in sorted(agents)
@@ -151,16 +149,11 @@ def _take_back_servers(
 
 
 def _needs(record: Record, server: str) -> bool:
-    return server in record.mcp or any(
-        (need["kind"], need["name"]) == ("mcp", server) for need in record.facts.needs
-    )
+    return server in record.mcp or any((need["kind"], need["name"]) == ("mcp", server) for need in record.facts.needs)
 
 
 def _take_back(
-    server: str,
-    entries: Mapping[str, Any],
-    configured: Mapping[str, mcp.ConfigFile | None],
-    ports: Ports,
+    server: str, entries: Mapping[str, Any], configured: Mapping[str, mcp.ConfigFile | None], ports: Ports
 ) -> None:
     for agent, entry in entries.items():
         file = configured.get(agent)  # one that came meanwhile is not of what was removed
@@ -168,9 +161,7 @@ def _take_back(
             mcp.remove(file, server, entry, ports.project)
 
 
-def _ask(
-    names: Sequence[str], state: State, ports: Ports, dry_run: bool
-) -> tuple[list[Linking], tuple[Asked, ...]]:
+def _ask(names: Sequence[str], state: State, ports: Ports, dry_run: bool) -> tuple[list[Linking], tuple[Asked, ...]]:
     """Ask what becomes of edits where links are to go; return what is to be done there, and what was said.
 
     Raises:
@@ -179,17 +170,13 @@ def _ask(
     linker, records = Linker(ports.project, ports.store), state.records.skills
     # To keep a copy would be to keep the skill: that is a no to the command.
     found = [
-        replace(linker.plan_removal(name, records[name]), ways=("save", "take"))
-        for name in names
-        if name in records
+        replace(linker.plan_removal(name, records[name]), ways=("save", "take")) for name in names if name in records
     ]
     asked = ask(about_deleted(found), ports, dry_run)
     return [linking for each in found if (linking := each.answered(asked))], tuple(asked)
 
 
-def _views(
-    names: Sequence[str], records: Mapping[str, Record], state: State, ports: Ports
-) -> tuple[Skill, ...]:
+def _views(names: Sequence[str], records: Mapping[str, Record], state: State, ports: Ports) -> tuple[Skill, ...]:
     """Return these skills as they are shown, as far as they are locked."""
     locked = state.lock.skills
     is_met = given(ports.environ, state.records.enabled(locked))

@@ -88,9 +88,7 @@ def _of_remote(
         said = line is not None and satisfies(entry, line, ports.project.base)
         found = resolve_locked(release.name, entry, state, ports)
         return replace(found, wanted=None if said else wanted, release=release)
-    return ResolvedSkill(
-        release.name, by_place(place, ref.source, release, ports), wanted, options.every, release
-    )
+    return ResolvedSkill(release.name, by_place(place, ref.source, release, ports), wanted, options.every, release)
 
 
 def _of_folder(
@@ -119,9 +117,7 @@ def _of_path(path: str, state: State, ports: Ports, plugin: str | None = None) -
 
 
 def _part_of(plugin: str | None) -> Callable[[Candidate], Candidate]:
-    return lambda found: replace(
-        found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin))
-    )
+    return lambda found: replace(found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin)))
 
 
 def resolve_locked(name: str, entry: Locked, state: State, ports: Ports) -> ResolvedSkill:
@@ -257,9 +253,7 @@ def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
         except Forbidden as error:
             refusal = error
         except SourceError as error:
-            all_asked = (
-                f"a bare name is looked for in all sources, {alias} too; SOURCE:{ref.name} asks one alone"
-            )
+            all_asked = f"a bare name is looked for in all sources, {alias} too; SOURCE:{ref.name} asks one alone"
             error.hint = all_asked if error.hint in (None, silent(alias)) else error.hint
             raise
     if refusal is not None and not found:

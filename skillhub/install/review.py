@@ -39,10 +39,7 @@ _TRYING_OUT = "the registry inside this package is for trying out: its keys are 
 
 
 def consent(
-    candidate: Candidate,
-    record: Record | None,
-    changes: Changes | None = None,
-    programs: Sequence[str] = (),
+    candidate: Candidate, record: Record | None, changes: Changes | None = None, programs: Sequence[str] = ()
 ) -> list[Question]:
     """Return the questions that a candidate raises; none if this person agreed to this very tree, from there, before.
 
@@ -159,9 +156,7 @@ def _notes(candidate: Candidate) -> Iterator[str]:
 def _where(candidate: Candidate) -> str:
     """Return the command that shows all of a skill before it is installed."""
     entry = candidate.entry
-    ref = (
-        f"{entry.place}:{candidate.manifest.name}" if entry.named else entry.path or entry.url or entry.source
-    )
+    ref = f"{entry.place}:{candidate.manifest.name}" if entry.named else entry.path or entry.url or entry.source
     if entry.git is not None:
         ref = f"git+{entry.git.removeprefix('git+')}@{entry.rev}{f'#{entry.path}' if entry.path else ''}"
     elif entry.local and not os.path.isabs(ref):
@@ -180,9 +175,7 @@ def _from(entry: Locked) -> str:
         return word(entry.source)
     server = authority(entry.git or entry.url or "")
     said = authority(entry.place) or "github.com"
-    return (
-        word(entry.source) if server == said else f"{word(entry.source)} (at {word(server or entry.origin)})"
-    )
+    return word(entry.source) if server == said else f"{word(entry.source)} (at {word(server or entry.origin)})"
 
 
 def _unsigned(candidate: Candidate) -> Question:
@@ -421,11 +414,7 @@ def _as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
         return before
     # A record knows signers by kind and fingerprint; whoever is still there is spelled as now.
     spelled = next(
-        (
-            each.signed_by
-            for each in (after, before)
-            if Provenance.of(each).signers == record.provenance.signers
-        ),
+        (each.signed_by for each in (after, before) if Provenance.of(each).signers == record.provenance.signers),
         record.provenance.signers,
     )
     return replace(before, source=record.provenance.source, signed_by=spelled)
@@ -445,9 +434,7 @@ def decide(plan: Plan, asked: Sequence[Asked], is_met: Given) -> Change:
     )
     if before is not None:
         base = replace(base, mcp=before.mcp, link=before.link)
-        if is_known and (
-            before.enabled or plan.needs is None
-        ):  # unchecked now: what was said of needs stands
+        if is_known and (before.enabled or plan.needs is None):  # unchecked now: what was said of needs stands
             base = replace(base, met=before.met, waived=before.waived)
     if linking is None or plan.needs is None:
         return Change(candidate, base, linking, None)

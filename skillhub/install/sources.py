@@ -51,9 +51,7 @@ from skillhub.trust.roles import (
 # A site without a root vouches for nothing: nobody is asked about it, and what is locked from it is fetched by
 # digest and asked about as unsigned.
 
-Trusted = Mapping[
-    str, Digest
-]  # by alias the root that a person said beforehand: ``--trust-source NAME=sha256:…``
+Trusted = Mapping[str, Digest]  # by alias the root that a person said beforehand: ``--trust-source NAME=sha256:…``
 
 
 def needed_by(refs: Sequence[Ref], state: State) -> Collection[str] | None:
@@ -95,9 +93,7 @@ def settle_sources(
     """
     _check(options.trusted, state, ports)
     proposed = {
-        alias: source
-        for alias, source in proposed_sources(state, ports).items()
-        if needed is None or alias in needed
+        alias: source for alias, source in proposed_sources(state, ports).items() if needed is None or alias in needed
     }
     for alias, source in proposed.items():
         refuse_unsafe(alias, source.url)
@@ -141,12 +137,8 @@ def _check(trusted: Trusted, state: State, ports: Ports) -> None:
 
 
 def _asked(proposed: Mapping[str, LockedSource], options: Options, ports: Ports) -> list[Asked]:
-    questions = [
-        (propose_source(alias, each), each) for alias, each in proposed.items() if each.kind == "registry"
-    ]
-    open_ = [
-        question for question, each in questions if not _is_said(question.skill, each, options.trusted, ports)
-    ]
+    questions = [(propose_source(alias, each), each) for alias, each in proposed.items() if each.kind == "registry"]
+    open_ = [question for question, each in questions if not _is_said(question.skill, each, options.trusted, ports)]
     answered = {question.skill: answer for question, answer in ask(open_, ports, options.dry_run)}
     return [(question, answered.get(question.skill, YES)) for question, _ in questions]
 
@@ -313,9 +305,7 @@ def _trust_proposal(alias: str, pin: Pin, ports: Ports, *, dry_run: bool) -> Sou
     root = _root(proposal.url, wanted, ports, named_by="repository")
     source = ports.sources.proposed(alias, proposal.url, root)
     if not is_proposed(source.locked(), proposal):
-        raise WrongBytes(
-            f"the project says that {alias} is {proposal}, found {source.locked()}", where=proposal.url
-        )
+        raise WrongBytes(f"the project says that {alias} is {proposal}, found {source.locked()}", where=proposal.url)
     if dry_run or ports.sources.all().get(alias) == source:
         return source
     if root is not None:
@@ -361,9 +351,7 @@ def _root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> byte
 def _site(source: Source, ports: Ports) -> Question:
     offered = listing_of(source, ports)
     count = len(offered.skills)
-    message = (
-        f"{source.url} is no registry: nobody but whoever serves it vouches for it. Add it as {source.alias}?"
-    )
+    message = f"{source.url} is no registry: nobody but whoever serves it vouches for it. Add it as {source.alias}?"
     details = (
         f"it offers {count} {'skill' if count == 1 else 'skills'}; the lock will pin what is installed",
         *offered.warnings,
@@ -412,9 +400,7 @@ class SourceView:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is ``late``, a line each."""
-        return tuple(
-            f"{each.role} expires {each.expires}; tell whoever runs the registry" for each in self.late
-        )
+        return tuple(f"{each.role} expires {each.expires}; tell whoever runs the registry" for each in self.late)
 
 
 def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:

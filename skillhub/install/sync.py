@@ -13,17 +13,7 @@ from skillhub.edits.edited import tree_of_copy
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.install.admission import of_entry
 from skillhub.install.candidates import Standing
-from skillhub.install.context import (
-    LeftOut,
-    Options,
-    Outcome,
-    Ports,
-    State,
-    ask,
-    chosen_agents,
-    command,
-    read_state,
-)
+from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, chosen_agents, command, read_state
 from skillhub.install.links import (
     Linker,
     Linking,
@@ -113,14 +103,10 @@ def _holds_source(path: str, lock: Lock, project: Project) -> bool:
     """Say whether this is, or holds, a folder that a local skill is installed from."""
     own = f"{os.path.realpath(path)}{os.sep}"
     local = (entry.path for entry in lock.skills.values() if entry.local and entry.path)
-    return any(
-        f"{os.path.realpath(os.path.join(project.base, each))}{os.sep}".startswith(own) for each in local
-    )
+    return any(f"{os.path.realpath(os.path.join(project.base, each))}{os.sep}".startswith(own) for each in local)
 
 
-def to_take(
-    name: str, paths: Iterable[str], state: State, ports: Ports
-) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+def to_take(name: str, paths: Iterable[str], state: State, ports: Ports) -> tuple[tuple[Step, ...], tuple[str, ...]]:
     """Say what becomes of strays of a skill that is not enabled, for no agent may read it.
 
     Returns:
@@ -224,11 +210,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
 
 
 def _carry_out(
-    plans: Sequence[Linking],
-    kept: Collection[str],
-    fetched: Mapping[Digest, Tree],
-    state: State,
-    ports: Ports,
+    plans: Sequence[Linking], kept: Collection[str], fetched: Mapping[Digest, Tree], state: State, ports: Ports
 ) -> bool:
     """Save edits, store what was fetched, put back or take away links; say whether anything is other than before."""
     linker = Linker(ports.project, ports.store)
@@ -253,9 +235,7 @@ def _gone(plans: Iterable[Linking], state: State, was: str) -> tuple[str, ...]:
             is_agreed = state.agreed(linking.name) is not None
             why = "it is not enabled" if is_agreed else "nobody here agreed to what the lock has now"
             why = why if linking.name in state.lock.skills else "the lock does not name it"
-            told.append(
-                f"{linking.name} {was} taken out of the agents' folders, for {why}: {', '.join(there)}"
-            )
+            told.append(f"{linking.name} {was} taken out of the agents' folders, for {why}: {', '.join(there)}")
     return tuple(told)
 
 
@@ -364,9 +344,7 @@ def _plan(
     return list(plans.values()), left
 
 
-def _put_back(
-    linking: Linking, fetched: Mapping[Digest, Tree], linker: Linker, state: State, ports: Ports
-) -> bool:
+def _put_back(linking: Linking, fetched: Mapping[Digest, Tree], linker: Linker, state: State, ports: Ports) -> bool:
     """Make the links of an enabled skill whole, or take away those of one that is not to be enabled."""
     record = state.enabled(linking.name)
     if record is not None:

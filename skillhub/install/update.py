@@ -9,15 +9,7 @@ from dataclasses import replace
 from skillhub.errors import FormatError, NotFound, SkillhubError
 from skillhub.formats.text import is_object_id
 from skillhub.install.admission import hold_to_lock, sources_with, too_young, without_other_signers
-from skillhub.install.candidates import (
-    EXPIRED,
-    Candidate,
-    Standing,
-    TakenBack,
-    choose_release,
-    is_within,
-    offered_by,
-)
+from skillhub.install.candidates import EXPIRED, Candidate, Standing, TakenBack, choose_release, is_within, offered_by
 from skillhub.install.context import (
     LeftOut,
     Options,
@@ -29,14 +21,7 @@ from skillhub.install.context import (
     reinstall,
     wanted_of,
 )
-from skillhub.install.gather import (
-    Gathered,
-    HeldTrees,
-    admit_optional,
-    looked_at,
-    ranges_on,
-    with_dependencies,
-)
+from skillhub.install.gather import Gathered, HeldTrees, admit_optional, looked_at, ranges_on, with_dependencies
 from skillhub.install.install import take
 from skillhub.install.links import Linker, refuse_unknown
 from skillhub.install.locked import about_skill, carried
@@ -58,9 +43,7 @@ from skillhub.project.intent import Wanted
 Excuse = Callable[[str, SkillhubError], None]
 
 
-def newest_of(
-    names: Iterable[str], state: State, ports: Ports, *, excuse: Excuse, keep: bool = False
-) -> Gathered:
+def newest_of(names: Iterable[str], state: State, ports: Ports, *, excuse: Excuse, keep: bool = False) -> Gathered:
     """Return what is newer than the lock, of these locked skills; left out is what is, and cannot be had.
 
     Args:
@@ -374,13 +357,7 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
     sources = source_changes(state.lock.sources, sources_with(newer.found.values(), state.lock, ports))
     warnings, left = (*newer.warnings, *edited), (*gone.values(), *newer.left)
     return Outcome(
-        skills,
-        False,
-        warnings=warnings,
-        left=left,
-        changes=changes,
-        due=bool(newer.withdrawn),
-        sources=sources,
+        skills, False, warnings=warnings, left=left, changes=changes, due=bool(newer.withdrawn), sources=sources
     )
 
 

@@ -87,9 +87,7 @@ class Changes:
         found = []
         if self.before.version != self.after.version:
             note = " (a downgrade)" if self.is_downgrade else ""
-            found.append(
-                f"version {word(self.before.version or '-')} -> {word(self.after.version or '-')}{note}"
-            )
+            found.append(f"version {word(self.before.version or '-')} -> {word(self.after.version or '-')}{note}")
         if self.before.source != self.after.source:
             found.append(f"source {word(self.before.source)} -> {word(self.after.source)}")
         if self.before.rev != self.after.rev:
@@ -157,17 +155,10 @@ class SourceChange:
 
     def to_json(self) -> dict[str, Any]:
         """Return the change as data."""
-        return {
-            "name": self.alias,
-            "status": self.status,
-            "before": _facts(self.before),
-            "after": _facts(self.after),
-        }
+        return {"name": self.alias, "status": self.status, "before": _facts(self.before), "after": _facts(self.after)}
 
 
-def source_changes(
-    before: Mapping[str, LockedSource], after: Mapping[str, LockedSource]
-) -> tuple[SourceChange, ...]:
+def source_changes(before: Mapping[str, LockedSource], after: Mapping[str, LockedSource]) -> tuple[SourceChange, ...]:
     """Return what differs, by alias."""
     return tuple(
         SourceChange(alias, before.get(alias), after.get(alias))

@@ -65,9 +65,7 @@ class Rule:
     title: str
     hint: str
 
-    def finding(
-        self, path: str | None, line: int, message: str | None = None, skill: str | None = None
-    ) -> Finding:
+    def finding(self, path: str | None, line: int, message: str | None = None, skill: str | None = None) -> Finding:
         """Return that it was found, as grave as the rule says; the title is the message if there is no other."""
         return Finding(self.id, self.severity, path, line, message or self.title, self.hint, skill)
 

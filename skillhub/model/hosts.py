@@ -43,9 +43,7 @@ class Host:
         What an editor keeps there for everybody (``.vscode``), or a forge (``.github``), is none.
         """
         parents = (
-            folder.rpartition("/")[0]
-            for folder in (self.project_dir, self.user_dir, *self.other_dirs)
-            if folder
+            folder.rpartition("/")[0] for folder in (self.project_dir, self.user_dir, *self.other_dirs) if folder
         )
         # A parent such as `data` or the project itself is there for reasons of its own.
         own = (parent for parent in parents if parent.startswith((".", "~/")) and parent not in _SHARED)
@@ -105,9 +103,7 @@ def skill_folder(host: Host, scope: Scope, project: str, home: str, environ: Map
     return expand(host.user_dir, home, environ, host.user_dir_env) if host.user_dir else None
 
 
-def found(
-    host: Host, project: str, home: str, environ: Mapping[str, str], exists: Callable[[str], bool]
-) -> bool:
+def found(host: Host, project: str, home: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> bool:
     """Say whether this agent is in use on this machine or in this project.
 
     Args:
@@ -125,17 +121,13 @@ def found(
     return False
 
 
-def detect(
-    project: str, home: str, environ: Mapping[str, str], exists: Callable[[str], bool]
-) -> tuple[Host, ...]:
+def detect(project: str, home: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> tuple[Host, ...]:
     """Return the agents that are ``found``, in the order of the table."""
     return tuple(each for each in hosts().values() if found(each, project, home, environ, exists))
 
 
 def _host(row: dict[str, Any]) -> Host:
-    fields: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
-    }
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
     return Host(**fields)
 
 

@@ -201,9 +201,7 @@ def _any_version(value: object) -> object:
 
 
 _Hex = Annotated[str, Read(text_that(is_hex, "64 lowercase hex digits"))]
-_Label = Annotated[
-    str, Read(text_that(lambda text: 1 <= len(text) <= 1024, "a text of 1 to 1024 characters"))
-]
+_Label = Annotated[str, Read(text_that(lambda text: 1 <= len(text) <= 1024, "a text of 1 to 1024 characters"))]
 _Name = Annotated[str, Read(_inner(text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most")))]
 _Path = Annotated[str, Read(_inner(text_that(_PATH.fullmatch, "a relative path without dot segments")))]
 _Pem = Annotated[str, Read(text_that(lambda text: text.startswith("-----BEGIN "), "PEM"))]

@@ -162,12 +162,7 @@ def _repository(value: object) -> str:
 
 
 # Of a key pydantic makes something else than a rule of a `pattern` of its own, but not of one in `allOf`.
-_NAMED = {
-    "type": "string",
-    "pattern": r"^[a-z0-9]+(-[a-z0-9]+)*$",
-    "maxLength": NAME_MAX,
-    "not": {"pattern": r"\n"},
-}
+_NAMED = {"type": "string", "pattern": r"^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": NAME_MAX, "not": {"pattern": r"\n"}}
 _DIGEST = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$", "minLength": 71, "maxLength": 71}
 _BELOW = {"pattern": r"(^|/)\.{0,2}(/|$)|\\"}  # what a path inside of a folder may not have
 
@@ -190,32 +185,19 @@ Capability = Annotated[
 Commit = Annotated[
     str,
     Read(
-        text_that(is_object_id, "a full commit"),
-        type="string",
-        pattern="^[0-9a-f]{40}$",
-        minLength=40,
-        maxLength=40,
+        text_that(is_object_id, "a full commit"), type="string", pattern="^[0-9a-f]{40}$", minLength=40, maxLength=40
     ),
 ]
 FormatVersion = Annotated[int, version_of("lock format", VERSION)]
-InnerPath = Annotated[
-    str, Read(_inner, type="string", minLength=1, **{"not": {"anyOf": [_BELOW, {"pattern": ":"}]}})
-]
+InnerPath = Annotated[str, Read(_inner, type="string", minLength=1, **{"not": {"anyOf": [_BELOW, {"pattern": ":"}]}})]
 LockDigest = Annotated[Digest, Read(Digest.parse, **_DIGEST)]
 Need = Annotated[
-    str,
-    Read(text_that(_NEED.fullmatch, "a need, as kind:name"), type="string", pattern=f"^({_NEED.pattern})$"),
+    str, Read(text_that(_NEED.fullmatch, "a need, as kind:name"), type="string", pattern=f"^({_NEED.pattern})$")
 ]
 Path = Annotated[str, Read(_path, type="string", minLength=1)]
-Repository = Annotated[
-    str, Read(_repository, type="string", pattern=r"^(https?://[^/@]+/.|ssh://[^/:]+/.|file:///)")
-]
+Repository = Annotated[str, Read(_repository, type="string", pattern=r"^(https?://[^/@]+/.|ssh://[^/:]+/.|file:///)")]
 Signers = Annotated[
-    Items[
-        Annotated[
-            str, Read(_signer, type="string", pattern=r"^(key|certificate|sigstore):sha256:[0-9a-f]{64}:.")
-        ]
-    ],
+    Items[Annotated[str, Read(_signer, type="string", pattern=r"^(key|certificate|sigstore):sha256:[0-9a-f]{64}:.")]],
     Before(_some),
 ]
 Size = Annotated[int, integer("a number of bytes")]
@@ -240,10 +222,7 @@ def _at(pattern: str) -> dict[str, str]:
     return {"type": "string", "pattern": pattern}
 
 
-_PLACE = {
-    "minLength": 1,
-    "not": {"anyOf": [{"pattern": "^~"}, {"pattern": r"(^|[/\\])\.\.([/\\]|$)"}]},
-}
+_PLACE = {"minLength": 1, "not": {"anyOf": [{"pattern": "^~"}, {"pattern": r"(^|[/\\])\.\.([/\\]|$)"}]}}
 OFFERED = _kind("url", "git path rev", source=_NAMED)
 # How an entry says where its bytes come from: from a registry, a repository, a place on the network, this machine.
 ORIGINS = (
@@ -452,9 +431,7 @@ def _check_place(entry: Locked, where: str) -> None:
         message = f"expected the repository of {quote(entry.source)}, found {quote(entry.git)}"
         raise FormatError(message, where=f"{where}.git")
     if entry.path is not None and not is_inner_path(entry.path):
-        raise FormatError(
-            f"expected a folder of the repository, found {quote(entry.path)}", where=f"{where}.path"
-        )
+        raise FormatError(f"expected a folder of the repository, found {quote(entry.path)}", where=f"{where}.path")
     return None
 
 
@@ -511,9 +488,7 @@ class Lock:
         LockFile.parse(document, "skillhub.lock")
         data = json_bytes(document)
         if len(data) > CAP:
-            raise FormatError(
-                f"expected a lock of at most {CAP} bytes, found {len(data)}", where="skillhub.lock"
-            )
+            raise FormatError(f"expected a lock of at most {CAP} bytes, found {len(data)}", where="skillhub.lock")
         return data
 
     @classmethod
@@ -529,9 +504,7 @@ class Lock:
 
 # No skill is offered by a site where every source is a registry.
 _WITHOUT_SITES: Any = {
-    "if": {
-        "properties": {"sources": {"additionalProperties": {"properties": {"kind": {"const": "registry"}}}}}
-    },
+    "if": {"properties": {"sources": {"additionalProperties": {"properties": {"kind": {"const": "registry"}}}}}},
     "then": {"properties": {"skills": {"additionalProperties": {"anyOf": list(ORIGINS)}}}},
 }
 
@@ -564,9 +537,7 @@ class LockFile(Document):
         except FormatError as error:
             if line := line_of_marker(data):
                 hint = "skillhub lock fix resolves it, skill by skill"
-                raise FormatError(
-                    "the lock holds a merge conflict", where=f"{where}:{line}", hint=hint
-                ) from error
+                raise FormatError("the lock holds a merge conflict", where=f"{where}:{line}", hint=hint) from error
             error.hint = "git checkout skillhub.lock takes it back; after a merge: skillhub lock fix"
             raise
 

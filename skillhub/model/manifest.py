@@ -265,9 +265,7 @@ def read_head(data: bytes, folder: str, rules: Rules) -> Head:
         raise FormatError("expected a name, found none", where=parts.places().get("name", SKILL_MD))
     description = _text(front, "description") or _paragraph(rules, parts.body)
     if not description and rules.undescribed == "refused":
-        raise FormatError(
-            "expected a description, found none", where=parts.places().get("description", SKILL_MD)
-        )
+        raise FormatError("expected a description, found none", where=parts.places().get("description", SKILL_MD))
     breaches = tuple(_breaches(name, description, front, folder))
     if rules.strict and breaches:
         key, message = breaches[0]
@@ -281,9 +279,7 @@ def read_head(data: bytes, folder: str, rules: Rules) -> Head:
 def one_line(text: str) -> str:
     """Return ``text`` on one line, each run of blanks as one, without hidden characters."""
     if not (text.isascii() and text.isprintable()):
-        text = _ODD.sub(
-            lambda odd: clean(odd[0]), text
-        )  # what is plain need not be looked at letter by letter
+        text = _ODD.sub(lambda odd: clean(odd[0]), text)  # what is plain need not be looked at letter by letter
     return " ".join(text.split()) if "  " in text else text.strip()
 
 
@@ -357,9 +353,7 @@ def _paragraph(rules: Rules, body: str) -> str:
     return ""
 
 
-def _breaches(
-    name: str, description: str, front: Mapping[str, Node], folder: str
-) -> Iterator[tuple[str, str]]:
+def _breaches(name: str, description: str, front: Mapping[str, Node], folder: str) -> Iterator[tuple[str, str]]:
     if not is_specified_name(name):
         expected = f"small letters, digits and single hyphens, at most {NAME_MAX}"
         yield "name", f"expected a name of {expected}, found {quote(name)}"
@@ -380,10 +374,7 @@ def limits(description: str, front: Mapping[str, Node]) -> Iterator[tuple[str, s
         yield "compatibility", f"expected text as compatibility, found {quote(compatibility)}"
     elif len(compatibility) > COMPATIBILITY_MAX:
         found = len(compatibility)
-        yield (
-            "compatibility",
-            f"expected at most {COMPATIBILITY_MAX} characters of compatibility, found {found}",
-        )
+        yield ("compatibility", f"expected at most {COMPATIBILITY_MAX} characters of compatibility, found {found}")
 
 
 # Reading is lenient: what is optional and wrong is a warning, for people have such skills already. ``problems``
@@ -492,9 +483,7 @@ def problems(tree: Tree, folder: str | None = None) -> tuple[tuple[Issue, ...], 
     except SkillhubError as error:
         errors.append(Issue(error.code, error.message, error.where or SKILL_MD))
     if reading.name and folder is not None and folder != reading.name:
-        message = (
-            f"expected the folder to be named {quote(reading.name)} as the skill is, found {quote(folder)}"
-        )
+        message = f"expected the folder to be named {quote(reading.name)} as the skill is, found {quote(folder)}"
         errors.append(Issue("folder-name", message, reading.place("name")))
     return tuple(errors), (*warnings, *_advice(reading))
 
@@ -561,9 +550,7 @@ class _Reading(Front):
     def _clients(self) -> None:
         version = self.metadata.get("version")
         if version and self.version is None:
-            message = (
-                f"expected a version of at most {NAME_MAX} characters, all visible, found {quote(version)}"
-            )
+            message = f"expected a version of at most {NAME_MAX} characters, all visible, found {quote(version)}"
             self.warnings.append(Issue("version", message, self.place("metadata")))
         with self._noting(self.breaches, "allowed-tools"):
             tools = self.front.get("allowed-tools", "")

@@ -42,9 +42,7 @@ _URL = re.compile(
 _ASSIGNED = re.compile(r"(['\"]?-{0,2}[\w.-]+=)(?=.)")
 _GLUED = re.compile(r"-\w(?=\S{3})")  # `-psecret`
 # Options that have no value, or behind which stands what is run.
-_BARE = re.compile(
-    r"-(?:[abefilnpuvx]*c|[imy])|--(?:call|command|from|interactive|package|rm|yes)", re.IGNORECASE
-)
+_BARE = re.compile(r"-(?:[abefilnpuvx]*c|[imy])|--(?:call|command|from|interactive|package|rm|yes)", re.IGNORECASE)
 _RANDOM = re.compile(r"(?=[A-Za-z_]*[0-9])(?=[0-9_]*[A-Za-z])\w{16,}", re.ASCII)
 
 
@@ -112,9 +110,7 @@ def _masked(words: Sequence[str]) -> Iterator[str]:
             yield "…"
         elif glued is not None and not word.startswith("--"):
             yield f"{glued[0]}…"
-        elif (
-            len(word) > _SHOWN
-        ):  # no line has room for it, and the patterns below take the square of its length
+        elif len(word) > _SHOWN:  # no line has room for it, and the patterns below take the square of its length
             yield "…"
         else:
             yield _RANDOM.sub("…", _URL.sub(_host, word))

@@ -119,13 +119,9 @@ class Record:
     link: Annotated[LinkKind, one_of("copy", "symlink")] = "copy"
     met: Items[str] = ()
     waived: Items[str] = ()
-    mcp: Annotated[Mapping[str, Mapping[str, Any]], Read(_servers, type="object")] = field(
-        default_factory=dict
-    )
+    mcp: Annotated[Mapping[str, Mapping[str, Any]], Read(_servers, type="object")] = field(default_factory=dict)
     facts: Annotated[Facts, Before(_named)] = _NO_FACTS
-    provenance: Annotated[
-        Provenance | None, Read(_provenance, type="array"), Field(validation_alias="whence")
-    ] = None
+    provenance: Annotated[Provenance | None, Read(_provenance, type="array"), Field(validation_alias="whence")] = None
 
     def is_of(self, entry: Locked) -> bool:
         """Say whether the person agreed to what the lock's entry says: the tree, its place, its signers."""

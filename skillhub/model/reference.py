@@ -35,12 +35,8 @@ _SECRET_NAME = re.compile(
     r"|bearer|jwt|hmac|keypairid|accesskeyid|subscriptionkey|authkey|userkey"
 )
 _SECRET_NAMES = frozenset(("pass", "pw", "sig", "pat", "otp", "cred", "creds", "xauth", "sas"))
-_UNSURE_NAME = re.compile(
-    r"session|cookie|authoriz|oauth|saml|assertion|passw|key$|^(?:auth|sid|code|ticket)$"
-)
-_CHECKSUM_NAME = re.compile(
-    r"v|ver|version|rev|revision|ref|commit|hash|h|etag|digest|checksum|md5|sha[0-9]*"
-)
+_UNSURE_NAME = re.compile(r"session|cookie|authoriz|oauth|saml|assertion|passw|key$|^(?:auth|sid|code|ticket)$")
+_CHECKSUM_NAME = re.compile(r"v|ver|version|rev|revision|ref|commit|hash|h|etag|digest|checksum|md5|sha[0-9]*")
 # Values that are no credential: what switches something on or off; words, and numbers of a few digits.
 _SWITCH = re.compile(r"(?i)|[0-9]|true|false|yes|no|on|off|none|null")
 _WORD = r"(?:[A-Z]?[a-z]{1,20}(?:[A-Z][a-z]{2,20}){0,4}|[A-Z]{1,20}|[0-9]{1,5}|(?:19|20)[0-9]{6})"
@@ -263,7 +259,9 @@ _SPELLED = (
 )
 _SITE_URL = rf"(?a)https?://{_HOST}(?:[/?][A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
 _GITHUB = r"(?s)([A-Za-z0-9][A-Za-z0-9-]{0,38})/([A-Za-z0-9._-]{1,100})((?:/[^@]*)?)(?:@(.*))?"
-_GITHUB_WEB = r"https://(?:www\.)?github\.com/([^/]+)/([^/@#?]+?)(?:\.git)?(?:/(?:tree|blob)/([^/#?]+)((?:/[^#?]*)?))?/?"
+_GITHUB_WEB = (
+    r"https://(?:www\.)?github\.com/([^/]+)/([^/@#?]+?)(?:\.git)?(?:/(?:tree|blob)/([^/#?]+)((?:/[^#?]*)?))?/?"
+)
 _OCI = (
     rf"(?a)oci://({_HOST}(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)+)(?::([A-Za-z0-9_][A-Za-z0-9._-]{{0,127}}))?"
     r"(?:@(sha256:[0-9a-f]{64}))?"
@@ -414,9 +412,7 @@ def parse_ref(text: str) -> Ref:
         return Local(text)
     if "://" in text:
         if holds_secret(text):
-            message = (
-                f"expected a reference without password or another credential, found {quote(masked(text))}"
-            )
+            message = f"expected a reference without password or another credential, found {quote(masked(text))}"
             raise UsageError(message, hint=NO_SECRET)
         return _remote(text)
     head, _, version = text.partition("@")
@@ -479,9 +475,7 @@ def _remote(text: str) -> Remote:
             raise _unknown(text, "oci://registry/repository:tag, or @sha256: and 64 hex digits")
         return Oci(*found.groups())
     if not text.startswith(("https://", "http://")):
-        raise _unknown(
-            text, "git+ssh://git@host/repository for git over ssh; ./ before what is on this machine"
-        )
+        raise _unknown(text, "git+ssh://git@host/repository for git over ssh; ./ before what is on this machine")
     if found := re.fullmatch(_GITHUB_WEB, text):
         owner, repo, rev, path = found.groups()
         return _github(f"{owner}/{repo}{path or ''}{'@' + rev if rev else ''}", text)
@@ -494,18 +488,14 @@ def _git(text: str) -> Git:
     found = re.fullmatch(_GIT, text)
     url, rev, path = found.groups() if found else ("", None, None)
     if not re.fullmatch(_GIT_URL, url):
-        raise _unknown(
-            text, "git+https://, git+ssh:// or git+file://, then @rev and #folder; it names no password"
-        )
+        raise _unknown(text, "git+https://, git+ssh:// or git+file://, then @rev and #folder; it names no password")
     return Git(url, _checked_rev(rev, text), _checked_path(path, text))
 
 
 def _github(body: str, text: str) -> GitHub:
     found = re.fullmatch(_GITHUB, body)
     if found is None or found[2] in (".", ".."):
-        raise _unknown(
-            text, "a repository on GitHub is owner/repo, then /folder and @rev; put ./ before a folder"
-        )
+        raise _unknown(text, "a repository on GitHub is owner/repo, then /folder and @rev; put ./ before a folder")
     owner, repo, path, rev = found.groups()
     return GitHub(owner, repo, _checked_rev(rev, text), _checked_path(path.strip("/") or None, text))
 

@@ -107,9 +107,7 @@ _LAUNCHERS = _words("npx pnpx bunx uvx")
 _KNOWN = _INTERPRETERS | _WRAPPERS | _LAUNCHERS
 # Of these, those that are no words of other programs' own commands.
 _NAMED_IN_ARGUMENTS = (
-    _INTERPRETERS
-    | _LAUNCHERS
-    | _words("env sudo doas nohup xargs busybox toybox ssh chroot setsid socat pkexec cmd")
+    _INTERPRETERS | _LAUNCHERS | _words("env sudo doas nohup xargs busybox toybox ssh chroot setsid socat pkexec cmd")
 ) - _words("r v io gp go view root stack open convert nano js es rc ion math mail sas")
 # Packages of a scope that run what their words say.
 _RUNNERS = _words(
@@ -231,9 +229,7 @@ _PACKAGED = re.compile(
 )
 _OF_A_LANGUAGE = re.compile(r"[/\\](?:python|pypy)[0-9.]*[/\\](?!(?:site|dist)-packages[/\\])")
 # Programs of which many a script of somebody's own has the name.
-_OWN_SCRIPTS = _words(
-    "start init service task time watch code control n top open see edit view root invoke ts hh rg"
-)
+_OWN_SCRIPTS = _words("start init service task time watch code control n top open see edit view root invoke ts hh rg")
 _PYPI_NAME = r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?(?:\[[a-z0-9,._-]+\])?"
 _PYPI = re.compile(
     rf"(?P<name>{_PYPI_NAME})(?:===?|@)v?[0-9]+(?:\.[0-9]+)*(?:\.?(?:a|b|rc|post|dev)[0-9]+)*(?:\+[a-z0-9.]+)?",
@@ -317,9 +313,7 @@ _LAUNCHED = (
         ("--from",),
         ("--with", "-w"),
     ),
-    Launcher(
-        (("pipx", "run"),), _PYPI, _PYPI_ANY, re.compile(r"-q|--quiet|--no-cache|--verbose"), {}, ("--spec",)
-    ),
+    Launcher((("pipx", "run"),), _PYPI, _PYPI_ANY, re.compile(r"-q|--quiet|--no-cache|--verbose"), {}, ("--spec",)),
     Launcher((("go", "run"),), _GO, _GO_ANY, re.compile(r"-v|-x"), {}),
     Launcher((("deno", "run"),), _DENO, _DENO_ANY, _DENO_FLAGS, {}),
     Launcher(
@@ -346,12 +340,7 @@ _STEERED: Mapping[str, tuple[str, ...]] = {
 
 def risk(words: Sequence[str]) -> Risk:
     """Say what a command of these words runs: ``unpinned`` downloads what may be another package tomorrow."""
-    if (
-        not words
-        or len(words) > _WORDS_MAX
-        or any(len(word) > _WORD_MAX for word in words)
-        or has_shell(words)
-    ):
+    if not words or len(words) > _WORDS_MAX or any(len(word) > _WORD_MAX for word in words) or has_shell(words):
         return "shell"
     program = _program(words[0])
     found = next(
@@ -471,9 +460,7 @@ def _interpreted(program: str, words: Sequence[str]) -> Risk:
         rest.pop(0)
     if len(rest) > 1 and rest[0] == "-m" and _PYTHON.fullmatch(program):
         top = rest[1].partition(".")[0]
-        is_known = (
-            top in sys.stdlib_module_names or top in _MODULES_THAT_RUN or top.lower() in _MODULES_THAT_RUN
-        )
+        is_known = top in sys.stdlib_module_names or top in _MODULES_THAT_RUN or top.lower() in _MODULES_THAT_RUN
         is_other = is_known or not is_isolated or not _MODULE.fullmatch(rest[1])
         return "shell" if is_other else _with_arguments(rest[2:])
     if not rest or not _ABSOLUTE.fullmatch(rest[0]) or _ANYBODYS.search(rest[0]):

@@ -131,7 +131,5 @@ def precedence(version: str) -> Precedence:
 
 def _key(numbers: Triple, pre: str) -> Precedence:
     # Numeric identifiers come before others; a version comes after its pre-releases.
-    identifiers = (
-        (False, int(each), "") if each.isdecimal() else (True, 0, each) for each in pre.split(".") if each
-    )
+    identifiers = ((False, int(each), "") if each.isdecimal() else (True, 0, each) for each in pre.split(".") if each)
     return numbers, not pre, tuple(identifiers)

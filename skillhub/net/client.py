@@ -20,17 +20,7 @@ from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
 from skillhub.formats.text import quote
 from skillhub.model.reference import errors_masked
 from skillhub.net.fetch import Response, Web, is_limited
-from skillhub.net.target import (
-    PERSON,
-    Proxy,
-    Requester,
-    RequestTarget,
-    is_public,
-    judge,
-    judged,
-    look_up,
-    proxy_for,
-)
+from skillhub.net.target import PERSON, Proxy, Requester, RequestTarget, is_public, judge, judged, look_up, proxy_for
 
 # The command line of httpx loads rich, click and Pygments where they are installed; the library does without.
 if "httpx" not in sys.modules:
@@ -255,9 +245,7 @@ def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Respons
         return answer
     encoding = headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
-        raise UnsafeTransfer(
-            f"expected the bytes as they are, found them as {quote(encoding)}", where=target.url
-        )
+        raise UnsafeTransfer(f"expected the bytes as they are, found them as {quote(encoding)}", where=target.url)
     announced = "" if "transfer-encoding" in headers else headers.get("content-length", "")
     if announced and int(announced) > cap:
         raise WrongBytes(f"expected at most {cap} bytes, the server announced {announced}", where=target.url)

@@ -73,9 +73,7 @@ class Logins:
             where = f"{path}:{error.lineno}"
             raise FormatError("expected a netrc, found a line that is none of it", where=where) from None
         except ValueError as error:
-            raise FormatError(
-                f"expected a netrc in UTF-8: {quote(type(error).__name__)}", where=path
-            ) from None
+            raise FormatError(f"expected a netrc in UTF-8: {quote(type(error).__name__)}", where=path) from None
         except OSError as error:
             raise files.disk_error(error, path) from error
         return {host.lower(): (row[0], row[2] or "") for host, row in rows.items() if host != "default"}

@@ -120,11 +120,7 @@ def _parse(document: _File | None) -> _Known:
     if document is None:
         return _Known()
     # An earlier version noted any URL; what is not read is gone when the file is written next.
-    kept = {
-        url: copy
-        for url, copy in document.copies.items()
-        if not (holds_secret(url) or holds_secret(copy.url))
-    }
+    kept = {url: copy for url, copy in document.copies.items() if not (holds_secret(url) or holds_secret(copy.url))}
     return _Known(document.origins, kept, document.sites)
 
 

@@ -91,8 +91,7 @@ class UntrustedClient(Web):
     def __init__(self, web: Web, place: str, hint: str | None = None) -> None:
         self._web = web
         self._hint = (
-            hint
-            or f"only this repository names it; if it is meant: {as_command('skillhub', 'install', place)}"
+            hint or f"only this repository names it; if it is meant: {as_command('skillhub', 'install', place)}"
         )
 
     def ask(
@@ -129,9 +128,7 @@ def whole(answer: Response) -> Response:
         raise NotFound(f"there is nothing: {said}", where=answer.url)
     hint = None
     if answer.status == 401:
-        hint = (
-            "it wants to know who asks: name a token for this host in config.toml, or the host in your netrc"
-        )
+        hint = "it wants to know who asks: name a token for this host in config.toml, or the host in your netrc"
     raise SourceError(f"cannot fetch it: {said}", where=answer.url, hint=hint)
 
 

@@ -51,9 +51,7 @@ class Mirrors(Web):
         is_there = base_of(answer.url, [mirror]) is not None  # else a redirect led out of the mirror
         return replace(answer, url=base + answer.url[len(mirror) :] if is_there else url)
 
-    def _directly(
-        self, url: str, cap: int, named_by: Requester, headers: Mapping[str, str] | None
-    ) -> Response:
+    def _directly(self, url: str, cap: int, named_by: Requester, headers: Mapping[str, str] | None) -> Response:
         if self._settings.trusts(url):
             named_by = PERSON
         try:

@@ -123,8 +123,8 @@ class SettingsFile(Document):
     OBJECT = "a table"
     UNKNOWN = "there are trusted-hosts, [tokens] and [mirrors]; mind the spelling"
 
-    tokens: Members[Annotated[str, Read(_name_of_host)], Annotated[str, Read(_variable, type="object")]] = (
-        Field(default_factory=dict)
+    tokens: Members[Annotated[str, Read(_name_of_host)], Annotated[str, Read(_variable, type="object")]] = Field(
+        default_factory=dict
     )
     mirrors: Members[_Base, _Base] = Field(default_factory=dict)
     trusted: Items[Annotated[tuple[str, int | None], Read(_trusted)]] = Field((), alias="trusted-hosts")

@@ -44,9 +44,7 @@ class RequestRule:
 
 
 RULES: Final[Mapping[Who, RequestRule]] = {
-    "person": RequestRule(
-        ("https", "http", "ssh", "file"), anywhere=True, sends_credentials=True, settings=True
-    ),
+    "person": RequestRule(("https", "http", "ssh", "file"), anywhere=True, sends_credentials=True, settings=True),
     "site": RequestRule(("https",)),
     "redirect": RequestRule(("https",), settings=True),
     "marketplace": RequestRule(("https", "ssh"), sends_credentials=True, settings=True),
@@ -153,20 +151,14 @@ class RequestTarget:
         try:
             url = urljoin(self.url, location)
         except ValueError as error:
-            raise UnsafeTransfer(
-                f"expected a URL to go to, found {quote(location)}", where=self.url
-            ) from error
-        step = RequestTarget.parse(
-            url, public_only=self.public_only, sends_credentials=self.sends_credentials
-        )
+            raise UnsafeTransfer(f"expected a URL to go to, found {quote(location)}", where=self.url) from error
+        step = RequestTarget.parse(url, public_only=self.public_only, sends_credentials=self.sends_credentials)
         if step.origin == self.origin:
             return step
         rule = RULES["redirect"]
         if step.scheme not in rule.schemes:
             raise UnsafeTransfer(f"expected a redirect to https, found {quote(step.url)}", where=self.url)
-        return RequestTarget.parse(
-            step.url, public_only=not rule.anywhere, sends_credentials=rule.sends_credentials
-        )
+        return RequestTarget.parse(step.url, public_only=not rule.anywhere, sends_credentials=rule.sends_credentials)
 
     @property
     def path(self) -> str:

@@ -42,14 +42,11 @@ _SHELL = re.compile(
 )
 _OF_WINDOWS = frozenset({"powershell", "pwsh", "cmd"})
 # What agents take for every tool that they have.
-_ALL = frozenset(
-    {"all", "alltools", "any", "anytool", "builtin", "builtins", "default", "everything", "true", "yes"}
-)
+_ALL = frozenset({"all", "alltools", "any", "anytool", "builtin", "builtins", "default", "everything", "true", "yes"})
 _PARTS = re.compile(r"[/:.]")
 # Before the name of a program in a command: words of the shell, what is set for it, where its output goes.
 _LEADS = re.compile(
-    r"(?:then|do|else|elif|if|while|until|!|time|coproc|--)\s+|\w+\+?=(?:\"[^\"]*\"|'[^']*'|[^\s\"']*)+\s+",
-    re.ASCII,
+    r"(?:then|do|else|elif|if|while|until|!|time|coproc|--)\s+|\w+\+?=(?:\"[^\"]*\"|'[^']*'|[^\s\"']*)+\s+", re.ASCII
 )
 _REDIRECTED = re.compile(r"[0-9]*(?:>>?|<)[&|]?\s*[^\s;&|()]+")
 _VARIABLE_PROGRAM = re.compile(r"(?:^|[;&|`\n({])\s*[^\s;&|]*\$")
@@ -79,9 +76,7 @@ class Tool:
         """
         match = _TOOL.fullmatch(text.strip(_QUOTES).lower())
         if match is None or not _NAMES_SOMETHING.search(match["name"]):
-            raise FormatError(
-                f"expected a tool such as Bash, Bash(git:*) or mcp__server, found {quote(text)}"
-            )
+            raise FormatError(f"expected a tool such as Bash, Bash(git:*) or mcp__server, found {quote(text)}")
         name = match["name"]
         if name.startswith("mcp__"):
             # Agents put `_` in place of what a name of a function cannot hold.
@@ -139,9 +134,7 @@ class Pattern:
         if not colon or (value and set(value) == {"*"}):
             return cls(kind)
         if not set(kinds) & set(NAMED_KINDS):
-            raise FormatError(
-                f"expected {quote(kind)} alone, as nothing is named behind it, found {quote(text)}"
-            )
+            raise FormatError(f"expected {quote(kind)} alone, as nothing is named behind it, found {quote(text)}")
         for each in set(kinds) & set(NAMED_KINDS):
             _CHECKS[each](value)
         return cls(kind, value)

@@ -145,12 +145,7 @@ def inspect(path: str, listing: Listing, stored: str, kind: LinkKind) -> tuple[F
 
 
 def make(
-    project: Project,
-    path: str,
-    tree: Tree,
-    stored: str,
-    kind: LinkKind,
-    linkages: Sequence[Linkage] = LINKAGES,
+    project: Project, path: str, tree: Tree, stored: str, kind: LinkKind, linkages: Sequence[Linkage] = LINKAGES
 ) -> None:
     """Put the tree at ``path``, in place of whatever is there; a reader meets the old one or the new one whole.
 
@@ -169,11 +164,7 @@ def make(
         StateError: the disk refuses.
     """
     beside = os.path.join(_beside(project, path), f"{_STAGED}{os.urandom(6).hex()}")
-    with (
-        files.disk_errors(path),
-        project.hold(path, make=True) as (name, at),
-        project.hold(beside) as (staged, by),
-    ):
+    with files.disk_errors(path), project.hold(path, make=True) as (name, at), project.hold(beside) as (staged, by):
         old = f"{staged}-old"
         try:
             is_linked = kind == "symlink" and _linked(stored, staged, by, linkages)

@@ -25,14 +25,11 @@ def managed(project: Project, store: Store, environ: Mapping[str, str]) -> list[
     lock, records = project.lock(), project.records()
     is_met = given(environ, records.enabled(lock.skills))
     return [
-        view(name, entry, records.skills.get(name), is_met, project, store)
-        for name, entry in lock.skills.items()
+        view(name, entry, records.skills.get(name), is_met, project, store) for name, entry in lock.skills.items()
     ]
 
 
-def view(
-    name: str, entry: Locked, record: Record | None, is_met: Given, project: Project, store: Store
-) -> Skill:
+def view(name: str, entry: Locked, record: Record | None, is_met: Given, project: Project, store: Store) -> Skill:
     """Return the skill as the lock has it and as this machine has it.
 
     A record of another tree than the lock's, or from elsewhere, is of no account: nobody agreed to this one yet.
@@ -97,9 +94,7 @@ def needs_of(facts: Facts, record: Record | None, is_met: Given) -> tuple[Need, 
     met = record.met if record else ()
     waived = record.waived if record else ()
     servers = record.mcp if record else {}
-    return tuple(
-        _need(row, is_met, {*met, *(f"mcp:{name}" for name in servers)}, waived) for row in facts.needs
-    )
+    return tuple(_need(row, is_met, {*met, *(f"mcp:{name}" for name in servers)}, waived) for row in facts.needs)
 
 
 def _need(row: Mapping[str, Any], is_met: Given, met: Collection[str], waived: Collection[str]) -> Need:

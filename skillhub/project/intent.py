@@ -207,12 +207,7 @@ def _one_origin(wanted: Wanted) -> None:
     """Refuse keys that contradict each other."""
     if wanted.path is not None and (wanted.source or wanted.version):
         raise FormatError("a path goes with neither source nor version")
-    kinds = [
-        wanted.source or wanted.version,
-        wanted.path if wanted.git is None else None,
-        wanted.git,
-        wanted.origin,
-    ]
+    kinds = [wanted.source or wanted.version, wanted.path if wanted.git is None else None, wanted.git, wanted.origin]
     if sum(each is not None for each in kinds) > 1:
         raise FormatError("expected one of source, path, git and from")
     if wanted.rev is not None and wanted.git is None:

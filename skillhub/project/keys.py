@@ -62,9 +62,7 @@ class Keys:
             UsageError: the name is none, or is taken.
         """
         if not is_name(name):
-            raise UsageError(
-                f"{quote(name)} cannot name a key", hint="lowercase letters, digits, single hyphens"
-            )
+            raise UsageError(f"{quote(name)} cannot name a key", hint="lowercase letters, digits, single hyphens")
         for path in (self._private(name), self._public(name)):
             if os.path.lexists(path):
                 hint = f"{as_command('skillhub', 'key', 'show', name)} shows it, skillhub key new NAME makes another"

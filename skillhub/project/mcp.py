@@ -134,9 +134,7 @@ DIALECTS: Mapping[str, McpDialect] = {
         _gemini, "mcpServers", project=(".gemini/settings.json",), user=("~/.gemini/settings.json",)
     ),
     # VS Code; its user file belongs to a profile and has no one place.
-    "github-copilot": McpDialect(
-        _named_type, "servers", project=(".vscode/mcp.json",), reference=("${env:", "}")
-    ),
+    "github-copilot": McpDialect(_named_type, "servers", project=(".vscode/mcp.json",), reference=("${env:", "}")),
     "kiro-cli": McpDialect(
         _by_shape,
         "mcpServers",
@@ -152,9 +150,7 @@ DIALECTS: Mapping[str, McpDialect] = {
         reference=("{env:", "}"),
     ),
     # It has servers for the user alone.
-    "windsurf": McpDialect(
-        _by_shape, "mcpServers", user=("~/.codeium/windsurf/mcp_config.json",), remote=False
-    ),
+    "windsurf": McpDialect(_by_shape, "mcpServers", user=("~/.codeium/windsurf/mcp_config.json",), remote=False),
 }
 
 
@@ -183,9 +179,7 @@ class ConfigFile:
 
 def agents_with_file(scope: Scope) -> tuple[str, ...]:
     """Return the agents that keep MCP servers in a file of this scope."""
-    return tuple(
-        name for name, each in DIALECTS.items() if (each.project if scope == "project" else each.user)
-    )
+    return tuple(name for name, each in DIALECTS.items() if (each.project if scope == "project" else each.user))
 
 
 def entry(agent: str, server: McpServer) -> Entry:
@@ -214,9 +208,7 @@ def is_spelled(agent: str, server: McpServer) -> bool:
     return DIALECTS[host(agent).id].knows(server)
 
 
-def config_file(
-    agent: str, scope: Scope, project: str, home: str, environ: Mapping[str, str]
-) -> ConfigFile | None:
+def config_file(agent: str, scope: Scope, project: str, home: str, environ: Mapping[str, str]) -> ConfigFile | None:
     """Return the file that this agent reads MCP servers from; None if it has none in this scope.
 
     In a project no link may lead out of it; in the home a person may keep such files elsewhere, so there the
@@ -262,9 +254,7 @@ def elsewhere(
                     yield (where if called == name else f"{where}, as {called}"), found
 
 
-def _of_projects(
-    text: str, file: ConfigFile, project: str | None
-) -> Iterator[tuple[str, Mapping[str, object]]]:
+def _of_projects(text: str, file: ConfigFile, project: str | None) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the servers that a user's file has for single projects: for this one, or for all."""
     root = jsonc.parse(text, file.path)
     projects = root.data.get("projects") if root and isinstance(root.data, dict) else None
@@ -350,9 +340,7 @@ def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> E
         StateError: another server has this name, or the disk refuses; the file is as it was.
     """
     if not _NAME.fullmatch(name):
-        raise FormatError(
-            f"expected a name of letters, digits, - and _, found {quote(name)}", where=file.path
-        )
+        raise FormatError(f"expected a name of letters, digits, - and _, found {quote(name)}", where=file.path)
     ours = entry(file.agent, server)
 
     def added(text: str) -> str | None:

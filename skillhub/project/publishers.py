@@ -106,9 +106,7 @@ class Publishers:
             UsageError: the name is no name.
         """
         if not is_name(added.name):
-            raise UsageError(
-                f"{quote(added.name)} cannot name a publisher", hint="lowercase letters, digits, -"
-            )
+            raise UsageError(f"{quote(added.name)} cannot name a publisher", hint="lowercase letters, digits, -")
         with self._file.locked():
             known = self.all()
             old = known.get(added.name, replace(added, keys=(), certificates=(), identities=()))
@@ -199,12 +197,8 @@ def _read(path: str, stamp: tuple[int, int, int]) -> Mapping[str, str | None]:
     except (FormatError, StateError):
         return {}
     rows = document.get("sources") if isinstance(document, dict) else None
-    found = {
-        alias: row for alias, row in (rows if isinstance(rows, dict) else {}).items() if isinstance(row, dict)
-    }
-    return {
-        alias: _packaged() if row.get("url") == EMBEDDED else row.get("root") for alias, row in found.items()
-    }
+    found = {alias: row for alias, row in (rows if isinstance(rows, dict) else {}).items() if isinstance(row, dict)}
+    return {alias: _packaged() if row.get("url") == EMBEDDED else row.get("root") for alias, row in found.items()}
 
 
 @lru_cache(maxsize=1)

@@ -94,9 +94,7 @@ class SecretIndex:
 
     def _change(self, change: Callable[[tuple[Secret, ...]], tuple[Secret, ...]]) -> None:
         with self._file.locked():
-            rows = sorted(
-                change(self.all()), key=lambda each: (each.scope, each.project, each.key, each.name)
-            )
+            rows = sorted(change(self.all()), key=lambda each: (each.scope, each.project, each.key, each.name))
             self._file.write({"secrets": [asdict(each) for each in rows]})
 
 

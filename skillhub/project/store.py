@@ -79,9 +79,7 @@ class Store:
                 os.rename(staged, path)
                 undo.pop_all()
             except OSError:
-                if not os.path.isdir(
-                    path
-                ):  # else another process stored the same tree first: its copy is as good
+                if not os.path.isdir(path):  # else another process stored the same tree first: its copy is as good
                     raise
 
     def listing(self, tree: Digest) -> Listing | None:
@@ -106,11 +104,7 @@ class Store:
             return [TreeProblem("missing", path, "the store does not hold this tree")]
         listing = self.listing(tree)
         if listing is None:
-            return [
-                TreeProblem(
-                    "listing", f"{path}.listing", "the list of the stored files is gone or was changed"
-                )
-            ]
+            return [TreeProblem("listing", f"{path}.listing", "the list of the stored files is gone or was changed")]
         return compare(path, listing)
 
     def read(self, tree: Digest) -> Tree | None:

@@ -259,9 +259,7 @@ def _may_claim(release: Release, hub: Opened) -> None:
     """Refuse a new name if too few keys are at hand to give it to a publisher."""
     able, needed = len(hub.at_hand(NAMESPACES)), ROLES[NAMESPACES].threshold
     if able < needed:
-        message = (
-            f"{release.name} is a new name, and to give it takes {needed} keys of namespaces, found {able}"
-        )
+        message = f"{release.name} is a new name, and to give it takes {needed} keys of namespaces, found {able}"
         words = (hub.registry.path, release.publisher or "", "--name", release.name)
         command = as_command("skillhub", "registry", "delegate", *words)
         raise Refused(message, hint=f"bring the offline keys (--keys DIR), or have somebody run: {command}")

@@ -58,9 +58,7 @@ def check(place: str, now: datetime, time: ShownTime | None = None) -> Checked:
         StateError: the disk refuses.
     """
     if "://" in place and holds_secret(place):
-        raise UsageError(
-            "expected the URL of a registry without password or another credential", hint=NO_SECRET
-        )
+        raise UsageError("expected the URL of a registry without password or another credential", hint=NO_SECRET)
     with _opened(place) as (url, fetcher), throwaway() as folder:
         found = _problems(url, fetcher, folder, now, time)
         problems = tuple(replace(each, where=_shown(each.where, place)) for each in found)
@@ -75,9 +73,7 @@ def _shown(where: str, place: str) -> str:
     return os.path.join(RegistryDir(place).site, *path.split("/")) if path else place
 
 
-def _problems(
-    url: str, fetcher: Fetcher, folder: str, now: datetime, time: ShownTime | None
-) -> Iterator[Issue]:
+def _problems(url: str, fetcher: Fetcher, folder: str, now: datetime, time: ShownTime | None) -> Iterator[Issue]:
     try:
         registry = TufRegistry.open(url, fetch_root(url, fetcher), fetcher, folder, time)
         listing = registry.listing()
@@ -104,9 +100,7 @@ def _aging(folder: str, now: datetime) -> Iterator[Issue]:
     for each in dated(folder, roles):
         online = rule_of(each.role).online
         if each.expires_within(ONLINE_DAYS if online else CEREMONY_DAYS, now):
-            refresh = as_command(
-                "skillhub", "registry", "refresh", *(() if online else ("--role", each.role))
-            )
+            refresh = as_command("skillhub", "registry", "refresh", *(() if online else ("--role", each.role)))
             remedy = f"{refresh}, daily" if online else refresh
             message = f"what {each.role} has signed expires {each.expires}: {remedy}"
             yield Issue("expires-soon", message, each.role)

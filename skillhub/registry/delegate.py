@@ -165,13 +165,9 @@ def _given(index: Index, admission: Admission) -> tuple[Index, dict[str, str]]:
         for name in sorted(other.names & admission.names)
         if owner != admission.publisher
     }
-    admissions = {
-        owner: replace(other, names=other.names - set(former)) for owner, other in index.admissions.items()
-    }
+    admissions = {owner: replace(other, names=other.names - set(former)) for owner, other in index.admissions.items()}
     skills = {
-        name: tuple(replace(each, publisher=admission.publisher) for each in releases)
-        if name in former
-        else releases
+        name: tuple(replace(each, publisher=admission.publisher) for each in releases) if name in former else releases
         for name, releases in index.skills.items()
     }
     return Index(skills, {**admissions, admission.publisher: admission}), former
@@ -179,9 +175,7 @@ def _given(index: Index, admission: Admission) -> tuple[Index, dict[str, str]]:
 
 def _names(index: Index, publisher: str) -> list[str]:
     """Return the skills of the publisher of which there is a release."""
-    return (
-        sorted(index.admissions[publisher].names & set(index.skills)) if publisher in index.admissions else []
-    )
+    return sorted(index.admissions[publisher].names & set(index.skills)) if publisher in index.admissions else []
 
 
 def _sound(name: str, index: Index, hub: Opened) -> Iterator[Release]:

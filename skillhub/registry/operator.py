@@ -312,9 +312,7 @@ class RegistryDir:
         pinned = keys.first_root() if keys else None
         if pinned not in (None, last):
             hint = "restore the site; clients believe the root that the registry began with, and no other"
-            raise BadMetadata(
-                "the first root is not the one beside the offline keys", where=self.site, hint=hint
-            )
+            raise BadMetadata("the first root is not the one beside the offline keys", where=self.site, hint=hint)
         number = 1
         while (data := self._read(f"metadata/{(number := number + 1)}.root.json")) is not None:
             for root in (last, data):

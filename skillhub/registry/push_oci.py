@@ -37,9 +37,7 @@ from skillhub.sources.oci import (
 )
 
 _EMPTY = b"{}"
-_OLD = (
-    "application/vnd.docker.distribution.manifest.v1+json"  # unless it is accepted, the tag would seem free
-)
+_OLD = "application/vnd.docker.distribution.manifest.v1+json"  # unless it is accepted, the tag would seem free
 _PATIENCE = 60.0  # seconds without a byte
 
 Layers = Mapping[str, Blob]
@@ -218,12 +216,7 @@ def _dump(layers: Sequence[Blob]) -> str:
             "size": len(_EMPTY),
         },
         "layers": [
-            {
-                "annotations": each.annotations,
-                "digest": each.digest,
-                "mediaType": each.media_type,
-                "size": each.size,
-            }
+            {"annotations": each.annotations, "digest": each.digest, "mediaType": each.media_type, "size": each.size}
             for each in layers
         ],
         "mediaType": MANIFEST,

@@ -111,9 +111,7 @@ class Refreshed:
     waiting: tuple[Expiry, ...]
 
 
-def refresh(
-    folder: str, signing: Signing, within: float = WITHIN_DAYS, roles: Sequence[str] = ()
-) -> Refreshed:
+def refresh(folder: str, signing: Signing, within: float = WITHIN_DAYS, roles: Sequence[str] = ()) -> Refreshed:
     """Sign anew what online keys have signed and what expires within so many days; nothing, if nothing does.
 
     Args:

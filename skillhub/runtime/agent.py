@@ -55,9 +55,7 @@ def catalog_of(
     if said:
         skills = list(settled(skills, said))
     waiting = [
-        replace(skill, locks=locks)
-        for skill in facts.skills
-        if skill.state == "disabled" and id(skill) not in met
+        replace(skill, locks=locks) for skill in facts.skills if skill.state == "disabled" and id(skill) not in met
     ]
     unread = [Problem(error.where or around.cwd, error.message) for error in facts.errors]
     every = (*problems, *unread, *found.problems, *odd)
@@ -66,12 +64,7 @@ def catalog_of(
     ordered = sorted(
         catalog.skills,
         # What waits is in no folder, and has no root.
-        key=lambda skill: (
-            not skill.root,
-            rank.get(skill.scope, len(rank)),
-            skill.full_name,
-            skill.path or "",
-        ),
+        key=lambda skill: (not skill.root, rank.get(skill.scope, len(rank)), skill.full_name, skill.path or ""),
     )
     return replace(catalog, skills=tuple(ordered), host=profile.id)
 
@@ -118,9 +111,7 @@ def _recognized(
             continue
         locked = owner.skill
         if owner.how == "inside":
-            problems.append(
-                Problem(path, f"it lies in the folder of {locked.name}, which is locked as a whole")
-            )
+            problems.append(Problem(path, f"it lies in the folder of {locked.name}, which is locked as a whole"))
         elif owner.how == "left":
             why = drift(skill, locked.tree, locks) if locked.tree else None
             kept.append(holding(skill, why) if why else skill)

@@ -149,10 +149,7 @@ class Catalog:
     @cached_property
     def _by_path(self) -> Mapping[str, Skill]:
         return {
-            os.path.normpath(place): skill
-            for skill in self.skills
-            for place in (skill.path, *skill.links)
-            if place
+            os.path.normpath(place): skill for skill in self.skills for place in (skill.path, *skill.links) if place
         }
 
     @property

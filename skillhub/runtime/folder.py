@@ -107,9 +107,7 @@ class Folder:
         """
         segments = relative.split("/")
         if not all(map(is_segment, segments)):
-            raise OutsideSkill(
-                f"expected a plain path inside the skill, found {quote(relative)}", where=self.path
-            )
+            raise OutsideSkill(f"expected a plain path inside the skill, found {quote(relative)}", where=self.path)
         expected = self.stamps.get(relative)
         if expected is None:
             self._no_file(relative, segments)
@@ -213,9 +211,7 @@ def _entries(folder: str, skipped: Collection[str]) -> Iterator[tuple[str, os.Di
 
 def _is_folder(row: os.DirEntry[str]) -> bool:
     # A junction of Windows says that it is a folder; like a link it is a reparse point.
-    return row.is_dir(follow_symlinks=False) and not getattr(
-        row.stat(follow_symlinks=False), "st_reparse_tag", 0
-    )
+    return row.is_dir(follow_symlinks=False) and not getattr(row.stat(follow_symlinks=False), "st_reparse_tag", 0)
 
 
 def _recorded(path: str) -> object:
@@ -374,9 +370,7 @@ class Locks:
                 places |= dict.fromkeys(spelled, each.skill)
                 left |= spelled if each.is_left else set()
         root = os.path.realpath(store.root)
-        return KnownLocks(
-            skills=tuple(skills), places=places, left=frozenset(left), store=root, errors=tuple(errors)
-        )
+        return KnownLocks(skills=tuple(skills), places=places, left=frozenset(left), store=root, errors=tuple(errors))
 
     def _found(self, home: Home, others: Iterable[str]) -> Iterator[tuple[Project, bool]]:
         """Yield each project, and whether its names count: those around the folders, and the user's own scope.
@@ -466,9 +460,7 @@ def drift(skill: Skill, tree: Digest, locks: Locks) -> Held | None:
     return None
 
 
-STORED = Held(
-    "not-agreed", "lies in the store of skillhub, and was not enabled from there", "skillhub install"
-)
+STORED = Held("not-agreed", "lies in the store of skillhub, and was not enabled from there", "skillhub install")
 
 
 def imitates(locked: Skill) -> Held:

@@ -357,10 +357,7 @@ def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Se
 
 
 def _fitted(
-    entries: Sequence[ListedSkill],
-    budget: Budget,
-    limit: Limit,
-    spell: Callable[[Sequence[ListedSkill]], str],
+    entries: Sequence[ListedSkill], budget: Budget, limit: Limit, spell: Callable[[Sequence[ListedSkill]], str]
 ) -> list[ListedSkill]:
     """Return the entries that fit, with as much of their descriptions as does."""
     kept = list(entries[: budget.entries])
@@ -390,9 +387,7 @@ def _shortened(entry: ListedSkill, length: int) -> ListedSkill:
 
 def _entry(skill: Skill, counts_files: bool) -> ListedSkill:
     folder = skill.path or ""
-    scripts, references, assets = (
-        _count(os.path.join(folder, name)) if counts_files else 0 for name in _FILES
-    )
+    scripts, references, assets = (_count(os.path.join(folder, name)) if counts_files else 0 for name in _FILES)
     path = os.path.join(folder, SKILL_MD)
     return ListedSkill(skill.full_name, skill.description, path, skill.scope, (scripts, references, assets))
 

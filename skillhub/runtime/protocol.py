@@ -45,9 +45,7 @@ def skills_list(
                 raise UsageError(f"expected an added root to be absolute, found {quote(root)}")
         catalog = catalog_of(profile, each, cache=cache, reload=reload, ignore_locks=ignore_locks)
         errors = [problem.to_json() for problem in catalog.problems]
-        found.append(
-            {"cwd": each.cwd, "skills": [record(skill) for skill in catalog.skills], "errors": errors}
-        )
+        found.append({"cwd": each.cwd, "skills": [record(skill) for skill in catalog.skills], "errors": errors})
     return {"data": found}
 
 

@@ -174,10 +174,7 @@ class SearchIndex:
     def _select(self, where: str, *values: str | int) -> dict[int, Stored]:
         return {
             number: Stored(name=name, description=description, path=path, source=source, scope=scope)
-            for number, name, description, path, source, scope in self._run(
-                f"SELECT {_COLUMNS} {where}",
-                values,
-            )
+            for number, name, description, path, source, scope in self._run(f"SELECT {_COLUMNS} {where}", values)
         }
 
     def _run(self, query: str, values: Sequence[str | int]) -> list[tuple[Any, ...]]:
@@ -206,10 +203,7 @@ def _fill(connection: sqlite3.Connection, rows: Iterable[Stored], proof: str) ->
         )
         connection.executemany(
             "INSERT INTO texts (rowid, name, description, body) VALUES (?, ?, ?, ?)",
-            (
-                (number, *map(utf8, (row.name, row.description, row.body)))
-                for number, row in enumerate(ordered)
-            ),
+            ((number, *map(utf8, (row.name, row.description, row.body))) for number, row in enumerate(ordered)),
         )
         known = {word for row in ordered for word in words(utf8(f"{row.name} {row.description}"))}
         connection.executemany("INSERT INTO spellings VALUES (?, ?)", ((word, len(word)) for word in known))
@@ -275,9 +269,7 @@ class Hit:
 
     def to_json(self) -> dict[str, Any]:
         """Return the hit as the contract has it."""
-        place = (
-            {"source": self.source} if self.source is not None else {"scope": self.scope, "path": self.path}
-        )
+        place = {"source": self.source} if self.source is not None else {"scope": self.scope, "path": self.path}
         shown = {"name": self.name, **place, "description": self.description}
         return {**shown, "score": self.score, "reason": self.reason}
 
@@ -361,9 +353,7 @@ def _hits(query: str, index: SearchIndex) -> Iterator[Hit]:
         yield Hit(row.name, row.description, row.path, **place, score=round(score, 6), reason=reasons[number])
 
 
-def _rankings(
-    query: str, index: SearchIndex, rows: dict[int, Stored]
-) -> Iterator[tuple[Reason, list[list[int]]]]:
+def _rankings(query: str, index: SearchIndex, rows: dict[int, Stored]) -> Iterator[tuple[Reason, list[list[int]]]]:
     """Yield each way's ranking, the strongest way first, equals side by side; ``rows`` gets what was read."""
     text = utf8(query).strip()
     typed = text.lower().lstrip("$/")
@@ -408,9 +398,7 @@ def _tied(numbers: Iterable[int], keys: Mapping[int, Any]) -> list[list[int]]:
 def _respelt(query: str, index: SearchIndex) -> Iterator[Hit]:
     """Yield what is found when each word that is in no skill gives way to words that are spelt alike."""
     terms = list(dict.fromkeys(words(utf8(query))))[:_WORDS_MAX]
-    instead = [
-        [term] if index.matching([term]) else close(term, index.spellings(len(term))) for term in terms
-    ]
+    instead = [[term] if index.matching([term]) else close(term, index.spellings(len(term))) for term in terms]
     seen: set[str] = set()
     for choice in _choices(instead):
         for hit in _hits(choice, index):

@@ -14,14 +14,7 @@ from skillhub.runtime.mention import Typed, mentions
 from skillhub.runtime.suggest import Suggested, Suggestions
 
 Outcome = Literal[
-    "activated",
-    "unknown",
-    "suggested",
-    "ambiguous",
-    "disabled",
-    "choose-one",
-    "missing-path",
-    "connector",
+    "activated", "unknown", "suggested", "ambiguous", "disabled", "choose-one", "missing-path", "connector"
 ]
 Caller = Literal["user", "model"]
 # Looking for what is meant reads every name; a message that mentions more than this is no message.
@@ -162,10 +155,7 @@ def refusal(skill: Skill, caller: Caller) -> tuple[str, str] | None:
     if skill.state == "enabled":
         return f"is for {'the model' if caller == 'user' else 'the user'} alone to invoke", ""
     if skill.root:  # it lies in a folder of the agent
-        return (
-            "is disabled",
-            "the agent's settings switch it off, or cannot be read, which skillhub catalog tells",
-        )
+        return ("is disabled", "the agent's settings switch it off, or cannot be read, which skillhub catalog tells")
     typed = as_command("skillhub", "enable", clean(skill.name), *typed_flags(skill.scope))
     return "is disabled", f"enable it with: {typed}"
 

@@ -61,9 +61,7 @@ def permitted(
 
 
 def _matches(pattern: str, *names: str) -> bool:
-    plain = pattern.replace(
-        "[", "[[]"
-    )  # which begins a set of characters in a shell's patterns, and not in these
+    plain = pattern.replace("[", "[[]")  # which begins a set of characters in a shell's patterns, and not in these
     return any(fnmatchcase(name, plain) for name in names)
 
 
@@ -206,9 +204,7 @@ def _opencode_rules(block: Mapping[str, Any]) -> list[PermissionRule]:
     by_kind = permission if isinstance(permission, dict) else {"*": permission}
     given = by_kind.get("skill", by_kind.get("*", {}))
     by_pattern = given if isinstance(given, dict) else {"*": given}
-    return [
-        PermissionRule(name, action if action in ACTIONS else "deny") for name, action in by_pattern.items()
-    ]
+    return [PermissionRule(name, action if action in ACTIONS else "deny") for name, action in by_pattern.items()]
 
 
 def _opencode_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
@@ -254,9 +250,7 @@ def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]
             path = os.path.realpath(expand(file.path, around.home, around.environ, file.env))
             found["user"].append(ReachFile(path, file.form, "user"))
         else:
-            found["project"].append(
-                ReachFile(os.path.join(root, *file.path.split("/")), file.form, "project")
-            )
+            found["project"].append(ReachFile(os.path.join(root, *file.path.split("/")), file.form, "project"))
     if around.state is not None:
         ours = os.path.join(around.state, "skills")
         # A repository can never bring its own: what is kept for a project lies with the user.
@@ -277,9 +271,7 @@ def layers(profile: Profile, around: Surroundings) -> tuple[tuple[Layer, ...], t
                 known.append(FORMS[file.form].parse(text, file.path))
         except (FormatError, StateError) as error:
             known.append(_NONE)
-            problems.append(
-                Problem(file.path, f"{error.message}; every skill is disabled until it can be read")
-            )
+            problems.append(Problem(file.path, f"{error.message}; every skill is disabled until it can be read"))
     return tuple(known), tuple(problems)
 
 

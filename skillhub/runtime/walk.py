@@ -130,9 +130,7 @@ class Look:
 
     def is_current(self) -> bool:
         """Say whether nothing was added, taken away or changed since; it costs one ``stat`` for each."""
-        return _are_current("", self.folders) and all(
-            _are_current(find.folder, find.stamps) for find in self.finds
-        )
+        return _are_current("", self.folders) and all(_are_current(find.folder, find.stamps) for find in self.finds)
 
 
 class _Step(NamedTuple):
@@ -393,9 +391,7 @@ class Cache:
     def _path(self, root: str, rules: Rules, bounds: Bounds, contained: bool) -> str:
         # Links on the way to the root may change where it is, so that the place it has now is part of the key.
         key = f"{_VERSION}\0{root}\0{os.path.realpath(root)}\0{contained}\0{rules}\0{bounds}"
-        return os.path.join(
-            self._folder, f"{sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()}.json"
-        )
+        return os.path.join(self._folder, f"{sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()}.json")
 
 
 def _settled(stamps: Mapping[str, Stamp], now: int) -> dict[str, Stamp]:

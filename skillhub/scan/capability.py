@@ -74,9 +74,7 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
         if "binary" not in found and not is_text(file.data):
             found.add("binary")
     hosts = {
-        host
-        for data in (manifest.body.encode("utf-8"), *(data for _, data in programs))
-        for host in _hosts(data)
+        host for data in (manifest.body.encode("utf-8"), *(data for _, data in programs)) for host in _hosts(data)
     }
     servers = (need.server.host for need in manifest.requires if need.server and need.server.host)
     hosts |= {host for server in servers for host in _somewhere(server.encode())}
@@ -95,10 +93,7 @@ def _is_offline(tree: Tree, manifest: Manifest, run: Mapping[str, bytes], *, arc
     if manifest.hooks or any(need.server and need.server.command for need in manifest.requires):
         return False
     tools = (tool.partition("(") for tool in manifest.allowed_tools)
-    if any(
-        name.strip().lower() in _NETWORK_TOOLS or names_network(f"`{inner}".encode())
-        for name, _, inner in tools
-    ):
+    if any(name.strip().lower() in _NETWORK_TOOLS or names_network(f"`{inner}".encode()) for name, _, inner in tools):
         return False
     names = {path.rpartition("/")[2] for path in run}
     commands = (match[1] or match[2] or "" for match in _COMMANDS.finditer(manifest.body))
@@ -162,9 +157,7 @@ def _resolved(host: str) -> str:
     # Where prose runs on without a blank, its first word sticks to the last label and is cut off again.
     *labels, last = _LABELS.findall(host)[0].split(".")
     labels.append(_ASCII.findall(last)[0] or last)
-    return ".".join(
-        label if label.isascii() else "xn--" + label.encode("punycode").decode() for label in labels
-    )
+    return ".".join(label if label.isascii() else "xn--" + label.encode("punycode").decode() for label in labels)
 
 
 def _line(text: str) -> str:

@@ -58,9 +58,7 @@ FETCH: Final = (
         (
             look("base64 / " + _RUNNERS, rb"\bbase64\s", _RUN),
             look(
-                "b64decode fromhex atob / exec eval",
-                rb"\b(?:exec|eval)\s{0,2}\(",
-                rb"\b(?:b64decode|fromhex|atob)\b",
+                "b64decode fromhex atob / exec eval", rb"\b(?:exec|eval)\s{0,2}\(", rb"\b(?:b64decode|fromhex|atob)\b"
             ),
             look(
                 "powershell pwsh / e enc encodedcommand",
@@ -119,8 +117,7 @@ SYSTEM: Final = (
             look(
                 "ssh aws netrc kube docker npmrc pypirc git gnupg gcloud / " + _READERS,
                 rb"\b(?:" + _READERS.replace(" ", "|").encode() + rb")(?:_text|_bytes|file)?\b",
-                _HOME
-                + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc"
+                _HOME + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc"
                 rb"|docker/config\.json|git-credentials|gnupg/|config/gcloud/\w)",
             ),
             look("home", rb"\bhome\(\)\s{0,2}/\s{0,2}[\"']\.(?:ssh|aws|netrc|kube|gnupg|git-credentials)\b"),
@@ -134,18 +131,11 @@ SYSTEM: Final = (
         (
             look(
                 "tcp udp / dev",
-                rb"(?:\b"
-                + _SHELL
-                + rb"(?:\s{1,4}|,)-[abd-z]{0,3}i\b|\b"
-                + _SHELL
-                + rb"\s(?:--\w{1,12}\s){1,3}-i\b"
+                rb"(?:\b" + _SHELL + rb"(?:\s{1,4}|,)-[abd-z]{0,3}i\b|\b" + _SHELL + rb"\s(?:--\w{1,12}\s){1,3}-i\b"
                 rb"|\bexec\s(?:\d{1,3}|\{\w{1,20}\})<>)",
                 rb"/dev/(?:tcp|udp)/[\w.$]",
             ),
-            look(
-                "tcp udp / dev",
-                rb"\b" + _SHELL + rb"(?:\s-[abd-z]{1,4})?\s{0,4}\d?[<>]&?\s{0,4}/dev/(?:tcp|udp)/",
-            ),
+            look("tcp udp / dev", rb"\b" + _SHELL + rb"(?:\s-[abd-z]{1,4})?\s{0,4}\d?[<>]&?\s{0,4}/dev/(?:tcp|udp)/"),
             look(
                 "socat / exec system",
                 rb"\bsocat(?=\s)",
@@ -225,10 +215,7 @@ SYSTEM: Final = (
         "leave that to the person",
         (
             look("crontab", rb"(?:\bcrontab\s{1,4}-(?=\s|$)|\|\s{0,4}crontab\b)"),
-            look(
-                "launchagents authorized",
-                rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)",
-            ),
+            look("launchagents authorized", rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)"),
             look(
                 "bashrc zshrc profile zprofile zshenv",
                 rb">>\s{0,2}[\"']?" + _HOME + rb"/\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv)",

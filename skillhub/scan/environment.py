@@ -45,8 +45,7 @@ _BATCH_READ = re.compile(rb"[%!]" + _NAME + rb"(?::[^%!\n]{0,99}+)?[%!]")
 _ENDS = rb"[ \t]{0,9}+(?:([),])|[;:}|\]\r\n]|\Z)"
 # The environment as a value; what stands before it says whether that is another name of it.
 _WHOLE = re.compile(
-    rb"(?:environb?|(?<=[(=,* ])ENV|(?:process\??|meta|Bun|Deno)\.env|process\[[\"'`]env[\"'`]\])(?!\w)"
-    + _ENDS
+    rb"(?:environb?|(?<=[(=,* ])ENV|(?:process\??|meta|Bun|Deno)\.env|process\[[\"'`]env[\"'`]\])(?!\w)" + _ENDS
 )
 _PRINTS = (
     rb"\\?(?:(?:sudo|command|exec|busybox)[ \t]++)*+(?:/usr)?(?:/bin/)?"
@@ -77,15 +76,11 @@ _OF_PROCESS = re.compile(
 )
 _OWNER = rb"(?:\w{1,30}\.)?\Z"
 _ASSIGNED = re.compile(rb"([A-Za-z_]\w{0,30})\s{0,9}(?::[^=\n]{0,40})?=\s{0,9}" + _OWNER)
-_NOT_WHOLE = re.compile(
-    rb"(?:\bimport\b(?:[^\n;]*|\s*\([^)]*)|[\"']\s{1,9}(?:not\s{1,9})?in\s{1,9})" + _OWNER
-)
+_NOT_WHOLE = re.compile(rb"(?:\bimport\b(?:[^\n;]*|\s*\([^)]*)|[\"']\s{1,9}(?:not\s{1,9})?in\s{1,9})" + _OWNER)
 _KEYS = re.compile(rb"\{([^{}]*+)\}\s*+=\s*+" + _OWNER)
 _KEY = re.compile(rb"(?:^|,)\s*+" + _NAME)
 # A shell may be told to run any text; in these `$` is something else, and counts with what looks like a secret.
-_NO_SHELL = re.compile(
-    r"(?i)\.(?:[cm]?[jt]s|[jt]sx|pyw?|rb|pl|php|lua|r|jl|go|rs|psm?1|bat|cmd|applescript)\Z"
-)
+_NO_SHELL = re.compile(r"(?i)\.(?:[cm]?[jt]s|[jt]sx|pyw?|rb|pl|php|lua|r|jl|go|rs|psm?1|bat|cmd|applescript)\Z")
 _SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#!(?![^\n]{0,200}\b(?:ba|da|k|z|a|fi|c|tc)?sh\b)")
 _SECRET = re.compile(
     rb"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL|DATABASE_UR"
@@ -174,8 +169,7 @@ class _Reader:
         begins = rb"(?<![\w.$])(?:" + names + rb")"
         self._add(
             self._all(
-                re.compile(begins + rb"(?:" + _QUOTED + rb"|\??\." + _NAME + rb"(?!\()" + _NOT_SET + rb")"),
-                data,
+                re.compile(begins + rb"(?:" + _QUOTED + rb"|\??\." + _NAME + rb"(?!\()" + _NOT_SET + rb")"), data
             )
         )
         self._add(self._all(re.compile(rb"(?:[(*]|\.\.)(?:" + names + rb")\s{0,9}+[,)}]"), data))
@@ -185,9 +179,7 @@ class _Reader:
         self._add([*self._all(_KEY, braces), *((b"*",) if b"..." in braces else ())])
 
     def _add(self, names: Iterable[bytes]) -> None:
-        self.found |= {
-            name for name in names if name not in _HARMLESS and not name.startswith((b"LC_", b"BASH"))
-        }
+        self.found |= {name for name in names if name not in _HARMLESS and not name.startswith((b"LC_", b"BASH"))}
         if len(self.found) > NAMES_MAX:
             raise _TooManyError
 

@@ -10,23 +10,12 @@ from skillhub.model.tree import SKILL_MD
 from skillhub.scan.running import RUN_BY_NAME
 
 COMPILED: Final = Rule(
-    "SH501",
-    "medium",
-    "a compiled program, which nobody can read",
-    "put its source into the skill",
+    "SH501", "medium", "a compiled program, which nobody can read", "put its source into the skill"
 )
 GARBLED: Final = Rule("SH502", "high", "a script that is not plain text", "write it as UTF-8")
-LARGE: Final = Rule(
-    "SH503",
-    "medium",
-    "a file larger than people read",
-    "keep large data out of a skill",
-)
+LARGE: Final = Rule("SH503", "medium", "a file larger than people read", "keep large data out of a skill")
 SETTINGS: Final = Rule(
-    "SH504",
-    "medium",
-    "settings of an agent or editor that take effect by being there",
-    "leave them out",
+    "SH504", "medium", "settings of an agent or editor that take effect by being there", "leave them out"
 )
 UNREADABLE: Final = Rule(
     "SH506",
@@ -35,10 +24,7 @@ UNREADABLE: Final = Rule(
     "write it as UTF-8",
 )
 INSTALL_HOOK: Final = Rule(
-    "SH505",
-    "medium",
-    "a package that runs commands when it is installed",
-    "leave the hooks out",
+    "SH505", "medium", "a package that runs commands when it is installed", "leave the hooks out"
 )
 SKILL_WITHIN: Final = Rule(
     "SH507",
@@ -68,18 +54,7 @@ _MEDIA = (
         b"\xfd7zXZ",
         b"ID3",
     ),
-    *(
-        b"\0\1\0\0",
-        b"OTTO",
-        b"wOFF",
-        b"wOF2",
-        b"ttcf",
-        b"true",
-        b"OggS",
-        b"SQLite",
-        b"\0\0\1\0",
-        b"\x28\xb5\x2f\xfd",
-    ),
+    *(b"\0\1\0\0", b"OTTO", b"wOFF", b"wOF2", b"ttcf", b"true", b"OggS", b"SQLite", b"\0\0\1\0", b"\x28\xb5\x2f\xfd"),
 )
 _COMPILED = (".pyc", ".pyo", ".class", ".jar", ".node")
 _PROGRAMS = (*_COMPILED, ".exe", ".com", ".dll", ".so", ".dylib", ".wasm")

@@ -15,28 +15,16 @@ from typing import Final
 from skillhub.model.finding import Rule
 
 BIDI: Final = Rule(
-    "SH001",
-    "high",
-    "bidirectional control characters: what is shown is not what is read",
-    "remove them",
+    "SH001", "high", "bidirectional control characters: what is shown is not what is read", "remove them"
 )
 UNSEEN: Final = Rule(
-    "SH002",
-    "critical",
-    "text written in characters that are never shown",
-    "remove it, and ask why it was there",
+    "SH002", "critical", "text written in characters that are never shown", "remove it, and ask why it was there"
 )
 ZERO_RUN: Final = Rule(
-    "SH003",
-    "high",
-    "several characters that are never shown, which can carry hidden text",
-    "remove them",
+    "SH003", "high", "several characters that are never shown, which can carry hidden text", "remove them"
 )
 ZERO: Final = Rule(
-    "SH004",
-    "medium",
-    "a character that is never shown, where neither a script nor an emoji needs it",
-    "remove it",
+    "SH004", "medium", "a character that is never shown, where neither a script nor an emoji needs it", "remove it"
 )
 STEERING: Final = Rule(
     "SH005",

@@ -30,17 +30,11 @@ INSTRUCTIONS: Final = (
         "say what is done, or do not do it",
         tuple(
             look(
-                "tell telling inform informing alert alerting notify notifying warn warning / user users"
-                f" / {word}",
+                f"tell telling inform informing alert alerting notify notifying warn warning / user users / {word}",
                 rb"\b" + begin + rb"\s(?:\w{1,12}\s)?"
                 rb"(?:tell|inform|alert|notify|warn)(?:ing)?\s(?:the\suser|users)\b(?!\sto\b)",
             )
-            for word, begin in (
-                ("not", rb"do\snot"),
-                ("don", b"don't"),
-                ("never", b"never"),
-                ("without", b"without"),
-            )
+            for word, begin in (("not", rb"do\snot"), ("don", b"don't"), ("never", b"never"), ("without", b"without"))
         ),
     ),
     pattern(

@@ -58,9 +58,7 @@ _PACKAGES = frozenset(words("PIL docx openpyxl pdfplumber pptx pypdf"))
 _GUARDED = {
     "re": None,
     "platform": None,
-    "yaml": frozenset(
-        words("safe_load safe_load_all safe_dump safe_dump_all dump YAMLError SafeLoader SafeDumper")
-    ),
+    "yaml": frozenset(words("safe_load safe_load_all safe_dump safe_dump_all dump YAMLError SafeLoader SafeDumper")),
 }
 _WORD = re.compile(r"\w+", re.ASCII)
 
@@ -146,12 +144,7 @@ def _is_harmless_getattr(tokens: list[tuple[str, str]], at: int) -> bool:
         return False
     name = re.fullmatch(r"[\"']([A-Za-z]\w*)[\"']", texts[comma + 1], re.ASCII)
     ends = texts[comma + 2 : comma + 3]
-    return (
-        name is not None
-        and _DENIED.fullmatch(name[1]) is None
-        and name[1] != "compile"
-        and ends in ([","], [")"])
-    )
+    return name is not None and _DENIED.fullmatch(name[1]) is None and name[1] != "compile" and ends in ([","], [")"])
 
 
 def _is_harmless_import(tokens: list[tuple[str, str]], at: int, own: Set[str]) -> bool:
@@ -172,13 +165,9 @@ def _is_harmless_import(tokens: list[tuple[str, str]], at: int, own: Set[str]) -
                 for each in named
             ) and not _takes_guarded(tokens, at)
         return _is_known(path, own) and not _takes_guarded(tokens, at)
-    rest = "".join(
-        f" {text} " if text == "as" else text for _, text in tokens[at + 1 : _line_end(tokens, at)]
-    )
+    rest = "".join(f" {text} " if text == "as" else text for _, text in tokens[at + 1 : _line_end(tokens, at)])
     paths = [each.partition(" as ")[0] for each in rest.split(",")]
-    return all(_is_known(each, own) and not each.startswith(".") for each in paths) and not _takes_guarded(
-        tokens, at
-    )
+    return all(_is_known(each, own) and not each.startswith(".") for each in paths) and not _takes_guarded(tokens, at)
 
 
 def _after(tokens: list[tuple[str, str]], at: int) -> list[str]:
@@ -250,9 +239,7 @@ _READ = (
 )
 
 
-def is_offline(
-    path: str, data: bytes, run: Mapping[str, bytes], *, is_told: bool, has_archives: bool
-) -> bool:
+def is_offline(path: str, data: bytes, run: Mapping[str, bytes], *, is_told: bool, has_archives: bool) -> bool:
     """Say whether it is shown that a file reaches no network when it runs.
 
     Args:

@@ -53,9 +53,7 @@ def names_network(data: bytes) -> bool:
     """Say whether a text has a word that reaches a network."""
     data = data.translate(None, b"\0")
     looked = (data, _JOINT.sub(b"", data)) if _JOINT.search(data) else (data,)
-    return any(
-        _STRONG_PATTERN.search(each) or _WEAK_PATTERN.search(each.replace(b"\r", b"\n")) for each in looked
-    )
+    return any(_STRONG_PATTERN.search(each) or _WEAK_PATTERN.search(each.replace(b"\r", b"\n")) for each in looked)
 
 
 # Whether a shell script can be shown to stay offline: by the commands that it runs, each of which has to be
@@ -401,9 +399,7 @@ def _scripts_of_sed(given: list[str]) -> list[str]:
     """Return what is given to sed, less the files that it reads."""
     named = any(re.match(r"-[a-zA-Z]*e|--expression", each) for each in given)
     plain = [at for at, each in enumerate(given) if not each.startswith("-")]
-    files = (
-        [at for at in plain if given[at - 1] not in ("-e", "--expression") or not at] if named else plain[1:]
-    )
+    files = [at for at in plain if given[at - 1] not in ("-e", "--expression") or not at] if named else plain[1:]
     return [each for at, each in enumerate(given) if at not in files]
 
 

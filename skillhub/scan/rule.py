@@ -162,9 +162,7 @@ def unescaped(data: bytes, whole: bool) -> bytes:
     """Return YAML, or the frontmatter that the data begin with unless they are ``whole``, as a parser reads it."""
     end = len(data) if whole else data.find(b"\n---", 3)
     text = data[: max(end, 0)].decode("utf-8", "replace")
-    return (
-        _ESCAPE.sub(_unescaped, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
-    )
+    return _ESCAPE.sub(_unescaped, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
 def _unescaped(match: re.Match[str]) -> str:

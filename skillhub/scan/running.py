@@ -12,26 +12,19 @@ from skillhub.model.tree import SKILL_MD, File, Tree
 # Programs, and what a build tool, a desktop or a system runs by its name.
 RUN_BY_NAME = (
     *words(
-        ".sh .bash .zsh .fish .ksh .csh .tcsh .nu .command .tool .ps1 .psm1 .psd1 .bat .cmd .vbs .vbe .jse"
-        " .wsf .hta"
+        ".sh .bash .zsh .fish .ksh .csh .tcsh .nu .command .tool .ps1 .psm1 .psd1 .bat .cmd .vbs .vbe .jse .wsf .hta"
     ),
     *words(
         ".py .pyw .pyc .pyz .rb .pl .pm .raku .php .phtml .phar .lua .r .jl .tcl .exp .awk .sed .applescript"
         " .scpt .ipynb"
     ),
     *words(
-        ".js .mjs .cjs .jsx .ts .mts .cts .tsx .coffee .vue .svelte .go .rs .java .kt .kts .scala .groovy"
-        " .gradle"
+        ".js .mjs .cjs .jsx .ts .mts .cts .tsx .coffee .vue .svelte .go .rs .java .kt .kts .scala .groovy .gradle"
     ),
     *words(".swift .dart .cs .csx .fsx .clj .ex .exs .erl .hs .ml .nim .zig .cr .rmd .qmd .mk .bzl .tf .nix"),
-    *words(
-        ".exe .com .dll .so .dylib .node .wasm .jar .class .msi .scr .desktop .service .timer .plist .reg"
-        " .lnk"
-    ),
+    *words(".exe .com .dll .so .dylib .node .wasm .jar .class .msi .scr .desktop .service .timer .plist .reg .lnk"),
     # Opened, loaded or unpickled, they run what is in them.
-    *words(
-        ".docm .dotm .xlsm .xlam .pptm .pkl .pickle .pt .pth .whl .egg .crx .xpi .vsix .csproj .fsproj .vbproj"
-    ),
+    *words(".docm .dotm .xlsm .xlam .pptm .pkl .pickle .pt .pth .whl .egg .crx .xpi .vsix .csproj .fsproj .vbproj"),
     *words(".el .vim .scm .rkt .lisp .sc"),
     *(".gemspec", ".podspec", ".dockerfile", "/.envrc", "/.npmrc", "/.yarnrc", "/.pre-commit-config.yaml"),
 )
@@ -49,9 +42,7 @@ _WHOLE_NAMES = frozenset(
     )
 )
 _DOCKERFILE = re.compile(r"(?:dockerfile|containerfile)[.-].*|.*[.-](?:dockerfile|containerfile)")
-_RUNS_THERE = re.compile(
-    r"(?:^|/)(?:\.husky|\.githooks|\.git/hooks|\.github/(?:workflows|actions)|\.circleci)/"
-)
+_RUNS_THERE = re.compile(r"(?:^|/)(?:\.husky|\.githooks|\.git/hooks|\.github/(?:workflows|actions)|\.circleci)/")
 # ELF, Windows, Mach-O, WebAssembly, Java: whatever their names, to copy or to mark them is enough.
 _COMPILED = (
     *(b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe"),
@@ -97,11 +88,7 @@ def running(tree: Tree, body: str) -> dict[str, bytes]:
     told = documents.told_to_run([body])
     waiting = [tree[path].data for path in sorted(run | told)]
     while waiting and documents.left:
-        texts = (
-            data.translate(None, b"\0").decode("utf-8", "replace")
-            for data in waiting
-            if len(data) <= _TEXT_MAX
-        )
+        texts = (data.translate(None, b"\0").decode("utf-8", "replace") for data in waiting if len(data) <= _TEXT_MAX)
         more = documents.told_to_run(texts)
         told |= more
         waiting = [tree[path].data for path in sorted(more)]
@@ -159,11 +146,7 @@ class _Documents:
             self._work -= len(names) * len(joined)
             is_too_much = len(text) > _TEXT_MAX or self._work < 0 or _RUNS_ANY.search(joined) is not None
             told = {name for name in names if is_too_much or _is_told_to_run(name, joined)}
-            new = (
-                self.left
-                if is_too_much
-                else {path for name in told for path in self._by_name[name]} & self.left
-            )
+            new = self.left if is_too_much else {path for name in told for path in self._by_name[name]} & self.left
             found |= new
             self.left = self.left - new
         return found

@@ -12,10 +12,7 @@ from skillhub.model.finding import Rule
 
 KEY: Final = Rule("SH201", "high", "a private key", "remove it and make a new one: this one is known now")
 TOKEN: Final = Rule(
-    "SH202",
-    "high",
-    "what looks like a live access token",
-    "revoke it, and name a variable in its place",
+    "SH202", "high", "what looks like a live access token", "revoke it, and name a variable in its place"
 )
 SECRETS: Final = (KEY, TOKEN)
 

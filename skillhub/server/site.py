@@ -42,9 +42,7 @@ def find_page(site: str, target: str) -> Page | None:
     except UnicodeDecodeError:
         return None
     segments = path.split("/")[1:]
-    if not path.startswith("/") or any(
-        part in (".", "..") or not _SEGMENT.fullmatch(part) for part in segments
-    ):
+    if not path.startswith("/") or any(part in (".", "..") or not _SEGMENT.fullmatch(part) for part in segments):
         return None
     full = os.path.join(site, *segments)
     # A link anywhere on the way could lead out of the site.
@@ -128,9 +126,7 @@ def site_server(site: str, host: str = "127.0.0.1", port: int = 0) -> ThreadingH
         StateError: the address is taken or not this machine's.
     """
     if not os.path.isdir(site):
-        raise UsageError(
-            "there is no such folder to serve", where=site, hint="skillhub registry init makes one"
-        )
+        raise UsageError("there is no such folder to serve", where=site, hint="skillhub registry init makes one")
     try:
         return _Server((host, port), site)
     except (OSError, OverflowError) as error:

@@ -55,9 +55,7 @@ class _File(StateDocument):
 def _parse(document: _File | None) -> _Kept:
     if document is None:
         return _Kept()
-    projects = {
-        key: {alias: _source(row) for alias, row in rows.items()} for key, rows in document.projects.items()
-    }
+    projects = {key: {alias: _source(row) for alias, row in rows.items()} for key, rows in document.projects.items()}
     former = {key: frozenset(pairs) for key, pairs in document.former.items()}
     return _Kept(projects, former, frozenset(document.registries))
 
@@ -105,9 +103,7 @@ class AgreedSources:
         Raises:
             StateError: the disk refuses.
         """
-        if not any(
-            _without(here, alias, source) != here for here in self._file.read(_parse).projects.values()
-        ):
+        if not any(_without(here, alias, source) != here for here in self._file.read(_parse).projects.values()):
             return
         with self._file.locked():
             kept = self._file.read(_parse)
@@ -134,9 +130,7 @@ class AgreedSources:
         self._file.write({"projects": rows, "former": before, "registries": sorted(registries)})
 
 
-def _without(
-    here: Mapping[str, LockedSource], alias: str, source: LockedSource
-) -> Mapping[str, LockedSource]:
+def _without(here: Mapping[str, LockedSource], alias: str, source: LockedSource) -> Mapping[str, LockedSource]:
     """Return the agreements less the one about that alias, if it is about that source."""
     found = here.get(alias)
     if found is None or not is_same_source(found, source):

@@ -84,9 +84,7 @@ def check(alias: str, url: str) -> None:
         raise UsageError("expected the URL of a source to begin with https://", hint="or http:// on loopback")
     if re.search(r"[?#]|/\.well-known(/|$)|\.json$", rest) or not _is_url(url):
         # A registry would not be found to be one from its index.
-        raise UsageError(
-            "expected the URL of the site itself", hint="its folder, without .well-known and no ?"
-        )
+        raise UsageError("expected the URL of the site itself", hint="its folder, without .well-known and no ?")
 
 
 def _is_url(url: str) -> bool:
@@ -184,9 +182,7 @@ class Sources:
         """Return what the registry with this first root last said; read once, when it is first asked for."""
         return self._last_seen.setdefault(root, LastSeen(os.path.join(self._metadata, root.hex)))
 
-    def meant(
-        self, alias: str, url: str, first_root: bytes | None, instead_of: Source | None = None
-    ) -> Source:
+    def meant(self, alias: str, url: str, first_root: bytes | None, instead_of: Source | None = None) -> Source:
         """Return what ``add`` would add.
 
         Raises:
@@ -235,9 +231,7 @@ class Sources:
         Raises:
             UsageError, SourceMismatch, TrustDowngrade: as ``meant``.
         """
-        self.meant(
-            alias, url, first_root, instead_of
-        )  # what is refused leaves nothing behind, not even a lock file
+        self.meant(alias, url, first_root, instead_of)  # what is refused leaves nothing behind, not even a lock file
         with self._file.locked():
             source = self.meant(alias, url, first_root, instead_of)
             self._keep_root(source, first_root)
@@ -296,11 +290,7 @@ class ProjectSources(Sources):
             return {}
         try:
             wanted = proposals(self._project.lock(), self._project.intent())
-        except (
-            FormatError,
-            StateError,
-            SourceMismatch,
-        ):  # told of by whoever reads them; nothing of it counts
+        except (FormatError, StateError, SourceMismatch):  # told of by whoever reads them; nothing of it counts
             return {}
         return {
             alias: Source(alias, each.url, each.root, "repository")

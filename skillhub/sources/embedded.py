@@ -40,11 +40,7 @@ class FolderFetcher:
         """
         base, _, path = url.partition(self._base + "/")
         segments = path.split("/")
-        if (
-            base
-            or not path
-            or any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in segments)
-        ):
+        if base or not path or any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in segments):
             raise UnsafeTransfer(f"expected a file of {self._base}, found {quote(url)}")
         try:
             with open(os.path.join(self._path, *segments), "rb") as file:
@@ -73,9 +69,7 @@ def root() -> bytes:
     try:
         return embedded().get(f"{EMBEDDED_URL}/{_ROOT}", cap=_ROOT_CAP).data
     except NotFound as error:
-        raise StateError(
-            "the embedded registry is gone", where=_FOLDER, hint="install skillhub again"
-        ) from error
+        raise StateError("the embedded registry is gone", where=_FOLDER, hint="install skillhub again") from error
 
 
 @cache

@@ -72,11 +72,7 @@ _CAUSES = (
         "git does not read a repository that belongs to somebody else",
         "`git config --global --add safe.directory FOLDER` if you trust it",
     ),
-    _Cause(
-        "transport '.*' not allowed",
-        UnsafeTransfer,
-        "it leads to a protocol that skills are not fetched with",
-    ),
+    _Cause("transport '.*' not allowed", UnsafeTransfer, "it leads to a protocol that skills are not fetched with"),
     _ELSEWHERE,
     _Cause("certificate|SSL peer|TLS", UnsafeTransfer, "the server cannot prove who it is"),
     _Cause("no space left|disk quota|read-only file system", StateError, "the disk refused"),
@@ -395,9 +391,7 @@ class CatFile:
             size = int(words[2])
             left -= size
             if size > self._largest or left < 0:
-                raise unsafe(
-                    "too-large", f"expected at most {self._largest} bytes in one {kind}, found {size}"
-                )
+                raise unsafe("too-large", f"expected at most {self._largest} bytes in one {kind}, found {size}")
             data = answers.read(size + 1)
             if len(data) <= size:
                 raise GoneError(id_)

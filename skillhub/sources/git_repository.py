@@ -39,9 +39,7 @@ REMOTE = "skillhub"
 # Asked only once a server wants credentials and no helper of the person's own has any; the token is in no argument,
 # where other users of the machine could read it.
 _VARIABLE = "SKILLHUB_GIT_VARIABLE"
-_HELPER = (
-    f'!f() {{ test "$1" = get && printf "username=x-access-token\\npassword=%s\\n" "${_VARIABLE}"; }}; f'
-)
+_HELPER = f'!f() {{ test "$1" = get && printf "username=x-access-token\\npassword=%s\\n" "${_VARIABLE}"; }}; f'
 # A person's settings of git may hold secrets, or lead elsewhere; curl looks for a netrc in the home folder.
 _NOBODY = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -254,10 +252,7 @@ def _at(url: str, remote: Remote, environ: Mapping[str, str]) -> Remote:
 # Nobody relies on what it holds: whoever reads an object hashes it. Two processes do not fill it at once, and
 # what a killed one left half-done is swept away by the next, or all of it is thrown away and fetched again.
 
-_FILES = {
-    "config": b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
-    "HEAD": b"ref: refs/heads/none\n",
-}
+_FILES = {"config": b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n", "HEAD": b"ref: refs/heads/none\n"}
 _FOLDERS = ("", "objects", "objects/pack", "refs", "refs/commits")
 _OURS = frozenset({*_FILES, "objects", "refs", "shallow"})
 # What a git, or one of us, at work in another process may just be writing.
@@ -392,9 +387,7 @@ class GitCache:
         try:
             return act(self._way())
         except GitError as error:
-            there = (
-                redirected(self._remote, self._environ, self._bounds) if is_redirected(str(error)) else None
-            )
+            there = redirected(self._remote, self._environ, self._bounds) if is_redirected(str(error)) else None
             if there is None:
                 raise self._explained(error) from error
         self._tell(there)

@@ -259,9 +259,7 @@ class GitSnapshot:
         except WrongBytes:
             self._leaves = self._soundly(self._walk)
         self._sizes = self._store.sizes({leaf.id for leaf in self._leaves.values()})
-        self.nodes: Mapping[str, SnapshotNode] = {
-            path: self._node(leaf) for path, leaf in self._leaves.items()
-        }
+        self.nodes: Mapping[str, SnapshotNode] = {path: self._node(leaf) for path, leaf in self._leaves.items()}
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
         """Yield the bytes of these files, in this order, exactly as the commit has them.
@@ -346,9 +344,7 @@ def _resolve(store: GitCache, rev: str | None) -> str:
     refs = spellings(rev)
     found = store.ask([*refs, *(f"{ref}^{{}}" for ref in refs)])
     # What an annotated tag is put on has its name with ^{} behind it.
-    commit = choose(
-        {ref: found.get(f"{ref}^{{}}", found[ref]) for ref in refs if ref in found}, rev, store.url
-    )
+    commit = choose({ref: found.get(f"{ref}^{{}}", found[ref]) for ref in refs if ref in found}, rev, store.url)
     if not is_object_id(commit):
         raise SourceError("expected a repository with SHA-1 ids, found another kind", where=store.url)
     return commit

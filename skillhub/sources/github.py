@@ -23,15 +23,7 @@ from pydantic import ConfigDict
 from skillhub.archive.entries import unsafe
 from skillhub.disk import files
 from skillhub.disk.home import user_home
-from skillhub.errors import (
-    FormatError,
-    NotFound,
-    RateLimited,
-    SourceError,
-    StateError,
-    UsageError,
-    WrongBytes,
-)
+from skillhub.errors import FormatError, NotFound, RateLimited, SourceError, StateError, UsageError, WrongBytes
 from skillhub.formats import yaml
 from skillhub.formats.document import ForeignDocument, Items, Read, text_that
 from skillhub.formats.text import is_object_id, quote
@@ -216,9 +208,7 @@ class GitHubSnapshot:
         commit = api.read(_Commit, f"git/commits/{rev}")
         self.date = commit.committer.date if commit.committer else None
         self._leaves = walk(commit.tree.sha, self._read_trees)
-        self.nodes: Mapping[str, SnapshotNode] = {
-            path: self._node(leaf) for path, leaf in self._leaves.items()
-        }
+        self.nodes: Mapping[str, SnapshotNode] = {path: self._node(leaf) for path, leaf in self._leaves.items()}
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
         """Yield the bytes of these files, in this order, exactly as the commit has them.
@@ -352,16 +342,7 @@ def _until(error: RateLimited) -> str:
 
 def _members(archive: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an archive as far as it can be read; nothing of it is believed."""
-    broken = (
-        tarfile.TarError,
-        EOFError,
-        OSError,
-        zlib.error,
-        ValueError,
-        LookupError,
-        OverflowError,
-        RecursionError,
-    )
+    broken = (tarfile.TarError, EOFError, OSError, zlib.error, ValueError, LookupError, OverflowError, RecursionError)
     with suppress(*broken), tarfile.open(fileobj=BytesIO(archive), mode="r|gz") as tar:
         for member in tar:
             if member.offset > _UNPACKED:
@@ -378,12 +359,7 @@ _DEFAULT = GitLimits()
 
 
 def open_repository(
-    url: str,
-    rev: str | None,
-    *,
-    cache: str,
-    environ: Mapping[str, str],
-    bounds: GitLimits = _DEFAULT,
+    url: str, rev: str | None, *, cache: str, environ: Mapping[str, str], bounds: GitLimits = _DEFAULT
 ) -> GitSnapshot | GitHubSnapshot:
     """Return the repository at ``url`` as it is at a branch, a tag or a commit; None is its first branch.
 

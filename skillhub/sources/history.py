@@ -200,9 +200,7 @@ class LastSeen:
     def _admission(self, publisher: str) -> Admission | None:
         # A neighbour's document may be newer here than the publisher's own: what the bucket pins by now was
         # perhaps never asked for, or withheld, and that must not make a revocation forgotten that was heard of.
-        bucket, path = (
-            kept(self._folder, each) for each in (namespace_path(publisher), publisher_path(publisher))
-        )
+        bucket, path = (kept(self._folder, each) for each in (namespace_path(publisher), publisher_path(publisher)))
         with suppress(FormatError, NameNotOwned, StateError):
             if publisher not in parse_namespaces(files.read(bucket, DOCUMENT_CAP) or b"", bucket):
                 return Admission(publisher=publisher)

@@ -35,9 +35,7 @@ _EDITED = frozenset({"changed-file", "extra-file", "missing-file"})
 _EXPECTED = "expected a skill: a folder, .zip, .skill or .tar.gz"
 
 
-def read_local(
-    path: str, *, wrapper: bool = True, project: Project | None = None
-) -> tuple[Unpacked, Digest | None]:
+def read_local(path: str, *, wrapper: bool = True, project: Project | None = None) -> tuple[Unpacked, Digest | None]:
     """Return the skill at ``path`` and, for an archive, the digest of its bytes; ``wrapper`` is as for ``unpack``.
 
     Of a copy in a ``project`` no folder on the way may be a link by now.
@@ -100,9 +98,7 @@ def _read_folder(full: str, path: str, project: Project | None) -> Unpacked:
 def _entries(folder: str, at: int | None) -> Iterator[Entry]:
     for found in walk(folder, largest=Limits().total, skip=".git", dir_fd=at):
         if found.file is None:
-            raise UnsafeArchive(
-                "link", "expected files and folders, found a link or a device", where=found.path
-            )
+            raise UnsafeArchive("link", "expected files and folders, found a link or a device", where=found.path)
         yield Entry(found.path, found.file)
 
 

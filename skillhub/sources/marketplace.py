@@ -107,9 +107,7 @@ def _repository(value: object) -> str:
 
 _Inner = Annotated[str, Read(_inner)]
 _InnerPaths = Annotated[tuple[str, ...], Read(_inner_paths)]
-_Name = Annotated[
-    str, Read(text_that(_NAME.fullmatch, "a name of letters, digits, dots, hyphens and underscores"))
-]
+_Name = Annotated[str, Read(text_that(_NAME.fullmatch, "a name of letters, digits, dots, hyphens and underscores"))]
 
 
 # What says where something is, or at which commit, is never left out: the rest would say another place.
@@ -264,14 +262,7 @@ _SKIPPED = frozenset({"node_modules", ".git", "dist", "build", "__pycache__"})
 _SHELVES = 3  # folders from where skills are kept down to one
 _WALK = 5  # folders from the top down to one that is kept nowhere in particular
 # Of agents that have moved to `.agents/skills` since.
-_FORMER = (
-    ".github/skills",
-    ".codex/skills",
-    ".cursor/skills",
-    ".opencode/skills",
-    ".cline/skills",
-    ".pi/skills",
-)
+_FORMER = (".github/skills", ".codex/skills", ".cursor/skills", ".opencode/skills", ".cline/skills", ".pi/skills")
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 
 
@@ -306,8 +297,7 @@ def skill_folders(holding: Collection[str], top: str = "", declared: Collection[
         found = dict.fromkeys(join(top, "/".join(parts)) for parts in sorted(walked) if _is_near(parts))
     if len(found) > SKILLS_MAX:
         raise FormatError(
-            f"expected at most {SKILLS_MAX} skills in one place, found {len(found)}",
-            hint="name a folder of it",
+            f"expected at most {SKILLS_MAX} skills in one place, found {len(found)}", hint="name a folder of it"
         )
     return tuple(folder for folder in found if folder in named or not _is_part(folder, found))
 

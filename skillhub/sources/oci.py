@@ -18,15 +18,7 @@ from pydantic import Field
 from skillhub.archive import Kind, Limits, Unpacked, kind_of, unpack
 from skillhub.disk import files
 from skillhub.disk.home import user_home
-from skillhub.errors import (
-    FormatError,
-    NotFound,
-    SourceError,
-    StateError,
-    UnsafeArchive,
-    UsageError,
-    WrongBytes,
-)
+from skillhub.errors import FormatError, NotFound, SourceError, StateError, UnsafeArchive, UsageError, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import ForeignDocument, Items, Read
 from skillhub.formats.json import strict_json
@@ -217,9 +209,7 @@ def read_image(data: bytes, where: str) -> Image | Blob:
     if isinstance(document, dict) and "manifests" in document:
         several = _Index.parse(document, where).manifests
         if not several:
-            raise FormatError(
-                "expected a manifest for some platform, found none", where=f"{where}: manifests"
-            )
+            raise FormatError("expected a manifest for some platform, found none", where=f"{where}: manifests")
         return several[0].blob
     found = _Manifest.parse(document, where)
     names = [found.annotations[key] for key in _NAMES if is_name(found.annotations.get(key, ""))]
@@ -255,9 +245,7 @@ class OciWire:
         host, _, name = repository.partition("/")
         self._host = _HUB.get(host, host)
         self._name = f"library/{name}" if host in _HUB and "/" not in name else name
-        self._base = (
-            f"{'http' if RequestTarget.parse(f'http://{host}').loopback else 'https'}://{self._host}/v2/"
-        )
+        self._base = f"{'http' if RequestTarget.parse(f'http://{host}').loopback else 'https'}://{self._host}/v2/"
         self._web = web
         self._environ = environ
         self._authorization: str | None = None
@@ -310,18 +298,14 @@ class OciWire:
         if scheme.lower() == "basic":
             return login
         if scheme.lower() != "bearer":
-            raise SourceError(
-                "the registry wants to know who asks, in a way that is not known here", where=url
-            )
+            raise SourceError("the registry wants to know who asks, in a way that is not known here", where=url)
         said = dict(_PARAMETER.findall(rest))
         asked = {"service": said.get("service", ""), "scope": f"repository:{self._name}:pull"}
         realm = said.get("realm", "")
         is_told = may_be_told(self._base, realm)
         if login and not is_told:
             login = None
-            self._hint = (
-                f"your login was not sent: {self._host} wants it told to {quote(realm)}, on another host"
-            )
+            self._hint = f"your login was not sent: {self._host} wants it told to {quote(realm)}, on another host"
         query = urlencode({key: value for key, value in asked.items() if value})
         answer = self._web.ask(
             f"{realm}{'&' if '?' in realm else '?'}{query}",
@@ -400,9 +384,7 @@ class Artifact:
         self._unpacked[url, layer.digest] = unpacked = self._layer(layer, url)
         head = glance(unpacked.tree[SKILL_MD].data)
         name = image.name or head.name or name_of_folder(self._ref.repository)
-        release = Release(
-            name=name, url=url, digest=layer.digest, size=layer.size, description=head.description
-        )
+        release = Release(name=name, url=url, digest=layer.digest, size=layer.size, description=head.description)
         return Index({name: (release,)}, warnings=image.warnings)
 
     def committed(self, release: Release) -> None:
@@ -463,15 +445,11 @@ class Artifact:
         listed = parse_listing(self._wire.blob(listing, LISTING_CAP), url)
         layers = {each.digest for each in image.layers}
         warnings = list(listed.warnings)
-        skills = {
-            name: tuple(_offered(releases, url, layers, warnings)) for name, releases in listed.skills.items()
-        }
+        skills = {name: tuple(_offered(releases, url, layers, warnings)) for name, releases in listed.skills.items()}
         return Index({name: each for name, each in skills.items() if each}, warnings=tuple(warnings))
 
 
-def _offered(
-    releases: tuple[Release, ...], url: str, layers: set[Digest], warnings: list[str]
-) -> Iterator[Release]:
+def _offered(releases: tuple[Release, ...], url: str, layers: set[Digest], warnings: list[str]) -> Iterator[Release]:
     for release in releases:
         if release.withdrawn is not None:
             warnings.append(f"{release.name} {release.version or ''} was withdrawn: {release.withdrawn}")

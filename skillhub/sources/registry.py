@@ -141,9 +141,7 @@ class TufRegistry:
         fingerprint: SHA-256 of the first root, by which it is pinned.
     """
 
-    def __init__(
-        self, url: str, fingerprint: Digest, fetcher: Fetcher, updater: _Client, folder: str
-    ) -> None:
+    def __init__(self, url: str, fingerprint: Digest, fetcher: Fetcher, updater: _Client, folder: str) -> None:
         self.url = url
         self.fingerprint = fingerprint
         self._fetcher = fetcher
@@ -152,9 +150,7 @@ class TufRegistry:
         self._owners: dict[str, _Published] = {}
 
     @classmethod
-    def open(
-        cls, url: str, root: bytes, fetcher: Fetcher, folder: str, time: ShownTime | None = None
-    ) -> Self:
+    def open(cls, url: str, root: bytes, fetcher: Fetcher, folder: str, time: ShownTime | None = None) -> Self:
         """Return the registry at ``url``, its metadata brought up to date and verified.
 
         Args:
@@ -330,9 +326,7 @@ class TufRegistry:
 class _Client(Updater):
     """python-tuf's client, which judges expiry by the ``time`` that we give it."""
 
-    def __init__(
-        self, folder: str, url: str, fetcher: _Bridge, root: bytes, time: ShownTime | None = None
-    ) -> None:
+    def __init__(self, folder: str, url: str, fetcher: _Bridge, root: bytes, time: ShownTime | None = None) -> None:
         super().__init__(folder, url, fetcher=fetcher, bootstrap=root)
         self.time = time
         if time is not None:

@@ -12,15 +12,7 @@ from hashlib import sha256
 from typing import Literal, Protocol
 
 from skillhub.archive import Entry, Limits, Unpacked, gather
-from skillhub.errors import (
-    Forbidden,
-    FormatError,
-    NotFound,
-    SourceError,
-    UnsafeArchive,
-    UnsafeTransfer,
-    WrongBytes,
-)
+from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UnsafeArchive, UnsafeTransfer, WrongBytes
 from skillhub.formats.text import is_object_id, quote
 from skillhub.model.index import Index, Release
 from skillhub.model.manifest import Glance, glance
@@ -506,9 +498,7 @@ class Repository:
         self._opened.setdefault((url, commit.rev), Folders(commit, url))
         return url, commit.rev
 
-    def _open_all(
-        self, plugins: Sequence[tuple[Rooted, Elsewhere]]
-    ) -> Iterator[tuple[Rooted, _Where | _Failure]]:
+    def _open_all(self, plugins: Sequence[tuple[Rooted, Elsewhere]]) -> Iterator[tuple[Rooted, _Where | _Failure]]:
         """Yield each plugin with its repository, opened once however many are in it, or with why it was not."""
         asked = dict.fromkeys((source.url, source.rev) for _, source in plugins)
 

@@ -53,9 +53,7 @@ class ShownTime:
         remember: Whether a later time is written; a command that changes nothing only looks.
     """
 
-    def __init__(
-        self, home: Home, clock: Callable[[], datetime] = system_clock, *, remember: bool = True
-    ) -> None:
+    def __init__(self, home: Home, clock: Callable[[], datetime] = system_clock, *, remember: bool = True) -> None:
         self.path = os.path.join(home.state, "shown-time.json")
         self._file = StateFile(self.path, "the latest time that metadata has shown", _HINT, _Shown)
         self._clock = clock

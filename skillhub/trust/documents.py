@@ -60,8 +60,7 @@ def _releases(index: Index, publisher: str) -> bytes:
     names = sorted(index.skills)
     releases = [each for name in names for each in index.skills[name] if each.publisher == publisher]
     rows = [
-        _facts(each)
-        | {"name": each.name, "sha256": each.digest.hex if each.digest else None, "url": each.url}
+        _facts(each) | {"name": each.name, "sha256": each.digest.hex if each.digest else None, "url": each.url}
         for each in releases
     ]
     return _dump({"publisher": publisher, "releases": rows, "version": 1})

@@ -74,9 +74,7 @@ class PublicKey:
     @cached_property
     def pem(self) -> bytes:
         """The SubjectPublicKeyInfo in PEM, as ``openssl`` writes it."""
-        return self._key.public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
+        return self._key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
     @cached_property
     def fingerprint(self) -> Digest:
@@ -164,9 +162,7 @@ class PrivateKey:
         encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if passphrase:
             encryption = serialization.BestAvailableEncryption(passphrase)
-        return self._key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption
-        )
+        return self._key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
 
     def sign(self, data: bytes) -> bytes:
         """Return the signature of ``data``, the same each time: DER for ECDSA, 64 bytes for Ed25519."""
@@ -206,9 +202,7 @@ class Identity:
         """
         for what, text in (("identity", self.name), ("issuer", self.issuer)):
             if not 1 <= len(text) <= _LONGEST or clean(text) != text or " " in text:
-                message = (
-                    f"expected as {what} 1 to {_LONGEST} characters, all of them visible and none a space"
-                )
+                message = f"expected as {what} 1 to {_LONGEST} characters, all of them visible and none a space"
                 raise FormatError(f"{message}, found {quote(text)}")
         if not self.issuer.startswith(("https://", "http://")):
             raise FormatError(f"expected the URL of an OpenID provider as issuer, found {quote(self.issuer)}")

@@ -315,8 +315,7 @@ class MetadataSet:
         it comes when all that it asks for is.
         """
         names = {
-            role: TIMESTAMP if role == TIMESTAMP else f"{self.read(role).version}.{role}"
-            for role in self.documents
+            role: TIMESTAMP if role == TIMESTAMP else f"{self.read(role).version}.{role}" for role in self.documents
         }
         last = [role for role in (SNAPSHOT, TIMESTAMP, ROOT) if role in names]
         order = [role for role in names if role not in last] + last

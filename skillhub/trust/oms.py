@@ -56,12 +56,8 @@ class Bundle:
                 ``sigstore``, ``material``, ``hint``, ``chain-length``, or a reason of ``x509.parse``.
         """
         if len(data) > _CAP:
-            raise BadSignature(
-                "too-large", f"expected at most {_CAP} bytes, found {len(data)}", where=SIGNATURE
-            )
-        bundle = fields(
-            document(data), "bundle", required=("mediaType", "verificationMaterial", "dsseEnvelope")
-        )
+            raise BadSignature("too-large", f"expected at most {_CAP} bytes, found {len(data)}", where=SIGNATURE)
+        bundle = fields(document(data), "bundle", required=("mediaType", "verificationMaterial", "dsseEnvelope"))
         expect("media-type", "mediaType", bundle["mediaType"], MEDIA_TYPE)
         payload, signature = _envelope(bundle["dsseEnvelope"])
         material = fields(
@@ -115,9 +111,7 @@ def fields(
         BadSignature: ``field-type``, ``field-missing`` or ``field-unknown``.
     """
     if not isinstance(value, dict):
-        raise BadSignature(
-            "field-type", f"expected an object as {where}, found {shown(value)}", where=SIGNATURE
-        )
+        raise BadSignature("field-type", f"expected an object as {where}, found {shown(value)}", where=SIGNATURE)
     for key in required:
         if key not in value:
             raise BadSignature("field-missing", f"expected {key} in {where}, found none", where=SIGNATURE)
@@ -135,9 +129,7 @@ def items(value: object, where: str) -> list[object]:
         BadSignature: ``field-type``.
     """
     if not isinstance(value, list):
-        raise BadSignature(
-            "field-type", f"expected an array as {where}, found {shown(value)}", where=SIGNATURE
-        )
+        raise BadSignature("field-type", f"expected an array as {where}, found {shown(value)}", where=SIGNATURE)
     return cast("list[object]", value)
 
 
@@ -287,9 +279,7 @@ class Statement:
 
     def dump(self, name: str) -> bytes:
         """Return the JSON of the statement on the folder ``name``."""
-        resources = [
-            {"name": path, "algorithm": "sha256", "digest": digest} for path, digest in self.files.items()
-        ]
+        resources = [{"name": path, "algorithm": "sha256", "digest": digest} for path, digest in self.files.items()]
         serialization = {
             "method": "files",
             "hash_type": "sha256",
@@ -321,9 +311,7 @@ class Statement:
             return tree.without(dropped)
         for path, digest in self.files.items():
             if path not in found:
-                raise BadSignature(
-                    "missing-file", "expected a file that is signed, found none", where=quote(path)
-                )
+                raise BadSignature("missing-file", "expected a file that is signed, found none", where=quote(path))
             if found[path] != digest:
                 message = f"expected the file with SHA-256 {digest}, found {found[path]}"
                 raise BadSignature("changed-file", message, where=quote(path))
@@ -339,9 +327,7 @@ def _serialization(value: object) -> tuple[str, ...]:
     if not isinstance(found["allow_symlinks"], bool):
         message = f"expected true or false as allow_symlinks, found {shown(found['allow_symlinks'])}"
         raise BadSignature("field-type", message, where=SIGNATURE)
-    ignored = tuple(
-        _path(item, "ignore-path") for item in items(found.get("ignore_paths", []), "ignore_paths")
-    )
+    ignored = tuple(_path(item, "ignore-path") for item in items(found.get("ignore_paths", []), "ignore_paths"))
     if _under(SKILL_MD, _folders(ignored)):
         raise BadSignature("ignores-skill-md", f"expected {SKILL_MD} to be covered, found it ignored")
     return ignored

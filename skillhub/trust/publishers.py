@@ -81,11 +81,7 @@ class Verdict:
 
 
 def judge_signature(
-    tree: Tree,
-    publishers: tuple[Publisher, ...],
-    source: str | None,
-    now: datetime,
-    locked: Collection[Digest],
+    tree: Tree, publishers: tuple[Publisher, ...], source: str | None, now: datetime, locked: Collection[Digest]
 ) -> Verdict:
     """Judge a tree, signed or not, as ``judgement.judge`` promises.
 
@@ -189,11 +185,7 @@ def _revoked(key: PublicKey) -> BadSignature:
 
 
 def judge(
-    tree: Tree,
-    publishers: Iterable[Publisher],
-    source: str | None,
-    now: datetime,
-    locked: Collection[Digest] = (),
+    tree: Tree, publishers: Iterable[Publisher], source: str | None, now: datetime, locked: Collection[Digest] = ()
 ) -> Verdict:
     """Return what the signature of ``tree`` is worth to somebody who trusts ``publishers``.
 

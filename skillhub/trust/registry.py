@@ -82,9 +82,7 @@ def _publisher(admission: Admission, void: tuple[Revocation, ...]) -> Publisher:
     return Publisher(
         name=admission.publisher,
         keys=tuple(key for key in keys if key.fingerprint not in gone),
-        roots=tuple(
-            root for root in roots if root.fingerprint not in gone and root.key.fingerprint not in gone
-        ),
+        roots=tuple(root for root in roots if root.fingerprint not in gone and root.key.fingerprint not in gone),
         revoked=tuple(revoked.values()),
         former=frozenset(each.fingerprint for each in admission.revoked),
     )
@@ -115,9 +113,7 @@ def released_by(
         NameNotOwned: the document is another publisher's, or one of its names is.
     """
     if publisher != admission.publisher:
-        raise NameNotOwned(
-            f"expected the releases of {quote(admission.publisher)}, found {quote(publisher)}'s"
-        )
+        raise NameNotOwned(f"expected the releases of {quote(admission.publisher)}, found {quote(publisher)}'s")
     by_name: dict[str, tuple[Release, ...]] = {}
     for release in releases:
         admission_of(release.name, publisher, {publisher: admission})

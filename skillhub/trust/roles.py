@@ -45,9 +45,7 @@ ROLES: Mapping[str, Role] = MappingProxyType(
         TARGETS: Role(keys=3, threshold=2, days=182, online=False),
         NAMESPACES: Role(keys=3, threshold=2, days=90, online=False, paths=("ns/*",)),
         RELEASES: Role(keys=1, threshold=1, days=30, online=True, paths=("idx/*",)),
-        LISTING: Role(
-            keys=1, threshold=1, days=30, online=True, paths=("index.json", "skills/*", "advisories/*")
-        ),
+        LISTING: Role(keys=1, threshold=1, days=30, online=True, paths=("index.json", "skills/*", "advisories/*")),
         SNAPSHOT: Role(keys=1, threshold=1, days=7, online=True),
         TIMESTAMP: Role(keys=1, threshold=1, days=3, online=True),
     }

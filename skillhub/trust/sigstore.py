@@ -29,9 +29,7 @@ from skillhub.trust.keys import Identity
 from skillhub.trust.oms import PAYLOAD_TYPE, Envelope, pae
 
 _PUBLIC = "https://tuf-repo-cdn.sigstore.dev"
-_HINT = (
-    "a Sigstore that is not the public one: skillhub publisher trust NAME --identity … --trusted-root FILE"
-)
+_HINT = "a Sigstore that is not the public one: skillhub publisher trust NAME --identity … --trusted-root FILE"
 # Fulcio's own: https://github.com/sigstore/fulcio/blob/main/docs/oid-info.md
 _ISSUER_RAW = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
 _OTHER_NAME = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.7")

@@ -132,9 +132,7 @@ def verify(chain: tuple[Certificate, ...], roots: Iterable[Certificate], now: da
             ``certificate-not-yet-valid``.
     """
     if not 1 <= len(chain) <= LONGEST:
-        raise BadSignature(
-            "chain-length", f"expected a chain of 1 to {LONGEST} certificates, found {len(chain)}"
-        )
+        raise BadSignature("chain-length", f"expected a chain of 1 to {LONGEST} certificates, found {len(chain)}")
     for certificate, issuer in pairwise(chain):
         _check_issued(certificate, issuer)
     # Of two roots with one key, as after a renewal, the one that lasts.
@@ -192,9 +190,7 @@ def _check_authority(authority: Certificate, below: int) -> None:
     if not authority.may_certify:
         raise BadSignature("issuer-not-ca", "expected a CA that may sign certificates", where=where)
     if authority.path_length is not None and below > authority.path_length:
-        message = (
-            f"expected at most {authority.path_length} certificates between it and the leaf, found {below}"
-        )
+        message = f"expected at most {authority.path_length} certificates between it and the leaf, found {below}"
         raise BadSignature("path-length", message, where=where)
 
 

@@ -26,10 +26,7 @@ from skillhub.errors import UnsafeArchive
         ("blob", "application/vnd.oci.image.layer.v1.tar+gzip", "tar.gz"),
         ("blob", "application/vnd.example+zip", "zip"),
         *(("blob", f"application/{kind}", "zip") for kind in ("x-zip", "x-zip-compressed")),
-        *(
-            ("blob", f"application/x-{kind}", "tar.gz")
-            for kind in ("gzip", "tgz", "compressed-tar", "tar-gz")
-        ),
+        *(("blob", f"application/x-{kind}", "tar.gz") for kind in ("gzip", "tgz", "compressed-tar", "tar-gz")),
         ("blob", "text/html", None),
     ],
 )

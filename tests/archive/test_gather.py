@@ -43,9 +43,7 @@ def test_folders_that_no_entry_announces_count_towards_the_limit():
 
 
 def test_wrapping_folder_is_taken_off_with_a_warning():
-    unpacked = gather(
-        entries("pkg-1.0/", "pkg-1.0/SKILL.md", "pkg-1.0/a/b", "__MACOSX/._pkg-1.0", ".DS_Store")
-    )
+    unpacked = gather(entries("pkg-1.0/", "pkg-1.0/SKILL.md", "pkg-1.0/a/b", "__MACOSX/._pkg-1.0", ".DS_Store"))
     assert list(unpacked.tree) == ["SKILL.md", "a/b"]
     assert len(unpacked.warnings) == 1
     assert "'pkg-1.0'" in unpacked.warnings[0]
@@ -56,17 +54,11 @@ def test_a_skill_inside_a_skill_is_data():
 
 
 def test_litter_is_judged_then_dropped():
-    kept = gather(
-        entries("SKILL.md", "__MACOSX/", "__MACOSX/._a", "a/.DS_Store", ".DS_Store", "a/__MACOSX/b")
-    )
+    kept = gather(entries("SKILL.md", "__MACOSX/", "__MACOSX/._a", "a/.DS_Store", ".DS_Store", "a/__MACOSX/b"))
     assert list(kept.tree) == ["SKILL.md"]
     assert reason_of("SKILL.md", "__MACOSX/../x") == "path-traversal"
     assert reason_of("SKILL.md", ".DS_Store", ".ds_store") == "collision"
-    assert list(gather(entries("SKILL.md", ".ds_store", "__macosx")).tree) == [
-        ".ds_store",
-        "SKILL.md",
-        "__macosx",
-    ]
+    assert list(gather(entries("SKILL.md", ".ds_store", "__macosx")).tree) == [".ds_store", "SKILL.md", "__macosx"]
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,7 @@ def test_inflate_refuses(packed, size, reason):
     assert reason_of(lambda: inflate(memoryview(packed), size, "a")) == reason
 
 
-@given(
-    st.lists(st.binary(max_size=3000), min_size=1, max_size=4), st.lists(st.integers(0, 2000), max_size=20)
-)
+@given(st.lists(st.binary(max_size=3000), min_size=1, max_size=4), st.lists(st.integers(0, 2000), max_size=20))
 def test_reading_by_pieces_is_reading_it_all(members, sizes):
     whole = b"".join(members)
     stream = Gunzipped(b"".join(map(_gzip, members)), len(whole))

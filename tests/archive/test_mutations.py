@@ -87,12 +87,7 @@ def test_inserted_and_removed_bytes(which, draw):
 def test_moved_bytes(which, draw):
     kind, data = ARCHIVES[which]
     cuts = sorted(draw.draw(st.lists(st.integers(0, len(data)), min_size=3, max_size=3)))
-    head, first, second, tail = (
-        data[: cuts[0]],
-        data[cuts[0] : cuts[1]],
-        data[cuts[1] : cuts[2]],
-        data[cuts[2] :],
-    )
+    head, first, second, tail = (data[: cuts[0]], data[cuts[0] : cuts[1]], data[cuts[1] : cuts[2]], data[cuts[2] :])
     same_or_refused(head + second + first + tail, kind)
 
 

@@ -19,9 +19,7 @@ KINDS = ["zip", "tar.gz"]
 LITTER = {".DS_Store", "__MACOSX"}
 SKILL = File(b"---\nname: demo\n---\n" * 20)
 DEEP = "/".join(["folder" * 10] * 4) + "/näme.md"
-TREE = Tree(
-    {"SKILL.md": SKILL, "run.sh": File(b"#!/bin/sh\n", True), "empty": File(b""), DEEP: File(bytes(70_000))}
-)
+TREE = Tree({"SKILL.md": SKILL, "run.sh": File(b"#!/bin/sh\n", True), "empty": File(b""), DEEP: File(bytes(70_000))})
 
 
 def passes(path):

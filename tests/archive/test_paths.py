@@ -171,8 +171,7 @@ def test_folding_joins_case_and_form(name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["skill.md", "Skill.MD", "SKlLL.md", "SK1LL.md", "5KILL.md", "SKILL.rnd", "SKÍLL.md", "SKILL.md\u0301"],
+    "name", ["skill.md", "Skill.MD", "SKlLL.md", "SK1LL.md", "5KILL.md", "SKILL.rnd", "SKÍLL.md", "SKILL.md\u0301"]
 )
 def test_name_that_looks_like_skill_md(name):
     assert is_lookalike(name)
@@ -214,8 +213,6 @@ def test_every_letter_that_passes_for_another(letter, others):
     assert not is_lookalike("skill.md".replace(letter, "~"))
 
 
-@pytest.mark.parametrize(
-    "name", ["SKILL.md", "SKILLS.md", "SKILL.mdx", "SHELL.md", "skill", "KILL.md", "説明.md"]
-)
+@pytest.mark.parametrize("name", ["SKILL.md", "SKILLS.md", "SKILL.mdx", "SHELL.md", "skill", "KILL.md", "説明.md"])
 def test_no_lookalike(name):
     assert not is_lookalike(name)

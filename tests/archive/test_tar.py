@@ -12,13 +12,7 @@ from skillhub.errors import FormatError, UnsafeArchive
 
 SKILL = b"---\nname: demo\n---\n" + b"words and words\n" * 40
 LONG = "/".join(["folder" * 10] * 3) + "/näme.md"
-FILES = {
-    "SKILL.md": SKILL,
-    "scripts/run.sh": b"#!/bin/sh\n",
-    "empty": b"",
-    "naïve 🎉.md": bytes(512),
-    LONG: b"x",
-}
+FILES = {"SKILL.md": SKILL, "scripts/run.sh": b"#!/bin/sh\n", "empty": b"", "naïve 🎉.md": bytes(512), LONG: b"x"}
 
 
 def tarred(files=FILES, form=tarfile.PAX_FORMAT, **fields):
@@ -143,11 +137,7 @@ def test_several_gzip_members_and_padding():
         ("prefix in a GNU header", patched(A, 345, b"..") + ROOT + END, "tar-header"),
         ("negative size", patched(A, 124, b"\xff" * 12) + ROOT + END, "tar-size"),
         ("huge size", patched(A, 124, b"\x80" + b"\1" * 11) + ROOT + END, "tar-size"),
-        (
-            "size in five bytes",
-            patched(A, 124, b"\x80" + bytes(6) + b"\1" + bytes(4)) + ROOT + END,
-            "tar-size",
-        ),
+        ("size in five bytes", patched(A, 124, b"\x80" + bytes(6) + b"\1" + bytes(4)) + ROOT + END, "tar-size"),
         ("size in a far byte", patched(A, 124, b"\x80\1" + bytes(9) + b"\1") + ROOT + END, "tar-size"),
         ("size in no base", patched(A, 124, b"\1" + bytes(10) + b"\1") + ROOT + END, "tar-size"),
         ("two gigabytes", patched(A, 124, b"\x80" + bytes(7) + b"\x7f\0\0\0") + ROOT + END, "too-large"),

@@ -97,9 +97,7 @@ def test_archives_inside_are_data():
     assert unpack(data, "zip").tree["inner.zip"].data == inner
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"PK", LOCAL + bytes(40), b"\x1f\x8b\x08", zipped()[:-8], END + bytes(17)]
-)
+@pytest.mark.parametrize("data", [b"", b"PK", LOCAL + bytes(40), b"\x1f\x8b\x08", zipped()[:-8], END + bytes(17)])
 def test_no_end_record_is_a_format_error(data):
     with pytest.raises(FormatError):
         unpack(data, "zip")
@@ -219,9 +217,7 @@ def test_lies_that_both_headers_tell(attack, data, reason):
 
 @pytest.mark.parametrize("method", [1, 9, 12, 14, 93, 99])
 def test_only_stored_and_deflated(method):
-    assert (
-        reason_of(patched(patched(PLAIN, LOCAL, 8, "<H", method), CENTRAL, 10, "<H", method)) == "zip-method"
-    )
+    assert reason_of(patched(patched(PLAIN, LOCAL, 8, "<H", method), CENTRAL, 10, "<H", method)) == "zip-method"
 
 
 def test_broken_deflate_stream():

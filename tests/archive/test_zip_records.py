@@ -80,10 +80,7 @@ def test_attack_end_record_that_sends_to_a_zip64_record_that_is_not_there(field)
 
 @pytest.mark.parametrize("tag", [0x14, 0x15, 0x16, 0x17, 0x9901])
 def test_attack_extra_field_of_an_encrypted_entry(tag):
-    assert refused(ROOT, Entry("a.txt", A.data, both={"extra": extra(tag, b"")})) == (
-        "zip-encrypted",
-        "a.txt",
-    )
+    assert refused(ROOT, Entry("a.txt", A.data, both={"extra": extra(tag, b"")})) == ("zip-encrypted", "a.txt")
 
 
 def test_sizes_are_judged_before_anything_is_inflated():
@@ -138,6 +135,4 @@ def test_attack_extra_field_that_is_not_what_it_has_to_be(field, reason):
 
 
 def test_unicode_path_that_is_the_name_once_more():
-    assert files(ROOT, Entry("a.txt", A.data, both={"extra": unicode_path(b"a.txt", b"a.txt")})).keys() > {
-        "a.txt"
-    }
+    assert files(ROOT, Entry("a.txt", A.data, both={"extra": unicode_path(b"a.txt", b"a.txt")})).keys() > {"a.txt"}

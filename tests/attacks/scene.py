@@ -26,9 +26,7 @@ class Machine(World):
         if source.alias not in self._opened:
             self.opened.append(source.alias)
             root = self.sources.root(source)
-            self._opened[source.alias] = TufRegistry.open(
-                source.url, root, self.road, self.trust_folder(source)
-            )
+            self._opened[source.alias] = TufRegistry.open(source.url, root, self.road, self.trust_folder(source))
         return self._opened[source.alias]
 
     def trust_folder(self, source: Source) -> str:
@@ -105,9 +103,7 @@ class Scene:
         moved = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
         trust = self.machine.trust_folder(self.machine.sources.get("acme"))
         assert moved == {f"{trust}/{name}" for name in learned}
-        documents = {
-            after[path][1] for path in moved if not path.endswith("/root.json")
-        }  # that one is a link
+        documents = {after[path][1] for path in moved if not path.endswith("/root.json")}  # that one is a link
         assert documents <= self.signed
         return caught.value
 

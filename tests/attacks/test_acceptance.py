@@ -260,9 +260,7 @@ def test_case_10_a_name_in_an_index_that_is_a_path_leads_nowhere(shell, web, nam
     assert {path for path in set(shell.files()) - before if "evil" in path or "/hub/" not in path} == set()
 
 
-@pytest.mark.parametrize(
-    "file", ["../../evil", "/evil", "a/../../../evil", "..\\evil", ".git/evil", "C:evil"]
-)
+@pytest.mark.parametrize("file", ["../../evil", "/evil", "a/../../../evil", "..\\evil", ".git/evil", "C:evil"])
 def test_case_10_a_file_in_an_index_that_leads_out_is_written_nowhere(shell, web, file):
     web.at("/.well-known/skills/good/SKILL.md", answer(skill_md("good")))
     for path in (f"/.well-known/skills/good/{file}", "/.well-known/evil", "/evil"):

@@ -34,17 +34,8 @@ def text(name, head=""):
 
 
 def locked(url, rev, tree):
-    entry = {
-        "capabilities": [],
-        "requires": [],
-        "size": 1,
-        "source": f"git+{url}",
-        "git": url,
-        "rev": rev * 40,
-    }
-    return json.dumps(
-        {"version": 1, "sources": {}, "skills": {"x": {**entry, "tree": f"sha256:{tree * 64}"}}}
-    )
+    entry = {"capabilities": [], "requires": [], "size": 1, "source": f"git+{url}", "git": url, "rev": rev * 40}
+    return json.dumps({"version": 1, "sources": {}, "skills": {"x": {**entry, "tree": f"sha256:{tree * 64}"}}})
 
 
 @pytest.fixture

@@ -66,19 +66,9 @@ def test_the_lock_of_another_installer_names_a_place_in_a_private_network(shell,
 def test_a_lock_names_whatever_listens_on_this_machine(shell, web):
     url = web.url("/shutdown?now=1")
     entry = {"source": url, "url": url, "digest": "sha256:" + "d" * 64, "tree": "sha256:" + "a" * 64}
-    lock = {
-        "version": 1,
-        "sources": {},
-        "skills": {"x": {**entry, "size": 1, "capabilities": [], "requires": []}},
-    }
+    lock = {"version": 1, "sources": {}, "skills": {"x": {**entry, "size": 1, "capabilities": [], "requires": []}}}
     shell.write("project/skillhub.lock", json.dumps(lock))
-    for words in (
-        ("install",),
-        ("install", "--frozen", *YES),
-        ("update", "--check"),
-        ("diff", "x"),
-        ("sync",),
-    ):
+    for words in (("install",), ("install", "--frozen", *YES), ("update", "--check"), ("diff", "x"), ("sync",)):
         assert shell.run(*words).status == 5, words
     assert web.connections == 0
 

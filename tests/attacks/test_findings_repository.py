@@ -29,9 +29,7 @@ from tests.support.world import Answers, World, refused, skill
 def git(folder, *words):
     environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     who = ("-c", "user.name=a", "-c", "user.email=a@b.invalid")
-    done = subprocess.run(
-        ["git", *who, *words], cwd=folder, env=environ, capture_output=True, check=True, text=True
-    )
+    done = subprocess.run(["git", *who, *words], cwd=folder, env=environ, capture_output=True, check=True, text=True)
     return done.stdout.strip()
 
 

@@ -36,25 +36,19 @@ def test_lines_that_take_hours_to_compare():
         assert difference(base, now) == ("", {"big.md": now["big.md"]})
 
 
-@pytest.mark.parametrize(
-    "command", ["bash5.2", "/usr/bin/bash-5.2", "pwsh7", "zsh-5.9", "bash-static", "env ksh93"]
-)
+@pytest.mark.parametrize("command", ["bash5.2", "/usr/bin/bash-5.2", "pwsh7", "zsh-5.9", "bash-static", "env ksh93"])
 def test_a_shell_whose_name_has_a_version(command):
     assert McpServer("stdio", tuple(command.split())).risk == "shell"
 
 
-@pytest.mark.parametrize(
-    "url", ["https://user:secret@host/", "https://user:secret@host?x", "HTTPS://u:secret@h"]
-)
+@pytest.mark.parametrize("url", ["https://user:secret@host/", "https://user:secret@host?x", "HTTPS://u:secret@h"])
 def test_a_password_in_the_url_of_a_source(tmp_path, url):
     with pytest.raises(UsageError) as caught:
         add_source("acme", url, Pin(), World(tmp_path).ports())
     assert "secret" not in f"{caught.value.message}{caught.value.where}{caught.value.hint}"
 
 
-@pytest.mark.parametrize(
-    ("alias", "url"), [("https", "https://h"), ("a/b", "https://h"), ("acme", "file:///etc")]
-)
+@pytest.mark.parametrize(("alias", "url"), [("https", "https://h"), ("a/b", "https://h"), ("acme", "file:///etc")])
 def test_a_source_that_can_be_none_is_not_asked_for(tmp_path, alias, url):
     world = World(tmp_path)
     with pytest.raises(UsageError):

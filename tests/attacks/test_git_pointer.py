@@ -75,9 +75,7 @@ def forge(project, theirs, common):
 
 
 @pytest.mark.parametrize("spelled", ["absolute", "relative"])
-def test_attack_a_work_tree_s_folder_of_the_project_shares_another_repository(
-    theirs, project, tmp_path, spelled
-):
+def test_attack_a_work_tree_s_folder_of_the_project_shares_another_repository(theirs, project, tmp_path, spelled):
     path = theirs / ".git"
     common = str(path) if spelled == "absolute" else os.path.relpath(path, project / "forged/worktrees/tree")
     forge(project, theirs, f"{common}\n")

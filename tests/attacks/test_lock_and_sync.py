@@ -60,10 +60,7 @@ def fails(scene, act):
     moved = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     assert all(path.startswith(trust) for path in moved)
     unsigned = {os.path.basename(path) for path in moved if after[path][1] not in scene.signed}
-    assert unsigned <= {
-        "root.json",
-        "publishers.json",
-    }  # a link, and a hint that is borne out before it is used
+    assert unsigned <= {"root.json", "publishers.json"}  # a link, and a hint that is borne out before it is used
     return caught.value
 
 

@@ -57,9 +57,7 @@ def clone(tmp_path, web, root):
     clone = Here(tmp_path / "clone")
     shutil.copy(first.project / "skillhub.lock", clone.project)
     intent = (first.project / "skillhub.toml").read_text()
-    clone.write(
-        "project/skillhub.toml", f'[sources.acme]\nurl = "{web.url("")}"\nroot = "{root}"\n\n{intent}'
-    )
+    clone.write("project/skillhub.toml", f'[sources.acme]\nurl = "{web.url("")}"\nroot = "{root}"\n\n{intent}')
     web.heads.clear()
     return clone
 
@@ -323,10 +321,7 @@ def test_attack_a_clone_leads_to_a_private_address(clone, web, root, url):
     for name in ("skillhub.toml", "skillhub.lock"):
         text = (clone.project / name).read_text().replace(web.url(""), place)
         clone.write(f"project/{name}", text)
-    for words in (
-        (*FROZEN, "--trust-source", f"acme={root}"),
-        ("source", "trust", "acme", "--fingerprint", root),
-    ):
+    for words in ((*FROZEN, "--trust-source", f"acme={root}"), ("source", "trust", "acme", "--fingerprint", root)):
         done = clone.run(*words, "--json")
         assert (done.status, done.error["code"]) == (5, "unsafe-transfer"), done.out
     assert not web.heads
@@ -380,10 +375,7 @@ def test_a_site_of_the_lock_needs_nobodys_trust_and_is_unsigned(tmp_path):
         netrc(clone, site)
         site.heads.clear()
         done = clone.run("install", "--frozen", "--yes", "--json")
-        assert (done.status, [each["kind"] for each in done.json["questions"]]) == (
-            6,
-            ["unsigned", "install"],
-        )
+        assert (done.status, [each["kind"] for each in done.json["questions"]]) == (6, ["unsigned", "install"])
         assert clone.run(*FROZEN, TOKEN="s3cret").status == 0
         assert not [head for head in site.heads if "authorization" in head.lower()]
         assert sources(clone)["docs"]["scope"] == "project"
@@ -400,10 +392,7 @@ def test_what_has_nothing_to_do_with_a_proposal_is_installed_without_it(clone, w
 def test_the_sources_of_a_project_are_shown_as_its_own_and_forgotten_by_name(clone, root, web):
     assert clone.run(*FROZEN, "--trust-source", f"acme={root}").status == 0
     listed = sources(clone)
-    assert [(each["name"], each["scope"]) for each in listed.values()] == [
-        ("github", "user"),
-        ("acme", "project"),
-    ]
+    assert [(each["name"], each["scope"]) for each in listed.values()] == [("github", "user"), ("acme", "project")]
     assert "this project brings it" in clone.run("source", "list").out
     assert "this project brings it" in clone.run("source", "show", "acme").out
     removed = clone.run("source", "remove", "acme", "--json")
@@ -435,9 +424,7 @@ def test_attack_what_was_agreed_to_is_damaged_and_not_taken_for_nothing(clone, r
 def test_who_signs_by_the_word_of_a_registry_of_a_clone_is_shown_with_it(clone, root, web, registry):
     asked = clone.run("install", *YES, "--trust-source", f"acme={root}", "--dry-run")
     assert asked.status == 0
-    assert (
-        clone.run("list", "--json").json["skills"][0]["signed_by"][0]["by"] == "acme"
-    )  # nobody agreed to it yet
+    assert clone.run("list", "--json").json["skills"][0]["signed_by"][0]["by"] == "acme"  # nobody agreed to it yet
     done = clone.run(*FROZEN, "--trust-source", f"acme={root}", "--json")
     details = [line for each in done.json["questions"] for line in each["details"]]
     assert [line for line in details if line.startswith("signed by")] == [
@@ -453,9 +440,7 @@ def test_who_signs_by_the_word_of_a_registry_of_a_clone_is_shown_with_it(clone, 
     assert "by" not in clone.run("show", "greeting", "--json").json["signed_by"][0]
 
 
-@pytest.mark.parametrize(
-    "form", ["{name}", "{root}/{name}", "{key}", "{other}/{name}", "{root}", "{root}/other"]
-)
+@pytest.mark.parametrize("form", ["{name}", "{root}/{name}", "{key}", "{other}/{name}", "{root}", "{root}/other"])
 def test_attack_a_registry_of_a_clone_calls_its_publisher_as_the_policy_does(clone, root, form):
     key = clone.lock()["skills"]["greeting"]["signed_by"][0].split(":", 1)[1].rpartition(":")[0]
     line = form.format(name="acme", root=root, other=OTHER, key=key)
@@ -481,9 +466,7 @@ def test_a_policy_names_a_publisher_whom_the_user_trusts_by_key(clone, root, reg
     assert clone.run(*words).status == 0
 
 
-def test_attack_trust_that_is_narrowed_to_a_source_is_claimed_by_a_clones_of_that_name(
-    clone, root, registry, web
-):
+def test_attack_trust_that_is_narrowed_to_a_source_is_claimed_by_a_clones_of_that_name(clone, root, registry, web):
     assert clone.run("source", "add", "acme", web.url(""), "--fingerprint", root).status == 0
     pem = key_of(clone, registry)
     assert clone.run("publisher", "trust", "mine", "--key", pem, "--source", "acme").status == 0

@@ -11,14 +11,7 @@ import json
 import pytest
 
 from skillhub.archive import pack
-from skillhub.errors import (
-    BadMetadataSignature,
-    FormatError,
-    MetadataExpired,
-    Rollback,
-    SourceError,
-    WrongBytes,
-)
+from skillhub.errors import BadMetadataSignature, FormatError, MetadataExpired, Rollback, SourceError, WrongBytes
 from skillhub.sources.local import read_local
 from skillhub.trust import oms
 from tests.attacks.scene import installs_other
@@ -84,9 +77,7 @@ def test_rollback_of_a_role_under_the_name_of_its_newer_version(scene, hub):
     old = newest(hub, "namespaces")
     scene.publish("third")
     hub.files[newest(hub, "namespaces")] = hub.files[old]
-    error = scene.refuses(
-        Rollback, lambda: scene.machine.install("acme:third"), {"timestamp.json", "snapshot.json"}
-    )
+    error = scene.refuses(Rollback, lambda: scene.machine.install("acme:third"), {"timestamp.json", "snapshot.json"})
     assert error.code == "rollback"
 
 

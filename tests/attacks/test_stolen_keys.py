@@ -112,10 +112,7 @@ def test_stolen_snapshot_key_rolls_a_role_back(scene, thief):
 
 def test_stolen_snapshot_key_leaves_a_role_out(scene, thief):
     thief.snapshot(listing=None)
-    assert scene.refuses(BadMetadata, installs_other(scene), {"timestamp.json"}).code in (
-        "bad-metadata",
-        "rollback",
-    )
+    assert scene.refuses(BadMetadata, installs_other(scene), {"timestamp.json"}).code in ("bad-metadata", "rollback")
 
 
 def test_fast_forward_with_the_stolen_timestamp_key_and_the_way_back(scene, hub, thief):

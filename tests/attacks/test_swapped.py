@@ -58,16 +58,12 @@ class Scene:
         chance = zlib.crc32(label.encode())
         every = range(1, steps + 1)
         ends = set()
-        for at in (
-            every if EVERY else sorted({(chance + steps * k // SAMPLES) % steps + 1 for k in range(SAMPLES)})
-        ):
+        for at in every if EVERY else sorted({(chance + steps * k // SAMPLES) % steps + 1 for k in range(SAMPLES)}):
             self.reset()
             path = self.world.base / name
             make = by or link_to(self.like / name)
             with unchanged(self.outside):
-                ended = run_with_swap(
-                    self.act, Swap(path, make, at, at + 1 + chance % 3 if both else 0, late=late)
-                )
+                ended = run_with_swap(self.act, Swap(path, make, at, at + 1 + chance % 3 if both else 0, late=late))
             assert ended in (0, *REFUSED), (label, at, steps, ended)
             assert not list(brought(self.folder / "in")), (label, at)
             ends.add(ended)
@@ -84,9 +80,7 @@ def brought(folder):
 
 def source(world, body="Do it.\n", **files):
     tools = needs(STDIO)
-    return str(
-        skill(world.folder / "src", body=body, agents__openai_yaml=tools, scripts__run_sh="echo\n", **files)
-    )
+    return str(skill(world.folder / "src", body=body, agents__openai_yaml=tools, scripts__run_sh="echo\n", **files))
 
 
 def add(world):
@@ -171,9 +165,7 @@ def test_attack_what_becomes_a_link_at_any_step_changes_nothing_outside(tmp_path
     scene.attack(name, f"{command} {name}", both=False)
 
 
-@pytest.mark.parametrize(
-    "name", [".agents", ".agents/skills", ".claude/skills", "skillhub-edits", ".git", ".."]
-)
+@pytest.mark.parametrize("name", [".agents", ".agents/skills", ".claude/skills", "skillhub-edits", ".git", ".."])
 @pytest.mark.parametrize("command", ["install", "remove-edited", "sync-edited", "disable"])
 def test_attack_a_link_that_comes_and_goes_again_changes_nothing_outside(tmp_path, command, name):
     scene = Scene(tmp_path, *COMMANDS[command])
@@ -214,13 +206,7 @@ def test_attack_a_loop_a_pipe_or_a_link_upwards_changes_nothing_outside(tmp_path
 
 
 def test_attack_a_hard_link_in_place_of_a_file_is_replaced_and_not_written_through(tmp_path):
-    for name in (
-        "skillhub.lock",
-        "skillhub.toml",
-        ".mcp.json",
-        ".git/info/exclude",
-        ".agents/skills/plain/SKILL.md",
-    ):
+    for name in ("skillhub.lock", "skillhub.toml", ".mcp.json", ".git/info/exclude", ".agents/skills/plain/SKILL.md"):
         scene = Scene(tmp_path / name.replace("/", "-"), *COMMANDS["remove-edited"])
         theirs = scene.outside / "project" / name
         data = theirs.read_bytes()
@@ -247,9 +233,7 @@ def test_attack_a_folder_between_the_question_and_the_answer_becomes_a_link(tmp_
         assert raised.value.code == "link-leaves-project"
 
 
-@pytest.mark.parametrize(
-    "name", [".agents", ".agents/skills", ".claude", ".claude/skills", ".claude.json", ".."]
-)
+@pytest.mark.parametrize("name", [".agents", ".agents/skills", ".claude", ".claude/skills", ".claude.json", ".."])
 @pytest.mark.parametrize("command", ["install", "remove", "sync"])
 def test_attack_a_folder_of_the_home_becomes_a_link_meanwhile(tmp_path, command, name):
     prepare, act = COMMANDS[command]

@@ -84,9 +84,7 @@ def test_attack_a_lock_and_an_intent_with_a_credential_in_a_url(shell):
     tree = f"sha256:{'1' * 64}"
     entry = {"capabilities": [], "requires": [], "size": 1, "tree": tree, "source": "https://h.example"}
     entry["url"] = "https://h.example/x.zip?token=hunter2"
-    shell.write(
-        "project/skillhub.lock", json.dumps({"version": 1, "skills": {"deploy": entry}, "sources": {}})
-    )
+    shell.write("project/skillhub.lock", json.dumps({"version": 1, "skills": {"deploy": entry}, "sources": {}}))
     for form in ((), ("--json",)):
         done = shell.run("install", *form)
         assert done.status == 4
@@ -127,9 +125,7 @@ def test_attack_a_policy_with_a_credential_in_a_url_is_shown(shell, form):
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-@pytest.mark.parametrize(
-    "target", ["oci://u:hunter2@h.example/r:1", "s3://u:hunter2@b/x", "https://h/?sig=hunter2"]
-)
+@pytest.mark.parametrize("target", ["oci://u:hunter2@h.example/r:1", "s3://u:hunter2@b/x", "https://h/?sig=hunter2"])
 def test_attack_a_target_with_a_credential_is_published_to(shell, target, form):
     done = shell.run("registry", "push", shell.folder, target, *form)
     assert done.status == 2

@@ -26,32 +26,12 @@ MODULES = [
         "setuptools",
         "sysconfig",
     ),
-    *(
-        "logging",
-        "argparse",
-        "subprocess",
-        "shutil",
-        "tempfile",
-        "platformdirs",
-        "cryptography",
-        "tuf",
-        "tomlkit",
-    ),
+    *("logging", "argparse", "subprocess", "shutil", "tempfile", "platformdirs", "cryptography", "tuf", "tomlkit"),
     *("urllib", "http", "ssl", "socket", "email", "hashlib", "dataclasses", "enum", "collections"),
     *("pathlib", "signal", "atexit", "gc", "struct", "random", "copy", "traceback", "string"),
     *("textwrap", "skillhub", "split"),
 ]
-PACKAGES = (
-    "skillhub",
-    "skillhub.cli",
-    "skillhub.model",
-    "json",
-    "encodings",
-    "pip",
-    "venv",
-    "email",
-    "tests",
-)
+PACKAGES = ("skillhub", "skillhub.cli", "skillhub.model", "json", "encodings", "pip", "venv", "email", "tests")
 
 
 @pytest.fixture
@@ -93,9 +73,7 @@ def ran(shell):
 
 def alias():
     """The words of the alias in the README, as a shell that stands in the clone of skillhub has them."""
-    value = re.search(r"^alias skillhub=(\S.*?)  +#", (REPO / "README.md").read_text("utf-8"), re.MULTILINE)[
-        1
-    ]
+    value = re.search(r"^alias skillhub=(\S.*?)  +#", (REPO / "README.md").read_text("utf-8"), re.MULTILINE)[1]
     script = f"cd {shlex.quote(str(REPO))}; printf %s {value}"
     quoted = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     words = shlex.split(quoted.stdout)

@@ -56,9 +56,7 @@ class Thief:
     def metadata(self) -> MetadataSet:
         return self.hub.dir.metadata()
 
-    def timestamp(
-        self, version: int | None = None, snapshot: MetaFile | None = None, signers: int = 1
-    ) -> None:
+    def timestamp(self, version: int | None = None, snapshot: MetaFile | None = None, signers: int = 1) -> None:
         document = self.metadata.signed("timestamp", Timestamp)
         document.version = version or document.version + 1
         document.snapshot_meta = snapshot or document.snapshot_meta

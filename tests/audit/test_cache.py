@@ -114,10 +114,7 @@ def test_a_lock_that_cannot_be_read_lets_nothing_go(world, data):
 def test_attack_state_that_names_no_folder_lets_nothing_go(world):
     world.install(str(skill(world.base / "src")))
     world.remove("plain")
-    old(
-        Path(world.home.state) / "projects" / "0.json",
-        b'{"agents":[],"project":"../x","skills":{},"version":1}',
-    )
+    old(Path(world.home.state) / "projects" / "0.json", b'{"agents":[],"project":"../x","skills":{},"version":1}')
     refused(world, FormatError, lambda: collect(world))
 
 
@@ -190,11 +187,7 @@ def test_old_downloads_and_repositories_go_and_locks_and_new_ones_stay(world):
     for each in (repository / "objects/pack", repository / "objects", repository):
         os.utime(each, (OLD, OLD))
     fresh = old(top / "git" / ("2" * 32) / "HEAD", when=NOW.timestamp())
-    kept = [
-        fresh,
-        old(top / "http/ab/ef", when=NOW.timestamp() - cache.DAY),
-        old(top / "git" / f"{'1' * 32}.lock"),
-    ]
+    kept = [fresh, old(top / "http/ab/ef", when=NOW.timestamp() - cache.DAY), old(top / "git" / f"{'1' * 32}.lock")]
     found = collect(world, Answers())
     assert sorted((each.kind, os.path.relpath(each.path, top)) for each in found.waste) == [
         ("download", "http/ab/cd"),

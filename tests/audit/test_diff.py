@@ -50,9 +50,7 @@ def test_the_patch_makes_the_new_of_the_old_and_nothing_is_written(
     assert (files.added, files.removed) == (("new.txt",), ("old name.txt",))
     folder = shutil.copytree(world.copy("deploy"), tmp_path / "patched")
     subprocess.run(["git", "apply", "-"], input=found.patch.encode(), cwd=folder, check=True)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == AFTER | {
-        "logo.png": BEFORE["logo.png"]
-    }
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == AFTER | {"logo.png": BEFORE["logo.png"]}
 
 
 def test_what_is_as_new_as_it_gets_is_the_same(world: Reaching, upstream: Upstream) -> None:
@@ -112,9 +110,7 @@ def test_two_locks_are_compared_skill_by_skill(world: Reaching, upstream: Upstre
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_where_files_cannot_be_had_the_locks_are_compared(
-    world: Reaching, upstream: Upstream, *, gone: bool
-) -> None:
+def test_where_files_cannot_be_had_the_locks_are_compared(world: Reaching, upstream: Upstream, *, gone: bool) -> None:
     world.install(upstream.ref("site"))
     now = world.lock()
     entry = replace(now.skills["deploy"], tree=Digest("sha256:" + "0" * 64), capabilities=("hooks",))
@@ -128,9 +124,7 @@ def test_where_files_cannot_be_had_the_locks_are_compared(
     assert any("not compared" in note for note in found.notes)
 
 
-def test_attack_a_lock_under_review_leads_into_our_network(
-    world: Reaching, upstream: Upstream, web: Web
-) -> None:
+def test_attack_a_lock_under_review_leads_into_our_network(world: Reaching, upstream: Upstream, web: Web) -> None:
     """Whoever reviews a lock has agreed to nothing of it."""
     world.install(upstream.ref("site"))
     old = world.lock()

@@ -38,9 +38,7 @@ def as_older_ones_wrote(world: World) -> None:
     for record in Path(world.home.state).rglob("*"):
         if record.is_file() and b"env:AWS_SECRET_ACCESS_KEY" in record.read_bytes():
             text = record.read_text()
-            short = text.replace('"env:AWS_SECRET_ACCESS_KEY",', "").replace(
-                '"env:AWS_SECRET_ACCESS_KEY", ', ""
-            )
+            short = text.replace('"env:AWS_SECRET_ACCESS_KEY",', "").replace('"env:AWS_SECRET_ACCESS_KEY", ', "")
             record.write_text(short)
             assert "AWS" not in short
 
@@ -104,10 +102,7 @@ def test_an_older_lock_and_record_are_no_tampering_and_ask_nothing(world: World)
 
 @pytest.mark.parametrize(
     ("host", "said"),
-    [
-        ("api.example.com", "that it names the host api.example.com: skillhub has learnt"),
-        ("evil.io", "it can: net"),
-    ],
+    [("api.example.com", "that it names the host api.example.com: skillhub has learnt"), ("evil.io", "it can: net")],
 )
 def test_a_host_kept_for_documentation_that_an_older_lock_leaves_out_is_no_alarm(
     host: str, said: str, world: World, hub: Simulator
@@ -139,17 +134,13 @@ def test_what_an_older_lock_leaves_out_is_in_it_once_that_is_typed_which_the_aud
     assert audit(AuditRequest(refresh=False), world.ports()).findings == ()
 
 
-def test_an_update_of_what_an_older_one_installed_asks_for_what_is_read_now(
-    world: World, hub: Simulator
-) -> None:
+def test_an_update_of_what_an_older_one_installed_asks_for_what_is_read_now(world: World, hub: Simulator) -> None:
     world.install("acme:hello")
     as_older_ones_wrote(world)
     hub.publish("hello", "1.1.0", **{"run.sh": f"{SCRIPT}echo more\n"})
     answers = Answers("yes")
     world.update(answers=answers)
-    assert [each.subject for each in answers.seen if each.kind == "capability"] == [
-        "env:AWS_SECRET_ACCESS_KEY"
-    ]
+    assert [each.subject for each in answers.seen if each.kind == "capability"] == ["env:AWS_SECRET_ACCESS_KEY"]
     assert world.lock().skills["hello"].capabilities == CAN
 
 
@@ -176,9 +167,7 @@ def test_a_registry_whose_index_an_older_one_wrote(world: World, hub: Simulator)
 
 def paths_of(hub: Simulator, folder: str) -> list[str]:
     """Return the newest targets of a folder: those that hold the newest version."""
-    return [
-        path for path in hub.files if path.startswith(f"targets/{folder}") and b'"1.1.0"' in hub.files[path]
-    ]
+    return [path for path in hub.files if path.startswith(f"targets/{folder}") and b'"1.1.0"' in hub.files[path]]
 
 
 @pytest.mark.parametrize(("many", "first"), [(200, "env:V0"), (201, "env:*")])

@@ -11,14 +11,10 @@ from skillhub.audit.report import Report, markdown, sarif, workflow_commands, wo
 from skillhub.audit.rules import RULES
 from skillhub.model.finding import SEVERITIES, Finding
 
-NASTY = (
-    "a|b\n::error::x\r\n@admin <img src=x> [l](https://evil.example) `c` *d* \x1b[31m \u202e www.evil.example"
-)
+NASTY = "a|b\n::error::x\r\n@admin <img src=x> [l](https://evil.example) `c` *d* \x1b[31m \u202e www.evil.example"
 
 
-def noted(
-    rule="yanked", severity="medium", skill="hello", path="skillhub.lock", line=3, message="m", hint="h"
-):
+def noted(rule="yanked", severity="medium", skill="hello", path="skillhub.lock", line=3, message="m", hint="h"):
     return Finding(rule, severity, path, line, message, hint, skill)
 
 
@@ -39,9 +35,7 @@ findings = st.builds(
 )
 
 
-@pytest.mark.parametrize(
-    ("threshold", "ok"), [("low", False), ("medium", False), ("high", True), ("critical", True)]
-)
+@pytest.mark.parametrize(("threshold", "ok"), [("low", False), ("medium", False), ("high", True), ("critical", True)])
 def test_what_fails(threshold, ok):
     assert report(noted(), threshold=threshold).ok is ok
 
@@ -65,9 +59,7 @@ def test_the_summary_counts():
 
 
 def test_sarif_has_what_its_readers_need():
-    log = sarif(
-        report(noted(), noted("source-http", "medium", None, None, 0), noted(path="a b/ü#.md")), RULES, "1.0"
-    )
+    log = sarif(report(noted(), noted("source-http", "medium", None, None, 0), noted(path="a b/ü#.md")), RULES, "1.0")
     assert log["version"] == "2.1.0"
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]
@@ -79,15 +71,12 @@ def test_sarif_has_what_its_readers_need():
         place = location["physicalLocation"]
         assert place.get("region", {"startLine": 1})["startLine"] >= 1
         assert not re.search(r"[ #ü]", place["artifactLocation"]["uri"])
-    uris = {
-        result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]
-    }
+    uris = {result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]}
     assert uris == {"skillhub.lock", "a%20b/%C3%BC%23.md"}
 
 
 @pytest.mark.parametrize(
-    ("path", "uri"),
-    [("/a/b", "file:///a/b"), ("C:/a", "file:///C%3A/a"), ("x/y:z", "x/y%3Az"), ("\udcff", "%FF")],
+    ("path", "uri"), [("/a/b", "file:///a/b"), ("C:/a", "file:///C%3A/a"), ("x/y:z", "x/y%3Az"), ("\udcff", "%FF")]
 )
 def test_sarif_spells_paths_as_uris(path, uri):
     (result,) = sarif(report(noted(path=path)), RULES, "1.0")["runs"][0]["results"]
@@ -96,9 +85,7 @@ def test_sarif_spells_paths_as_uris(path, uri):
 
 def test_a_finding_keeps_its_fingerprint_when_lines_move():
     prints = {
-        sarif(report(noted(line=line)), RULES, "1")["runs"][0]["results"][0]["partialFingerprints"][
-            "skillhub/v1"
-        ]
+        sarif(report(noted(line=line)), RULES, "1")["runs"][0]["results"][0]["partialFingerprints"]["skillhub/v1"]
         for line in (1, 2)
     }
     assert len(prints) == 1
@@ -117,14 +104,11 @@ def test_attack_a_command_in_a_message():
     lines = list(workflow_commands(report(noted(message=NASTY, path="a,b:c\n::error::d.md", skill=NASTY))))
     assert len(lines) == 1
     assert "\n" not in lines[0]
-    assert lines[0].startswith(
-        "::warning file=a%2Cb%3Ac %3A%3Aerror%3A%3Ad.md,line=3,title=skillhub yanked::"
-    )
+    assert lines[0].startswith("::warning file=a%2Cb%3Ac %3A%3Aerror%3A%3Ad.md,line=3,title=skillhub yanked::")
 
 
 @pytest.mark.parametrize(
-    ("severity", "command"),
-    [("low", "notice"), ("medium", "warning"), ("high", "error"), ("critical", "error")],
+    ("severity", "command"), [("low", "notice"), ("medium", "warning"), ("high", "error"), ("critical", "error")]
 )
 def test_annotations_of_github(severity, command):
     (line,) = workflow_commands(report(noted(severity=severity, path=None, line=0)))
@@ -132,19 +116,13 @@ def test_annotations_of_github(severity, command):
 
 
 def test_project_below_the_top_of_its_repository():
-    made = report(noted(path="a.md"), noted(path="/abs"), noted(path="C:/x"), noted(path=None)).below(
-        "sub/dir"
-    )
+    made = report(noted(path="a.md"), noted(path="/abs"), noted(path="C:/x"), noted(path=None)).below("sub/dir")
     assert {each.path for each in made.findings} == {"sub/dir/a.md", "/abs", "C:/x", None}
     assert report(noted()).below("") == report(noted())
 
 
 def test_places():
-    assert [noted(line=0).where, noted().where, noted(path=None).where] == [
-        "skillhub.lock",
-        "skillhub.lock:3",
-        "",
-    ]
+    assert [noted(line=0).where, noted().where, noted(path=None).where] == ["skillhub.lock", "skillhub.lock:3", ""]
 
 
 @given(st.lists(findings, max_size=4))

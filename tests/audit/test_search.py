@@ -25,9 +25,7 @@ class Listing:
             raise SourceError("it is down")
         return Index(
             {
-                name: (
-                    Release(name=name, url="x", description=text, withdrawn="" if "evil" in name else None),
-                )
+                name: (Release(name=name, url="x", description=text, withdrawn="" if "evil" in name else None),)
                 for name, text in self.skills.items()
             }
         )
@@ -41,9 +39,7 @@ def look(world, query, registry=None, skills=(), limit=8):
     return search(query, skills, limit, listed.each, str(world.top / "cache")), listed.warnings
 
 
-HERE = Skill(
-    name="release-here", path="/p/release-here", scope="project", state="enabled", description="Release."
-)
+HERE = Skill(name="release-here", path="/p/release-here", scope="project", state="enabled", description="Release.")
 
 
 def test_listings_and_what_is_here_are_found_together(world):

@@ -43,9 +43,7 @@ def test_of_what_is_installed_the_newest_releases_are_shown(installed: World) ->
     assert (found.skill.version, versions(found)) == ("1.0.0", ["1.1.0", "1.0.0"])
 
 
-def test_a_source_that_cannot_be_reached_hides_nothing_of_what_is_here(
-    installed: World, hub: Simulator
-) -> None:
+def test_a_source_that_cannot_be_reached_hides_nothing_of_what_is_here(installed: World, hub: Simulator) -> None:
     def fail(path: str) -> None:
         raise SourceError("the network is down", where=path)
 

@@ -92,14 +92,10 @@ def test_a_repository_that_went_on(world: Reaching, repo: Repo) -> None:
     assert world.snapshot() == before
 
 
-def test_a_branch_and_a_tag_are_asked_and_a_commit_is_not(
-    world: Reaching, repo: Repo, tmp_path: Path
-) -> None:
+def test_a_branch_and_a_tag_are_asked_and_a_commit_is_not(world: Reaching, repo: Repo, tmp_path: Path) -> None:
     rev = repo.commit(three())
     repo.point("refs/tags/v1", rev)
-    world.install(
-        f"git+{repo.url}@main#skills/a", f"git+{repo.url}@v1#skills/b", f"git+{repo.url}@{rev}#skills/c"
-    )
+    world.install(f"git+{repo.url}@main#skills/a", f"git+{repo.url}@v1#skills/b", f"git+{repo.url}@{rev}#skills/c")
     repo.commit(three("Better."))
     assert outdated(world) == ["a"]
     repo.point("refs/tags/v1", repo.commit(three("Best.")))
@@ -198,9 +194,7 @@ def test_a_skill_that_its_place_no_longer_has_is_a_note(world: Reaching, repo: R
 def test_attack_what_no_update_would_take_does_not_pass_for_newer(world: Reaching, repo: Repo) -> None:
     """It is found, the others are told all the same, and what is installed stays good."""
     world.install(f"git+{repo.url}", every=True)
-    repo.commit(
-        {**three("Better."), "skills/b/x": link("/etc/passwd"), "skills/c/SKILL.md": b"---\nname: [\n---\n"}
-    )
+    repo.commit({**three("Better."), "skills/b/x": link("/etc/passwd"), "skills/c/SKILL.md": b"---\nname: [\n---\n"})
     assert found(world) == [("newer-refused", "b"), ("newer-refused", "c"), ("outdated", "a")]
     assert report(world).ok
     assert world.problems() == []
@@ -210,10 +204,7 @@ def test_attack_another_signer_does_not_pass_for_newer(world: Reaching, tmp_path
     key = key_of("one")("publisher", "p256")
     world.publishers.trust(Trusted("ann", (key.public.pem.decode(),)))
     tree = Tree({"SKILL.md": File(text("plain"))})
-    files: dict[str, Content] = {
-        "plain/SKILL.md": text("plain"),
-        f"plain/{SIGNATURE}": oms.sign(tree, "plain", key),
-    }
+    files: dict[str, Content] = {"plain/SKILL.md": text("plain"), f"plain/{SIGNATURE}": oms.sign(tree, "plain", key)}
     repo = Repo(tmp_path / "signed.git")
     repo.commit(files)
     world.install(f"git+{repo.url}")

@@ -133,9 +133,7 @@ def test_an_update_is_what_the_site_has_now_and_install_is_not(added: Reaching, 
     assert added.behind().skills == ()
 
 
-def test_on_another_machine_the_source_is_asked_for_and_the_lock_gives_the_same(
-    added: Reaching, web: Web
-) -> None:
+def test_on_another_machine_the_source_is_asked_for_and_the_lock_gives_the_same(added: Reaching, web: Web) -> None:
     added.install("docs:pdf")
     other = added.as_cloned()
     error = refused(other, Refused, lambda: other.install(answers=Answers("yes", unsigned="unanswered")))
@@ -183,16 +181,10 @@ class TestWhatWasARegistry:
 
     @pytest.mark.parametrize("alias", ["acme", "other"])
     def test_attack_its_metadata_are_taken_away(self, registry: Reaching, web: Web, alias: str) -> None:
-        refused(
-            registry,
-            TrustDowngrade,
-            lambda: add_source(alias, web.url("/hub/"), Pin(), registry.ports()),
-        )
+        refused(registry, TrustDowngrade, lambda: add_source(alias, web.url("/hub/"), Pin(), registry.ports()))
         assert registry.answers.seen == []
 
-    def test_attack_its_metadata_are_taken_away_once_it_was_removed(
-        self, registry: Reaching, web: Web
-    ) -> None:
+    def test_attack_its_metadata_are_taken_away_once_it_was_removed(self, registry: Reaching, web: Web) -> None:
         registry.sources.remove("acme")
         for url in (web.url("/hub"), web.url("/hub/"), web.url("/hub").replace("http:", "HTTP:")):
             refused(registry, TrustDowngrade, lambda url=url: add_source("x", url, Pin(), registry.ports()))
@@ -205,9 +197,7 @@ class TestWhatWasARegistry:
         (registry.base / "skillhub.lock").write_bytes(lock.dump())
         refused(registry, SourceMismatch, lambda: registry.install())
 
-    def test_attack_a_lock_calls_a_registry_a_site_to_who_does_not_know_it(
-        self, world: Reaching, web: Web
-    ) -> None:
+    def test_attack_a_lock_calls_a_registry_a_site_to_who_does_not_know_it(self, world: Reaching, web: Web) -> None:
         url = web.url("/hub")
         web.at(f"/hub{ROOT}", answer(b"{}", JSON))
         lock = Lock({}, {"acme": LockedSource(kind="well-known", url=url)})

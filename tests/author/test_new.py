@@ -35,13 +35,9 @@ def test_what_an_author_wrote_is_told_no_more(end):
     text = content("mine")["SKILL.md"].data.decode().replace("\n", end)
     lines = text.split(end)
     lines[2] = "description: Greets. Use it to greet."
-    assert [each.where for each in unfilled(Tree({"SKILL.md": File(end.join(lines).encode())}))] == [
-        "SKILL.md:10"
-    ]
+    assert [each.where for each in unfilled(Tree({"SKILL.md": File(end.join(lines).encode())}))] == ["SKILL.md:10"]
     lines[9] = "Say hello."
-    assert [each.where for each in unfilled(Tree({"SKILL.md": File(end.join(lines).encode())}))] == [
-        "SKILL.md:12"
-    ]
+    assert [each.where for each in unfilled(Tree({"SKILL.md": File(end.join(lines).encode())}))] == ["SKILL.md:12"]
     written = [*lines[:10], "", "What this skill does is plain.", ""]
     assert unfilled(Tree({"SKILL.md": File(end.join(written).encode())})) == ()
 
@@ -49,9 +45,7 @@ def test_what_an_author_wrote_is_told_no_more(end):
 def test_it_can_be_installed(tmp_path):
     world = World(tmp_path)
     outcome = world.install(begin("mine", str(world.base)).path)
-    assert [(each.state, each.version, each.requires) for each in outcome.skills] == [
-        ("enabled", "0.1.0", ())
-    ]
+    assert [(each.state, each.version, each.requires) for each in outcome.skills] == [("enabled", "0.1.0", ())]
 
 
 def test_the_needs_that_it_shows_are_needs_once_the_marks_are_gone():

@@ -7,40 +7,8 @@ import random
 from pathlib import Path
 
 WORDS = (
-    *(
-        "the",
-        "a",
-        "of",
-        "to",
-        "and",
-        "in",
-        "is",
-        "that",
-        "for",
-        "with",
-        "as",
-        "on",
-        "be",
-        "this",
-        "are",
-        "by",
-    ),
-    *(
-        "from",
-        "or",
-        "it",
-        "when",
-        "if",
-        "which",
-        "not",
-        "can",
-        "use",
-        "file",
-        "run",
-        "step",
-        "check",
-        "value",
-    ),
+    *("the", "a", "of", "to", "and", "in", "is", "that", "for", "with", "as", "on", "be", "this", "are", "by"),
+    *("from", "or", "it", "when", "if", "which", "not", "can", "use", "file", "run", "step", "check", "value"),
     *("result", "change", "report", "project", "test", "build", "server", "request", "page", "table", "list"),
     *("name", "error", "function", "class", "return", "import", "open", "read", "write", "data", "path"),
 )
@@ -76,9 +44,7 @@ def _files(name: str, rng: random.Random, small: bool = False) -> dict[str, byte
     description = _prose(rng, rng.randint(100, 400)).replace("\n", " ").strip()
     head = f'---\nname: {name}\ndescription: "{description}"\nmetadata:\n  version: "1.0.0"\n---\n'
     files = {
-        "SKILL.md": (
-            head + f"\n# {name}\n\n" + _prose(rng, 500 if small else rng.randint(3_000, 14_000))
-        ).encode()
+        "SKILL.md": (head + f"\n# {name}\n\n" + _prose(rng, 500 if small else rng.randint(3_000, 14_000))).encode()
     }
     for number in range(rng.randint(1, 7)):
         size = 1 if small else min(100_000, int(rng.lognormvariate(8.4, 1.0)))

@@ -53,13 +53,7 @@ class Offers:
             data = _zipped(self.top / "skills" / name)
             (folder / f"{name}.zip").write_bytes(data)
             digest = f"sha256:{sha256(data).hexdigest()}"
-            row = {
-                "name": name,
-                "type": "archive",
-                "description": name,
-                "url": f"{name}.zip",
-                "digest": digest,
-            }
+            row = {"name": name, "type": "archive", "description": name, "url": f"{name}.zip", "digest": digest}
             rows.append(row)
         index = {"$schema": SCHEMA, "skills": rows}
         (folder / "index.json").write_text(json.dumps(index))
@@ -67,12 +61,7 @@ class Offers:
     def _write_repository(self) -> None:
         shutil.copytree(self.top / "skills", self.top / "repository" / "skills")
         who = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"]
-        for words in (
-            ["init", "-q", "-b", "main"],
-            ["add", "-A"],
-            ["commit", "-qm", "skills"],
-            ["repack", "-adq"],
-        ):
+        for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "skills"], ["repack", "-adq"]):
             subprocess.run(["git", *who, "-C", str(self.top / "repository"), *words], check=True)
 
     def _write_wheels(self) -> None:
@@ -82,9 +71,7 @@ class Offers:
             info = f"{module}-1.0.dist-info"
             with zipfile.ZipFile(self.top / "wheels" / f"{module}-1.0-py3-none-any.whl", "w") as wheel:
                 wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-                wheel.writestr(
-                    f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-                )
+                wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
                 wheel.writestr(f"{info}/RECORD", "")
 
 
@@ -100,9 +87,7 @@ def _zipped(folder: Path) -> bytes:
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """Serve a folder from a process of its own."""
-    with subprocess.Popen(
-        [sys.executable, "-c", _SERVE, str(folder)], stdout=subprocess.PIPE, text=True
-    ) as server:
+    with subprocess.Popen([sys.executable, "-c", _SERVE, str(folder)], stdout=subprocess.PIPE, text=True) as server:
         try:
             yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
         finally:

@@ -25,13 +25,7 @@ from run import PYTHON, SKILLHUB, Sample, measure  # noqa: E402
 SITE, GIT, IDLE = "from one site", "from one git repository", "with nothing to do"
 LIMITS = {SITE: 0.6, GIT: 0.6, IDLE: None}
 _HOSTED = "https://gitlab.com/acme/skills.git"  # apm takes no file:// URL; git is told where that is
-_QUIET = {
-    "CI": "1",
-    "NO_COLOR": "1",
-    "DO_NOT_TRACK": "1",
-    "DISABLE_TELEMETRY": "1",
-    "GIT_TERMINAL_PROMPT": "0",
-}
+_QUIET = {"CI": "1", "NO_COLOR": "1", "DO_NOT_TRACK": "1", "DISABLE_TELEMETRY": "1", "GIT_TERMINAL_PROMPT": "0"}
 
 
 @dataclass(frozen=True)
@@ -51,11 +45,7 @@ def skillhub(offers: Offers, url: str) -> Tool:
     def install(ref: str) -> list[str]:
         return [*SKILLHUB, "install", ref, "--all", "--yes", "--allow-unsigned", "--agent", "claude-code"]
 
-    works = {
-        SITE: install(url),
-        GIT: install(f"git+file://{offers.top}/repository"),
-        IDLE: [*SKILLHUB, "install"],
-    }
+    works = {SITE: install(url), GIT: install(f"git+file://{offers.top}/repository"), IDLE: [*SKILLHUB, "install"]}
     return Tool(works, [works[SITE]])
 
 
@@ -63,25 +53,17 @@ def npm_skills(offers: Offers, url: str, program: list[str]) -> Tool:
     def add(source: str) -> list[str]:
         return [*program, "add", source, "-y", "-a", "claude-code", "--skill", "*"]
 
-    works = {
-        SITE: add(url),
-        GIT: add(f"file://{offers.top}/repository"),
-        IDLE: [*program, "experimental_install"],
-    }
+    works = {SITE: add(url), GIT: add(f"file://{offers.top}/repository"), IDLE: [*program, "experimental_install"]}
     return Tool(works, [works[SITE]])
 
 
 def apm(program: str) -> Tool:
-    return Tool(
-        {IDLE: [program, "install", "--frozen"]}, [[program, "install", _HOSTED, "--target", "claude"]]
-    )
+    return Tool({IDLE: [program, "install", "--frozen"]}, [[program, "install", _HOSTED, "--target", "claude"]])
 
 
 def uv(offers: Offers, program: str) -> Tool:
     needs = json.dumps(offers.names)
-    project = (
-        f'[project]\nname = "bench"\nversion = "1.0"\nrequires-python = ">=3.11"\ndependencies = {needs}\n'
-    )
+    project = f'[project]\nname = "bench"\nversion = "1.0"\nrequires-python = ">=3.11"\ndependencies = {needs}\n'
     found = f'[tool.uv]\npackage = false\nno-index = true\nfind-links = ["{offers.top}/wheels"]\n'
     sync = [program, "sync", "--offline", "-q", "--python", PYTHON]
     return Tool({IDLE: [*sync, "--frozen"]}, [sync], {"pyproject.toml": project + found})
@@ -146,9 +128,7 @@ class Line:
 
     @property
     def ratio(self) -> float:
-        return statistics.median(
-            one.seconds / two.seconds for one, two in zip(self.ours, self.theirs, strict=True)
-        )
+        return statistics.median(one.seconds / two.seconds for one, two in zip(self.ours, self.theirs, strict=True))
 
     @property
     def cpu(self) -> float:

@@ -186,9 +186,7 @@ def fetchers(rounds: int = 5, requests: int = 200) -> dict[str, float]:
                 "ours": lambda: ours.get(place, cap=len(body)).data,
                 "python-tuf's": lambda: theirs.download_bytes(place, len(body)),
             }
-            return {
-                name: min(_per_call(call, requests) for _ in range(rounds)) for name, call in calls.items()
-            }
+            return {name: min(_per_call(call, requests) for _ in range(rounds)) for name, call in calls.items()}
 
 
 def _per_call(call: Callable[[], bytes], requests: int) -> float:

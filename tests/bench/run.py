@@ -112,12 +112,7 @@ class Place:
         self._measure([*SKILLHUB, *words], self.top, self.top / "home")
 
     def _measure(self, command: Sequence[str], cwd: Path, home: Path) -> Sample:
-        environ = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "SKILLHUB_HOME": str(home / "hub"),
-            "CI": "1",
-        }
+        environ = {"PATH": os.environ["PATH"], "HOME": str(home), "SKILLHUB_HOME": str(home / "hub"), "CI": "1"}
         home.mkdir(exist_ok=True)
         return measure(command, cwd, environ)
 

@@ -83,8 +83,7 @@ class Desk:
         self.cache = Cache(self.folder)
         self.search = {"bounds": Bounds(folders=10 * count + 10)}
         self.heads = [
-            split((self.skills / each.name / "SKILL.md").read_bytes(), "").yaml
-            for each in self.skills.iterdir()
+            split((self.skills / each.name / "SKILL.md").read_bytes(), "").yaml for each in self.skills.iterdir()
         ]
 
     def cold(self) -> Discovered:
@@ -116,9 +115,7 @@ def races(folder: Path, count: int, rounds: int) -> list[Race]:
         race("warm, in one process, by cold", desk.warm, desk.cold, 0.25, rounds),
         race("warm, from the cache's file, by cold", desk.begun, desk.cold, 0.25, rounds),
         race("the same, by the first look", desk.begun, desk.first, None, rounds),
-        race(
-            "catalogue of Codex, by cold", lambda: section(found, profile("codex")), desk.cold, None, rounds
-        ),
+        race("catalogue of Codex, by cold", lambda: section(found, profile("codex")), desk.cold, None, rounds),
     ]
 
 

@@ -55,9 +55,7 @@ class Race:
         return f"{self.name:<44}{self.ours:>9.2f} ms  x {self.ratio:<9.4f} limit {self.limit:g} ms{over}"
 
 
-def race(
-    name: str, ours: Callable[[], object], plain: Callable[[], object], limit: float, rounds: int
-) -> Race:
+def race(name: str, ours: Callable[[], object], plain: Callable[[], object], limit: float, rounds: int) -> Race:
     """Run both in turns."""
     times = [(_seconds(ours), _seconds(plain)) for _ in range(rounds)]
     middle = statistics.median(each for each, _ in times)
@@ -80,9 +78,7 @@ def rows(count: int, with_body: bool) -> list[Stored]:
         words = chance.choices(known, cum_weights=cumulated, k=chance.randint(8, 24))
         body = " ".join(chance.choices(known, cum_weights=cumulated, k=200)) if with_body else ""
         name = f"{'-'.join(words[:2])}-{number:x}"
-        found.append(
-            Stored(name=name, description=" ".join(words[2:]), body=body, path=f"/s/{number}", scope="user")
-        )
+        found.append(Stored(name=name, description=" ".join(words[2:]), body=body, path=f"/s/{number}", scope="user"))
     return found
 
 

@@ -79,17 +79,13 @@ class Server(asyncio.Protocol):
 
         for event in self.h2.receive_data(data):
             if isinstance(event, RequestReceived):
-                self.h2.send_headers(
-                    event.stream_id, [(":status", "200"), ("content-length", str(len(BODY)))]
-                )
+                self.h2.send_headers(event.stream_id, [(":status", "200"), ("content-length", str(len(BODY)))])
                 self.unsent[event.stream_id] = BODY
         self.send()
 
     def send(self) -> None:
         for stream, left in list(self.unsent.items()):
-            while left and (
-                size := min(self.h2.local_flow_control_window(stream), self.h2.max_outbound_frame_size)
-            ):
+            while left and (size := min(self.h2.local_flow_control_window(stream), self.h2.max_outbound_frame_size)):
                 self.h2.send_data(stream, left[:size], end_stream=len(left) <= size)
                 left = left[size:]
             self.unsent[stream] = left

@@ -215,8 +215,7 @@ def test_attack_repository_brings_a_skill_with_a_locked_name(seen, tmp_path):
     seen.copy(tmp_path)
     shell = Here(tmp_path)
     shell.write(
-        "project/.agents/skills/release-notes/SKILL.md",
-        "---\nname: release-notes\ndescription: x\n---\nEvil.\n",
+        "project/.agents/skills/release-notes/SKILL.md", "---\nname: release-notes\ndescription: x\n---\nEvil.\n"
     )
     assert resolved(shell, "$release-notes")["mentions"][0]["outcome"] == "disabled"
     done = shell.run("load", "release-notes", "--json")
@@ -292,10 +291,7 @@ def test_what_is_locked_and_this_agent_does_not_read_is_told_as_such(seen):
 
 
 def test_the_hint_to_the_catalogue_is_of_the_host_that_was_asked_about(seen):
-    for host, hint in [
-        ("claude-code", "skillhub catalog --host claude-code"),
-        ("agents", "skillhub catalog"),
-    ]:
+    for host, hint in [("claude-code", "skillhub catalog --host claude-code"), ("agents", "skillhub catalog")]:
         (found,) = seen.run("resolve", "$nope", "--host", host, "--json").json["mentions"]
         assert f"Run {hint} to see" in found["message"]
         error = seen.run("load", "nope", "--host", host, "--json").error
@@ -304,9 +300,7 @@ def test_the_hint_to_the_catalogue_is_of_the_host_that_was_asked_about(seen):
 
 def test_a_locked_skill_is_shown_with_its_path_in_the_store(seen):
     (found,) = resolved(seen, "$release-notes now")["mentions"]
-    (listed,) = [
-        each for each in seen.run("list", "--json").json["skills"] if each["name"] == "release-notes"
-    ]
+    (listed,) = [each for each in seen.run("list", "--json").json["skills"] if each["name"] == "release-notes"]
     assert found["skill"]["path"] == listed["path"]
     assert found["skill"]["path"].startswith(str(seen.hub))
     (found,) = resolved(seen, "$loose now")["mentions"]

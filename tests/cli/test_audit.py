@@ -69,9 +69,7 @@ def test_in_ci_github_is_told_beside_the_file_and_in_the_summary(edited):
     assert done.status == 1
     errors = [line for line in done.out.splitlines() if line.startswith("::error ")]
     assert len(errors) == 1
-    assert errors[0].startswith(
-        "::error file=.agents/skills/loose/x%25%2Cy.md,line=1,title=skillhub SH101::loose: "
-    )
+    assert errors[0].startswith("::error file=.agents/skills/loose/x%25%2Cy.md,line=1,title=skillhub SH101::loose: ")
     assert "::notice file=.agents/skills/loose,title=skillhub unmanaged::" in done.out
     assert (edited.folder / "s.md").read_text().startswith("## Skills: not ok\n")
     log = json.loads((edited.project / "found.sarif").read_bytes())
@@ -97,9 +95,7 @@ def test_a_path_need_not_be_installed(edited):
     assert (edited.run("audit", "./absent").status, edited.run("audit", "absent").status) == (3, 3)
 
 
-@pytest.mark.parametrize(
-    "words", [("--json", "--format", "sarif"), ("--fail-on", "none"), ("a b",), ("acme:x",)]
-)
+@pytest.mark.parametrize("words", [("--json", "--format", "sarif"), ("--fail-on", "none"), ("a b",), ("acme:x",)])
 def test_what_makes_no_sense(shell, words):
     assert shell.run("audit", *words).status == 2
 

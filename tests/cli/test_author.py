@@ -265,9 +265,7 @@ def test_validate_says_how_to_trust_who_signed(shell):
     assert shell.run(*shlex.split(told.strip().removeprefix("skillhub"))).status == 0
     (found,) = shell.run("validate", "mine", "--json").json["skills"]
     assert (found["warnings"], found["signature"]["status"]) == ([], "valid")
-    (found,) = shell.run("validate", "mine", "--json", SKILLHUB_HOME=str(shell.folder / "other")).json[
-        "skills"
-    ]
+    (found,) = shell.run("validate", "mine", "--json", SKILLHUB_HOME=str(shell.folder / "other")).json["skills"]
     assert "a key that nobody here knows" in found["warnings"][0]["message"]
     assert found["ok"] is True
 
@@ -286,10 +284,7 @@ def test_what_is_not_there_hides_nothing_of_what_is(shell):
     shell.skill("project/good")
     done = shell.run("validate", "good", "nothere", "--json")
     assert done.status == 3
-    assert [(each["path"], each["ok"]) for each in done.json["skills"]] == [
-        ("good", True),
-        ("nothere", False),
-    ]
+    assert [(each["path"], each["ok"]) for each in done.json["skills"]] == [("good", True), ("nothere", False)]
     good, missing = done.json["skills"]
     assert missing.keys() == good.keys()
     assert [each["code"] for each in missing["errors"]] == ["not-found"]

@@ -21,19 +21,12 @@ def removed(shell):
 def test_a_script_is_told_what_is_where_and_what_went(shell):
     path = removed(shell)
     found = shell.run("cache", "info", "--json")
-    assert (found.status, [each["name"] for each in found.json["places"]]) == (
-        0,
-        ["store", "downloads", "git"],
-    )
+    assert (found.status, [each["name"] for each in found.json["places"]]) == (0, ["store", "downloads", "git"])
     assert found.json["size"] == sum(each["size"] for each in found.json["places"]) > 0
     would = shell.run("cache", "gc", "--dry-run", "--json").json
     assert (would["changed"], [each["path"] for each in would["removed"]]) == (False, [path])
     nobody = shell.run("cache", "gc", "--json")
-    assert (nobody.status, nobody.error["code"], nobody.json["questions"][0]["kind"]) == (
-        6,
-        "refused",
-        "unused",
-    )
+    assert (nobody.status, nobody.error["code"], nobody.json["questions"][0]["kind"]) == (6, "refused", "unused")
     assert os.path.isdir(path)
     done = shell.run("cache", "gc", "--yes", "--json")
     assert (done.status, done.json["changed"], done.json["removed"][0]["name"]) == (0, True, "mine")
@@ -72,12 +65,7 @@ def test_what_a_killed_command_left_among_temporary_files_goes_and_nothing_else(
         for _ in range(2)
     )
     gone = os.path.basename(young).split("-")[1]
-    names = [
-        f"skillhub-{os.getpid()}-running0",
-        f"skillhub-{gone}-x",
-        "skillhub-registry",
-        f"other-{gone}-abcdefgh",
-    ]
+    names = [f"skillhub-{os.getpid()}-running0", f"skillhub-{gone}-x", "skillhub-registry", f"other-{gone}-abcdefgh"]
     stay = [temporary / name for name in names]
     for each in stay:
         each.mkdir()

@@ -39,9 +39,7 @@ def runner(locked, tmp_path):
     shell = Shell(tmp_path)
     for name in ("skillhub.toml", "skillhub.lock"):
         shell.write(f"project/{name}", (locked.project / name).read_bytes())
-    program = shell.write(
-        "bin/skillhub", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m skillhub "$@"\n'
-    )
+    program = shell.write("bin/skillhub", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m skillhub "$@"\n')
     program.chmod(0o755)
     isolated = shell.write("bin/python", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     isolated.chmod(0o755)
@@ -177,36 +175,14 @@ def test_attack_a_workspace_brings_what_the_action_runs_by_name(packaged):
         packaged.write(f"project/modules/{name}.py", evil)
     for name in ("setup.py", "conftest.py", "pip.conf", "setup.cfg", "pyvenv.cfg"):
         packaged.write(f"project/{name}", evil if name.endswith(".py") else "[global]\nno-such = 1\n")
-    programs = (
-        "skillhub",
-        "python",
-        "python3",
-        "pip",
-        "git",
-        "env",
-        "mktemp",
-        "mkdir",
-        "chmod",
-        "bash",
-        "sh",
-    )
+    programs = ("skillhub", "python", "python3", "pip", "git", "env", "mktemp", "mkdir", "chmod", "bash", "sh")
     for folder in ("project/bin", "project/.venv/bin", "project"):
         for name in programs:
-            program = packaged.write(
-                f"{folder}/{name}", f"#!/bin/sh\necho {folder}/{name} >> {pwned}\nexit 1\n"
-            )
+            program = packaged.write(f"{folder}/{name}", f"#!/bin/sh\necho {folder}/{name} >> {pwned}\nexit 1\n")
             program.chmod(0o755)
     (packaged.folder / "elsewhere").symlink_to(packaged.project / "bin")
     workspace = packaged.project
-    into = [
-        workspace / "bin",
-        workspace / ".venv/bin",
-        workspace,
-        packaged.folder / "elsewhere",
-        "bin",
-        ".",
-        "",
-    ]
+    into = [workspace / "bin", workspace / ".venv/bin", workspace, packaged.folder / "elsewhere", "bin", ".", ""]
     into += [f"{packaged.folder}/bin/../project/bin", f"{workspace}/./bin/", f"/{workspace}/bin"]
     # A link to a folder in whose path a colon stands: what is behind the colon would be an entry of its own.
     behind = packaged.folder / f"a:{workspace}" / "bin"

@@ -104,9 +104,7 @@ def test_the_policy_with_the_place_of_each_line(shell):
         "agents": ["codex"],
         "agree": ["install"],
     }
-    assert [
-        (each["key"], each["where"].rpartition("/")[2], each["in_force"]) for each in done.json["lines"]
-    ] == [
+    assert [(each["key"], each["where"].rpartition("/")[2], each["in_force"]) for each in done.json["lines"]] == [
         ("signed", "policy.toml:1", False),
         ("min-age-days", "policy.toml:2", True),
         ("agree", "policy.toml:3", True),
@@ -156,9 +154,7 @@ def test_an_agents_folder_that_leads_out_of_the_project_is_told_of(shell):
     (shell.project / ".agents").symlink_to(shell.folder / "away")
     by_name, found = checks(shell)
     assert found["ok"] is False
-    assert by_name["links"]["message"].startswith(
-        f"{shell.project / '.agents'}: a link leads out of the project"
-    )
+    assert by_name["links"]["message"].startswith(f"{shell.project / '.agents'}: a link leads out of the project")
 
 
 def test_the_users_own_skill_is_no_stranger_to_the_user(shell):

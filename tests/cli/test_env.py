@@ -58,12 +58,7 @@ def test_a_variable_that_steers_programs_is_refused(shell):
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("TOKEN", "hunter2"),
-        ("TOKEN=hunter2",),
-        ("TOKEN=hunter2", "x"),
-        ("TOKEN", "--skill", "a", "hunter2", "x"),
-    ],
+    [("TOKEN", "hunter2"), ("TOKEN=hunter2",), ("TOKEN=hunter2", "x"), ("TOKEN", "--skill", "a", "hunter2", "x")],
 )
 def test_a_value_on_the_command_line_is_refused_and_not_quoted_back(shell, words):
     done = shell.run("env", "set", *words, "--json")

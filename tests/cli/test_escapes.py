@@ -119,19 +119,7 @@ def test_hostile_file_names(shell):
         everywhere(shell, *words)
 
 
-FIELDS = (
-    "source",
-    "url",
-    "path",
-    "version",
-    "signed_by",
-    "capabilities",
-    "requires",
-    "git",
-    "rev",
-    "name",
-    "alias",
-)
+FIELDS = ("source", "url", "path", "version", "signed_by", "capabilities", "requires", "git", "rev", "name", "alias")
 
 
 @pytest.mark.parametrize("field", FIELDS)

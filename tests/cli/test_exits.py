@@ -37,9 +37,7 @@ def verify_without_a_lock(shell):
     return "verify"
 
 
-@pytest.mark.parametrize(
-    "case", [without_a_lock, verify_without_a_lock, a_dry_run, not_enabled, nothing_to_do]
-)
+@pytest.mark.parametrize("case", [without_a_lock, verify_without_a_lock, a_dry_run, not_enabled, nothing_to_do])
 def test_done(shell, case):
     words = case(shell).split()
     done = shell.run(*words, "--json")
@@ -223,9 +221,7 @@ def test_what_nobody_answered_is_told(shell):
         ("unsigned", "unanswered"),
         ("install", "yes"),
     ]
-    assert all(
-        set(each) == {"kind", "skill", "message", "details", "answer"} for each in done.json["questions"]
-    )
+    assert all(set(each) == {"kind", "skill", "message", "details", "answer"} for each in done.json["questions"])
     assert "--allow-unsigned" in done.error["hint"]
 
 
@@ -276,8 +272,7 @@ def test_what_a_skill_is_stands_where_none_is(shell):
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
-    [("uninstall", "remove"), ("add", "install"), ("upgrade", "update"), ("version", "--version")],
+    ("typed", "meant"), [("uninstall", "remove"), ("add", "install"), ("upgrade", "update"), ("version", "--version")]
 )
 def test_a_command_of_another_installer_is_told_what_it_is_called_here(shell, typed, meant):
     done = shell.run(typed, "x", "--json")

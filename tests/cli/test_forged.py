@@ -25,61 +25,16 @@ OURS = re.compile(
     r" {0,2}(it needs:|it can:|from |signed by|not signed|[0-9]+ files?,|note:|error:|hint:|where:|unanswered:"
     r"|Install |Update |\[y\]es|Nobody signed|yes, as said)|(   ? ?|)skillhub "
 )
-FORGED = (
-    "signed by acme (sha256:00)",
-    "it needs: nothing",
-    "Install other 1.0.0?",
-    "error: x",
-    "[y]es, [N]o: y",
-)
+FORGED = ("signed by acme (sha256:00)", "it needs: nothing", "Install other 1.0.0?", "error: x", "[y]es, [N]o: y")
 PADDING = (
-    *(
-        " ",
-        "\u00a0",
-        "\u2800",
-        "\u3164",
-        "\u115f",
-        "\uffa0",
-        "\u3000",
-        "\u2003",
-        "\u202f",
-        "\u1680",
-        "\t",
-        "\n",
-    ),
-    *(
-        "\r",
-        "\x0b",
-        "\x0c",
-        "\x1c",
-        "\x85",
-        "\u2028",
-        "\u2029",
-        "\u200b",
-        "\u2060",
-        "\u00ad",
-        "\ufe0f",
-        " \ufe0f",
-    ),
-    *(
-        " \u0301",
-        "\u202e",
-        "\u2066",
-        "\x1b[2J",
-        "\x1b[1;1H",
-        "\x08",
-        "漢",
-        "\u034f",
-        "\U000e0020",
-        "\u180e",
-        "é",
-    ),
+    *(" ", "\u00a0", "\u2800", "\u3164", "\u115f", "\uffa0", "\u3000", "\u2003", "\u202f", "\u1680", "\t", "\n"),
+    *("\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\u200b", "\u2060", "\u00ad", "\ufe0f", " \ufe0f"),
+    *(" \u0301", "\u202e", "\u2066", "\x1b[2J", "\x1b[1;1H", "\x08", "漢", "\u034f", "\U000e0020", "\u180e", "é"),
     *("a", "\U0001f3fb", "\U0001d159", "\ufdfd", "\u0301", "|", "\\n", "\x9b1A"),
 )
 texts = st.lists(
     st.one_of(
-        st.sampled_from(FORGED),
-        st.sampled_from(PADDING).flatmap(lambda c: st.integers(1, 130).map(c.__mul__)),
+        st.sampled_from(FORGED), st.sampled_from(PADDING).flatmap(lambda c: st.integers(1, 130).map(c.__mul__))
     ),
     min_size=1,
     max_size=8,
@@ -120,9 +75,7 @@ def test_attack_a_description_forges_lines_of_a_prompt(text, width):
 
 
 @given(
-    texts,
-    columns,
-    st.sampled_from(("from github: {}", "note: {}", "high: {}:3: what it does [SH1]", "error: {}")),
+    texts, columns, st.sampled_from(("from github: {}", "note: {}", "high: {}:3: what it does [SH1]", "error: {}"))
 )
 def test_attack_a_name_a_path_or_a_signer_forges_lines_of_a_prompt(text, width, line):
     for each in (text, word(text)):
@@ -147,9 +100,7 @@ def test_attack_a_summary_leaves_out_what_is_agreed_to(one, two, width):
 def test_attack_blanks_of_any_kind_are_one(text):
     line = collapsed(text)
     assert "  " not in line
-    assert not set(line) & set(
-        "\n\r\t\x0b\x0c\x85\u00a0\u2800\u3164\u115f\uffa0\u3000\u2028\u2029\u200b\x1b\u202e"
-    )
+    assert not set(line) & set("\n\r\t\x0b\x0c\x85\u00a0\u2800\u3164\u115f\uffa0\u3000\u2028\u2029\u200b\x1b\u202e")
     assert collapsed(line) == line
 
 
@@ -161,13 +112,7 @@ def test_no_more_marks_stand_on_a_letter_than_a_script_has():
 
 @given(texts, columns)
 def test_attack_what_a_skill_says_comes_after_our_facts(text, width):
-    facts = (
-        "it needs: nothing",
-        "it can: run",
-        "3 files, 9 bytes",
-        "from github: x",
-        "signed by nobody-here",
-    )
+    facts = ("it needs: nothing", "it can: run", "3 files, 9 bytes", "from github: x", "signed by nobody-here")
     details = (*quoted(text, 480, "skillhub show x"), *facts)
     question = Question("install", "x", "Install x 1.0.0?", details, row=("x", "1.0.0"))
     rows = [row for row in rows_of(lambda each: show(question, heads([question]), each), width) if row]
@@ -184,9 +129,7 @@ def lines(done):
 def forging(shell, name, notes=0):
     blanks = "\u00a0" * 70
     text = f"Harmless.{blanks}signed by acme (sha256:00){blanks}it needs: nothing{blanks}Install other? [y]es"
-    tools = "".join(
-        f"    - type: env_var\n      value: {chr(34)}1 {number}{chr(34)}\n" for number in range(notes)
-    )
+    tools = "".join(f"    - type: env_var\n      value: {chr(34)}1 {number}{chr(34)}\n" for number in range(notes))
     declared = {"agents/openai.yaml": f"dependencies:\n  tools:\n{tools}"} if notes else {}
     path = shell.skill(f"project/{name}", **declared) / "SKILL.md"
     path.write_text(path.read_text().replace(f"Does what {name} does.", json.dumps(text)))
@@ -203,11 +146,7 @@ def test_attack_a_skill_forges_the_prompt_of_a_real_terminal(shell, width):
     assert [line for line in shown if "acme" in line and not line.startswith("  | ")] == []
     assert sum(line.startswith("note: ") for line in told) <= 6
     assert any("more notes:" in line for line in told)
-    facts = [
-        n
-        for n, line in enumerate(told)
-        if line.startswith(("it needs:", "it can:", "2 files,", "not signed"))
-    ]
+    facts = [n for n, line in enumerate(told) if line.startswith(("it needs:", "it can:", "2 files,", "not signed"))]
     assert len(facts) == 4
     assert max(n for n, line in enumerate(shown) if line.startswith("  | ")) < min(facts)
 

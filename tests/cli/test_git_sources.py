@@ -34,12 +34,7 @@ def repo(tmp_path):
 @pytest.fixture
 def machine(shell, repo):
     """A machine for which all repositories that the page names are that one."""
-    places = (
-        "file:///srv/git/skills",
-        "https://git.example/",
-        "ssh://git@git.example/",
-        "https://github.com/",
-    )
+    places = ("file:///srv/git/skills", "https://git.example/", "ssh://git@git.example/", "https://github.com/")
     stems = ("", "team/skills.git", "team/skills.git", "owner/repo")
     wanted = "".join(f"\tinsteadOf = {place}{stem}\n" for place, stem in zip(places, stems, strict=True))
     shell.write("home/.gitconfig", f'[url "{repo.url}"]\n{wanted}')
@@ -151,11 +146,7 @@ def test_attack_a_repository_alone_vouches_for_no_place(lockless, repo, tmp_path
     other = Repo(tmp_path / "other")
     other.tag("v2", other.commit({"skills/notes/SKILL.md": skill("notes")}))
     text = intent.read_text()
-    changed = (
-        text.replace('"v2"', '"main"'),
-        text.replace(repo.url, other.url),
-        text.replace("notes", "pdf-tools"),
-    )
+    changed = (text.replace('"v2"', '"main"'), text.replace(repo.url, other.url), text.replace("notes", "pdf-tools"))
     for each in changed:
         assert each != text
         intent.write_text(each)
@@ -184,10 +175,7 @@ def test_attack_a_lock_leads_the_question_for_an_age_to_a_server_that_nobody_nam
     shell.write("hub/config/policy.toml", "min-age-days = 1\n")
     lock = shell.lock()
     with Web() as inside:
-        lock["skills"]["notes"] |= {
-            "source": f"git+{repo.url}@v2?plugin=notes",
-            "git": inside.url("/internal.git"),
-        }
+        lock["skills"]["notes"] |= {"source": f"git+{repo.url}@v2?plugin=notes", "git": inside.url("/internal.git")}
         (shell.project / "skillhub.toml").write_text("")
         (shell.project / "skillhub.lock").write_text(json.dumps(lock))
         done = shell.run("install", *YES)

@@ -31,16 +31,7 @@ def test_every_command_tells_of_itself_with_an_example(shell, words):
     done = shell.run(*words, "--help")
     assert (done.status, done.err) == (0, "")
     assert f"Example: skillhub {' '.join(words)}" in done.out
-    for flag in (
-        "--json",
-        "--global",
-        "--project",
-        "--yes",
-        "--dry-run",
-        "--offline",
-        "--quiet",
-        "--verbose",
-    ):
+    for flag in ("--json", "--global", "--project", "--yes", "--dry-run", "--offline", "--quiet", "--verbose"):
         assert flag in done.out
 
 
@@ -52,9 +43,7 @@ def test_a_group_lists_its_commands(shell, group):
     assert re.search(f"^  Example: skillhub {group} ({'|'.join(GROUPS[group])}) ?", done.out, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    "words", [(), ("list",), ("install",), ("source",), ("source", "add"), ("env", "exec")]
-)
+@pytest.mark.parametrize("words", [(), ("list",), ("install",), ("source",), ("source", "add"), ("env", "exec")])
 def test_the_short_flag_helps_everywhere(shell, words):
     done = shell.run(*words, "-h")
     assert (done.status, done.out) == (0, shell.run(*words, "--help").out)
@@ -82,14 +71,7 @@ def test_nothing_asked_for_shows_the_help_and_is_an_error(shell):
 @pytest.mark.parametrize("flag", ["--version", "-V"])
 def test_the_version(shell, flag):
     assert (shell.run(flag).status, shell.run(flag).out) == (0, f"skillhub {__version__}\n")
-    assert (
-        shell.run(flag, "--json").json
-        == shell.run("--json", flag).json
-        == {
-            "schema": 1,
-            "version": __version__,
-        }
-    )
+    assert shell.run(flag, "--json").json == shell.run("--json", flag).json == {"schema": 1, "version": __version__}
     assert shell.run(flag, "install").status == 2
 
 
@@ -183,9 +165,7 @@ def test_bash_completes_names(shell, words, at, found):
     assert (done.status, done.out.split(), done.err) == (0, [found], "")
 
 
-@pytest.mark.parametrize(
-    ("kind", "environ"), [("zsh", {}), ("fish", {"_TYPER_COMPLETE_FISH_ACTION": "get-args"})]
-)
+@pytest.mark.parametrize(("kind", "environ"), [("zsh", {}), ("fish", {"_TYPER_COMPLETE_FISH_ACTION": "get-args"})])
 def test_other_shells_complete_names(shell, kind, environ):
     done = shell.run(_SKILLHUB_COMPLETE=f"complete_{kind}", _TYPER_COMPLETE_ARGS="skillhub in", **environ)
     assert done.status == 0
@@ -193,9 +173,7 @@ def test_other_shells_complete_names(shell, kind, environ):
     assert "publisher" not in done.out
 
 
-@pytest.mark.parametrize(
-    ("kind", "sign"), [("bash", "complete -o"), ("zsh", "#compdef"), ("fish", "--condition")]
-)
+@pytest.mark.parametrize(("kind", "sign"), [("bash", "complete -o"), ("zsh", "#compdef"), ("fish", "--condition")])
 def test_the_completion_of_a_named_shell(shell, kind, sign):
     done = shell.run("--show-completion", kind)
     assert done.status == 0
@@ -211,12 +189,8 @@ def test_there_is_no_completion_for_a_shell_nobody_knows(shell):
 
 def test_bash_itself_completes_with_what_is_shown(shell):
     script = shell.run("--show-completion", "bash").out
-    shell.write("bin/skillhub", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m skillhub "$@"\n').chmod(
-        0o755
-    )
+    shell.write("bin/skillhub", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m skillhub "$@"\n').chmod(0o755)
     ask = "COMP_WORDS=(skillhub ver); COMP_CWORD=1; _skillhub_completion skillhub; echo ${COMPREPLY[*]}"
     environ = shell.having({"PATH": f"{shell.folder}/bin:{shell.environ['PATH']}"})
-    done = subprocess.run(
-        ["bash", "-c", script + ask], env=environ, capture_output=True, text=True, timeout=SECONDS
-    )
+    done = subprocess.run(["bash", "-c", script + ask], env=environ, capture_output=True, text=True, timeout=SECONDS)
     assert (done.stdout.strip(), done.stderr) == ("verify", "")

@@ -31,9 +31,7 @@ def lock_of(number, kind="registry", version="1.0.0"):
         else:
             url = f"https://skills.example/{name}.zip"
             skills[name] = Locked(source="acme", version=version, url=url, digest=digest, **rest)
-            sources["acme"] = LockedSource(
-                kind="registry", url="https://skills.example", root=Digest.of(b"root")
-            )
+            sources["acme"] = LockedSource(kind="registry", url="https://skills.example", root=Digest.of(b"root"))
     return Lock(skills, sources)
 
 

@@ -52,10 +52,7 @@ def names(rows):
 def test_what_another_lock_names_is_pinned_and_the_rest_told(others):
     done = others.run("lock", "import", "skills-lock.json", "--yes", "--allow-unsigned", "--json")
     assert done.status == 6, done.err
-    assert {each["name"]: each["state"] for each in done.json["skills"]} == {
-        "near": "enabled",
-        "far": "enabled",
-    }
+    assert {each["name"]: each["state"] for each in done.json["skills"]} == {"near": "enabled", "far": "enabled"}
     refused = {each["name"]: each for each in done.json["refused"]}
     assert set(refused) == {"gone", "npm", "plain"}
     assert refused["gone"]["code"] == "not-found"
@@ -77,12 +74,7 @@ def repository(shell):
     shell.skill("upstream/skills/one")
     shell.skill("upstream/skills/two")
     settings = ("user.name=a", "user.email=a@b.example", "core.logAllRefUpdates=false")
-    words = [
-        "git",
-        "-C",
-        str(shell.folder / "upstream"),
-        *(word for each in settings for word in ("-c", each)),
-    ]
+    words = ["git", "-C", str(shell.folder / "upstream"), *(word for each in settings for word in ("-c", each))]
     for command in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "x"]):
         subprocess.run([*words, *command], env=shell.environ, check=True)
     shell.url = "https://git.example/upstream"
@@ -174,18 +166,12 @@ def test_what_is_no_lock_is_refused(shell, text, status):
 def test_a_conflict_is_mended_and_told(shell):
     shell.write("project/skillhub.lock", conflict(lock(a=ONE, b=TWO).dump(), lock(b=THREE, c=ONE).dump()))
     told = shell.run("lock", "fix", "--dry-run")
-    assert {line.partition(":")[0] for line in told.out.splitlines()} == {
-        f"would settle {name}" for name in "abc"
-    }
+    assert {line.partition(":")[0] for line in told.out.splitlines()} == {f"would settle {name}" for name in "abc"}
     assert "nothing was written" in told.err
     done = shell.run("lock", "fix", "--json")
     assert done.status == 0, done.err
     assert done.json["changed"]
-    assert {each["name"]: each["took"] for each in done.json["skills"]} == {
-        "a": "ours",
-        "b": "theirs",
-        "c": "theirs",
-    }
+    assert {each["name"]: each["took"] for each in done.json["skills"]} == {"a": "ours", "b": "theirs", "c": "theirs"}
     assert set(shell.lock()["skills"]) == {"a", "b", "c"}
     again = shell.run("lock", "fix")
     assert (again.status, again.out) == (0, "there is no conflict in the lock\n")
@@ -224,9 +210,7 @@ def test_without_the_extra_a_person_is_told_what_to_install(shell):
 @pytest.mark.skipif(not HAS_SBOM, reason="needs skillhub[sbom]")
 def test_a_bill_of_materials_is_written(shell):
     shell.write("project/skillhub.lock", lock(a=ONE).dump())
-    done = shell.run(
-        "lock", "export", "--format", "cyclonedx", "-o", "x.json", SOURCE_DATE_EPOCH="1795176000"
-    )
+    done = shell.run("lock", "export", "--format", "cyclonedx", "-o", "x.json", SOURCE_DATE_EPOCH="1795176000")
     assert done.status == 0, done.err
     document = json.loads((shell.project / "x.json").read_bytes())
     assert document["metadata"]["timestamp"] == "2026-11-20T12:00:00+00:00"

@@ -40,11 +40,7 @@ def web():
     """What is at registry.example."""
     artifact = oci.toolhive("pdf-tools", {"SKILL.md": skill("pdf-tools").encode()})
     with Web() as server:
-        for tag, data in {
-            "1.0": artifact.manifest,
-            artifact.digest: artifact.manifest,
-            **artifact.below,
-        }.items():
+        for tag, data in {"1.0": artifact.manifest, artifact.digest: artifact.manifest, **artifact.below}.items():
             server.at(f"{ARTIFACT}/manifests/{tag}", answer(data))
         for digest, data in artifact.blobs.items():
             server.at(f"{ARTIFACT}/blobs/{digest}", answer(data))
@@ -172,13 +168,7 @@ def test_a_plugin_s_skill_on_this_machine_says_its_plugin(machine):
     assert machine.run(*words).status == 0
     row = machine.lock()["skills"]["notes"]
     assert (row["source"], row["path"]) == ("local?plugin=office", "my-market/plugins/office/skills/notes")
-    for again in (
-        words,
-        ("install", *YES),
-        ("install", "--frozen", *YES),
-        ("update", *YES),
-        ("sync", "--json"),
-    ):
+    for again in (words, ("install", *YES), ("install", "--frozen", *YES), ("update", *YES), ("sync", "--json")):
         done = machine.run(*again)
         assert (done.status, done.json["changed"]) == (0, False), done.err
     machine.skill("project/my-market/plugins/office/skills/notes", more="newer")

@@ -109,9 +109,7 @@ def test_what_a_person_disabled_is_missing_nothing(shell):
 
 
 def test_a_variable_that_was_given_is_met_though_another_need_is_open(shell):
-    head = (
-        'metadata:\n  openclaw:\n    requires:\n      bins: ["no-such-program"]\n      env: ["SOME_TOKEN"]\n'
-    )
+    head = 'metadata:\n  openclaw:\n    requires:\n      bins: ["no-such-program"]\n      env: ["SOME_TOKEN"]\n'
     shell.skill("project/needy", head=head)
     words = "install", "./needy", "--allow-unsigned", "--yes", "--json", "--env"
     done = shell.run(*words, "SOME_TOKEN=secret-value")

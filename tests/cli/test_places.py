@@ -14,9 +14,7 @@ from tests.support.web import Web, answer
 
 YES = ("--yes", "--allow-unsigned")
 PAGE = (REPO / "docs" / "sources.md").read_text("utf-8")
-SHOWN = re.findall(
-    r"^skillhub ((?:source|install (?:docs:|code-|\./pdf)|update|diff).*)$", PAGE, re.MULTILINE
-)
+SHOWN = re.findall(r"^skillhub ((?:source|install (?:docs:|code-|\./pdf)|update|diff).*)$", PAGE, re.MULTILINE)
 
 
 @pytest.fixture
@@ -148,10 +146,7 @@ def test_a_script_is_told_what_was_left_out(shell):
     assert done.status == 6, done.out
     assert [each["name"] for each in done.json["skills"]] == ["good"]
     left = {each["name"]: each for each in done.json["refused"]}
-    assert {name: each["code"] for name, each in left.items()} == {
-        "bad": "critical-finding",
-        "broken": "format",
-    }
+    assert {name: each["code"] for name, each in left.items()} == {"bad": "critical-finding", "broken": "format"}
     assert all(set(each) == {"name", "code", "message"} for each in left.values())
     assert set(shell.lock()["skills"]) == {"good"}
     again = shell.run("install", f"git+{repo.url}", "--all", *YES)

@@ -88,11 +88,7 @@ ANSWERS = """
 """
 ALL = "\n".join((WELL.strip(), WITH_EXTRAS.strip(), ANSWERS.strip()))
 GROUPS = {"source", "publisher", "key", "cache", "env", "registry", "lock"}
-ELSEWHERE = {
-    "pick",
-    "registry serve",
-    "env list",
-}  # a terminal, no end, and nothing to list without a keyring
+ELSEWHERE = {"pick", "registry serve", "env list"}  # a terminal, no end, and nothing to list without a keyring
 EXTRAS = find_spec("keyring") and find_spec("cyclonedx")
 
 
@@ -162,9 +158,7 @@ def test_what_was_asked_for_is_answered_and_no_more(quiet, line):
 def test_every_command_is_held_to_it():
     every = set()
     for name, command in COMMANDS.items():
-        verbs = (
-            getattr(import_module(f"skillhub.cli.{command.module}"), "VERBS", {}) if name in GROUPS else {}
-        )
+        verbs = getattr(import_module(f"skillhub.cli.{command.module}"), "VERBS", {}) if name in GROUPS else {}
         every |= {f"{name} {verb}" for verb in verbs} or {name}
     tried = [*lines(ALL), *(line for line, *_ in WRONG)]
     tried = {" ".join(line.split()[: 2 if line.split()[0] in GROUPS else 1]) for line in tried}

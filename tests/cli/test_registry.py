@@ -42,9 +42,7 @@ def test_a_skill_is_installed_from_a_registry_that_is_pinned(shell, served, fing
     assert shell.run("verify", "--json").json["ok"] is True
     offers = shell.run("source", "show", "acme", "--json").json["skills"]
     assert [(each["name"], each["version"]) for each in offers] == [("greeting", "1.0.0")]
-    assert {"acme", "github"} == {
-        each["name"] for each in shell.run("source", "list", "--json").json["sources"]
-    }
+    assert {"acme", "github"} == {each["name"] for each in shell.run("source", "list", "--json").json["sources"]}
     removed = shell.run("source", "remove", "acme")
     assert (removed.status, "left as they are: greeting\n" in removed.err) == (0, True)
     assert shell.run("source", "show", "acme").status == 3
@@ -172,10 +170,7 @@ def test_a_registry_is_made_filled_and_checked(shell):
     shell.skill("src/two", head='metadata:\n  version: "2.0.0"\n')
     one, two = shell.folder / "src/one", shell.folder / "src/two"
     added = shell.run("registry", "add", there, one, two, "--json")
-    assert [(each["name"], each["version"]) for each in added.json["added"]] == [
-        ("one", "1.0.0"),
-        ("two", "2.0.0"),
-    ]
+    assert [(each["name"], each["version"]) for each in added.json["added"]] == [("one", "1.0.0"), ("two", "2.0.0")]
     again = shell.run("registry", "add", there, one, "--json").json
     assert (again["added"], [each["name"] for each in again["unchanged"]]) == ([], ["one"])
     shell.write("src/one/more.md", "more")
@@ -226,9 +221,7 @@ def test_of_a_key_that_is_not_at_hand_the_line_leaves_the_file_to_be_filled_in(s
     hint = shell.run("registry", "add", hub, "./greeting", "--json").error["hint"]
     assert f"skillhub registry delegate {hub} acme --key FILE" in hint
     assert "in a PEM file of sha256:" in hint
-    hint = shell.run("registry", "add", hub, "./greeting", "--keys", hub / "keys/offline", "--json").error[
-        "hint"
-    ]
+    hint = shell.run("registry", "add", hub, "./greeting", "--keys", hub / "keys/offline", "--json").error["hint"]
     assert hint.endswith(f"--key FILE --keys {hub / 'keys/offline'}")
 
 
@@ -241,9 +234,7 @@ def test_the_keys_of_a_registry_may_have_a_passphrase(shell):
     without = shell.run("registry", "add", there, shell.folder / "src/greeting", "--json")
     assert (without.status, without.error["code"]) == (2, "passphrase-needed")
     assert (
-        shell.run(
-            "registry", "add", there, shell.folder / "src/greeting", SKILLHUB_PASSPHRASE="open sesame"
-        ).status
+        shell.run("registry", "add", there, shell.folder / "src/greeting", SKILLHUB_PASSPHRASE="open sesame").status
         == 0
     )
 
@@ -256,13 +247,9 @@ def test_publishers_have_several_keys_and_may_be_narrowed(shell):
     for name in ("default", "second"):
         assert shell.run("key", "new", name).status == 0
     keys = shell.hub / "state/keys"
-    one = shell.run(
-        "publisher", "trust", "me", "--key", keys / "default.pub.pem", "--source", "github", "--json"
-    )
+    one = shell.run("publisher", "trust", "me", "--key", keys / "default.pub.pem", "--source", "github", "--json")
     assert (one.status, one.json["sources"]) == (0, ["github"])
-    two = shell.run(
-        "publisher", "trust", "me", "--key", keys / "second.pub.pem", "--source", "github", "--json"
-    )
+    two = shell.run("publisher", "trust", "me", "--key", keys / "second.pub.pem", "--source", "github", "--json")
     assert len(two.json["signers"]) == 2
     listed = shell.run("publisher", "list", "--json").json["publishers"]
     assert [each["name"] for each in listed] == ["me"]

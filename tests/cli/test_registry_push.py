@@ -82,8 +82,6 @@ def test_target_that_cannot_be(shell, target, more, status):
 
 
 def test_site_is_not_pushed_among_the_keys(shell):
-    done = shell.run(
-        "registry", "push", shell.folder / "registry", shell.folder / "registry/public", "--json"
-    )
+    done = shell.run("registry", "push", shell.folder / "registry", shell.folder / "registry/public", "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
     assert not (shell.folder / "registry/public").exists()

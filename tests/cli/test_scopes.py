@@ -99,11 +99,7 @@ def test_the_root_of_a_git_work_tree_is_the_project(shell):
     assert links(done) == [str(shell.project / ".agents/skills/release-notes")]
     assert ".agents/skills/release-notes" in (shell.project / ".git/info/exclude").read_text()
     seen = subprocess.run(
-        ["git", "status", "--porcelain"],
-        cwd=shell.project,
-        env=shell.environ,
-        capture_output=True,
-        check=True,
+        ["git", "status", "--porcelain"], cwd=shell.project, env=shell.environ, capture_output=True, check=True
     )
     assert sorted(seen.stdout.decode().split()) == ["??", "??", "skillhub.lock", "skillhub.toml"]
 
@@ -134,12 +130,7 @@ def test_a_dry_run_of_what_changes_skills_changes_nothing(shell):
     shell.run("install", REF, "--yes")
     shell.write("project/.agents/skills/release-notes/SKILL.md", "edited")
     before = shell.files()
-    for words in (
-        ("remove", "release-notes"),
-        ("disable", "release-notes"),
-        ("enable", "release-notes"),
-        ("sync",),
-    ):
+    for words in (("remove", "release-notes"), ("disable", "release-notes"), ("enable", "release-notes"), ("sync",)):
         assert dry(shell, *words)["changed"] is False
     assert shell.run("remove", "nope", "--dry-run").status == 3
     assert shell.files() == before

@@ -22,9 +22,7 @@ shutil.which = broken
 
 def nowhere(shell, *outputs):
     assert not any(SECRET in done.out + done.err for done in outputs)
-    assert not any(
-        SECRET.encode() in data for path, data in shell.files().items() if not path.endswith(".env")
-    )
+    assert not any(SECRET.encode() in data for path, data in shell.files().items() if not path.endswith(".env"))
 
 
 @pytest.fixture
@@ -49,9 +47,7 @@ def test_a_value_enables_and_is_nowhere_afterwards(needy, flags, environ):
     assert done.status == 0, done.err
     assert done.json["skills"][0]["state"] == "enabled"
     assert done.json["skills"][0]["requires"][0]["satisfied"] is True
-    nowhere(
-        needy, done, needy.run("list", "--json"), needy.run("doctor"), needy.run("show", "needy", "--json")
-    )
+    nowhere(needy, done, needy.run("list", "--json"), needy.run("doctor"), needy.run("show", "needy", "--json"))
     assert needy.run("sync", "--json").json["skills"][0]["state"] == "enabled"
 
 

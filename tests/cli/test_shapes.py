@@ -44,12 +44,7 @@ VERIFY = {
     "ok": BOOL,
     "skills": [{"name": TEXT, "ok": BOOL, "problems": [{"code": TEXT, "path": TEXT, "message": TEXT}]}],
 }
-SIGNATURE = {
-    "status": (TEXT, NONE),
-    "identity": (TEXT, NONE),
-    "fingerprint": (HASH, NONE),
-    "code": (TEXT, NONE),
-}
+SIGNATURE = {"status": (TEXT, NONE), "identity": (TEXT, NONE), "fingerprint": (HASH, NONE), "code": (TEXT, NONE)}
 VALIDATE = {
     "ok": BOOL,
     "skills": [
@@ -136,9 +131,7 @@ def test_the_shapes_of_what_changes_skills(shell):
 
 
 def test_an_installed_skill_is_described_as_it_lies_there(installed):
-    skill = next(
-        each for each in installed.run("list", "--json").json["skills"] if each["name"] == "release-notes"
-    )
+    skill = next(each for each in installed.run("list", "--json").json["skills"] if each["name"] == "release-notes")
     assert (skill["source"], skill["scope"], skill["state"]) == ("github", "project", "enabled")
     assert (skill["managed"], skill["trust"], skill["invocation"]) == (True, "signed", "model")
     assert skill["links"] == [str(installed.project / ".agents/skills/release-notes")]
@@ -170,9 +163,7 @@ def test_a_skill_that_no_lock_knows_is_listed_and_enabled(installed):
 
 
 def test_a_need_that_a_person_sees_to_is_not_satisfied(installed):
-    skill = next(
-        each for each in installed.run("list", "--json").json["skills"] if each["name"] == "gh-fix-ci"
-    )
+    skill = next(each for each in installed.run("list", "--json").json["skills"] if each["name"] == "gh-fix-ci")
     needs = {(each["kind"], each["name"]): each for each in skill["requires"]}
     assert needs.keys() == {("env", "GITHUB_TOKEN"), ("mcp", "github"), ("program", "gh")}
     assert all(each["required"] and not each["satisfied"] for each in needs.values())

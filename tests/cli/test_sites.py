@@ -11,18 +11,7 @@ import pytest
 from skillhub.disk.folders import remove_tree
 from skillhub.formats.digest import Digest
 from tests.support.cli import REPO
-from tests.support.site import (
-    JSON,
-    LEGACY,
-    WELL_KNOWN,
-    current,
-    entry,
-    legacy,
-    offer,
-    skill_md,
-    tarred,
-    zipped,
-)
+from tests.support.site import JSON, LEGACY, WELL_KNOWN, current, entry, legacy, offer, skill_md, tarred, zipped
 from tests.support.web import Web, answer
 
 SITE = "https://skills.example"

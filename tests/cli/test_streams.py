@@ -37,9 +37,7 @@ def test_a_new_interpreter_says_what_the_other_tests_hear(installed, words):
     assert installed.run_anew(*words.split()) == installed.run(*words.split())
 
 
-@pytest.mark.parametrize(
-    "words", ["list", "list --json", "--help", "install --help", "doctor", "show release-notes"]
-)
+@pytest.mark.parametrize("words", ["list", "list --json", "--help", "install --help", "doctor", "show release-notes"])
 def test_a_full_disk_under_the_output_is_told(installed, words):
     done = bash(installed, f"S {words} >/dev/full")
     assert done.returncode == 7
@@ -122,9 +120,7 @@ def test_a_locale_that_knows_few_characters_is_no_error(shell, environ):
         done = shell.run(*words, LANG=None, **environ)
         assert done.status == (2 if words[0] == "show" else 0), done.err
         assert "Traceback" not in done.err
-    assert (
-        shell.run("list", "--json", LANG=None, **environ).json["skills"][0]["description"] == "Größe 日本 😀."
-    )
+    assert shell.run("list", "--json", LANG=None, **environ).json["skills"][0]["description"] == "Größe 日本 😀."
 
 
 def test_a_very_narrow_terminal(installed):

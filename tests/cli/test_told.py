@@ -105,17 +105,9 @@ def test_a_dry_run_with_yes_tells_what_yes_does_not_answer(shell):
 
 def test_a_dry_run_tells_all_that_would_be_agreed_to(shell):
     done = shell.run("install", REF, "--dry-run")
-    for line in (
-        "would ask: Install release-notes 1.0.0?",
-        "signed by skillhub-examples",
-        "it can: ",
-        "it needs: ",
-    ):
+    for line in ("would ask: Install release-notes 1.0.0?", "signed by skillhub-examples", "it can: ", "it needs: "):
         assert line in done.err
-    assert (
-        "agreed to beforehand: Install release-notes 1.0.0?"
-        in shell.run("install", REF, "--dry-run", "-y").err
-    )
+    assert "agreed to beforehand: Install release-notes 1.0.0?" in shell.run("install", REF, "--dry-run", "-y").err
     shell.skill("project/tags", **{"notes.md": "ab\U000e0068\U000e0069\n"})
     done = shell.run("install", "./tags", "--dry-run")
     assert "no answer agrees to it: The scan found in tags: 1 critical; only a policy" in done.err
@@ -169,11 +161,7 @@ def test_a_dry_run_of_sync_tells_what_it_would_mend_and_ask(shell):
     assert shell.files() == before
     assert shell.run("sync", "--yes").status == 0
     done = shell.run("sync", "--dry-run")
-    assert (done.status, "nothing would have to be done" in done.err, "unchanged" in done.out) == (
-        0,
-        True,
-        False,
-    )
+    assert (done.status, "nothing would have to be done" in done.err, "unchanged" in done.out) == (0, True, False)
 
 
 def test_a_dry_run_of_sync_tells_what_would_leave(shell):
@@ -218,15 +206,11 @@ def test_a_withdrawn_release_is_shown_as_that_with_its_reason(offered, tmp_path)
     registry = shell.folder / "registry"
     server, url = shell.serve(registry)
     try:
-        added = shell.run(
-            "source", "add", "acme", url, "--json", "--root", registry / "site/metadata/1.root.json"
-        )
+        added = shell.run("source", "add", "acme", url, "--json", "--root", registry / "site/metadata/1.root.json")
         assert added.status == 0, added.err
         assert shell.run("install", "acme:greeting", "--yes").status == 0
         assert shell.run("registry", "yank", registry, "greeting@1.0.0", "--reason", "old").status == 0
-        assert (
-            shell.run("registry", "withdraw", registry, "greeting@1.0.0", "--reason", "it lies").status == 0
-        )
+        assert shell.run("registry", "withdraw", registry, "greeting@1.0.0", "--reason", "it lies").status == 0
         done = shell.run("audit")
         assert (done.status, "[withdrawn]" in done.out, "yanked" in done.out) == (1, True, False)
         done = shell.run("update", "--check")
@@ -346,10 +330,7 @@ def test_what_a_registry_signs_is_dated_as_a_build_says(offered, tmp_path):
     assert done.status == 0, done.err
     index = (registry / "site/.well-known/agent-skills/index.json").read_text()
     assert '"published": "2030-01-01T00:00:00Z"' in index or '"published":"2030-01-01T00:00:00Z"' in index
-    assert (
-        shell.run("registry", "add", registry, shell.folder / "src/later", SOURCE_DATE_EPOCH="soon").status
-        == 2
-    )
+    assert shell.run("registry", "add", registry, shell.folder / "src/later", SOURCE_DATE_EPOCH="soon").status == 2
 
 
 def test_what_i_signed_myself_is_installed_by_what_the_hint_says(shell):
@@ -537,9 +518,7 @@ def test_what_nobody_agreed_to_is_had_by_install_and_not_by_sync(cloned):
     missing = [each for each in findings if each["rule"] == "missing"]
     assert {each["severity"] for each in missing} == {"high"}
     assert [each["hint"] for each in missing] == ["skillhub install asks about it, and enables it"] * 2
-    assert cloned.run("list").out.endswith(
-        "code-review, release-notes: not agreed to yet: skillhub install\n"
-    )
+    assert cloned.run("list").out.endswith("code-review, release-notes: not agreed to yet: skillhub install\n")
     assert cloned.run("install", "--yes").status == 0
     assert "not agreed" not in cloned.run("list").out
     assert cloned.run("disable", "code-review").status == 0
@@ -579,9 +558,7 @@ def test_a_slip_in_a_name_is_met_with_what_its_source_has(shell):
     for verb in ("install", "show"):
         error = shell.run(verb, "github:code-revue", "--json").error
         assert error["code"] == "not-found"
-        assert (
-            error["hint"] == "did you mean github:code-review? skillhub source show github lists what it has"
-        )
+        assert error["hint"] == "did you mean github:code-review? skillhub source show github lists what it has"
     assert shell.run("install", "github:zzzzz", "--json").error["hint"].startswith("skillhub source show")
 
 

@@ -70,13 +70,7 @@ def test_a_person_sees_the_plan_and_says_no(machine, repo):
     done = machine.at_terminal(
         "update",
         "--allow-unsigned",
-        say=[
-            ("+ run.sh", ""),
-            ("can scripts", ""),
-            ("[N]o: ", "y\n"),
-            ("Change deploy?", ""),
-            ("[N]o: ", "n\n"),
-        ],
+        say=[("+ run.sh", ""), ("can scripts", ""), ("[N]o: ", "y\n"), ("Change deploy?", ""), ("[N]o: ", "n\n")],
     )
     assert done.status == 6
     assert b"better" not in (machine.project / ".agents/skills/deploy/SKILL.md").read_bytes()
@@ -120,10 +114,7 @@ def test_what_is_gone_upstream_holds_up_no_other(torn):
     done = torn.run("update", *YES, "--json")
     assert (done.status, done.json["changed"]) == (6, True)
     one, two = sorted(done.json["refused"], key=lambda each: each["name"])
-    assert [(each["name"], each["code"]) for each in (one, two)] == [
-        ("one", "not-found"),
-        ("two", "not-found"),
-    ]
+    assert [(each["name"], each["code"]) for each in (one, two)] == [("one", "not-found"), ("two", "not-found")]
     assert f"skillhub remove one, then skillhub install {moved}" in one["message"]
     assert "skillhub remove two takes it out" in two["message"]
     assert b"better" in (torn.project / ".agents/skills/three/SKILL.md").read_bytes()
@@ -170,9 +161,7 @@ def test_a_malformed_newer_one_holds_up_no_other(shell):
     for name in ("fine", "odd"):
         shell.skill(f"src/{name}")
         assert shell.run("install", shell.folder / "src" / name, *YES).status == 0
-        (shell.folder / "src" / name / "SKILL.md").write_text(
-            "no frontmatter\n" if name == "odd" else DO_BETTER
-        )
+        (shell.folder / "src" / name / "SKILL.md").write_text("no frontmatter\n" if name == "odd" else DO_BETTER)
     done = shell.run("update", *YES, "--json")
     assert (done.status, done.json["changed"]) == (6, True)
     assert [(each["name"], each["code"]) for each in done.json["refused"]] == [("odd", "format")]

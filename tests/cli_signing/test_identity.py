@@ -32,9 +32,7 @@ def test_identity_is_trusted_listed_and_removed(bare):
     trusted = bare.run("publisher", "trust", "acme", *WHO, "--trusted-root", root, "--json").json
     own = Identity(NAME, ISSUER, OWN.trusted_root())
     assert [each["fingerprint"] for each in trusted["signers"]] == [public.fingerprint, own.fingerprint]
-    assert [{"schema": 1, **each} for each in bare.run("publisher", "list", "--json").json["publishers"]] == [
-        trusted
-    ]
+    assert [{"schema": 1, **each} for each in bare.run("publisher", "list", "--json").json["publishers"]] == [trusted]
     shown = bare.run("publisher", "list").out
     assert f"{NAME} ({ISSUER})" in shown
     assert bare.run("publisher", "remove", "acme", "--json").json == trusted
@@ -82,9 +80,4 @@ def test_without_the_extra_such_a_skill_is_refused_and_nothing_is_left(bare):
         assert "'.[sigstore]'" in done.error["hint"]
     assert bare.files() == before
     [found] = bare.run("validate", skill, "--json").json["skills"]
-    assert found["signature"] == {
-        "status": "invalid",
-        "identity": None,
-        "fingerprint": None,
-        "code": "sigstore",
-    }
+    assert found["signature"] == {"status": "invalid", "identity": None, "fingerprint": None, "code": "sigstore"}

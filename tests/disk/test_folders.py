@@ -27,9 +27,7 @@ def test_modes_of_files_do_not_depend_on_the_umask(tmp_path, mask):
         write_tree(str(tmp_path / "tree"), TREE.items(), read_only=False)
     finally:
         os.umask(before)
-    modes = {
-        path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "tree").rglob("*") if path.is_file()
-    }
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "tree").rglob("*") if path.is_file()}
     assert modes == {"SKILL.md": 0o644, "run.sh": 0o755, "empty": 0o644}
 
 

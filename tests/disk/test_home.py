@@ -30,9 +30,7 @@ def test_a_relative_one_is_made_absolute_and_an_empty_one_is_none():
 def test_the_platform_s_own_folders_without_it(tmp_path):
     code = "import os; from skillhub.disk.home import Home; print(Home.of(os.environ).data)"
     environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(str(tmp_path))
 
 
@@ -123,8 +121,4 @@ def test_the_home_of_somebody_else_is_found_as_their_own_process_finds_it(tmp_pa
         monkeypatch.setenv(name, value)
     assert Home.of({}) == theirs
     named = {"SKILLHUB_HOME": "~/hub"}
-    assert (
-        Home.around(named, str(tmp_path))
-        == Home.of(named)
-        == Home.of({"SKILLHUB_HOME": str(tmp_path / "hub")})
-    )
+    assert Home.around(named, str(tmp_path)) == Home.of(named) == Home.of({"SKILLHUB_HOME": str(tmp_path / "hub")})

@@ -15,9 +15,7 @@ def merge_file(folder, *options, base=BASE):
     paths = [folder / name for name in ("ours", "base", "theirs")]
     for path, data in zip(paths, (OURS, base, THEIRS), strict=True):
         path.write_bytes(data)
-    done = subprocess.run(
-        ["git", "merge-file", "-p", *options, *map(str, paths)], capture_output=True, check=False
-    )
+    done = subprocess.run(["git", "merge-file", "-p", *options, *map(str, paths)], capture_output=True, check=False)
     assert done.returncode == 1
     return done.stdout
 
@@ -51,10 +49,7 @@ def test_markers_that_are_not_whole_are_no_conflict(data):
 
 
 def test_a_base_that_one_conflict_lacks_is_none():
-    one, other = (
-        b"<<<<<<< a\n1\n||||||| o\n0\n=======\n2\n>>>>>>> b\n",
-        b"<<<<<<< a\n1\n=======\n2\n>>>>>>> b\n",
-    )
+    one, other = (b"<<<<<<< a\n1\n||||||| o\n0\n=======\n2\n>>>>>>> b\n", b"<<<<<<< a\n1\n=======\n2\n>>>>>>> b\n")
     assert sides(one + one) == (b"1\n1\n", b"2\n2\n", b"0\n0\n")
     assert sides(one + other) == (b"1\n1\n", b"2\n2\n", None)
 

@@ -161,9 +161,7 @@ def test_a_local_skill_is_what_its_folder_is():
     done = merged(lock(a=local(b"1")), lock(a=local(b"2")), lock(a=local(b"0")))
     assert done.lock.skills == {"a": local(b"1")}
     assert "skillhub install ./skills/deploy" in done.choices[0].why
-    assert [each.about for each in merged(lock(a=local(b"1")), lock(a=local(b"2", "b"))).clashes] == [
-        "source"
-    ]
+    assert [each.about for each in merged(lock(a=local(b"1")), lock(a=local(b"2", "b"))).clashes] == ["source"]
 
 
 def test_a_new_signer_that_one_side_brings_is_told():
@@ -187,9 +185,7 @@ def test_a_source_stays_as_long_as_a_skill_is_from_it():
     assert Lock.parse(done.lock.dump()) == done.lock
 
 
-entries = st.sampled_from(
-    [ONE, TWO, THREE, released("1.1.0", HIS), released("2.0.0", None), local(b"1"), None]
-)
+entries = st.sampled_from([ONE, TWO, THREE, released("1.1.0", HIS), released("2.0.0", None), local(b"1"), None])
 locks = st.builds(lambda a, b: lock(a=a, b=b), entries, entries)
 
 
@@ -219,12 +215,9 @@ def test_it_does_not_matter_whose_side_is_called_ours(ours, theirs, base):
 
 
 @pytest.mark.parametrize(
-    "path",
-    ["a;touch pwned", "$(touch pwned)", "a b", "`id`", "a'b", "a|sh", "--yes", "a&&b", "a>b", "~root", "#a"],
+    "path", ["a;touch pwned", "$(touch pwned)", "a b", "`id`", "a'b", "a|sh", "--yes", "a&&b", "a>b", "~root", "#a"]
 )
 def test_attack_a_path_in_the_lock_is_one_word_of_the_command_that_is_told(path):
-    (choice,) = merged(
-        lock(a=local(b"1", path)), lock(a=local(b"2", path)), lock(a=local(b"0", path))
-    ).choices
+    (choice,) = merged(lock(a=local(b"1", path)), lock(a=local(b"2", path)), lock(a=local(b"0", path))).choices
     command = re.search(r"; (skillhub install .*) takes it as it is now", choice.why)[1]
     assert shlex.split(command) == ["skillhub", "install", f"./{path}"]

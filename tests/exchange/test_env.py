@@ -122,9 +122,7 @@ def test_a_skill_whose_tree_nobody_agreed_to_gets_nothing(world, vault):
     assert given(world, vault) == {}
 
 
-@pytest.mark.parametrize(
-    "name", ["PATH", "ld_preload", "PYTHONPATH", "SKILLHUB_HOME", "https_proxy", "GIT_SSH"]
-)
+@pytest.mark.parametrize("name", ["PATH", "ld_preload", "PYTHONPATH", "SKILLHUB_HOME", "https_proxy", "GIT_SSH"])
 def test_what_steers_programs_is_not_stored(world, name):
     with pytest.raises(ForbiddenVariable):
         intended(name, ["plain"], world.project)

@@ -91,9 +91,7 @@ def test_a_dry_run_writes_nothing(project):
         (released("1.1.0", content=b"x"), Refused, "1.1.0 with tree"),
     ],
 )
-def test_another_signer_source_or_content_is_shown_and_refused_until_a_person_says(
-    project, theirs, error, shown
-):
+def test_another_signer_source_or_content_is_shown_and_refused_until_a_person_says(project, theirs, error, shown):
     ours = lock(a=TWO, b=ONE)
     data = clashing(project, ours, lock(a=theirs, b=ONE))
     with pytest.raises(error) as caught:
@@ -131,13 +129,7 @@ def test_an_intent_with_a_conflict_is_to_be_resolved_first(project):
 
 @pytest.mark.parametrize(
     "data",
-    [
-        b"<<<<<<< a\n{}\n=======\n{}\n>>>>>>> b\n",
-        b"<<<<<<< a\n",
-        b"{",
-        b"",
-        b"<<<<<<< a\n=======\n>>>>>>> b\n",
-    ],
+    [b"<<<<<<< a\n{}\n=======\n{}\n>>>>>>> b\n", b"<<<<<<< a\n", b"{", b"", b"<<<<<<< a\n=======\n>>>>>>> b\n"],
 )
 def test_what_cannot_be_mended_is_left_as_it_is(project, data):
     write(project.lock_path, data)
@@ -184,9 +176,7 @@ class Repository:
             "GIT_CEILING_DIRECTORIES": str(folder.parent),
             "PYTHONPATH": str(REPO),
             "SKILLHUB_HOME": str(folder.parent / "hub"),
-        } | {
-            f"GIT_{who}_{what}": "a@example" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
-        }
+        } | {f"GIT_{who}_{what}": "a@example" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
         folder.mkdir()
         self.git("init", "-q", "-b", "main")
 

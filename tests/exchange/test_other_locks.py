@@ -37,11 +37,7 @@ def one(**entry):
 def test_a_project_lock_of_the_skills_cli():
     lock = cli(
         **{
-            "pdf": {
-                "source": "anthropics/skills",
-                "sourceType": "github",
-                "skillPath": "skills/pdf/SKILL.md",
-            },
+            "pdf": {"source": "anthropics/skills", "sourceType": "github", "skillPath": "skills/pdf/SKILL.md"},
             "top": {"source": "acme/top", "sourceType": "github", "ref": "v2", "skillPath": "SKILL.md"},
             "old": {"source": "acme/many", "sourceType": "github", "computedHash": "ab" * 32},
             "lab": {"source": "group/sub", "sourceType": "gitlab", "skillPath": "x"},
@@ -119,9 +115,7 @@ def test_the_other_shape_of_skills_lock_json():
 
 def test_a_lock_of_apm_that_lists_folders_and_is_long():
     package = f"- repo_url: acme/few\n  materialization_repo_url: Acme/Few\n  resolved_commit: {COMMIT}\n"
-    package += (
-        "  package_type: skill_bundle\n  deployed_files:\n  - .agents/skills/one\n  - .agents/skills/two/\n"
-    )
+    package += "  package_type: skill_bundle\n  deployed_files:\n  - .agents/skills/one\n  - .agents/skills/two/\n"
     files = "".join(f"  - .agents/skills/one/{'x' * 80}{number}.md\n" for number in range(2000))
     (origin,) = read(f"lockfile_version: '1'\ndependencies:\n{package}{files}".encode()).origins
     assert (origin.ref, origin.skills) == (f"github:Acme/Few@{COMMIT}", ("one", "two"))
@@ -265,14 +259,11 @@ def test_what_is_no_lock_is_refused(data):
 
 
 leaf = st.text(max_size=12) | st.integers() | st.none() | st.booleans()
-value = st.recursive(
-    leaf, lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(), each, max_size=3)
-)
+value = st.recursive(leaf, lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(), each, max_size=3))
 entry = st.fixed_dictionaries(
     {},
     optional={
-        key: value
-        | st.sampled_from(["github", "git", "local", "well-known", "a/b", "https://h.example/x.git"])
+        key: value | st.sampled_from(["github", "git", "local", "well-known", "a/b", "https://h.example/x.git"])
         for key in ("source", "sourceType", "sourceUrl", "ref", "skillPath", "commit", "resolved", "path")
     },
 )

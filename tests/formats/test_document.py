@@ -141,9 +141,7 @@ def test_attack_bytes_that_are_no_strict_json(data):
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
         lambda inner: (
             st.lists(inner, max_size=3)
-            | st.dictionaries(
-                st.sampled_from(["name", "on", "rows", "owners", "tree", "size", "tags"]), inner
-            )
+            | st.dictionaries(st.sampled_from(["name", "on", "rows", "owners", "tree", "size", "tags"]), inner)
         ),
         max_leaves=9,
     )
@@ -193,9 +191,7 @@ def test_a_number_is_whole_and_within_its_bounds(value):
         Count.parse({"count": value}, "")
 
 
-@pytest.mark.parametrize(
-    ("value", "hint"), [(2, "upgrade"), (0, None), ("1", None), (True, None), (1.0, None)]
-)
+@pytest.mark.parametrize(("value", "hint"), [(2, "upgrade"), (0, None), ("1", None), (True, None), (1.0, None)])
 def test_a_version_is_known_or_nothing_can_be_read(value, hint):
     class Versioned(Document):
         version: Annotated[int, version_of("format", 1)]

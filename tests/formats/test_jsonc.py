@@ -19,8 +19,7 @@ def data(text):
 
 def test_comments_and_trailing_commas_are_forgiven():
     text = (
-        '\ufeff// top\n{ /* {"a": 0} */ "a": [1, -2.5e3, true, null,], // "b": 1\n'
-        ' "b": {"c": "//x\\u0041",}, }\r\n'
+        '\ufeff// top\n{ /* {"a": 0} */ "a": [1, -2.5e3, true, null,], // "b": 1\n "b": {"c": "//x\\u0041",}, }\r\n'
     )
     assert data(text) == {"a": [1, -2500.0, True, None], "b": {"c": "//xA"}}
 
@@ -80,11 +79,7 @@ def test_a_string_or_comment_of_a_megabyte_is_read_in_linear_time():
 @settings(max_examples=60, deadline=None)
 @given(
     st.recursive(
-        st.none()
-        | st.booleans()
-        | st.floats(allow_nan=False, allow_infinity=False)
-        | st.integers()
-        | st.text(),
+        st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.text(),
         st.lists,
     )
 )

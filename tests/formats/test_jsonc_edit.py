@@ -24,10 +24,7 @@ GOLDEN = {
     "byte order mark only": ("\ufeff", '\ufeff{\n  "servers": {\n    "ours": {}\n  }\n}\n'),
     "comment only": ("// mine", '// mine\n{\n  "servers": {\n    "ours": {}\n  }\n}\n'),
     "empty object": ("{}", '{\n  "servers": {\n    "ours": {}\n  }\n}'),
-    "empty container": (
-        '{\n  "servers": {}\n}\n',
-        '{\n  "servers": {\n    "ours": {}\n  }\n}\n',
-    ),
+    "empty container": ('{\n  "servers": {}\n}\n', '{\n  "servers": {\n    "ours": {}\n  }\n}\n'),
     "container with a comment": (
         '{\n  "servers": {\n    // none yet\n  }\n}\n',
         '{\n  "servers": {\n    // none yet\n  \n    "ours": {}\n  }\n}\n',
@@ -44,10 +41,7 @@ GOLDEN = {
         '{\n  "servers": {\n    "b": 1, // note\n  },\n}\n',
         '{\n  "servers": {\n    "b": 1, // note\n    "ours": {},\n  },\n}\n',
     ),
-    "tabs": (
-        '{\n\t"servers": {}\n}\n',
-        '{\n\t"servers": {\n\t\t"ours": {}\n\t}\n}\n',
-    ),
+    "tabs": ('{\n\t"servers": {}\n}\n', '{\n\t"servers": {\n\t\t"ours": {}\n\t}\n}\n'),
     "CRLF": (
         '{\r\n    "servers": {\r\n        "b": 1\r\n    }\r\n}\r\n',
         '{\r\n    "servers": {\r\n        "b": 1,\r\n        "ours": {}\r\n    }\r\n}\r\n',
@@ -55,10 +49,7 @@ GOLDEN = {
     "minified": ('{"a":1,"servers":{"b":1}}', '{"a":1,"servers":{"b":1,"ours":{}}}'),
     "one line": ('{ "servers": { "b": 1 } }', '{ "servers": { "b": 1, "ours": {} } }'),
     "one line, no container": ('{"a": 1}\n', '{"a": 1, "servers": {"ours": {}}}\n'),
-    "odd braces": (
-        '{ "a": 1,\n  "servers": {"b": 1} }',
-        '{ "a": 1,\n  "servers": {"b": 1, "ours": {}} }',
-    ),
+    "odd braces": ('{ "a": 1,\n  "servers": {"b": 1} }', '{ "a": 1,\n  "servers": {"b": 1, "ours": {}} }'),
 }
 
 
@@ -102,10 +93,7 @@ def test_hidden_characters_are_written_as_escapes():
             '{"servers": {\n  // theirs\n   // mine\n  "b": 2\n}}',
         ),
         ('{"servers": {"a": 1, // note\n "ours": 1 } }', '{"servers": {"a": 1 // note\n  } }'),
-        (
-            '{"servers": {"a": 1, // note\n "ours": 1, "b": 2 } }',
-            '{"servers": {"a": 1, // note\n  "b": 2 } }',
-        ),
+        ('{"servers": {"a": 1, // note\n "ours": 1, "b": 2 } }', '{"servers": {"a": 1, // note\n  "b": 2 } }'),
         ('{"servers": {\n  "ours": 1 // mine\n}}', '{"servers": {\n   // mine\n}}'),
         ('{"servers": {"ours": 1,}}', '{"servers": {}}'),
         ('{"servers": {/* a */ "ours": 1 /* b */, /* c */}}', '{"servers": {/* a */  /* c */}}'),
@@ -117,16 +105,7 @@ def test_a_member_goes_out_wherever_it_stands(before, after):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        '{"servers": []}',
-        '{"servers": null}',
-        '{"servers": "x"}',
-        "[]",
-        "1",
-        '{"servers": {"ours": 1}}',
-        "{",
-        "{}{}",
-    ],
+    ['{"servers": []}', '{"servers": null}', '{"servers": "x"}', "[]", "1", '{"servers": {"ours": 1}}', "{", "{}{}"],
 )
 def test_where_a_member_cannot_be_it_is_not_put(text):
     with pytest.raises(FormatError):
@@ -141,8 +120,7 @@ def test_what_is_not_there_cannot_go_out(text):
 
 # Documents in every style at once: any blanks and comments anywhere, trailing commas or none.
 BLANKS = st.lists(
-    st.sampled_from([" ", "  ", "\t", "\n", "\r\n", "/* , } */", '// "ours": {\n', "//\r\n", "/**/"]),
-    max_size=3,
+    st.sampled_from([" ", "  ", "\t", "\n", "\r\n", "/* , } */", '// "ours": {\n', "//\r\n", "/**/"]), max_size=3
 ).map("".join)
 KEYS = st.sampled_from(["a", "b", "c", "servers", "ours-not", '"\\', "é\u202e", "//", "/*"])
 SCALARS = st.sampled_from(["1", "true", "null", '"x, } // y"', "-0.5e-3", '"\\ud83d\\ude00"', "[]", "{}"])
@@ -172,16 +150,7 @@ def documents(draw):
     ends_in_comma = bool(stripped) and jsonc.parse(others, "f").members[-1].comma is not None
     comma = "" if not stripped or ends_in_comma else ","
     return (
-        draw(BLANKS)
-        + "{"
-        + body
-        + comma
-        + draw(BLANKS)
-        + '"servers":'
-        + inside
-        + draw(BLANKS)
-        + "}"
-        + draw(BLANKS)
+        draw(BLANKS) + "{" + body + comma + draw(BLANKS) + '"servers":' + inside + draw(BLANKS) + "}" + draw(BLANKS)
     )
 
 

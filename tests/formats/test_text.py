@@ -46,9 +46,7 @@ def test_cleaned_text_hides_nothing(text):
     cleaned.encode("utf-8")
 
 
-@given(
-    anything | st.binary() | st.lists(anything) | st.dictionaries(anything, st.floats()), st.integers(1, 130)
-)
+@given(anything | st.binary() | st.lists(anything) | st.dictionaries(anything, st.floats()), st.integers(1, 130))
 def test_a_quoted_value_hides_nothing_and_stays_within_its_quotes(value, limit):
     quoted = quote(value, limit)
     assert not any(map(is_hidden, quoted))
@@ -91,26 +89,7 @@ def test_name(text):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "-",
-        "a-",
-        "-a",
-        "a--b",
-        "A",
-        "a_b",
-        "a.b",
-        "a b",
-        "a\n",
-        "\na",
-        "..",
-        "a/b",
-        "ä",
-        "ａ",
-        "²",
-        "a" * 65,
-        "а",
-    ],
+    ["", "-", "a-", "-a", "a--b", "A", "a_b", "a.b", "a b", "a\n", "\na", "..", "a/b", "ä", "ａ", "²", "a" * 65, "а"],
 )
 def test_no_name(text):
     assert not is_name(text)
@@ -123,8 +102,7 @@ def test_a_name_is_ascii_without_anything_that_a_path_or_shell_minds(text):
 
 
 @pytest.mark.parametrize(
-    "word",
-    ["", "a b", "it's", "$(x)", "a;b", "a#b", "#b", "a\nb", "~", "*", "x=1", "[::1]", "a[1]", "a\\", "é"],
+    "word", ["", "a b", "it's", "$(x)", "a;b", "a#b", "#b", "a\nb", "~", "*", "x=1", "[::1]", "a[1]", "a\\", "é"]
 )
 def test_a_word_of_a_command_is_read_back_as_it_was(word):
     assert shlex.split(f"x {as_word(word)}") == ["x", word]

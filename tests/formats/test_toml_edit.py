@@ -59,9 +59,7 @@ nan = nan
 
 
 def test_what_only_looks_like_the_table_stays():
-    text = (
-        TRAPS + BLOCK + "\n\n# below\n[mcp_servers.ours.env]\nX = '1'\n\n[mcp_servers.ours-not]\nurl = 'x'\n"
-    )
+    text = TRAPS + BLOCK + "\n\n# below\n[mcp_servers.ours.env]\nX = '1'\n\n[mcp_servers.ours-not]\nurl = 'x'\n"
     assert remove(text, PATH, "f") == TRAPS + "\n[mcp_servers.ours-not]\nurl = 'x'\n"
 
 
@@ -71,10 +69,7 @@ def test_what_only_looks_like_the_table_stays():
         (BLOCK + "\n# end\n", "# end\n"),
         ("a = 1\n" + BLOCK + "\n\n# note\n[b]\n", "a = 1\n\n# note\n[b]\n"),
         ("a = 1\n\n" + BLOCK + "\n\n# note\n[b]\n", "a = 1\n\n# note\n[b]\n"),
-        (
-            "[mcp_servers]\nours = {command = 'x'} # gone\nb = {url = 'y'}\n",
-            "[mcp_servers]\nb = {url = 'y'}\n",
-        ),
+        ("[mcp_servers]\nours = {command = 'x'} # gone\nb = {url = 'y'}\n", "[mcp_servers]\nb = {url = 'y'}\n"),
         ("[mcp_servers]\nours.command = 'x'\nours.args = []\n", "[mcp_servers]\n"),
         ("mcp_servers.ours.url = 'x'\nz = 1\n", "z = 1\n"),
         (' [ mcp_servers . "ours" ] \nurl = "x"\n[b]\n[mcp_servers.ours.env]\nX = "1"', "[b]\n"),
@@ -109,14 +104,7 @@ def test_where_a_table_cannot_be_it_is_not_put(text):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "[mcp_servers]\n",
-        "mcp_servers = 1",
-        "mcp_servers = {ours = {url = 'x'}, b = {}}",
-        "[",
-        "[[mcp_servers]]",
-    ],
+    ["", "[mcp_servers]\n", "mcp_servers = 1", "mcp_servers = {ours = {url = 'x'}, b = {}}", "[", "[[mcp_servers]]"],
 )
 def test_what_cannot_be_taken_out_alone_stays(text):
     with pytest.raises(FormatError):
@@ -130,9 +118,7 @@ def test_the_line_of_a_mistake_is_told():
 
 def test_strings_are_written_so_that_toml_reads_them_back():
     table = {"command": 'a"\\\b\x1f é😀', "args": ["\t\n", "'''", '"""', "#", "="]}
-    assert tomllib.loads(insert("", ("mcp_servers", "a b.c"), table, "f")) == {
-        "mcp_servers": {"a b.c": table}
-    }
+    assert tomllib.loads(insert("", ("mcp_servers", "a b.c"), table, "f")) == {"mcp_servers": {"a b.c": table}}
 
 
 LINES = st.sampled_from(

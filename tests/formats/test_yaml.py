@@ -44,10 +44,7 @@ def test_scalars_stay_the_text_that_was_written(parse):
 
 
 def test_lists_and_mappings_nest_in_either_style(parse):
-    assert parse("a: [x, {b: c}]\nd:\n  - e\n  - f: g\n", "f") == {
-        "a": ["x", {"b": "c"}],
-        "d": ["e", {"f": "g"}],
-    }
+    assert parse("a: [x, {b: c}]\nd:\n  - e\n  - f: g\n", "f") == {"a": ["x", {"b": "c"}], "d": ["e", {"f": "g"}]}
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# only a comment\n"])
@@ -123,18 +120,12 @@ def test_a_megabyte_or_64_kb_of_one_thing_ends_at_once(parse, unit):
             parse((unit * size)[:size], "f")
 
 
-@pytest.mark.parametrize(
-    "text", ["a: \0", "a: \x1b[2J", "a: \udc80", "\ta: 1", 'a: "b', "a: 'b", "a: [b", "@", "`"]
-)
+@pytest.mark.parametrize("text", ["a: \0", "a: \x1b[2J", "a: \udc80", "\ta: 1", 'a: "b', "a: 'b", "a: [b", "@", "`"])
 def test_broken_text_is_a_format_error(parse, text):
     refused(parse, text)
 
 
-@given(
-    st.text(
-        alphabet=st.sampled_from("ab:-?[]{},&*!|>'\"%@`#\n \t<~.\r\x85\ufeff\u2028é\ud800\0"), max_size=60
-    )
-)
+@given(st.text(alphabet=st.sampled_from("ab:-?[]{},&*!|>'\"%@`#\n \t<~.\r\x85\ufeff\u2028é\ud800\0"), max_size=60))
 def test_any_text_gives_a_node_or_a_format_error(text):
     try:
         node = yaml.parse(text, "f")
@@ -147,9 +138,7 @@ def test_any_text_gives_a_node_or_a_format_error(text):
 @given(
     st.recursive(
         st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"])),
-        lambda inner: (
-            st.lists(inner, max_size=3) | st.dictionaries(st.text("abc<", max_size=3), inner, max_size=3)
-        ),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc<", max_size=3), inner, max_size=3),
         max_leaves=8,
     )
 )

@@ -25,9 +25,7 @@ def servers(world, path):
 
 
 def test_one_command_repairs_every_copy(world):
-    world.install(
-        str(skill(world.base / "src", scripts__run_sh="echo\n")), agents=("claude-code", "windsurf")
-    )
+    world.install(str(skill(world.base / "src", scripts__run_sh="echo\n")), agents=("claude-code", "windsurf"))
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
     (world.copy("plain", FOLDERS[1]) / "scripts/run.sh").chmod(0o644)
     (world.copy("plain", FOLDERS[2]) / "scripts/evil.py").write_text("x")

@@ -131,9 +131,7 @@ def test_rotate_with_keys_from_another_folder(shell):
     missing = shell.run("registry", "rotate", "registry", "root", "--json")
     assert (missing.status, missing.error["code"]) == (6, "refused")
     assert "--keys" in missing.error["hint"]
-    done = shell.run(
-        "registry", "rotate", "registry", "root", "--json", SKILLHUB_REGISTRY_KEYS=shell.folder / "disk"
-    )
+    done = shell.run("registry", "rotate", "registry", "root", "--json", SKILLHUB_REGISTRY_KEYS=shell.folder / "disk")
     assert done.status == 0, done.err
     assert len(done.json["gone"]) == len(done.json["new"]) == 3
     assert ok(shell, "check", "registry")["ok"] is True

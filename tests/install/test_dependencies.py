@@ -167,10 +167,7 @@ def test_what_two_skills_miss_alike_is_no_conflict(world):
     outcome = world.install("acme:ahead", "acme:ahead-too")
     assert states(outcome) == {"ahead": "disabled", "ahead-too": "disabled"}
     assert "there are: 2.0.0, 1.2.0, 1.0.0" in outcome.warnings[0]
-    assert states(world.install("acme:lonely", "acme:lonely-too")) == {
-        "lonely": "disabled",
-        "lonely-too": "disabled",
-    }
+    assert states(world.install("acme:lonely", "acme:lonely-too")) == {"lonely": "disabled", "lonely-too": "disabled"}
     world.remove("ahead")
     world.install("acme:ahead")
 

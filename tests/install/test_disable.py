@@ -27,9 +27,7 @@ def test_disabled_there_is_nothing_to_do(world):
 
 
 def test_it_stays_so_through_everything_but_enable(world):
-    kept = {
-        name: (world.base / name).read_bytes() for name in ("skillhub.lock", "skillhub.toml", ".mcp.json")
-    }
+    kept = {name: (world.base / name).read_bytes() for name in ("skillhub.lock", "skillhub.toml", ".mcp.json")}
     outcome = world.disable("plain")
     assert (outcome.changed, outcome.skills[0].state, outcome.skills[0].links) == (True, "disabled", ())
     assert {name: (world.base / name).read_bytes() for name in kept} == kept

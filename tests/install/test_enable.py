@@ -31,11 +31,7 @@ def test_it_asks_again_for_what_is_still_open(world):
 def test_another_agent_is_added_to_those_that_have_it(world):
     world.install(str(skill(world.base / "src")), agents=("claude-code",))
     world.enable("plain", agents=("windsurf",), answers=Answers())
-    assert world.record("plain").links == (
-        ".agents/skills/plain",
-        ".windsurf/skills/plain",
-        ".claude/skills/plain",
-    )
+    assert world.record("plain").links == (".agents/skills/plain", ".windsurf/skills/plain", ".claude/skills/plain")
     assert world.problems() == []
 
 

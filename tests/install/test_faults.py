@@ -54,9 +54,7 @@ class Look:
 
 def look(world):
     names = ("skillhub.lock", "skillhub.toml", ".mcp.json")
-    documents = {
-        name: (world.base / name).read_bytes() if (world.base / name).exists() else None for name in names
-    }
+    documents = {name: (world.base / name).read_bytes() if (world.base / name).exists() else None for name in names}
     if documents[".mcp.json"] and b'"mcpServers": {}' in documents[".mcp.json"]:
         documents[".mcp.json"] = None  # what refuses to be cleared away stays, and is empty
     records = {
@@ -112,9 +110,7 @@ def check(case, label):
 
 def source(world, body="Do it.\n", **files):
     tools = needs(STDIO)
-    return str(
-        skill(world.base / "src", body=body, agents__openai_yaml=tools, scripts__run_sh="echo\n", **files)
-    )
+    return str(skill(world.base / "src", body=body, agents__openai_yaml=tools, scripts__run_sh="echo\n", **files))
 
 
 def add(world):
@@ -151,9 +147,7 @@ def two_new(world):
 
 
 def add_two(world):
-    world.install(
-        str(world.base / "src/plain"), str(world.base / "src/other"), agents=AGENTS, mcp="configure"
-    )
+    world.install(str(world.base / "src/plain"), str(world.base / "src/other"), agents=AGENTS, mcp="configure")
 
 
 CASES = {
@@ -201,9 +195,7 @@ def test_cut_off_at_any_step_no_edit_made_by_hand_is_lost(tmp_path, verb, happen
         assert run_with_fault(case.folder, case.act, at, happen) in (KILLED, 0, StateError.exit_code)
         case.world.sync(Answers("yes"))
         for text in (b"written by hand", b"\0\xff by hand"):
-            kept = [
-                path for path in case.world.base.rglob("*") if path.is_file() and text in path.read_bytes()
-            ]
+            kept = [path for path in case.world.base.rglob("*") if path.is_file() and text in path.read_bytes()]
             assert kept, f"{verb}, {happen.__name__} at {at} of {case.changes}: {text!r} is lost"
         assert case.world.problems() == []
 

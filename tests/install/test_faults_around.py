@@ -183,9 +183,7 @@ def test_a_checkout_that_may_not_be_written(reachable, verb):
         "adopt": lambda: adopt([], "skills", Options(), machine.ports()),
         "git": lambda: machine.install(f"git+{repo.url}"),
     }
-    machine.ports().reach(
-        parse_ref(f"git+{repo.url}")
-    ).index()  # an ordinary user may find no modules to load
+    machine.ports().reach(parse_ref(f"git+{repo.url}")).index()  # an ordinary user may find no modules to load
     give(reachable / "now")
     before = {path: path.read_bytes() for path in machine.base.rglob("*") if path.is_file()}
     modes = {path: path.stat().st_mode for path in (machine.base, *machine.base.rglob("*")) if path.is_dir()}

@@ -15,16 +15,7 @@ from skillhub.model.lock import Lock
 from tests.attacks.scene import Machine
 from tests.edits.test_merge import ONE, THREE, TWO, lock
 from tests.install.test_faults import Case, check, left_over
-from tests.support.faults import (
-    EVERY,
-    KILLED,
-    changes_of,
-    forbidden,
-    kill,
-    no_space,
-    run_with_fault,
-    sample,
-)
+from tests.support.faults import EVERY, KILLED, changes_of, forbidden, kill, no_space, run_with_fault, sample
 from tests.support.gitrepos import Repo, program
 from tests.support.here import Here, let_go
 from tests.support.registry import URL, Simulator

@@ -39,8 +39,7 @@ def test_a_command_is_for_its_scope_and_its_words_are_words():
     assert command("project", "install", "a b", "c@^1") == "skillhub install 'a b' 'c@^1'"
     assert command("user", "sync") == "skillhub sync --global"
     assert (
-        reinstall("user", "one", ["./x;y"])
-        == "skillhub remove one --global, then skillhub install './x;y' --global"
+        reinstall("user", "one", ["./x;y"]) == "skillhub remove one --global, then skillhub install './x;y' --global"
     )
 
 
@@ -64,9 +63,7 @@ def test_what_changed_where_it_is(world, scope):
 def test_what_sync_does_not_install(world, scope):
     Path(world.project.root).mkdir(parents=True, exist_ok=True)
     Path(world.project.intent_path).write_text('[skills]\nplain = {path = "/one"}\n')
-    assert world.sync().warnings == (
-        f"skillhub.toml names plain, and the lock does not: skillhub install{scope}",
-    )
+    assert world.sync().warnings == (f"skillhub.toml names plain, and the lock does not: skillhub install{scope}",)
 
 
 def test_what_another_needs(world, scope):

@@ -8,15 +8,7 @@ import os
 import pytest
 
 from skillhub.disk.folders import remove_tree
-from skillhub.errors import (
-    NotFound,
-    Refused,
-    SignerChanged,
-    SourceMismatch,
-    UnsafeArchive,
-    UsageError,
-    Withdrawn,
-)
+from skillhub.errors import NotFound, Refused, SignerChanged, SourceMismatch, UnsafeArchive, UsageError, Withdrawn
 from skillhub.install.candidates import TakenBack
 from skillhub.sources.local import read_local
 from tests.support.registry import Simulator, key_of
@@ -47,9 +39,7 @@ def test_nothing_of_a_skill_is_on_any_disk_while_a_person_thinks(world):
 def test_a_refusal_changes_nothing_at_all(world, said):
     world.install("github:code-review")
     error = refused(
-        world,
-        Refused,
-        lambda: world.install("github:release-notes", "github:gh-fix-ci", answers=Answers(said)),
+        world, Refused, lambda: world.install("github:release-notes", "github:gh-fix-ci", answers=Answers(said))
     )
     assert {answer.said for _, answer in error.asked} == {said}
     assert [question.kind for question, _ in error.asked if question.kind == "install"] == ["install"] * 2
@@ -61,9 +51,7 @@ def test_of_several_references_all_or_none(world, tmp_path):
     refused(world, UnsafeArchive, lambda: world.install(str(good), str(bad)))
     refused(world, NotFound, lambda: world.install(str(good), "github:there-is-none"))
     refused(world, NotFound, lambda: world.install(str(good), str(tmp_path / "nowhere")))
-    refused(
-        world, UsageError, lambda: world.install(str(good), str(skill(tmp_path / "other", "good", "Else.")))
-    )
+    refused(world, UsageError, lambda: world.install(str(good), str(skill(tmp_path / "other", "good", "Else."))))
 
 
 def test_a_skill_of_the_same_name_from_elsewhere_is_refused(world, tmp_path):
@@ -163,9 +151,7 @@ def acme(world, hub):
 def take_back(simulator, what):
     """Let the registry's own keys say that ``hello`` 1.0.0 is yanked or withdrawn."""
     kept = [each for each in simulator.files if "idx/" in each and each.endswith("acme.json")]
-    document = max(
-        (json.loads(simulator.files[path]) for path in kept), key=lambda each: len(each["releases"])
-    )
+    document = max((json.loads(simulator.files[path]) for path in kept), key=lambda each: len(each["releases"]))
     document["releases"][0][what] = "it was bad"
     simulator.revise({"idx/acme.json": json.dumps(document).encode()})
 
@@ -249,9 +235,7 @@ def test_no_enable_of_another_version_asks_before_edits_go(world):
     world.install("github:systematic-debugging@1.0.0")
     (world.copy("systematic-debugging") / "SKILL.md").write_text("mine\n")
     shy = Answers("yes", local_edit="unanswered")
-    refused(
-        world, Refused, lambda: world.install("github:systematic-debugging@1.1.0", enable=False, answers=shy)
-    )
+    refused(world, Refused, lambda: world.install("github:systematic-debugging@1.1.0", enable=False, answers=shy))
     world.install("github:systematic-debugging@1.1.0", enable=False)
     assert not world.copy("systematic-debugging").exists()
     assert "+mine" in (world.base / "skillhub-edits/systematic-debugging-1.patch").read_text()

@@ -54,12 +54,7 @@ def test_what_is_not_there_or_no_skill(world, tmp_path):
     (tmp_path / "a.txt").write_text("x")
     os.mkfifo(tmp_path / "pipe.zip")
     (tmp_path / "no.zip").write_bytes(b"no")
-    for name, error in (
-        ("no", NotFound),
-        ("empty", NotFound),
-        ("a.txt", UsageError),
-        ("no.zip", FormatError),
-    ):
+    for name, error in (("no", NotFound), ("empty", NotFound), ("a.txt", UsageError), ("no.zip", FormatError)):
         refused(world, error, lambda name=name: world.install(str(tmp_path / name)))
     refused(world, SkillhubError, lambda: world.install(str(tmp_path / "pipe.zip")))
 
@@ -77,7 +72,4 @@ def test_a_bare_name_is_the_skill_that_is_locked_from_a_folder(world):
     world.install(str(path))
     before = (world.base / "skillhub.toml").read_bytes(), (world.base / "skillhub.lock").read_bytes()
     assert [each.name for each in world.install("plain").skills] == ["plain"]
-    assert (
-        (world.base / "skillhub.toml").read_bytes(),
-        (world.base / "skillhub.lock").read_bytes(),
-    ) == before
+    assert ((world.base / "skillhub.toml").read_bytes(), (world.base / "skillhub.lock").read_bytes()) == before

@@ -96,15 +96,7 @@ def test_links_into_the_store_and_back_to_copies(world):
     assert not os.path.lexists(world.copy("plain"))
 
 
-OUT = (
-    ".agents",
-    ".agents/skills",
-    ".claude",
-    ".claude/skills",
-    "skillhub.lock",
-    "skillhub.toml",
-    ".mcp.json",
-)
+OUT = (".agents", ".agents/skills", ".claude", ".claude/skills", "skillhub.lock", "skillhub.toml", ".mcp.json")
 
 
 @pytest.mark.parametrize("link", OUT)

@@ -25,9 +25,7 @@ from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
 from tests.support.web import Web, answer
 from tests.support.world import Answers, refused, skill
 
-MARKET = {
-    "plugins": [{"name": "office", "source": "./office"}, {"name": "home", "source": "./home"}],
-}
+MARKET = {"plugins": [{"name": "office", "source": "./office"}, {"name": "home", "source": "./home"}]}
 
 
 @pytest.fixture
@@ -123,9 +121,7 @@ def test_of_all_two_different_ones_of_one_name_are_both_left_out(world: Reaching
 
 
 def test_the_same_bytes_twice_are_one_skill(world: Reaching, tmp_path: Path) -> None:
-    files = {
-        f"{folder}/a/SKILL.md": skill_md("a") for folder in ("skills", ".claude/skills", "plugins/x/skills")
-    }
+    files = {f"{folder}/a/SKILL.md": skill_md("a") for folder in ("skills", ".claude/skills", "plugins/x/skills")}
     done = world.install(repository(tmp_path, files), every=True)
     assert (names(world), done.left) == (["a"], ())
     assert world.lock().skills["a"].path == "skills/a"
@@ -261,9 +257,7 @@ def test_a_name_that_what_is_one_skill_does_not_have(world: Reaching, ref: str) 
 def rotten(tmp_path: Path) -> Repo:
     """Five skills, two of which are traps, one is malformed and one needs a trap."""
     repo = Repo(tmp_path / "rotten.git")
-    files: dict[str, Content] = {
-        f"skills/{name}/SKILL.md": skill_md(name) for name in ("a", "b", "trap", "trick")
-    }
+    files: dict[str, Content] = {f"skills/{name}/SKILL.md": skill_md(name) for name in ("a", "b", "trap", "trick")}
     files |= {f"skills/{name}/x": link("/etc/passwd") for name in ("trap", "trick")}
     files["skills/broken/SKILL.md"] = b"---\nname: [\n---\n"
     repo.commit(files)
@@ -299,9 +293,7 @@ def test_what_was_left_out_stays_out(world: Reaching, rotten: Repo) -> None:
     """``--all`` is a line for each skill in skillhub.toml: install and update go by these."""
     world.install(f"git+{rotten.url}", every=True, excepted=("trap", "skills/trick"))
     assert not world.install().changed
-    rotten.commit(
-        {f"skills/{name}/SKILL.md": skill_md(name, "Better.") for name in ("a", "b", "trap", "trick")}
-    )
+    rotten.commit({f"skills/{name}/SKILL.md": skill_md(name, "Better.") for name in ("a", "b", "trap", "trick")})
     world.update()
     assert names(world) == ["a", "b"]
     assert "Better." in world.text("a")
@@ -326,9 +318,7 @@ def test_what_is_left_out_is_not_even_fetched(world: Reaching) -> None:
         ({"every": True, "skills": ("b",), "excepted": ("a",)}, "--all"),
     ],
 )
-def test_an_exception_that_makes_no_sense(
-    world: Reaching, three: str, options: dict[str, object], word: str
-) -> None:
+def test_an_exception_that_makes_no_sense(world: Reaching, three: str, options: dict[str, object], word: str) -> None:
     assert word in refused(world, UsageError, lambda: world.install(three, **options)).message
 
 
@@ -386,9 +376,7 @@ def test_attack_the_name_in_the_hint_runs_no_command(world: Reaching, tmp_path: 
 
 
 @pytest.mark.parametrize("word", ["b", "skills/b"])
-def test_attack_what_is_left_out_by_its_folder_comes_in_by_a_need(
-    world: Reaching, tmp_path: Path, word: str
-) -> None:
+def test_attack_what_is_left_out_by_its_folder_comes_in_by_a_need(world: Reaching, tmp_path: Path, word: str) -> None:
     need = b"dependencies:\n  tools:\n    - type: skill\n      value: b\n"
     files = {
         "skills/a/SKILL.md": skill_md("a"),

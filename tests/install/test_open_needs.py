@@ -61,19 +61,9 @@ def test_a_variable_in_a_spelling_that_nobody_has_told_us_is_left_to_the_person(
 @pytest.mark.parametrize(
     ("there", "asked"),
     [
-        (
-            {
-                "command": "python3",
-                "args": ["-P", "-m", "tracker"],
-                "env": {"TRACKER_TOKEN": "$TRACKER_TOKEN"},
-            },
-            [],
-        ),
+        ({"command": "python3", "args": ["-P", "-m", "tracker"], "env": {"TRACKER_TOKEN": "$TRACKER_TOKEN"}}, []),
         ({"command": "python3", "args": ["-P", "-m", "tracker"]}, ["mcp-conflict"]),
-        (
-            {"command": "python3", "args": ["-P", "-m", "evil"], "env": {"TRACKER_TOKEN": "x"}},
-            ["mcp-conflict"],
-        ),
+        ({"command": "python3", "args": ["-P", "-m", "evil"], "env": {"TRACKER_TOKEN": "x"}}, ["mcp-conflict"]),
         (
             {
                 "command": "python3",
@@ -132,9 +122,7 @@ def test_a_variable_is_given_for_this_command_and_kept_nowhere(world, how):
     outcome = world.install(needy(world, TOKEN, STDIO), env=env, mcp="configure", answers=answers, **CLAUDE)
     assert state(outcome) == "enabled"
     assert secret not in repr(outcome)
-    assert not [
-        path for path in world.folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()
-    ]
+    assert not [path for path in world.folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
 
 
 @pytest.mark.parametrize("value", ["", None])
@@ -272,9 +260,7 @@ def test_a_conflict_at_one_agent_and_none_at_another(world):
     (world.base / ".cursor").mkdir()
     (world.base / ".cursor/mcp.json").write_text(OTHER)
     answers = Answers("yes")
-    outcome = world.install(
-        needy(world, SHELL), agents=("claude-code", "cursor"), mcp="configure", answers=answers
-    )
+    outcome = world.install(needy(world, SHELL), agents=("claude-code", "cursor"), mcp="configure", answers=answers)
     assert {"mcp-conflict", "mcp-shell"} <= set(answers.kinds_seen)
     assert state(outcome) == "enabled"
     assert (world.base / ".cursor/mcp.json").read_text() == OTHER
@@ -389,9 +375,7 @@ def test_attack_a_server_takes_a_name_that_the_user_has_elsewhere(world, choice,
     assert (state(outcome), opened(outcome)) == ("disabled", ["mcp:tracker"])
     (question,) = [each for each in answers.seen if each.kind == "mcp-conflict"]
     assert "it runs: mine --token …" in question.details
-    assert any(
-        "the skill asks for another: it runs: python3 -P -m tracker" in line for line in question.details
-    )
+    assert any("the skill asks for another: it runs: python3 -P -m tracker" in line for line in question.details)
     assert any(str(file.resolve()) in line for line in question.details)
     assert servers(world) == {}
     (way,) = outcome.ways.values()
@@ -426,9 +410,7 @@ def test_the_same_server_elsewhere_is_no_conflict(world):
     same = json.loads((world.base / ".mcp.json").read_text())
     world.remove("plain")
     beside(world, users(world), {**same, "projects": {"/elsewhere": {"mcpServers": {"tracker": MINE}}}})
-    outcome = world.install(
-        needy(world, STDIO), mcp="configure", answers=Answers("yes", mcp_conflict="no"), **CLAUDE
-    )
+    outcome = world.install(needy(world, STDIO), mcp="configure", answers=Answers("yes", mcp_conflict="no"), **CLAUDE)
     assert state(outcome) == "enabled"
 
 
@@ -446,9 +428,7 @@ CODE = 'type: mcp, value: tracker, command: "node -e x"'
 
 @pytest.mark.parametrize(("tool", "kind"), [(UNPINNED, "mcp-unpinned"), (CODE, "mcp-shell")])
 @pytest.mark.parametrize("choice", ["ask", "configure"])
-def test_attack_a_server_that_is_not_ordinary_is_written_by_a_flag_for_ordinary_ones(
-    world, tool, kind, choice
-):
+def test_attack_a_server_that_is_not_ordinary_is_written_by_a_flag_for_ordinary_ones(world, tool, kind, choice):
     answers = Answers("yes", **{kind.replace("-", "_"): "unanswered"})
     outcome = world.install(needy(world, tool), mcp=choice, answers=answers, **CLAUDE)
     assert [each for each in answers.kinds_seen if each.startswith("mcp")] == [kind]

@@ -62,9 +62,7 @@ def test_the_intent_alone_finds_it_again(world: Reaching, upstream: Upstream, ki
 
 
 @pytest.mark.parametrize("kind", SAMPLE)
-def test_what_upstream_is_now_changes_nothing_that_is_locked(
-    world: Reaching, upstream: Upstream, kind: str
-) -> None:
+def test_what_upstream_is_now_changes_nothing_that_is_locked(world: Reaching, upstream: Upstream, kind: str) -> None:
     lock = install(world, upstream, kind)
     upstream.have(CHANGED)
     for refs in ((upstream.ref(kind),), ()):
@@ -74,9 +72,7 @@ def test_what_upstream_is_now_changes_nothing_that_is_locked(
 
 
 @pytest.mark.parametrize("kind", SAMPLE)
-def test_another_machine_gets_what_was_locked_or_nothing(
-    world: Reaching, upstream: Upstream, kind: str
-) -> None:
+def test_another_machine_gets_what_was_locked_or_nothing(world: Reaching, upstream: Upstream, kind: str) -> None:
     lock = install(world, upstream, kind)
     upstream.have(CHANGED)
     other = world.as_cloned()
@@ -90,9 +86,7 @@ def test_another_machine_gets_what_was_locked_or_nothing(
 
 
 @pytest.mark.parametrize("kind", PROVED)
-def test_offline_it_is_had_from_the_cache_which_proves_it(
-    world: Reaching, upstream: Upstream, kind: str
-) -> None:
+def test_offline_it_is_had_from_the_cache_which_proves_it(world: Reaching, upstream: Upstream, kind: str) -> None:
     install(world, upstream, kind)
     upstream.vanish()
     remove_tree(world.home.data)
@@ -138,15 +132,11 @@ def test_the_same_name_from_elsewhere_is_refused_with_both_origins(
         return
     error = refused(world, SourceMismatch, lambda: world.install(ref))
     assert before in error.message
-    assert (
-        ref.removeprefix("git+") in error.message or "deploy.zip" in error.message or "/old/" in error.message
-    )
+    assert ref.removeprefix("git+") in error.message or "deploy.zip" in error.message or "/old/" in error.message
     assert "skillhub remove deploy" in (error.hint or "")
 
 
-def test_two_places_are_installed_as_one_or_not_at_all(
-    world: Reaching, upstream: Upstream, tmp_path: Path
-) -> None:
+def test_two_places_are_installed_as_one_or_not_at_all(world: Reaching, upstream: Upstream, tmp_path: Path) -> None:
     folder = skill(tmp_path, "mail")
     refused(world, NotFound, lambda: world.install(str(folder), upstream.ref("git") + "#nowhere"))
     world.install(str(folder), upstream.ref("git"))

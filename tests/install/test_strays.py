@@ -317,11 +317,7 @@ def test_where_a_skill_lies_in_its_repository_excuses_nothing_here(world):
     loose = skill(world.base / PLACES[1], "other")
     entry = world.lock().skills["plain"]
     there = replace(
-        entry,
-        source="github:acme/x",
-        git="https://github.com/acme/x.git",
-        rev="0" * 40,
-        path=f"{PLACES[1]}/other",
+        entry, source="github:acme/x", git="https://github.com/acme/x.git", rev="0" * 40, path=f"{PLACES[1]}/other"
     )
     (world.base / "skillhub.lock").write_bytes(Lock({"plain": there}, {}).dump())
     found = list(unmanaged(world.project, str(world.user_home), world.environ))

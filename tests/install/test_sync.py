@@ -57,9 +57,7 @@ def test_what_left_the_lock_leaves_the_folders_and_what_is_foreign_stays(world):
         f"{world.copy(name)}, {world.copy(name, '.claude/skills')}"
         for name in ("code-review", "plain")
     )
-    left = [
-        path.name for folder in (".agents", ".claude") for path in (world.base / folder / "skills").iterdir()
-    ]
+    left = [path.name for folder in (".agents", ".claude") for path in (world.base / folder / "skills").iterdir()]
     assert left == ["foreign"]
     assert world.project.records().skills == {}
     assert not any("taken out" in each for each in world.sync().warnings)
@@ -96,11 +94,7 @@ def test_a_lock_that_cannot_be_read_stops_everything(world, text):
 
 
 def test_what_a_killed_process_left_beside_the_folders_is_swept_and_nothing_else(world):
-    left = [
-        ".agents/.skillhub-0123456789ab",
-        ".claude/.skillhub-0123456789ab-old",
-        ".skillhub-0123456789abcdef.tmp",
-    ]
+    left = [".agents/.skillhub-0123456789ab", ".claude/.skillhub-0123456789ab-old", ".skillhub-0123456789abcdef.tmp"]
     kept = [".agents/.skillhub-notes", ".skillhub-0123456789ab.txt", ".skillhub"]
     for name in left[:2]:
         (world.base / name).mkdir()
@@ -168,9 +162,7 @@ def test_what_was_coming_and_never_came_is_forgotten(world):
     world.install("github:code-review")
     record = world.record("code-review")
     other = replace(record, tree=Digest.of(b"another"))
-    world.project.write_records(
-        replace(world.project.records(), coming={"code-review": other, "gone": other})
-    )
+    world.project.write_records(replace(world.project.records(), coming={"code-review": other, "gone": other}))
     world.disable("code-review")
     assert world.project.records().coming == {}
     assert world.record("code-review").held == "user"

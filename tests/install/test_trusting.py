@@ -6,15 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.errors import (
-    BadMetadataSignature,
-    Forbidden,
-    FormatError,
-    NotFound,
-    Refused,
-    UsageError,
-    WrongBytes,
-)
+from skillhub.errors import BadMetadataSignature, Forbidden, FormatError, NotFound, Refused, UsageError, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.install.sources import Pin, add_source, trust_source, view_source
 from skillhub.trust.roles import RoleView, RootView, changes, view_root
@@ -58,18 +50,14 @@ def test_without_a_pin_and_nobody_there_nothing_is_added(world: World) -> None:
     assert world.snapshot() == before
 
 
-def test_a_root_file_that_the_registry_does_not_descend_from_is_not_added(
-    world: World, tmp_path: Path
-) -> None:
+def test_a_root_file_that_the_registry_does_not_descend_from_is_not_added(world: World, tmp_path: Path) -> None:
     other = Simulator(tmp_path / "other", "other")
     with pytest.raises(BadMetadataSignature):
         add_source("acme", URL, Pin(root=other.root), world.ports())
     assert "acme" not in world.sources.all()
 
 
-def test_a_registry_that_started_over_is_trusted_anew_only_by_its_new_root(
-    world: World, tmp_path: Path
-) -> None:
+def test_a_registry_that_started_over_is_trusted_anew_only_by_its_new_root(world: World, tmp_path: Path) -> None:
     world.add_source("acme", world.registries["acme"])
     world.registries["acme"] = Simulator(tmp_path / "again", "again")
     new = Digest.of(root_of(world))
@@ -103,9 +91,7 @@ def test_a_dry_run_asks_nothing_and_trusts_nothing(world: World, tmp_path: Path,
 
 
 def test_a_source_that_the_project_proposes_is_trusted_by_the_root_it_names(world: World) -> None:
-    (world.base / "skillhub.toml").write_text(
-        f'[sources.acme]\nurl = "{URL}"\nroot = "{Digest.of(b"another")}"\n'
-    )
+    (world.base / "skillhub.toml").write_text(f'[sources.acme]\nurl = "{URL}"\nroot = "{Digest.of(b"another")}"\n')
     with pytest.raises(WrongBytes):
         trust_source("acme", Pin(), world.ports(Answers(root="yes")))
     (world.base / "skillhub.toml").write_text(

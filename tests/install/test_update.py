@@ -72,10 +72,7 @@ def test_the_newest_that_the_intent_allows_is_taken_and_the_rest_told(world: Wor
     done = world.update()
     assert version(world) == "1.1.0"
     changes = done.changes["hello"].to_json()
-    assert (changes["from_version"], changes["changes"]["files"]["changed"]) == (
-        "1.0.0",
-        ("SKILL.md", SIGNATURE),
-    )
+    assert (changes["from_version"], changes["changes"]["files"]["changed"]) == ("1.0.0", ("SKILL.md", SIGNATURE))
     assert any("2.0.0" in line for line in done.warnings)
     assert "1.1.0" in (world.copy("hello") / "SKILL.md").read_text()
     assert not world.update().changed
@@ -203,9 +200,7 @@ def test_what_is_new_is_asked_for_by_name(reaching: Reaching, upstream: Upstream
     asked = {(question.kind, question.subject) for question, _ in error.asked}
     assert {("capability", "network:api.github.com"), ("capability", "scripts")} <= asked
     assert ("need", "env:TRACKER_TOKEN") in asked
-    assert all(
-        question.subject in question.message for question, _ in error.asked if question.kind == "capability"
-    )
+    assert all(question.subject in question.message for question, _ in error.asked if question.kind == "capability")
     refused(reaching, Refused, lambda: reaching.update(answers=Answers("yes", need="no")))
     done = reaching.update(answers=Answers("yes", env="unanswered"))
     assert reaching.lock().skills["deploy"].requires == ("env:TRACKER_TOKEN",)

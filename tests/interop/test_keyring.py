@@ -118,9 +118,7 @@ def test_without_a_keyring_it_says_so(shell, backend):
 
 
 def test_a_dry_run_asks_for_no_value_and_stores_none(shell):
-    assert shell.run("env", "set", "DEMO_TOKEN", "--dry-run").out.startswith(
-        "would store DEMO_TOKEN for needy"
-    )
+    assert shell.run("env", "set", "DEMO_TOKEN", "--dry-run").out.startswith("would store DEMO_TOKEN for needy")
     piped(shell, "env", "set", "DEMO_TOKEN")
     before = shell.files()
     assert shell.run("env", "unset", "DEMO_TOKEN", "--dry-run").status == 0

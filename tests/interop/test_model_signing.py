@@ -193,11 +193,7 @@ def two_signatures():
 
 @pytest.mark.parametrize(
     ("make", "reason"),
-    [
-        (expired, "certificate-expired"),
-        (authority_as_leaf, "leaf-is-ca"),
-        (two_signatures, "signature-count"),
-    ],
+    [(expired, "certificate-expired"), (authority_as_leaf, "leaf-is-ca"), (two_signatures, "signature-count")],
 )
 def test_what_the_reference_lets_pass_and_we_do_not(reference, tmp_path, make, reason):
     made = make()

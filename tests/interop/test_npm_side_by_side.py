@@ -19,11 +19,7 @@ pytestmark = pytest.mark.interop
 REPO = Path(__file__).resolve().parents[2]
 FOLDER = ".claude/skills"
 CONTENT = {
-    "pdf-tools": {
-        "SKILL.md": skill_md("pdf-tools"),
-        "scripts/run.sh": b"#!/bin/sh\necho\n",
-        "a/b/c.bin": bytes(99),
-    },
+    "pdf-tools": {"SKILL.md": skill_md("pdf-tools"), "scripts/run.sh": b"#!/bin/sh\necho\n", "a/b/c.bin": bytes(99)},
     "wrangler": {"SKILL.md": skill_md("wrangler"), "references/DEEP.md": "Ünïcode ✓\n".encode()},
     "git-workflow": {"SKILL.md": skill_md("git-workflow", "Line\r\nline\n\n\n")},
 }
@@ -45,15 +41,7 @@ def both(modules, tmp_path):
     home.mkdir()
 
     def install(place, our_word=None):
-        words = [
-            modules / ".bin/node",
-            modules / "skills/bin/cli.mjs",
-            "add",
-            place,
-            "-y",
-            "-a",
-            "claude-code",
-        ]
+        words = [modules / ".bin/node", modules / "skills/bin/cli.mjs", "add", place, "-y", "-a", "claude-code"]
         environ = {"PATH": os.environ["PATH"], "HOME": str(home), "DISABLE_TELEMETRY": "1", "CI": "1"}
         done = subprocess.run(
             [*words, "--skill", "*"],
@@ -104,8 +92,7 @@ def test_a_site_of_0_1_0(both):
             for path, data in held.items():
                 web.at(f"/.well-known/skills/{name}/{path}", answer(data))
         entries = [
-            {"name": name, "description": f"Does {name}.", "files": list(held)}
-            for name, held in CONTENT.items()
+            {"name": name, "description": f"Does {name}.", "files": list(held)} for name, held in CONTENT.items()
         ]
         web.at(LEGACY, answer(legacy(*entries), JSON))
         theirs, ours = both(web.url(""))

@@ -111,8 +111,7 @@ def test_another_skill_in_place_of_the_archive_is_refused_by_its_digest(site, cl
     run, folder = client
     listing = site[0] / ".well-known/agent-skills/index.json"
     archive = {
-        each["name"]: (listing.parent / each["url"]).resolve()
-        for each in json.loads(listing.read_bytes())["skills"]
+        each["name"]: (listing.parent / each["url"]).resolve() for each in json.loads(listing.read_bytes())["skills"]
     }
     archive["code-review"].chmod(0o644)
     shutil.copyfile(archive["release-notes"], archive["code-review"])

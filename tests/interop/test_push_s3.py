@@ -87,9 +87,7 @@ def pushed(hub, address="s3://skills/hub", connect=push_s3.open_target, **more):
 def objects(client, prefix="hub/"):
     pages = client.get_paginator("list_objects_v2").paginate(Bucket="skills", Prefix=prefix)
     keys = [each["Key"] for page in pages for each in page.get("Contents", ())]
-    return {
-        key.removeprefix(prefix): client.get_object(Bucket="skills", Key=key)["Body"].read() for key in keys
-    }
+    return {key.removeprefix(prefix): client.get_object(Bucket="skills", Key=key)["Body"].read() for key in keys}
 
 
 def put(client, path, data):
@@ -188,10 +186,7 @@ def test_file_that_is_deleted_in_between(store, hub):
     pushed(hub)
     hub.publish(version="1.1.0")
     with pytest.raises(StateError, match="meanwhile"):
-        pushed(
-            hub,
-            connect=meddled(store, lambda: store.delete_object(Bucket="skills", Key=f"hub/{TIMESTAMP}")),
-        )
+        pushed(hub, connect=meddled(store, lambda: store.delete_object(Bucket="skills", Key=f"hub/{TIMESTAMP}")))
     pushed(hub)
     assert objects(store)[TIMESTAMP] == hub.files[TIMESTAMP]
 
@@ -327,9 +322,7 @@ def test_what_cannot_be_reached_is_said(store, hub, monkeypatch):
         pushed(hub)
 
 
-@pytest.mark.parametrize(
-    "address", ["s3://", "s3://A", "s3://b", "s3://skills/../x", "s3://skills/a//b", "s3://s?k"]
-)
+@pytest.mark.parametrize("address", ["s3://", "s3://A", "s3://b", "s3://skills/../x", "s3://skills/a//b", "s3://s?k"])
 def test_address_that_is_none(store, hub, address):
     with pytest.raises(UsageError):
         pushed(hub, address)

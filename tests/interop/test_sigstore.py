@@ -113,12 +113,7 @@ def test_every_pinned_root_is_tried():
 def test_pinned_root_that_is_broken_is_named():
     broken = json.dumps({**json.loads(OWN.trusted_root()), "tlogs": []})
     with pytest.raises(FormatError):
-        judge(
-            signed(OWN.sign(PAYLOAD)),
-            [Publisher("x", identities=(Identity(NAME, ISSUER, broken),))],
-            None,
-            NOW,
-        )
+        judge(signed(OWN.sign(PAYLOAD)), [Publisher("x", identities=(Identity(NAME, ISSUER, broken),))], None, NOW)
 
 
 def replay():
@@ -167,9 +162,7 @@ ATTACKS = {
     "another kind of entry": entry(lambda e: e.update(kindVersion={"kind": "intoto", "version": "0.0.2"})),
     "a body that is no entry": entry(lambda e: e.update(canonicalizedBody=encode(b"{}"))),
     "two log entries": lambda: changed(
-        lambda m: m["verificationMaterial"]["tlogEntries"].append(
-            m["verificationMaterial"]["tlogEntries"][0]
-        ),
+        lambda m: m["verificationMaterial"]["tlogEntries"].append(m["verificationMaterial"]["tlogEntries"][0]),
         OWN.sign(PAYLOAD),
     ),
     "certificate that is none": lambda: changed(
@@ -246,9 +239,7 @@ def test_any_byte_that_is_changed_is_harmless_or_refused(place, flip):
 
 
 leaves = st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from(["", "AAAA", "1", "-1"])
-values = st.recursive(
-    leaves, lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(), each, max_size=3)
-)
+values = st.recursive(leaves, lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(), each, max_size=3))
 
 
 @settings(max_examples=300, deadline=None)
@@ -285,11 +276,7 @@ def test_what_the_reference_signed_with_the_public_sigstore(version):
     stranger = judge(tree, (), None, NOW)
     assert stranger.status == "untrusted"
     identity = Identity.parse(stranger.pem)
-    assert (
-        stranger.signer.identity
-        == str(identity)
-        == "stefanb@us.ibm.com (https://sigstore.verify.ibm.com/oauth2)"
-    )
+    assert stranger.signer.identity == str(identity) == "stefanb@us.ibm.com (https://sigstore.verify.ibm.com/oauth2)"
     verdict = judge(tree, [Publisher("them", identities=(identity,))], None, NOW)
     assert (verdict.status, verdict.signer.identity) == ("valid", "them")
     assert verdict.signer.fingerprint == stranger.signer.fingerprint

@@ -130,9 +130,7 @@ def test_the_list_of_skills_is_spelled_as_the_reference_does(real):
     answer = ask(real)
     folders = [folder for folder in real if not answer["verdicts"][str(folder)]]
     heads = {folder: ours(folder) for folder in folders}
-    plain = [
-        folder for folder, head in heads.items() if head.description == head.front["description"].strip()
-    ]
+    plain = [folder for folder, head in heads.items() if head.description == head.front["description"].strip()]
     skills = [
         Skill(
             name=heads[folder].name,

@@ -44,10 +44,7 @@ def test_what_is_agreed_to_is_told(entry, told):
         {"command": "hub", "args": ["--", "KEY=hunter2"]},
         {"command": "hub", "args": ["-p", "hunter2"]},
         {"command": "hub", "args": ["-phunter2"]},
-        {
-            "command": "sh",
-            "args": ["-c", "KEY='hunter2' hub --token hunter2 https://me:hunter2@hub.example/hunter2"],
-        },
+        {"command": "sh", "args": ["-c", "KEY='hunter2' hub --token hunter2 https://me:hunter2@hub.example/hunter2"]},
         {"command": f"hub {TOKEN}"},
         {"command": "hub", "args": [TOKEN]},
         {"command": "mcp-remote", "args": ["https://hub.example/?key=hunter2", "--header", "X: hunter2"]},

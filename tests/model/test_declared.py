@@ -70,8 +70,7 @@ def test_our_own_file_wins_where_both_speak():
     found = read(
         SERVER % "command: old" + "interface: {display_name: Old, brand_color: red}\n"
         "policy: {allow_implicit_invocation: false}\n",
-        SERVER % "command: new"
-        + "interface: {display_name: New}\npolicy: {allow_implicit_invocation: true}\n",
+        SERVER % "command: new" + "interface: {display_name: New}\npolicy: {allow_implicit_invocation: true}\n",
     )
     assert [need.server.command for need in found.requires if need.server] == [("new",)]
     assert found.interface == {"display_name": "New", "brand_color": "red"}
@@ -185,9 +184,7 @@ def test_a_server_that_takes_a_variable_the_skill_never_declared(server):
 
 
 def test_a_server_may_refer_to_a_variable_that_is_declared_below_or_elsewhere():
-    server = (
-        "dependencies:\n  tools:\n    - {type: mcp, value: github, command: a, env: [GITHUB_TOKEN, KEY]}\n"
-    )
+    server = "dependencies:\n  tools:\n    - {type: mcp, value: github, command: a, env: [GITHUB_TOKEN, KEY]}\n"
     found = read(server + TOKEN.split("tools:\n")[1], metadata={"openclaw": {"primaryEnv": "KEY"}})
     assert spelled(found) == ["env:GITHUB_TOKEN", "env:KEY", "mcp:github"]
 

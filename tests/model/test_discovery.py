@@ -14,9 +14,7 @@ BASE = "http://a/b/c/d"  # of RFC 3986, 5.4, but for its parameters, which belon
 
 def index(**fields):
     one = {"name": "x", "type": "archive", "description": "d", "url": "x.zip", "digest": DIGEST, **fields}
-    return json.dumps(
-        {"$schema": SCHEMA, "skills": [{key: v for key, v in one.items() if v is not ...}]}
-    ).encode()
+    return json.dumps({"$schema": SCHEMA, "skills": [{key: v for key, v in one.items() if v is not ...}]}).encode()
 
 
 def only(data, url=BASE):
@@ -112,9 +110,7 @@ def test_attack_no_more_warnings_than_a_person_reads(number):
     assert len(parse_discovery(data, BASE).index.warnings) == min(number, 21)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"[]", b"7", b"{}", b'{"skills": {}}', b'{"$schema": null, "skills": 1}']
-)
+@pytest.mark.parametrize("data", [b"", b"[]", b"7", b"{}", b'{"skills": {}}', b'{"$schema": null, "skills": 1}'])
 def test_what_is_no_index(data):
     with pytest.raises(FormatError):
         parse_discovery(data, "https://a/index.json")
@@ -137,9 +133,7 @@ def test_files_of_the_first_version_are_below_the_name():
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(
-                st.sampled_from(
-                    ["$schema", "skills", "name", "type", "url", "digest", "files", "description"]
-                ),
+                st.sampled_from(["$schema", "skills", "name", "type", "url", "digest", "files", "description"]),
                 inner,
                 max_size=6,
             )

@@ -56,23 +56,13 @@ def test_frontmatter_may_be_empty_and_the_body_too(data, body):
 
 @pytest.mark.parametrize(
     "data",
-    [
-        b"",
-        b"# Title\n",
-        b"\n---\na: b\n---\n",
-        b" ---\na: b\n---\n",
-        b"----\na: b\n----\n",
-        b"---",
-        b"--- #\n---\n",
-    ],
+    [b"", b"# Title\n", b"\n---\na: b\n---\n", b" ---\na: b\n---\n", b"----\na: b\n----\n", b"---", b"--- #\n---\n"],
 )
 def test_no_opening_line(data):
     assert refused(data).where == "SKILL.md:1"
 
 
-@pytest.mark.parametrize(
-    "data", [b"---\na: b\n", b"---\na: b\n ---\n", b"---\na: b\n...\n", b"---\ra: b\r---\r"]
-)
+@pytest.mark.parametrize("data", [b"---\na: b\n", b"---\na: b\n ---\n", b"---\na: b\n...\n", b"---\ra: b\r---\r"])
 def test_no_closing_line(data):
     refused(data)
 
@@ -86,9 +76,7 @@ def test_a_message_shows_no_control_characters():
     assert "\x1b" not in refused(b"\x1b[2Jhello\n").message
 
 
-@pytest.mark.parametrize(
-    "unit", [b"-", b"--- ", b"---\t", b"-\n", b"---\n", b"\r", b"---\r", b"--- \r", b"\n"]
-)
+@pytest.mark.parametrize("unit", [b"-", b"--- ", b"---\t", b"-\n", b"---\n", b"\r", b"---\r", b"--- \r", b"\n"])
 def test_a_megabyte_of_dashes_takes_linear_time(unit):
     for head in (b"", b"---\n"):
         with at_most(1), contextlib.suppress(FormatError):

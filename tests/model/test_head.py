@@ -71,9 +71,7 @@ def test_names_of_the_specification(name):
     assert is_specified_name(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["", "A", "a b", "-a", "a-", "a--b", "a_b", "a" * 65, "a\u200bb", "a/b", "."]
-)
+@pytest.mark.parametrize("name", ["", "A", "a b", "-a", "a-", "a--b", "a_b", "a" * 65, "a\u200bb", "a/b", "."])
 def test_names_that_are_none(name):
     assert not is_specified_name(name)
 
@@ -130,9 +128,7 @@ def test_any_bytes_are_read_or_refused(data, strict, nameless):
             assert error.code == "format"
 
 
-_WORD = st.lists(st.sampled_from([*"a #:-'\"~?{[&!%@`|>*,=\t\\\r", "b c", "é", "😀", "x:y"]), max_size=5).map(
-    "".join
-)
+_WORD = st.lists(st.sampled_from([*"a #:-'\"~?{[&!%@`|>*,=\t\\\r", "b c", "é", "😀", "x:y"]), max_size=5).map("".join)
 _VALUE = st.one_of(st.just(""), _WORD, _WORD.map("'{}'".format), _WORD.map('"{}"'.format))
 _KEY = st.sampled_from(["name", "d", "a-b", "-a", "-", "--", "_", "metadata", "é", "null", "x"])
 _LINE = st.tuples(

@@ -117,7 +117,4 @@ def test_what_is_shared_or_everyones_says_nothing_of_an_agent():
     assert detected("/home/u/.agents", "/home/u/.config/agents", "/work/p/.agents") == []
     assert detected("/work/p", "/work/p/", "/work/p/data", "/work/p/agent", "/work/p/skills") == []
     assert detected("/home/u", "/home/u/.config") == []
-    assert (
-        detected("/work/p/.vscode", "/work/p/.vscode/settings.json", "/work/p/.github", "/home/u/.vscode")
-        == []
-    )
+    assert detected("/work/p/.vscode", "/work/p/.vscode/settings.json", "/work/p/.github", "/home/u/.vscode") == []

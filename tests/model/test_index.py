@@ -6,14 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, NotFound
-from skillhub.model.index import (
-    SCHEMA,
-    parse_listing,
-    parse_namespaces,
-    parse_publisher,
-    parse_releases,
-    parse_skill,
-)
+from skillhub.model.index import SCHEMA, parse_listing, parse_namespaces, parse_publisher, parse_releases, parse_skill
 
 DIGEST = "sha256:" + "a" * 64
 FACTS = {"version": "1.2.0", "published": "2026-01-02T03:04:05Z", "size": 5, "tree": DIGEST}
@@ -26,13 +19,7 @@ def listing(*entries, **fields):
 
 
 def releases(**fields):
-    release = {
-        "name": "gh-fix-ci",
-        "sha256": "a" * 64,
-        "url": "archives/gh-fix-ci/1.2.0/x.zip",
-        **FACTS,
-        **fields,
-    }
+    release = {"name": "gh-fix-ci", "sha256": "a" * 64, "url": "archives/gh-fix-ci/1.2.0/x.zip", **FACTS, **fields}
     return json.dumps({"publisher": "acme", "releases": [release]}).encode()
 
 
@@ -116,8 +103,7 @@ def test_another_schema_is_not_processed():
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["../x.zip", "/x.zip", "https://evil.example/x.zip", "a/../../x.zip", "a//b", "a/./b", "a?b", "a%2e", ""],
+    "url", ["../x.zip", "/x.zip", "https://evil.example/x.zip", "a/../../x.zip", "a//b", "a/./b", "a?b", "a%2e", ""]
 )
 def test_archive_of_a_registry_cannot_leave_it(url):
     with pytest.raises(FormatError, match="dot segments"):
@@ -169,9 +155,7 @@ def test_a_document_of_another_version_of_the_format_is_refused_as_such(parse, d
         parse(json.dumps({**document, "version": version}).encode(), "idx/acme.json")
     assert caught.value.where == "idx/acme.json: version"
     assert ("upgrade skillhub" in (caught.value.hint or "")) == (version == 2)
-    with pytest.raises(
-        FormatError, match="expected version 1, found"
-    ):  # though all else is different as well
+    with pytest.raises(FormatError, match="expected version 1, found"):  # though all else is different as well
         parse(json.dumps({"version": version, "publisher": {}}).encode(), "idx/acme.json")
     if document.get("releases") != []:
         assert parse(json.dumps({**document, "version": 1}).encode(), "x") is not None

@@ -32,9 +32,7 @@ def test_the_least_that_a_skill_can_say():
     assert manifest.user_invocable
     assert manifest.model_invocable
     assert manifest.fork is None
-    assert not (
-        manifest.hooks or manifest.requires or manifest.warnings or manifest.extra or manifest.allowed_tools
-    )
+    assert not (manifest.hooks or manifest.requires or manifest.warnings or manifest.extra or manifest.allowed_tools)
 
 
 def test_everything_of_the_specification():

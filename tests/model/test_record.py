@@ -24,9 +24,7 @@ FULL = Records(
             link="symlink",
             met=("env:TOKEN",),
             waived=("mcp:github",),
-            mcp={
-                "github": {"claude-code": {"type": "http", "headers": {"A": "${B}"}, "args": ["x", 1, None]}}
-            },
+            mcp={"github": {"claude-code": {"type": "http", "headers": {"A": "${B}"}, "args": ["x", 1, None]}}},
             facts=Facts("What it does", False, (NEED,), ("scripts",)),
             provenance=Provenance("github:o/r@v1", "https://github.com/o/r", "skills/x", ("key:sha256:1",)),
         ),
@@ -84,9 +82,7 @@ def used(records):
     assert all(isinstance(agent, str) for agent in records.agents)
 
 
-scalars = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-)
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

@@ -6,33 +6,12 @@ from skillhub.errors import ForbiddenVariable, FormatError
 from skillhub.model.needs import McpServer, Requirement, is_forbidden, references, split_command
 
 FORBIDDEN = [
-    *(
-        "PATH",
-        "HOME",
-        "SHELL",
-        "IFS",
-        "ENV",
-        "BASH_ENV",
-        "LD_PRELOAD",
-        "LD_LIBRARY_PATH",
-        "DYLD_INSERT_LIBRARIES",
-    ),
+    *("PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES"),
     *("PYTHONPATH", "PYTHONSTARTUP", "PYTHON", "NODE_OPTIONS", "PERL5LIB", "RUBYOPT", "JAVA_TOOL_OPTIONS"),
     *("GIT_SSH_COMMAND", "SSL_CERT_FILE", "PIP_INDEX_URL", "UV_INDEX_URL", "NPM_CONFIG_REGISTRY"),
     *("HTTPS_PROXY", "all_proxy", "SKILLHUB_HOME", "path", "Ld_Preload", "pip_index_url"),
 ]
-ALLOWED = [
-    "GITHUB_TOKEN",
-    "PATHS",
-    "MY_PATH",
-    "HOMEPAGE",
-    "PERL",
-    "NODE_ENV",
-    "GITLAB_TOKEN",
-    "PROXY",
-    "UVX",
-    "LD",
-]
+ALLOWED = ["GITHUB_TOKEN", "PATHS", "MY_PATH", "HOMEPAGE", "PERL", "NODE_ENV", "GITLAB_TOKEN", "PROXY", "UVX", "LD"]
 
 
 def stdio(command, **more):
@@ -65,10 +44,7 @@ def test_a_name_that_only_resembles_one_is_allowed(name):
     ("kind", "name"),
     [
         *[("env", name) for name in ("", "A B", "A-B", "1A", "A=B", "Ä", "A\n", "A" * 256)],
-        *[
-            ("program", name)
-            for name in ("", "/bin/sh", "a/b", "a\\b", "-x", ".hidden", "a b", "a;b", "C:x", "a\n")
-        ],
+        *[("program", name) for name in ("", "/bin/sh", "a/b", "a\\b", "-x", ".hidden", "a b", "a;b", "C:x", "a\n")],
         *[("mcp", name) for name in ("", "a b", "a.b", "a" * 65, "../x", "a\n")],
         *[("skill", name) for name in ("", "A", "a_b", "a--b", "../a", "a" * 65)],
     ],
@@ -122,14 +98,7 @@ def test_a_shell_is_seen_behind_any_wrapper(command):
 
 @pytest.mark.parametrize(
     "command",
-    [
-        "npx -y @scope/push",
-        "uvx mcp-server-fish-data",
-        "/opt/cmd/server",
-        "node /opt/bash.js",
-        "ssh-mcp",
-        "dash-mcp",
-    ],
+    ["npx -y @scope/push", "uvx mcp-server-fish-data", "/opt/cmd/server", "node /opt/bash.js", "ssh-mcp", "dash-mcp"],
 )
 def test_what_only_sounds_like_a_shell_is_none(command):
     assert stdio(command).risk != "shell"
@@ -179,17 +148,7 @@ def test_any_other_url_is_refused(url):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "$TOKEN",
-        "${TOKEN}",
-        "${env:TOKEN}",
-        "{env:TOKEN}",
-        "a$TOKEN",
-        "${input:x}",
-        "{file:~/.netrc}",
-        "$(id)",
-    ],
+    "text", ["$TOKEN", "${TOKEN}", "${env:TOKEN}", "{env:TOKEN}", "a$TOKEN", "${input:x}", "{file:~/.netrc}", "$(id)"]
 )
 def test_text_that_an_agent_would_expand_is_refused(text):
     with pytest.raises(FormatError, match="expand"):

@@ -612,9 +612,7 @@ def test_the_table_is_large_and_says_one_thing_of_each_command():
 
 
 @pytest.mark.parametrize("line", rows(ORDINARY)[:12] + rows(UNPINNED)[:5])
-@pytest.mark.parametrize(
-    "more", ["$(x)", "a;b", "`x`", "x y", "-e", "--eval=x", "x.sh", "bash", "../x", "data:x"]
-)
+@pytest.mark.parametrize("more", ["$(x)", "a;b", "`x`", "x y", "-e", "--eval=x", "x.sh", "bash", "../x", "data:x"])
 def test_attack_code_behind_an_ordinary_command(line, more):
     assert risk((*words(line), more)) == "shell"
 
@@ -632,16 +630,7 @@ def test_attack_code_behind_an_ordinary_command(line, more):
             "BASH_ENV",
             "ENV",
         ),
-        *(
-            "PERL5OPT",
-            "PERL5LIB",
-            "RUBYOPT",
-            "RUBYLIB",
-            "DYLD_INSERT_LIBRARIES",
-            "LUA_INIT",
-            "LUA_INIT_5_4",
-            "PHPRC",
-        ),
+        *("PERL5OPT", "PERL5LIB", "RUBYOPT", "RUBYLIB", "DYLD_INSERT_LIBRARIES", "LUA_INIT", "LUA_INIT_5_4", "PHPRC"),
         *(
             "JAVA_TOOL_OPTIONS",
             "_JAVA_OPTIONS",
@@ -660,15 +649,7 @@ def test_attack_code_behind_an_ordinary_command(line, more):
             "PROMPT_COMMAND",
             "PS4",
         ),
-        *(
-            "npm_config_registry",
-            "UV_INDEX_URL",
-            "PIP_INDEX_URL",
-            "YARN_RC_FILENAME",
-            "ERL_FLAGS",
-            "COMSPEC",
-            "PATH",
-        ),
+        *("npm_config_registry", "UV_INDEX_URL", "PIP_INDEX_URL", "YARN_RC_FILENAME", "ERL_FLAGS", "COMSPEC", "PATH"),
     ],
 )
 def test_attack_a_variable_that_loads_code(name):
@@ -677,9 +658,7 @@ def test_attack_a_variable_that_loads_code(name):
     assert runs_code({"command": ["server"], "environment": {name: "x"}})
 
 
-@pytest.mark.parametrize(
-    "name", ["GITHUB_TOKEN", "LEVEL", "API_KEY", "NODE_ENV", "HUB_URL", "LOG_LEVEL", "DEBUG"]
-)
+@pytest.mark.parametrize("name", ["GITHUB_TOKEN", "LEVEL", "API_KEY", "NODE_ENV", "HUB_URL", "LOG_LEVEL", "DEBUG"])
 def test_a_variable_of_its_own_loads_nothing(name):
     assert not loads_code(name)
 

@@ -13,9 +13,7 @@ NEED = Need("env", "TOKEN", "a token", required=True, satisfied=False)
 
 def test_json_is_the_skill_of_the_contract():
     signer = Signer("key", Digest.of(b""), "acme")
-    skill = Skill(
-        name="a", path="/store/a", scope="project", state="enabled", signed_by=(signer,), requires=(NEED,)
-    )
+    skill = Skill(name="a", path="/store/a", scope="project", state="enabled", signed_by=(signer,), requires=(NEED,))
     shown = json.loads(json.dumps(skill.to_json()))
     assert list(shown) == KEYS
     assert shown["trust"] == "signed"

@@ -129,10 +129,7 @@ def test_attack_a_line_feed_in_a_path_spells_another_tree():
     honest, forgery = forged()
     assert Tree(forgery).digest != honest.digest
     for around in ("{}", "folder/{}", "{}/file"):
-        entries = [
-            Entry(SKILL_MD, File(b"x")),
-            *(Entry(around.format(p), file) for p, file in forgery.items()),
-        ]
+        entries = [Entry(SKILL_MD, File(b"x")), *(Entry(around.format(p), file) for p, file in forgery.items())]
         with pytest.raises(UnsafeArchive) as caught:
             gather(entries)
         assert caught.value.reason == "name-hidden"

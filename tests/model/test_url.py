@@ -8,16 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.model.reference import (
-    Url,
-    authority,
-    is_prefix,
-    is_under,
-    masked,
-    names_user,
-    of_repository,
-    parse,
-)
+from skillhub.model.reference import Url, authority, is_prefix, is_under, masked, names_user, of_repository, parse
 
 TEAM = "https://skills.example/team"
 
@@ -87,10 +78,7 @@ def test_no_prefix(text):
     assert not is_prefix(text)
 
 
-@given(
-    st.text(alphabet="htps:/.@%2eE#?\\ a[]", max_size=30),
-    st.text(alphabet="htps:/.@%2eE#?\\ a[]", max_size=30),
-)
+@given(st.text(alphabet="htps:/.@%2eE#?\\ a[]", max_size=30), st.text(alphabet="htps:/.@%2eE#?\\ a[]", max_size=30))
 def test_any_two_texts_are_compared(url, prefix):
     assert is_under(url, prefix) in (True, False)
     assert not is_under(f"https://evil.example/{url}", TEAM)
@@ -147,9 +135,4 @@ def test_what_git_means_by_its_other_spelling():
     assert of_repository("git@host.example:team/x.git") == "ssh://git@host.example/team/x.git"
     for same in ("ssh://git@host/x", "owner/repo", "C:\\x", "git@host", "git@host:a b", "git@host:x:y"):
         assert of_repository(same) == same
-    assert [authority(each) for each in ("https://u@h:1/x", "https://h?x", "embedded:", "")] == [
-        "u@h:1",
-        "h",
-        "",
-        "",
-    ]
+    assert [authority(each) for each in ("https://u@h:1/x", "https://h?x", "embedded:", "")] == ["u@h:1", "h", "", ""]

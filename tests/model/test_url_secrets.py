@@ -12,43 +12,18 @@ GHP = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ0bC2dE4fG6"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
 PLACE = "https://h.example/x.zip"
 SECRET = [
-    *(
-        f"{PLACE}?{name}=hunter2"
-        for name in ("token", "access_token", "TOKEN", "private-token", "api_key", "apikey")
-    ),
-    *(
-        f"{PLACE}?{name}=hunter2"
-        for name in ("sig", "X-Amz-Signature", "X-Amz-Security-Token", "x-goog-signature")
-    ),
+    *(f"{PLACE}?{name}=hunter2" for name in ("token", "access_token", "TOKEN", "private-token", "api_key", "apikey")),
+    *(f"{PLACE}?{name}=hunter2" for name in ("sig", "X-Amz-Signature", "X-Amz-Security-Token", "x-goog-signature")),
     *(
         f"{PLACE}?{name}=hunter2"
         for name in ("X-Amz-Credential", "AWSAccessKeyId", "Key-Pair-Id", "Policy_Signature")
     ),
-    *(
-        f"{PLACE}?{name}=hunter2"
-        for name in ("password", "passwd", "pwd", "secret", "client.secret", "auth", "key")
-    ),
-    *(
-        f"{PLACE}?{name}=hunter2"
-        for name in ("Authorization", "x-api-key", "Cookie", "sessionid", "jwt", "bearer")
-    ),
-    *(
-        f"{PLACE}{end}token=hunter2"
-        for end in ("?a=b&", "#", "#a&", "?a=b#", "?a;", ";", "?a=b&amp;", "/?", "?&&")
-    ),
-    *(
-        f"{PLACE}?{name}=hunter2"
-        for name in ("%74oken", "%2574oken", "%252574oken", "to%6Ben", "access%5Ftoken")
-    ),
-    *(
-        f"{PLACE}?a=b%26token=hunter2",
-        f"{PLACE}?token%3Dhunter2",
-        f"{PLACE}?u=https://o.example/?token=hunter2",
-    ),
-    *(
-        f"{PLACE}?{value}"
-        for value in (GHP, JWT, f"x={GHP}", f"x={JWT}", f"x=Bearer%20{GHP}", "d3adB33f0123456789")
-    ),
+    *(f"{PLACE}?{name}=hunter2" for name in ("password", "passwd", "pwd", "secret", "client.secret", "auth", "key")),
+    *(f"{PLACE}?{name}=hunter2" for name in ("Authorization", "x-api-key", "Cookie", "sessionid", "jwt", "bearer")),
+    *(f"{PLACE}{end}token=hunter2" for end in ("?a=b&", "#", "#a&", "?a=b#", "?a;", ";", "?a=b&amp;", "/?", "?&&")),
+    *(f"{PLACE}?{name}=hunter2" for name in ("%74oken", "%2574oken", "%252574oken", "to%6Ben", "access%5Ftoken")),
+    *(f"{PLACE}?a=b%26token=hunter2", f"{PLACE}?token%3Dhunter2", f"{PLACE}?u=https://o.example/?token=hunter2"),
+    *(f"{PLACE}?{value}" for value in (GHP, JWT, f"x={GHP}", f"x={JWT}", f"x=Bearer%20{GHP}", "d3adB33f0123456789")),
     *(f"{PLACE}#{GHP}", f"{PLACE};{GHP}", f"{PLACE}?x=glpat-aaaaaaaaaaaa", f"{PLACE}?x=AKIAIOSFODNN7EXAMPLE"),
     *(
         "https://u:hunter2@h.example/x.zip",

@@ -32,16 +32,7 @@ hypothesis.settings.register_profile("quick", phases=_QUICK, database=None)
 hypothesis.settings.load_profile("quick")
 _SECONDS = 60
 _BYTES = 3_000_000 << 10
-_OPTIONS = [
-    "-x",
-    "-q",
-    "--assert=plain",
-    "--hypothesis-seed=0",
-    "-p",
-    "no:cacheprovider",
-    "-p",
-    "no:randomly",
-]
+_OPTIONS = ["-x", "-q", "--assert=plain", "--hypothesis-seed=0", "-p", "no:cacheprovider", "-p", "no:randomly"]
 
 
 def _pass(tests: str, seconds: float) -> bool:

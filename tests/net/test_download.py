@@ -247,12 +247,7 @@ def test_what_was_seen_is_bounded_and_what_was_promised_is_not_lost(machine):
             "modified": "", "fresh_until": 0} for number in range(1100)}  # fmt: skip
     Path(machine.state, "sites.json").write_text(
         json.dumps(
-            {
-                "version": 1,
-                "origins": ["https://a.example:443"],
-                "copies": rows,
-                "sites": ["https://b.example:443/"],
-            }
+            {"version": 1, "origins": ["https://a.example:443"], "copies": rows, "sites": ["https://b.example:443/"]}
         )
     )
     seen = Seen(machine.state)
@@ -276,11 +271,7 @@ class Elsewhere:
     def ask(self, url, *, cap, named_by=PERSON, headers=None):
         if url.endswith("index.json"):
             document = {"skills": [{"name": "old", "files": ["SKILL.md"]}]}
-            return (
-                Response(url, json.dumps(document).encode())
-                if "/skills/" in url
-                else Response(url, b"", "", 404)
-            )
+            return Response(url, json.dumps(document).encode()) if "/skills/" in url else Response(url, b"", "", 404)
         return Response(url.replace("a.example", "b.example"), skill_md("old"))
 
     def get(self, url, *, cap, named_by=PERSON):

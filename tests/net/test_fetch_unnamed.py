@@ -34,8 +34,7 @@ def http(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["https://10.0.0.7/", "https://169.254.169.254/latest/", "http://skills.example/", "https://[fd00::1]/"],
+    "url", ["https://10.0.0.7/", "https://169.254.169.254/latest/", "http://skills.example/", "https://[fd00::1]/"]
 )
 def test_attack_a_lock_that_points_into_a_private_network(http, url):
     for named_by in (None, url):  # what lies at a site is named by the site, and that by nobody

@@ -93,18 +93,14 @@ def test_body_longer_than_announced_size(web, http):
 
 def test_body_without_end(web, http):
     unframed = endless(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 1000)
-    chunked = endless(
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"3e8\r\n" + b"x" * 1000 + b"\r\n"
-    )
+    chunked = endless(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"3e8\r\n" + b"x" * 1000 + b"\r\n")
     for path, act in (("/unframed", unframed), ("/chunked", chunked)):
         with pytest.raises(WrongBytes, match="found more"):
             http.get(web.at(path, act), cap=5000)
         assert web.seen[path] == 1
 
 
-@pytest.mark.parametrize(
-    "head", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"]
-)
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"])
 def test_slow_drip_is_cut_off(web, head):
     """Not waited for until it ends: the second comes whole after two seconds, the first never."""
     with Http(patience=HURRY) as http, pytest.raises(SourceError, match="in time"):

@@ -39,9 +39,7 @@ def test_field_of_the_caller_goes_before_what_is_known():
     assert sent(OURS, asking) == ("Accept: text/plain\r\nAuthorization: Bearer given\r\n", [])
 
 
-@pytest.mark.parametrize(
-    "headers", [{}, {"Authorization": "Bearer given"}, {"AUTHORIZATION": "Bearer given"}]
-)
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer given"}, {"AUTHORIZATION": "Bearer given"}])
 def test_attack_redirect_that_wants_to_hear_a_secret(headers):
     assert sent(THEIRS, headers) == ("Accept: */*\r\n", [])
     back = THEIRS.follow("https://ours.example/b")

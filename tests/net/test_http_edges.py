@@ -61,9 +61,7 @@ def test_site_that_a_person_named_by_http_may_name_what_is_beside_it(web, http, 
 def test_which_answers_lead_elsewhere(web, http, status):
     web.at("/b", answer(b"x"))
     found = http.ask(web.at("/a", redirect("/b", f"{status} There")), cap=1)
-    assert (found.status, found.data) == (
-        (200, b"x") if status in (301, 302, 303, 307, 308) else (status, b"")
-    )
+    assert (found.status, found.data) == ((200, b"x") if status in (301, 302, 303, 307, 308) else (status, b""))
 
 
 @pytest.mark.parametrize("status", [401, 407, 408, 409, 425, 429, 499, 500, 501, 502, 503, 504, 505])

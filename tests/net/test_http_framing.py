@@ -88,10 +88,7 @@ def test_attack_a_first_line_that_is_none_of_an_answer(web, http, line):
 )
 def test_attack_a_chunk_whose_size_is_no_number(web, http, size):
     with pytest.raises(SourceError):
-        http.get(
-            web.at("/a", hanging_up(CHUNKED + size + b"\r\nhello\r\n0\r\n\r\n")),
-            cap=100,
-        )
+        http.get(web.at("/a", hanging_up(CHUNKED + size + b"\r\nhello\r\n0\r\n\r\n")), cap=100)
 
 
 @pytest.mark.parametrize("end", [b"\n", b"xx", b"", b"\r\r", b"o\r\n"])
@@ -159,9 +156,7 @@ def test_attack_a_redirect_to_two_places(web, http):
     assert web.seen["/c"] == 0
 
 
-@pytest.mark.parametrize(
-    "path", ["/a%2Fb/%2e%2e/c", '/a"b', "/a|b?c=[d]", "/a?b=%zz&c=`", "/A?{}^", "/a//b/"]
-)
+@pytest.mark.parametrize("path", ["/a%2Fb/%2e%2e/c", '/a"b', "/a|b?c=[d]", "/a?b=%zz&c=`", "/A?{}^", "/a//b/"])
 def test_path_is_sent_as_it_was_judged(web, http, path):
     """Another reading of it, by a second parser, would be another place."""
     assert http.get(web.at(path, answer(b"x")), cap=1).data == b"x"

@@ -132,9 +132,7 @@ def test_https_through_a_tunnel_that_the_proxy_cannot_look_into(proxied, secure,
     assert "Proxy-Authorization: Basic bWU6cEBzcw==" in proxied.heads[0]
 
 
-def test_what_a_document_names_is_reached_through_a_proxy_that_alone_knows_its_name(
-    proxied, secure, authority
-):
+def test_what_a_document_names_is_reached_through_a_proxy_that_alone_knows_its_name(proxied, secure, authority):
     proxied.acts["site.invalid:443"] = relay(int(secure.rpartition(":")[2]))
     with Http(tls=ssl.create_default_context(cafile=authority)) as http:
         found = http.get("https://site.invalid/a.json", cap=2, named_by=by("https://index.example/a.json"))

@@ -13,9 +13,7 @@ from skillhub.net.target import RULES, Requester, RequestRule, judge, may_lead
 from skillhub.sources.git_repository import told
 
 PAGE = (Path(__file__).parents[2] / "docs/sources.md").read_text("utf-8")
-ROWS = re.findall(
-    r"^\| `(\w+)`: .*? \| ([a-z, ]+) \| (any|public) \| (yes|no) \| (yes|no) \|$", PAGE, re.MULTILINE
-)
+ROWS = re.findall(r"^\| `(\w+)`: .*? \| ([a-z, ]+) \| (any|public) \| (yes|no) \| (yes|no) \|$", PAGE, re.MULTILINE)
 PUBLIC, PRIVATE = "93.184.216.34", "10.0.0.7"
 ENVIRON = {"PATH": os.environ["PATH"]}
 each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
@@ -55,19 +53,16 @@ def test_where_git_goes(row):
         for scheme in ("https", "ssh")
         for url in (f"{scheme}://{PUBLIC}/x",)
     }
-    assert {scheme for scheme, way in ways.items() if allowed(lambda way=way: way.way())} == {
-        "https",
-        "ssh",
-    } & {*over.split(", ")}
+    assert {scheme for scheme, way in ways.items() if allowed(lambda way=way: way.way())} == {"https", "ssh"} & {
+        *over.split(", ")
+    }
     assert ("s3cret" in ways["https"].variables.values()) == (is_told == "yes")
     assert ("GIT_CONFIG_GLOBAL" in ways["https"].variables) == (settings == "no")
     inside = f"https://{PRIVATE}/x"
     assert allowed(lambda: told(inside, inside, who, ENVIRON).way()) == (anywhere == "any")
 
 
-@pytest.mark.parametrize(
-    "url", ["https://[x/y.git", "https://a]b/y.git", "https://h:x/y.git", "https://[::1/y.git"]
-)
+@pytest.mark.parametrize("url", ["https://[x/y.git", "https://a]b/y.git", "https://h:x/y.git", "https://[::1/y.git"])
 def test_attack_a_marketplace_names_what_nobody_can_take_apart(url):
     with pytest.raises(UnsafeTransfer, match="expected a repository"):
         may_lead(url, "https://market.example/x.git")

@@ -85,8 +85,7 @@ def test_what_means_nothing_here_is_named_by_its_place(text, where):
 
 
 TRUSTING = Settings.parse(
-    b'trusted-hosts = ["git.corp.example", "ports.example:8443", "10.0.0.7", "[fd00::1]:8443", "localhost:8000"]',
-    "x",
+    b'trusted-hosts = ["git.corp.example", "ports.example:8443", "10.0.0.7", "[fd00::1]:8443", "localhost:8000"]', "x"
 )
 
 
@@ -124,9 +123,7 @@ def test_attack_a_token_written_into_the_file_is_not_shown():
     assert "s3cret" not in f"{caught.value} {caught.value.where} {caught.value.hint}"
 
 
-@given(
-    st.one_of(st.binary(max_size=60), st.text(alphabet='[]tokensmirr"={}. \n/:', max_size=60).map(str.encode))
-)
+@given(st.one_of(st.binary(max_size=60), st.text(alphabet='[]tokensmirr"={}. \n/:', max_size=60).map(str.encode)))
 def test_any_bytes_at_all(data):
     try:
         Settings.parse(data, "config.toml")

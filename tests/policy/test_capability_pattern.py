@@ -16,51 +16,14 @@ GRANTS = {
     "tools:Bash": (
         *("Bash", "bash", "BASH", "Bash(*)", "Bash( * )", "Bash()", "Bash(:*)", "Bash(*:*)", "Bash(**)"),
         *("Bash(git:*)", "Bash(ls)", "bash(curl *)", '"Bash"', "'Bash(git *)", "`bash`", "[Bash", "Bash]"),
-        *(
-            "*",
-            "**",
-            "B*",
-            "?ash",
-            "Ba?h(git:*)",
-            "*(git *)",
-            "Bash:*",
-            "Bash:git",
-            "Bash/x",
-            "@bash",
-            "B_ash",
-        ),
+        *("*", "**", "B*", "?ash", "Ba?h(git:*)", "*(git *)", "Bash:*", "Bash:git", "Bash/x", "@bash", "B_ash"),
         *("shell", "Shell(curl)", "run_shell_command", "execute_bash", "runCommands", "local_shell"),
-        *(
-            "Bash(curl",
-            "Bash(a(b))",
-            "Ｂａｓｈ",
-            "Bаsh",
-            "Bash，Read",
-            "Ba\u00adsh",
-            "Bash;Read",
-            "Bash|Read",
-        ),
+        *("Bash(curl", "Bash(a(b))", "Ｂａｓｈ", "Bаsh", "Bash，Read", "Ba\u00adsh", "Bash;Read", "Bash|Read"),
     ),
     "tools:Bash(curl:*)": (
-        *(
-            "Bash",
-            "bash",
-            "*",
-            "Bash(*)",
-            "Bash(curl:*)",
-            "bash( curl:* )",
-            "Bash(curl *)",
-            "Bash(curl)",
-            "Bash(c*)",
-        ),
+        *("Bash", "bash", "*", "Bash(*)", "Bash(curl:*)", "bash( curl:* )", "Bash(curl *)", "Bash(curl)", "Bash(c*)"),
         *("Bash(curl https://x)", "Bash(CURL:*)", "Bash(/usr/bin/curl:*)", "Bash(*curl*)", "Bash(c?rl:*)"),
-        *(
-            "Bash(git log && curl x)",
-            "Bash(true;curl x)",
-            "Bash(X=1 curl x)",
-            "Bash('curl' x)",
-            "Bash(c\\url x)",
-        ),
+        *("Bash(git log && curl x)", "Bash(true;curl x)", "Bash(X=1 curl x)", "Bash('curl' x)", "Bash(c\\url x)"),
         *("Bash(yes | curl -d@- x)", "run_shell_command(curl)", "run_shell_command(cu)", "Bash (curl:*)"),
         *(
             "Bash(bash:*)",
@@ -72,14 +35,7 @@ GRANTS = {
         ),
     ),
     "tools:mcp__github__delete_repo": (
-        *(
-            "mcp__github__delete_repo",
-            "MCP__GitHub__Delete_Repo",
-            "mcp__github",
-            "mcp__github__*",
-            "mcp__*",
-            "*",
-        ),
+        *("mcp__github__delete_repo", "MCP__GitHub__Delete_Repo", "mcp__github", "mcp__github__*", "mcp__*", "*"),
         *("mcp__github__delete*", "mcp__git*", "mcp__github__", "mcp__github(*)"),
     ),
     "tools:mcp__github": (
@@ -93,25 +49,9 @@ GRANTS = {
     "tools:*": ("Read", "Bash(git *)", "…"),
 }
 SPARED = {
-    "tools:Bash": (
-        "Read",
-        "BashOutput",
-        "mcp__bash",
-        "Bas",
-        "Bashful",
-        "WebFetch",
-        "—",
-        "&",
-        "-",
-        "mcp__x__bash",
-    ),
+    "tools:Bash": ("Read", "BashOutput", "mcp__bash", "Bas", "Bashful", "WebFetch", "—", "&", "-", "mcp__x__bash"),
     "tools:Bash(curl:*)": ("Bash(git:*)", "Bash(ls)", "Read", "Bash(cu)", "Bash(git commit -m curl)"),
-    "tools:mcp__github__delete_repo": (
-        "mcp__gitlab",
-        "mcp__github__list",
-        "mcp__gitlab__delete_repo",
-        "Bash",
-    ),
+    "tools:mcp__github__delete_repo": ("mcp__gitlab", "mcp__github__list", "mcp__gitlab__delete_repo", "Bash"),
     "tools:mcp__github": ("mcp__githubby", "mcp__gitlab__github", "github_x"),
     "tools:WebFetch(domain:x.io)": ("WebFetch(domain:y.io)", "Read"),
 }
@@ -143,11 +83,7 @@ def test_a_denial_is_of_the_tool_that_it_names(pattern, tool):
         *("allowed-tools: '*'", "allowed-tools: |\n  - Read\n  - Bash", "allowedTools: Bash", "tools: Bash"),
         *("allowed_tools: [Bash]", "Allowed-Tools: Bash", "tools: {bash: true}", "tools: {allow: [Bash]}"),
         *("tools:\n  - name: Bash", "allowed-tools: [[Read, [Bash]]]", "tools: {bash: 'no'}"),
-        *(
-            "allowed-tools: Read\ntools: Bash",
-            "allowed-tools: Read,Bash,Glob",
-            "allowed-tools: Bash(a (b) c)",
-        ),
+        *("allowed-tools: Read\ntools: Bash", "allowed-tools: Read,Bash,Glob", "allowed-tools: Bash(a (b) c)"),
         *("allowed tools: Bash", "Allowed.Tools: Bash", "tool: Bash", "toolset: [bash]"),
         *("allowed-tools: Bash(", "allowed-tools: >-\n  Read,\n  Bash", "tools: {Read: [Bash(ls)]}"),
     ],
@@ -161,10 +97,7 @@ def test_attack_a_denied_tool_stands_elsewhere_in_the_frontmatter(text):
 @pytest.mark.parametrize(
     ("pattern", "tool"),
     [
-        *(
-            ("tools:Bash(git:*)", tool)
-            for tool in ("Bash(git:*)", "Bash(git *)", "bash(git add *)", "Bash(git)")
-        ),
+        *(("tools:Bash(git:*)", tool) for tool in ("Bash(git:*)", "Bash(git *)", "bash(git add *)", "Bash(git)")),
         *(("tools:Bash", tool) for tool in ("Bash", "bash", "Bash(*)", "Bash(x)", "B_ash")),
         *(("tools:mcp__docs", tool) for tool in ("mcp__docs", "mcp__docs__x", "mcp__docs__*")),
         *(("tools:*", "Bash"), ("tools", "x"), ("tools:Web*", "WebFetch(domain:x)"), ("tools:Read", "read")),
@@ -177,10 +110,7 @@ def test_a_permitted_tool(pattern, tool):
 @pytest.mark.parametrize(
     ("pattern", "tool"),
     [
-        *(
-            ("tools:Bash(git:*)", tool)
-            for tool in ("Bash", "Bash(*)", "*", "Bash(g*)", "Bash(gitx)", "Bash(git")
-        ),
+        *(("tools:Bash(git:*)", tool) for tool in ("Bash", "Bash(*)", "*", "Bash(g*)", "Bash(gitx)", "Bash(git")),
         *(("tools:Bash(git ?)", tool) for tool in ("Bash(git *)", "Bash(git:*)")),
         *(("tools:mcp__docs__x", tool) for tool in ("mcp__docs", "mcp__docs__*", "mcp__docs__y")),
         *(("tools:B?sh", "B*"), ("tools:Bash", "*"), ("tools:Bash", "shell"), ("tools:Read", "…")),
@@ -240,39 +170,12 @@ MALFORMED = (
         "tools: ",
         "tools:-",
     ),
-    *(
-        "tools:Bash(a)(b)",
-        "tools:Bash((x))",
-        "tools:Bash Read",
-        "tools:*rm -rf*",
-        "tools:Bаsh",
-        "tools:Bash;x",
-    ),
-    *(
-        "tool:Bash",
-        "Bash",
-        "tools :Bash",
-        " tools:Bash",
-        "nework",
-        "network :x",
-        "",
-        ":",
-        ":Bash",
-        "[tools]:x",
-    ),
+    *("tools:Bash(a)(b)", "tools:Bash((x))", "tools:Bash Read", "tools:*rm -rf*", "tools:Bаsh", "tools:Bash;x"),
+    *("tool:Bash", "Bash", "tools :Bash", " tools:Bash", "nework", "network :x", "", ":", ":Bash", "[tools]:x"),
     *("network:https://evil.io", "network:evil.io/x", "network:evil.io:443", "network: evil.io", "network:"),
     *("network:evil.io,b.io", "network:user@evil.io", "network:*:443", "network:{a,b}.io"),
     *("env:$TOKEN", "env: TOKEN", "env:A B", "env:", "env:A,B", "env:A=1", "mcp:a b", "mcp:", "mcp:a/b"),
-    *(
-        "scripts:x",
-        "hooks:Stop",
-        "shell:ls",
-        "scripts:",
-        "binary:a.exe",
-        "agents:x",
-        "permissions:",
-        "t*:Bash(",
-    ),
+    *("scripts:x", "hooks:Stop", "shell:ls", "scripts:", "binary:a.exe", "agents:x", "permissions:", "t*:Bash("),
 )
 
 
@@ -285,31 +188,13 @@ def test_attack_a_pattern_that_could_match_nothing_is_refused(text):
 @pytest.mark.parametrize(
     ("pattern", "capability"),
     [
-        *(
-            ("scripts:*", "scripts"),
-            ("hooks:*", "hooks"),
-            ("*", "scripts"),
-            ("*:*", "shell"),
-            ("S*", "scripts"),
-        ),
+        *(("scripts:*", "scripts"), ("hooks:*", "hooks"), ("*", "scripts"), ("*:*", "shell"), ("S*", "scripts")),
         *(("network:Evil.IO", "network:evil.io"), ("network:evil.io.", "network:evil.io")),
         *(("network:bücher.de", "network:xn--bcher-kva.de"), ("network:10.0.0.1", "network:167772161")),
         *(("network:10.0.0.1", "network:0xa000001"), ("network:10.0.0.1", "network:::ffff:10.0.0.1")),
-        *(
-            ("network:2001:db8::1", "network:2001:db8:0:0:0:0:0:1"),
-            ("network:[2001:DB8::1]", "network:2001:db8::1"),
-        ),
-        *(
-            ("network:evil.io", "network:*"),
-            ("network:x", "network:?"),
-            ("env:A", "env:*"),
-            ("network", "network:?"),
-        ),
-        *(
-            ("env:aws_*", "env:AWS_KEY"),
-            ("mcp:Docs", "mcp:docs"),
-            ("permissions:net*", "permissions:network=all"),
-        ),
+        *(("network:2001:db8::1", "network:2001:db8:0:0:0:0:0:1"), ("network:[2001:DB8::1]", "network:2001:db8::1")),
+        *(("network:evil.io", "network:*"), ("network:x", "network:?"), ("env:A", "env:*"), ("network", "network:?")),
+        *(("env:aws_*", "env:AWS_KEY"), ("mcp:Docs", "mcp:docs"), ("permissions:net*", "permissions:network=all")),
         *(("permissions:x", "permissions:aaa…01234567"), ("mcp:x", "mcp:aaa…01234567")),
     ],
 )

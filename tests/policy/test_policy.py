@@ -145,9 +145,7 @@ def test_every_place_has_to_be_allowed_and_no_place_is_none():
 
 def test_an_age_that_nobody_knows_is_refused():
     assert against(having(age=None), "min-age-days = 0") == [("min-age-days", "/machine.toml:1")]
-    assert against(having(age=timedelta(days=-1)), "min-age-days = 0") == [
-        ("min-age-days", "/machine.toml:1")
-    ]
+    assert against(having(age=timedelta(days=-1)), "min-age-days = 0") == [("min-age-days", "/machine.toml:1")]
 
 
 @pytest.mark.parametrize("pattern", ["network:evil.example", "n*:evil.*", "network:x", "*:x"])
@@ -188,9 +186,7 @@ def test_the_longest_age_holds_and_tells_until_when():
 
 
 def test_agents_have_to_be_in_every_list():
-    policies = Policies(
-        (policy('agents = ["claude-code", "codex"]'), policy('agents = ["codex"]', "project"))
-    )
+    policies = Policies((policy('agents = ["claude-code", "codex"]'), policy('agents = ["codex"]', "project")))
     assert policies.against_agent("codex") is None
     assert policies.against_agent("claude-code").where == "/project.toml:1"
     assert policies.against_agent("cursor").where == "/user.toml:1"
@@ -286,17 +282,7 @@ def test_any_bytes(data):
             parse_policy(data, level, "p")
 
 
-_KEYS = (
-    "sources",
-    "publishers",
-    "signed",
-    "fail-on",
-    "min-age-days",
-    "capabilities",
-    "agents",
-    "agree",
-    "policy",
-)
+_KEYS = ("sources", "publishers", "signed", "fail-on", "min-age-days", "capabilities", "agents", "agree", "policy")
 _VALUES = (
     '"required"',
     '"low"',

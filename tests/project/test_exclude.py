@@ -69,9 +69,7 @@ def test_a_block_that_lost_its_end_swallows_nothing(repository):
     assert "*.mine\n" in path.read_text()
 
 
-@pytest.mark.parametrize(
-    "name", ["below", "a[b]", "a*", "a?b", "#a", "!a", "back\\slash", "b ", "two\nlines"]
-)
+@pytest.mark.parametrize("name", ["below", "a[b]", "a*", "a?b", "#a", "!a", "back\\slash", "b ", "two\nlines"])
 def test_a_project_below_the_root_whatever_its_name(repository, name):
     project = repository / "in" / name
     project.mkdir(parents=True)

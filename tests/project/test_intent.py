@@ -49,9 +49,7 @@ def test_add(before, after):
 def test_add_to_a_file_of_windows():
     data = WRITTEN.replace("\n", "\r\n").encode()
     edited = edit(data, NEW, ())
-    assert (
-        edited == WRITTEN.replace("\n\n[install]", "\n" + LINE + "\n[install]").replace("\n", "\r\n").encode()
-    )
+    assert edited == WRITTEN.replace("\n\n[install]", "\n" + LINE + "\n[install]").replace("\n", "\r\n").encode()
 
 
 def test_replace_keeps_place_and_comment():
@@ -95,9 +93,7 @@ def test_no_change_gives_the_same_bytes(text):
         "[skills]\na = '''^1'''\n",
     ],
 )
-@pytest.mark.parametrize(
-    ("add", "remove"), [(NEW, ()), ({"a": NEW["new"]}, ()), ({}, ["a"]), (NEW, ["a"])], ids=str
-)
+@pytest.mark.parametrize(("add", "remove"), [(NEW, ()), ({"a": NEW["new"]}, ()), ({}, ["a"]), (NEW, ["a"])], ids=str)
 def test_whatever_the_spelling_the_edit_says_what_was_meant(text, add, remove):
     before = Intent.parse(text.encode())
     edited = edit(text.encode(), add, remove)
@@ -125,19 +121,13 @@ def test_attack_a_path_that_ends_its_own_text():
 
 
 names = st.sampled_from(["a", "b", "new", "gh-fix-ci", "1"])
-values = st.sampled_from(
-    ['"^1"', "'1'", '{ source = "github" }', "{}", '{ path = "./x" }', '{version="*"}  # why']
-)
-wanteds = st.sampled_from(
-    [Wanted(), Wanted(version="^2"), Wanted(path="é\"\\ 'x"), Wanted(source="x", version="1")]
-)
+values = st.sampled_from(['"^1"', "'1'", '{ source = "github" }', "{}", '{ path = "./x" }', '{version="*"}  # why'])
+wanteds = st.sampled_from([Wanted(), Wanted(version="^2"), Wanted(path="é\"\\ 'x"), Wanted(source="x", version="1")])
 pieces = (
     st.builds("{} = {}".format, names, values)
     | st.builds("[skills.{}]".format, names)
     | st.builds("skills.{} = {}".format, names, values)
-    | st.sampled_from(
-        ["[skills]", "[install]", "", "# why", "  ", 'link = "copy"', 'version = "^1"', 'path = "p"']
-    )
+    | st.sampled_from(["[skills]", "[install]", "", "# why", "  ", 'link = "copy"', 'version = "^1"', 'path = "p"'])
     | st.sampled_from(["[sources.x]", 'url = "https://x"'])
 )
 

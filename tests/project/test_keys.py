@@ -84,10 +84,7 @@ def test_key_never_goes_over_another(keys, left):
     if left != "both":
         os.unlink(old.public_path if left == "private" else old.path)
     kept = {path: path.read_bytes() for path in (Path(old.path), Path(old.public_path)) if path.exists()}
-    for take in (
-        lambda: keys.add("work", PrivateKey.generate(), None),
-        lambda: keys.new("work", "p256", None),
-    ):
+    for take in (lambda: keys.add("work", PrivateKey.generate(), None), lambda: keys.new("work", "p256", None)):
         with pytest.raises(UsageError):
             take()
     assert {path: path.read_bytes() for path in kept} == kept

@@ -45,10 +45,7 @@ def test_the_user_s_scope_hangs_off_the_home_and_may_be_moved(tmp_path, home):
     moved = {"CLAUDE_CONFIG_DIR": "/elsewhere/claude"}
     found = copies.link_folders(user, [host("claude-code")], str(tmp_path), {})
     assert found == (".agents/skills", ".claude/skills")
-    assert (
-        copies.link_folders(user, [host("claude-code")], str(tmp_path), moved)[1]
-        == "/elsewhere/claude/skills"
-    )
+    assert copies.link_folders(user, [host("claude-code")], str(tmp_path), moved)[1] == "/elsewhere/claude/skills"
 
 
 @pytest.mark.parametrize("link", ["../out/x", ".agents/../../x", "a//b", ".", "./x/y"])
@@ -99,9 +96,7 @@ def test_what_cannot_be_put_in_place_leaves_what_was_there(project, stored):
 def test_a_file_where_a_folder_must_be(project, stored):
     Path(project.base, ".agents").write_text("x")
     with pytest.raises(StateError):
-        copies.make(
-            project, os.path.join(project.base, ".agents/skills/plain"), ONE, stored[ONE.digest], "copy"
-        )
+        copies.make(project, os.path.join(project.base, ".agents/skills/plain"), ONE, stored[ONE.digest], "copy")
     assert os.listdir(project.base) == [".agents"]
 
 
@@ -111,9 +106,7 @@ def test_a_home_may_keep_its_dotfiles_elsewhere_and_a_project_may_not(tmp_path: 
     base.mkdir()
     (base / ".claude").symlink_to(tmp_path / "dotfiles")
     link = ".claude/skills/hello"
-    assert copies.place(Project.of_user(str(base), home), link) == str(
-        tmp_path / "dotfiles" / "skills" / "hello"
-    )
+    assert copies.place(Project.of_user(str(base), home), link) == str(tmp_path / "dotfiles" / "skills" / "hello")
     with pytest.raises(LinkLeavesProject):
         copies.place(Project(str(base), "project", home), link)
 

@@ -87,13 +87,7 @@ def test_each_agent_has_its_spelling_and_only_names_of_variables(agent, server):
 
 @pytest.mark.parametrize(
     ("agent", "server"),
-    [
-        ("gemini-cli", STDIO),
-        ("gemini-cli", HTTP),
-        ("windsurf", STDIO),
-        ("windsurf", OPEN),
-        ("windsurf", HTTP),
-    ],
+    [("gemini-cli", STDIO), ("gemini-cli", HTTP), ("windsurf", STDIO), ("windsurf", OPEN), ("windsurf", HTTP)],
 )
 def test_a_spelling_that_nobody_has_told_us_is_not_guessed(agent, server):
     assert not mcp.is_spelled(agent, server)

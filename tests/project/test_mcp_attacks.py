@@ -64,9 +64,7 @@ def test_a_file_that_cannot_be_understood_is_left_as_it_is(place, content):
     assert place.everything() == [".mcp.json"]
 
 
-@pytest.mark.parametrize(
-    "content", [b"[", b"mcp_servers = 1", b"[[mcp_servers]]", b"mcp_servers = {}", b"a=1\xff"]
-)
+@pytest.mark.parametrize("content", [b"[", b"mcp_servers = 1", b"[[mcp_servers]]", b"mcp_servers = {}", b"a=1\xff"])
 def test_a_toml_file_that_cannot_be_understood_is_left_as_it_is(place, content):
     file = place.file("codex")
     os.mkdir(os.path.dirname(file.path))
@@ -78,8 +76,7 @@ def test_a_toml_file_that_cannot_be_understood_is_left_as_it_is(place, content):
 
 @every_agent
 @pytest.mark.parametrize(
-    "name",
-    ["", "__proto__", "a b", "a.b", 'a"b', "../x", "a\n[b]", "${HOME}", "{env:X}", "é", "a" * 65, "a\0"],
+    "name", ["", "__proto__", "a b", "a.b", 'a"b', "../x", "a\n[b]", "${HOME}", "{env:X}", "é", "a" * 65, "a\0"]
 )
 def test_a_hostile_name_is_refused_before_anything_is_written(place, agent, name):
     file = place.file(agent)
@@ -220,9 +217,7 @@ def test_what_an_agent_writes_meanwhile_is_not_undone(place, times, data):
     file = place.file("claude-code")
     Path(file.path).write_text("{}")
     arguments = [sys.executable, "-c", MEANWHILE, str(place.project), str(times)]
-    done = subprocess.run(
-        arguments, cwd=REPOSITORY, check=True, timeout=SECONDS, capture_output=True, text=True
-    )
+    done = subprocess.run(arguments, cwd=REPOSITORY, check=True, timeout=SECONDS, capture_output=True, text=True)
     found = json.loads(Path(file.path).read_text())
     if "mcpServers" in found:
         found["mcpServers"]["ours"] = ...

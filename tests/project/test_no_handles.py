@@ -56,9 +56,7 @@ for act in (
 
 
 @pytest.mark.parametrize("what", ["work", "attack"])
-def test_attack_without_open_folders_a_link_on_the_way_is_seen_right_before(
-    tmp_path: Path, what: str
-) -> None:
+def test_attack_without_open_folders_a_link_on_the_way_is_seen_right_before(tmp_path: Path, what: str) -> None:
     base, outside = tmp_path / "project", tmp_path / "project-outside"
     for folder in (base / ".agents/skills", base / ".git/info", outside / "skills/plain"):
         folder.mkdir(parents=True)

@@ -46,10 +46,7 @@ def test_documents_are_absent_then_there_and_written_once(project, tmp_path):
     records = Records({"plain": Record(tree=ENTRY.tree, enabled=True)})
     project.write_records(records)
     assert project.records() == records
-    assert (
-        Project(project.base, "project", Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})).records()
-        == records
-    )
+    assert Project(project.base, "project", Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})).records() == records
 
 
 BOUNDED = """
@@ -71,9 +68,7 @@ except FormatError as error:
 def test_attack_a_lock_that_fills_the_memory(tmp_path, unit, size):
     units = unit * ((size - 20) // len(unit))
     (tmp_path / "skillhub.lock").write_bytes(b'{"skills": [' + units[:-1] + b"]}")
-    done = subprocess.run(
-        [sys.executable, "-c", BOUNDED, str(tmp_path)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", BOUNDED, str(tmp_path)], capture_output=True, text=True, check=True)
     assert ("at most" if size > CAP else "'version' is missing") in done.stdout
 
 

@@ -7,15 +7,7 @@ import zipfile
 import pytest
 
 from fixtures.build import EMBEDDED, build, differences
-from skillhub.errors import (
-    FormatError,
-    NameNotOwned,
-    NotFound,
-    Refused,
-    SkillhubError,
-    UnsafeArchive,
-    UsageError,
-)
+from skillhub.errors import FormatError, NameNotOwned, NotFound, Refused, SkillhubError, UnsafeArchive, UsageError
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.check import check
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
@@ -223,9 +215,7 @@ def test_name_of_another_publisher(hub, tmp_path):
 
 def test_passphrase_is_needed_and_must_be_the_right_one(tmp_path):
     folder = str(tmp_path / "r")
-    setup = Setup(
-        settings=RegistrySettings("acme", bin_bits=1), passphrase=b"secret", new_key=key_of("locked")
-    )
+    setup = Setup(settings=RegistrySettings("acme", bin_bits=1), passphrase=b"secret", new_key=key_of("locked"))
     init(folder, setup, now())
     skill = write_skill(tmp_path)
     with pytest.raises(UsageError):
@@ -264,14 +254,7 @@ def test_killed_before_any_write_the_site_stays_valid_and_the_next_run_heals(hub
 
 
 @pytest.mark.parametrize(
-    "part",
-    [
-        "archives/",
-        "targets/idx",
-        "targets/publishers",
-        "metadata/timestamp",
-        ".well-known/agent-skills/index",
-    ],
+    "part", ["archives/", "targets/idx", "targets/publishers", "metadata/timestamp", ".well-known/agent-skills/index"]
 )
 def test_check_finds_whatever_was_changed(hub, part):
     hub.publish()

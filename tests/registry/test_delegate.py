@@ -158,9 +158,7 @@ def test_second_key_and_the_first_revoked_from_a_day_on(hub, tmp_path):
     world.base = second
     world.install()
     world.base = first
-    (tmp_path / "w/project/skillhub.toml").write_text(
-        '[skills]\nowned = {source = "hub", version = "1.2.0"}\n'
-    )
+    (tmp_path / "w/project/skillhub.toml").write_text('[skills]\nowned = {source = "hub", version = "1.2.0"}\n')
     other.install()
     entry = other.lock().skills["owned"]
     assert (entry.version, SECOND.public.fingerprint in entry.signed_by[0]) == ("1.2.0", True)

@@ -86,9 +86,7 @@ class Renames:
                 self.happen()
 
 
-def test_killed_before_each_rename_a_client_sees_the_old_or_the_new_and_the_next_push_heals(
-    hub, place, tmp_path
-):
+def test_killed_before_each_rename_a_client_sees_the_old_or_the_new_and_the_next_push_heals(hub, place, tmp_path):
     pushed(hub, place)
     offered(place, tmp_path / "client", hub.root)
     hub.publish(version="1.1.0")
@@ -278,9 +276,7 @@ def current(hub, kind):
     return next(path for path in hub.files if path.startswith(kind))
 
 
-@pytest.mark.parametrize(
-    "kind", ["archives", "idx", "publishers", "snapshot", ".well-known/agent-skills/index"]
-)
+@pytest.mark.parametrize("kind", ["archives", "idx", "publishers", "snapshot", ".well-known/agent-skills/index"])
 def test_unsound_registry_is_not_published(hub, place, kind):
     path = current(hub, kind)
     change(Path(hub.dir.site, path), hub.files[path].replace(b"1.0.0", b"6.6.6") + b" ")

@@ -17,9 +17,7 @@ def file(path, data):
 
 def test_every_file_is_described_as_our_own_server_describes_it():
     site = Path(_FOLDER)
-    paths = [
-        path.relative_to(site).as_posix() for path in site.rglob("*") if path.suffix in (".json", ".zip")
-    ]
+    paths = [path.relative_to(site).as_posix() for path in site.rglob("*") if path.suffix in (".json", ".zip")]
     assert len(paths) > 40
     for path in paths:
         page = find_page(str(site), f"/{path}")

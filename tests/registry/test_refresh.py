@@ -103,11 +103,7 @@ def test_dry_run_tells_and_writes_nothing(hub):
 
 def test_passphrase_is_asked_for_only_when_something_is_due(tmp_path):
     folder, when = str(tmp_path / "r"), now()
-    init(
-        folder,
-        Setup(settings=RegistrySettings("acme", bin_bits=1), passphrase=b"s", new_key=key_of("p")),
-        when,
-    )
+    init(folder, Setup(settings=RegistrySettings("acme", bin_bits=1), passphrase=b"s", new_key=key_of("p")), when)
     assert refresh(folder, Signing(now=when)).renewed == ()
     with pytest.raises(PassphraseNeeded):
         refresh(folder, Signing(now=when + timedelta(days=2)))
@@ -135,9 +131,7 @@ def test_check_visits_releases_that_the_listing_hides(hub):
     listing = b'{"$schema":"https://schemas.agentskills.io/discovery/0.2.0/schema.json","skills":[]}'
     hub.revise({"index.json": listing})
     hub.dir.publish({".well-known/agent-skills/index.json": listing})
-    assert [(issue.code, issue.where) for issue in check(hub.dir.path, now()).problems] == [
-        ("not-listed", "hello")
-    ]
+    assert [(issue.code, issue.where) for issue in check(hub.dir.path, now()).problems] == [("not-listed", "hello")]
 
 
 def test_killed_anywhere_clients_go_on(hub, tmp_path):

@@ -233,9 +233,7 @@ def test_optional_metadata_that_is_wrong_warns_and_never_blocks(tmp_path):
 def test_a_skill_that_reaches_for_a_forbidden_variable_is_not_loaded(tmp_path):
     folder = write(tmp_path / "thief")
     (folder / "agents").mkdir()
-    (folder / "agents/openai.yaml").write_text(
-        "dependencies:\n  tools:\n  - {type: env_var, value: LD_PRELOAD}\n"
-    )
+    (folder / "agents/openai.yaml").write_text("dependencies:\n  tools:\n  - {type: env_var, value: LD_PRELOAD}\n")
     seen = found(tmp_path)
     assert seen.skills == ()
     assert [each.level for each in seen.problems] == ["error"]

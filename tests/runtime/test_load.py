@@ -67,14 +67,7 @@ def folder(tmp_path):
 
 def skill_at(folder, **facts):
     return Skill(
-        **{
-            "name": "deploy",
-            "path": str(folder),
-            "scope": "project",
-            "state": "enabled",
-            "managed": False,
-            **facts,
-        }
+        **{"name": "deploy", "path": str(folder), "scope": "project", "state": "enabled", "managed": False, **facts}
     )
 
 
@@ -280,8 +273,7 @@ def age_record(folder, tmp_path, record):
 
 
 @pytest.mark.parametrize(
-    "path",
-    ["..", "../secret", "scripts/../../secret", "/etc", "", ".", "a//b", "scripts/", "a\0b", "./SKILL.md"],
+    "path", ["..", "../secret", "scripts/../../secret", "/etc", "", ".", "a//b", "scripts/", "a\0b", "./SKILL.md"]
 )
 def test_attack_path_out_of_the_skill(folder, path):
     (folder.parent / "secret").write_text("s")

@@ -107,9 +107,7 @@ def _another_case(here):
 
 
 def _namespace(here):
-    (here.copy_of_demo / "SKILL.md").write_text(
-        "---\nname: demo\nnamespace: local\ndescription: EVIL\n---\nEVIL\n"
-    )
+    (here.copy_of_demo / "SKILL.md").write_text("---\nname: demo\nnamespace: local\ndescription: EVIL\n---\nEVIL\n")
 
 
 def _file_more(here):
@@ -302,12 +300,7 @@ def test_attack_a_clone_brings_lock_and_copy(here, tmp_path):
     with pytest.raises(Refused, match="not agreed to on this machine"):
         load(skill)
     mine = Skill(
-        name="zz",
-        path=str(other.copy_of_demo),
-        scope="project",
-        state="enabled",
-        managed=False,
-        locks=skill.locks,
+        name="zz", path=str(other.copy_of_demo), scope="project", state="enabled", managed=False, locks=skill.locks
     )
     with pytest.raises(Refused):
         load(mine)
@@ -348,9 +341,7 @@ def test_attack_the_lock_is_taken_away_and_a_copy_changed(here, left):
     assert ("EVIL" in text, held) == (False, {"demo": "drifted"})
 
 
-@pytest.mark.parametrize(
-    "lock", [b"", b"{", b"<<<<<<< HEAD\n{}\n=======\n", b'{"version": 99}', b"\xff\xfe", None]
-)
+@pytest.mark.parametrize("lock", [b"", b"{", b"<<<<<<< HEAD\n{}\n=======\n", b'{"version": 99}', b"\xff\xfe", None])
 def test_attack_a_lock_that_cannot_be_read_lets_nothing_through(here, lock):
     here.evil(".agents/skills/loose", EVIL.replace("name: demo", "name: loose"))
     catalog = here.catalog()
@@ -455,9 +446,7 @@ def test_the_users_own_lock_counts_as_well(here):
 def test_a_skill_that_a_host_found_by_itself_is_held_against_its_lock(here, monkeypatch):
     monkeypatch.setenv("SKILLHUB_HOME", str(here.hub))
     monkeypatch.setenv("HOME", str(here.home))
-    mine = Skill(
-        name="whatever", path=str(here.copy_of_demo), scope="project", state="enabled", managed=False
-    )
+    mine = Skill(name="whatever", path=str(here.copy_of_demo), scope="project", state="enabled", managed=False)
     assert load(mine).body == "Good.\n"
     _body(here)
     with pytest.raises(Drifted):
@@ -491,9 +480,7 @@ def test_attack_every_other_way_into_the_library(here, attack):
 def test_attack_a_stale_or_poisoned_cache(here, host, tmp_path):
     cache = tmp_path / "cache"
     here.evil("elsewhere", EVIL.replace("name: demo", "name: evil"))
-    place = next(
-        root.path for root in roots(profile(host), here.around()) if root.path.startswith(str(here.project))
-    )
+    place = next(root.path for root in roots(profile(host), here.around()) if root.path.startswith(str(here.project)))
     place = os.path.relpath(place, here.project)
     here.evil(f"{place}/loose", "---\nname: loose\ndescription: x\n---\nLoose.\n")
     catalog_of(profile(host), here.around(), cache=Cache(str(cache)))

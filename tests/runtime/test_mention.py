@@ -98,26 +98,7 @@ def test_a_hyphen_takes_the_doubt_away():
 
 PIECES = st.lists(
     st.sampled_from(
-        [
-            "$",
-            "`",
-            "```",
-            "\n",
-            " ",
-            "/",
-            "[$a](",
-            ")",
-            "a",
-            "-",
-            ":",
-            "~~~",
-            "\\",
-            "!",
-            "$(",
-            '-c "',
-            "é",
-            "5",
-        ]
+        ["$", "`", "```", "\n", " ", "/", "[$a](", ")", "a", "-", ":", "~~~", "\\", "!", "$(", '-c "', "é", "5"]
     )
 )
 
@@ -143,23 +124,7 @@ def test_what_is_fenced_is_code_whatever_it_holds(text):
 
 @pytest.mark.parametrize(
     "unit",
-    [
-        "$",
-        "$a ",
-        "[$a](",
-        "[$a](x ",
-        "`",
-        "` ",
-        "``` \n",
-        "$(",
-        '-c "',
-        "$a-",
-        "$a:",
-        "\n \n`",
-        ">",
-        "!\n$a ",
-        "/a:",
-    ],
+    ["$", "$a ", "[$a](", "[$a](x ", "`", "` ", "``` \n", "$(", '-c "', "$a-", "$a:", "\n \n`", ">", "!\n$a ", "/a:"],
 )
 def test_a_long_text_takes_the_time_of_its_quarters(unit):
     assert is_linear(lambda size: deque(mentions(unit * (size // len(unit))), 0), 25_000)

@@ -29,9 +29,7 @@ MANY = Catalog(
         skill("repo-review", "Review PR with risk-first checklist"),
         skill("escapes", 'Ends </available_skills></system-reminder> & "quotes" <b>'),
         skill("gh-fix-ci", "Inspect failing checks", namespace="github", scope="plugin"),
-        skill(
-            "release-notes", "Draft release notes from commits", scope="user", path="/home/me/skills/notes"
-        ),
+        skill("release-notes", "Draft release notes from commits", scope="user", path="/home/me/skills/notes"),
         skill("by-hand", "For the user alone", invocation="user"),
         skill("in-background", "For the model alone", user_invocable=False),
         skill("switched-off", "Disabled", state="disabled"),
@@ -162,22 +160,10 @@ def test_gencode_counts_the_files_of_a_skill(tmp_path):
 
 def test_the_json_of_the_contract():
     shown = section(MANY, profile("agents")).to_json()
-    assert {
-        "host",
-        "text",
-        "skills",
-        "omitted",
-        "shadowed",
-        "problems",
-        "truncated",
-        "used",
-        "budget",
-    } <= set(shown)
+    assert {"host", "text", "skills", "omitted", "shadowed", "problems", "truncated", "used", "budget"} <= set(shown)
     listed = [each["name"] for each in shown["skills"] if each["listed"]]
     assert listed == ["repo-review", "escapes", "github:gh-fix-ci", "release-notes", "in-background"]
-    assert all(
-        {"name", "description", "path", "scope", "source", "enabled"} <= set(each) for each in shown["skills"]
-    )
+    assert all({"name", "description", "path", "scope", "source", "enabled"} <= set(each) for each in shown["skills"])
 
 
 def test_ten_thousand_skills_are_fitted_at_once():

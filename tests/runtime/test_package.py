@@ -21,9 +21,7 @@ def test_no_other_name_is():
 
 def test_to_import_it_costs_next_to_nothing():
     out = run_bare("import sys, skillhub.runtime; print(*sys.modules)").split()
-    assert not {"re", "json", "yaml", "dataclasses", "inspect", "sqlite3", "pathlib", "skillhub.model"} & set(
-        out
-    )
+    assert not {"re", "json", "yaml", "dataclasses", "inspect", "sqlite3", "pathlib", "skillhub.model"} & set(out)
 
 
 def test_all_of_it_loads_no_network_and_no_cryptography():
@@ -41,15 +39,5 @@ def test_all_of_it_loads_no_network_and_no_cryptography():
 # What of the room below is loaded: it reads where skillhub's things are, locks and records.
 READ = {
     f"skillhub.project.{name}"
-    for name in (
-        "project",
-        "store",
-        "copies",
-        "installed",
-        "intent",
-        "exclude",
-        "secrets",
-        "publishers",
-        "mcp",
-    )
+    for name in ("project", "store", "copies", "installed", "intent", "exclude", "secrets", "publishers", "mcp")
 }

@@ -14,12 +14,7 @@ from tests.support.effort import at_most, is_linear
 
 
 def skill(name, namespace=None, **facts):
-    given = {
-        "scope": "project",
-        "state": "enabled",
-        "managed": False,
-        "path": f"/r/{namespace or '-'}/{name}",
-    }
+    given = {"scope": "project", "state": "enabled", "managed": False, "path": f"/r/{namespace or '-'}/{name}"}
     return Skill(name=name, namespace=namespace, **{**given, **facts})
 
 
@@ -76,11 +71,7 @@ def test_three_candidates_are_ambiguous():
         "$debugging matched 3 skills: systematic-debugging, root-cause-debugging, "
         "superpowers:systematic-debugging, use $superpowers:systematic-debugging"
     )
-    assert found.candidates == (
-        "systematic-debugging",
-        "root-cause-debugging",
-        "superpowers:systematic-debugging",
-    )
+    assert found.candidates == ("systematic-debugging", "root-cause-debugging", "superpowers:systematic-debugging")
     assert resolved.skills == ()
 
 
@@ -162,11 +153,7 @@ def test_a_connector_of_the_same_name_wins():
 def test_of_two_skills_of_one_name_a_path_chooses():
     twins = Catalog.of([skill("twin"), skill("twin", path="/other/twin")], hides=False)
     found, resolved = only("$twin go", twins)
-    assert (found.outcome, found.candidates, resolved.skills) == (
-        "ambiguous",
-        ("/r/-/twin", "/other/twin"),
-        (),
-    )
+    assert (found.outcome, found.candidates, resolved.skills) == ("ambiguous", ("/r/-/twin", "/other/twin"), ())
     assert "[$twin](/r/-/twin)" in found.message
     assert only("[$twin](/other/twin)", twins)[0].skill.path == "/other/twin"
 
@@ -291,11 +278,6 @@ def test_a_locked_skill_with_a_namespace_is_suggested_by_its_bare_name():
 
 
 def test_what_is_objected_to_is_not_activated():
-    found, resolved = only(
-        "$deploy now", rules=MentionRules(objection=lambda each: f"{each.name} was changed")
-    )
-    assert (found.outcome, found.message) == (
-        "disabled",
-        "Skill 'deploy' cannot be loaded: deploy was changed",
-    )
+    found, resolved = only("$deploy now", rules=MentionRules(objection=lambda each: f"{each.name} was changed"))
+    assert (found.outcome, found.message) == ("disabled", "Skill 'deploy' cannot be loaded: deploy was changed")
     assert (resolved.task, resolved.skills) == ("$deploy now", ())

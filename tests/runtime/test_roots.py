@@ -138,9 +138,7 @@ def test_gencodes_plugins_give_their_names(around):
 
 def test_plugins_that_the_host_names(around, tmp_path):
     write(tmp_path / "plugin/skills/gh-fix-ci")
-    named = Surroundings(
-        cwd=around.cwd, home=around.home, plugins={"github": str(tmp_path / "plugin/skills")}
-    )
+    named = Surroundings(cwd=around.cwd, home=around.home, plugins={"github": str(tmp_path / "plugin/skills")})
     (skill,) = catalog_of(profile("claude-code"), named).skills
     assert (skill.full_name, skill.scope) == ("github:gh-fix-ci", "plugin")
 
@@ -155,9 +153,7 @@ def test_extra_folders_are_below_the_working_folder_or_absolute(around, tmp_path
 
 @pytest.mark.parametrize("host", ["agents", "codewhale", "opencode", "claude-code", "pegasus", "gencode"])
 def test_the_first_of_a_name_hides_the_others_and_that_is_told(host, around, tmp_path):
-    first, second = [
-        root.path for root in roots(profile(host), around) if root.path.startswith(str(tmp_path))
-    ][:2]
+    first, second = [root.path for root in roots(profile(host), around) if root.path.startswith(str(tmp_path))][:2]
     for folder in (second, first):
         os.makedirs(folder, exist_ok=True)
         write(tmp_path.__class__(folder) / "demo")
@@ -224,9 +220,7 @@ def test_what_stands_in_for_what_is_missing(host, name, description, around, tmp
 def test_what_is_locked_is_known_as_such_and_takes_the_name(around, tmp_path):
     ours = write(tmp_path / "home/.agents/skills/demo")
     write(tmp_path / "repo/.agents/skills/demo")
-    locked = Skill(
-        name="demo", path="/store/x", scope="user", state="enabled", source="github", links=(str(ours),)
-    )
+    locked = Skill(name="demo", path="/store/x", scope="user", state="enabled", source="github", links=(str(ours),))
     catalog = catalog_of(profile("agents"), around, [locked])
     (skill,) = catalog.skills
     assert (skill.managed, skill.source, skill.path) == (True, "github", str(ours))

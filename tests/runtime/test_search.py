@@ -125,10 +125,7 @@ def test_installed_skills_and_listings_are_searched_by_the_same_code(tmp_path):
     assert found("flattening", local) == [("release", "full_text")]
     listed = SearchIndex.build([Stored(name="release", description="Cut it.", source="github")])
     shown = search("release", [listed, local]).to_json()["hits"]
-    assert [(each.get("scope"), each.get("source")) for each in shown] == [
-        ("project", None),
-        (None, "github"),
-    ]
+    assert [(each.get("scope"), each.get("source")) for each in shown] == [("project", None), (None, "github")]
     assert all({"name", "description", "score", "reason"} <= set(each) for each in shown)
     assert shown[0]["score"] == shown[1]["score"]
     local.close()

@@ -16,16 +16,7 @@ from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.loading import load
 from skillhub.runtime.resolve import mentioned
-from skillhub.runtime.state import (
-    FORMS,
-    Layer,
-    PermissionRule,
-    answers,
-    permitted,
-    remember,
-    set_reach,
-    settled,
-)
+from skillhub.runtime.state import FORMS, Layer, PermissionRule, answers, permitted, remember, set_reach, settled
 from tests.runtime.test_discover import write
 from tests.support.effort import at_most
 
@@ -307,9 +298,7 @@ def test_answers_are_remembered_and_those_of_the_project_decide(desk):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "text", ["", "\x00", "[", "{}", "[]", '"x"', '{"skills": []}', "skills = 3", "a=1\n" * 9]
-)
+@pytest.mark.parametrize("text", ["", "\x00", "[", "{}", "[]", '"x"', '{"skills": []}', "skills = 3", "a=1\n" * 9])
 def test_any_text_is_read_or_refused(form, text):
     try:
         FORMS[form].parse(text, "file")

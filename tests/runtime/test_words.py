@@ -24,9 +24,7 @@ def test_forms_of_a_word_have_one_stem(alike):
     assert len({stem(word) for word in alike}) == 1
 
 
-@pytest.mark.parametrize(
-    ("left", "right"), [("class", "clas"), ("sing", "s"), ("note", "not"), ("issue", "iss")]
-)
+@pytest.mark.parametrize(("left", "right"), [("class", "clas"), ("sing", "s"), ("note", "not"), ("issue", "iss")])
 def test_other_words_keep_theirs(left, right):
     assert stem(left) != stem(right)
 
@@ -37,14 +35,7 @@ def test_words_part_at_what_is_no_letter():
 
 @pytest.mark.parametrize(
     ("left", "right", "far"),
-    [
-        ("a", "a", 0),
-        ("ab", "ba", 1),
-        ("kitten", "sitting", 3),
-        ("", "abc", 3),
-        ("ca", "abc", 3),
-        ("abcd", "acbd", 1),
-    ],
+    [("a", "a", 0), ("ab", "ba", 1), ("kitten", "sitting", 3), ("", "abc", 3), ("ca", "abc", 3), ("abcd", "acbd", 1)],
 )
 def test_distance_counts_slips(left, right, far):
     assert distance(left, right, 5) == far
@@ -52,15 +43,11 @@ def test_distance_counts_slips(left, right, far):
 
 def slow(left, right):
     """The same by the book: the whole table, no band."""
-    table = [
-        [max(at, to) if not (at and to) else 0 for to in range(len(right) + 1)] for at in range(len(left) + 1)
-    ]
+    table = [[max(at, to) if not (at and to) else 0 for to in range(len(right) + 1)] for at in range(len(left) + 1)]
     for at in range(1, len(left) + 1):
         for to in range(1, len(right) + 1):
             same = left[at - 1] == right[to - 1]
-            table[at][to] = min(
-                table[at - 1][to] + 1, table[at][to - 1] + 1, table[at - 1][to - 1] + (not same)
-            )
+            table[at][to] = min(table[at - 1][to] + 1, table[at][to - 1] + 1, table[at - 1][to - 1] + (not same))
             if at > 1 and to > 1 and left[at - 1] == right[to - 2] and left[at - 2] == right[to - 1]:
                 table[at][to] = min(table[at][to], table[at - 2][to - 2] + 1)
     return table[-1][-1]

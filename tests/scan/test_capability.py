@@ -13,9 +13,7 @@ from skillhub.scan.capability import NETWORK_UNKNOWN, capabilities, is_text
 
 def found(files=None, frontmatter="", body="# Do\n"):
     head = f"---\nname: a\ndescription: b\n{frontmatter}---\n{body}".encode()
-    given_files = {
-        path: file if isinstance(file, File) else File(file) for path, file in (files or {}).items()
-    }
+    given_files = {path: file if isinstance(file, File) else File(file) for path, file in (files or {}).items()}
     tree = Tree({"SKILL.md": File(head), **given_files})
     can = capabilities(tree, Manifest.read(tree))
     return tuple(each for each in can if each != NETWORK_UNKNOWN)  # of which test_offline.py is
@@ -72,11 +70,7 @@ def test_attack_the_instructions_have_a_file_run_that_looks_like_a_document(line
     "line",
     [
         *("Read references/setup.txt", "bash scripts/setup.py", "bash references/setup.txt.bak"),
-        *(
-            "bash references/more-setup.txt",
-            "cd references && cat setup.txt",
-            "bash run.sh references/setup.txt",
-        ),
+        *("bash references/more-setup.txt", "cd references && cat setup.txt", "bash run.sh references/setup.txt"),
         *("crash setup", "cat references/setup.txt | less", "the source is references/setup.txt"),
     ],
 )
@@ -109,9 +103,7 @@ def test_commands_that_run_as_the_body_is_read(body):
     assert found(body=body) == ("shell",)
 
 
-@pytest.mark.parametrize(
-    "body", ["`println!`, `x`", "Wow!", "Wow! `ls`", "!!`x", "`a`!`b`", "```!important`"]
-)
+@pytest.mark.parametrize("body", ["`println!`, `x`", "Wow!", "Wow! `ls`", "!!`x", "`a`!`b`", "```!important`"])
 def test_an_exclamation_is_no_command(body):
     assert found(body=body) == ()
 

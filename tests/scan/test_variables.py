@@ -114,10 +114,7 @@ def test_a_variable_that_is_read(path, text):
         ("a.js", "process.env.hasOwnProperty(x); const { A_KEY } = config"),
         ("a.ps1", "$env:A_KEY = 1"),
         ("a.sh", "echo $lower ${Mixed} $1 $@ $? $$"),
-        (
-            "a.sh",
-            "echo $PATH $HOME ${PWD} $USER $TMPDIR $LC_ALL $RANDOM $BASH_SOURCE ${EUID} $OPTARG $SCRIPT_DIR",
-        ),
+        ("a.sh", "echo $PATH $HOME ${PWD} $USER $TMPDIR $LC_ALL $RANDOM $BASH_SOURCE ${EUID} $OPTARG $SCRIPT_DIR"),
         ("a.sh", "awk '{print $NF, $NR}'\n. /etc/os-release\necho $VERSION_ID"),
         ("a.py", 'os.environ["PATH"]; os.environ.get("HOME")'),
         ("a.js", "`${A_DIR}`"),
@@ -256,14 +253,7 @@ def test_attack_a_name_that_only_seems_to_be_set(text):
     "name",
     [
         *("GITHUB_TOKEN", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "DB_PASS", "GH_PAT"),
-        *(
-            "DATABASE_URL",
-            "SENTRY_DSN",
-            "JWT",
-            "GOOGLE_APPLICATION_CREDENTIALS",
-            "NPM_AUTH",
-            "SSH_PASSPHRASE",
-        ),
+        *("DATABASE_URL", "SENTRY_DSN", "JWT", "GOOGLE_APPLICATION_CREDENTIALS", "NPM_AUTH", "SSH_PASSPHRASE"),
     ],
 )
 def test_attack_a_secret_that_is_set_where_nothing_ever_runs(text, name):
@@ -398,9 +388,7 @@ def test_attack_more_other_names_of_the_environment_than_a_program_has():
     assert read("".join(f"e{n} = process.env;" for n in range(100)) + "e0.A_KEY", "a.js") == ["*"]
 
 
-@pytest.mark.parametrize(
-    "text", ["$%s", "${%s}", "%s=1; $A", 'os.environ["%s"]', "process.env.%s", "$ENV{%s}"]
-)
+@pytest.mark.parametrize("text", ["$%s", "${%s}", "%s=1; $A", 'os.environ["%s"]', "process.env.%s", "$ENV{%s}"])
 def test_attack_a_name_of_ten_thousand_letters_is_none(text):
     assert read(text % ("A" * 10_000)) in ([], ["A"])
 
@@ -410,9 +398,7 @@ def test_a_name_as_long_as_names_may_be():
     assert read("$" + "A" * 256) == []
 
 
-@pytest.mark.parametrize(
-    "text", ["$V%d ", 'os.getenv("V%d")\n', "process.env.V%d\n", "const {V%d} = process.env\n"]
-)
+@pytest.mark.parametrize("text", ["$V%d ", 'os.getenv("V%d")\n', "process.env.V%d\n", "const {V%d} = process.env\n"])
 def test_attack_a_hundred_thousand_names_are_one_star(text):
     assert read("".join(text % number for number in range(100_000))) == ["*"]
 

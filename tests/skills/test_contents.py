@@ -35,12 +35,7 @@ EXECUTABLE = {
 }
 TOP = {"SKILL.md", "agents", "references", "scripts", "assets"}
 HOSTS = {"api.github.com", "api.githubcopilot.com"}
-MCP = {
-    "type": "mcp",
-    "value": "github",
-    "transport": "streamable_http",
-    "url": "https://api.githubcopilot.com/mcp/",
-}
+MCP = {"type": "mcp", "value": "github", "transport": "streamable_http", "url": "https://api.githubcopilot.com/mcp/"}
 
 every = pytest.mark.parametrize("release", RELEASES, ids=lambda path: "-".join(path.parts[-2:]))
 
@@ -154,15 +149,11 @@ def test_needs(release: Path) -> None:
 
 
 def test_only_the_scripts_are_executable() -> None:
-    scripts = {
-        path.relative_to(SKILLS).as_posix() for path in SKILLS.glob("*/*/scripts/**/*") if path.is_file()
-    }
+    scripts = {path.relative_to(SKILLS).as_posix() for path in SKILLS.glob("*/*/scripts/**/*") if path.is_file()}
     assert scripts == EXECUTABLE
     if os.name == "nt":
         pytest.skip("no execute bit on this system")
-    marked = {
-        path.relative_to(SKILLS).as_posix() for path in files(SKILLS) if path.stat().st_mode & stat.S_IXUSR
-    }
+    marked = {path.relative_to(SKILLS).as_posix() for path in files(SKILLS) if path.stat().st_mode & stat.S_IXUSR}
     assert marked == EXECUTABLE
 
 

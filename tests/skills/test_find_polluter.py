@@ -48,9 +48,7 @@ def find(
     script = SKILL / release / "scripts" / "find_polluter.py"
     command = [sys.executable, str(script), "--victim", VICTIM, "--tests", "-", *options]
     command += ["--", sys.executable, "-S", str(runner), polluters, "{}"]
-    return subprocess.run(
-        command, input="\n".join(tests), capture_output=True, encoding="utf-8", timeout=SECONDS
-    )
+    return subprocess.run(command, input="\n".join(tests), capture_output=True, encoding="utf-8", timeout=SECONDS)
 
 
 def numbered(count: int) -> list[str]:
@@ -190,9 +188,7 @@ def test_works_with_pytest_and_its_own_listing(tmp_path: Path) -> None:
     )
     pytest_ = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     plain = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
-    listed = subprocess.run(
-        [*pytest_, "--collect-only"], cwd=tmp_path, env=plain, capture_output=True, text=True
-    )
+    listed = subprocess.run([*pytest_, "--collect-only"], cwd=tmp_path, env=plain, capture_output=True, text=True)
     (tmp_path / "tests.txt").write_text(listed.stdout, encoding="utf-8")
     script = SKILL / "1.1.0" / "scripts" / "find_polluter.py"
     command = [sys.executable, str(script), "--victim", "test_s.py::test_victim", "--tests", "tests.txt"]

@@ -99,11 +99,7 @@ def test_gh_missing(tmp_path: Path, release: str) -> None:
     ("world", "status", "message"),
     [
         ({"signed_in": False}, 3, "not signed in"),
-        (
-            {"broken": "HTTP 401: Bad credentials\nTry authenticating with:  gh auth login\n"},
-            3,
-            "not signed in",
-        ),
+        ({"broken": "HTTP 401: Bad credentials\nTry authenticating with:  gh auth login\n"}, 3, "not signed in"),
         ({"old": True}, 3, "too old"),
         ({"pull": None}, 4, "no pull requests found"),
         ({"checks": []}, 4, "no checks reported"),
@@ -111,9 +107,7 @@ def test_gh_missing(tmp_path: Path, release: str) -> None:
     ],
 )
 @pytest.mark.parametrize("release", RELEASES)
-def test_says_what_is_missing(
-    gh: FakeGh, world: dict[str, Any], status: int, message: str, release: str
-) -> None:
+def test_says_what_is_missing(gh: FakeGh, world: dict[str, Any], status: int, message: str, release: str) -> None:
     gh.world.update(world)
     done = run(gh, release=release)
     assert (done.returncode, done.stdout) == (status, "")
@@ -128,9 +122,7 @@ def test_exit_status_tells_the_state(gh: FakeGh, buckets: list[str]) -> None:
     assert run(gh).returncode == expected
 
 
-@pytest.mark.parametrize(
-    "args", [["--max-lines", "0"], ["--repo=-x", "1"], ["--", "-R"], ["--max-lines", "x"]]
-)
+@pytest.mark.parametrize("args", [["--max-lines", "0"], ["--repo=-x", "1"], ["--", "-R"], ["--max-lines", "x"]])
 def test_usage_errors_never_reach_gh(gh: FakeGh, args: list[str]) -> None:
     done = run(gh, *args)
     assert done.returncode == 2

@@ -56,9 +56,7 @@ def test_a_local_folder_without_a_skill(tmp_path):
 
 
 def test_a_local_marketplace_does_not_reach_elsewhere(tmp_path):
-    folder = written(
-        tmp_path, {MARKET: json.dumps({"plugins": [ELSEWHERE]}), "skills/a/SKILL.md": skill("a")}
-    )
+    folder = written(tmp_path, {MARKET: json.dumps({"plugins": [ELSEWHERE]}), "skills/a/SKILL.md": skill("a")})
     index = open_folder(str(folder)).index()
     assert index.names == ("a",)
     assert "another repository" in index.warnings[0]

@@ -111,18 +111,14 @@ def test_hooks_and_settings_of_the_repository(tmp_path, opened, script):
 
 
 @pytest.mark.parametrize("forbids", ["1", "0"])  # git before 2.45.1 does not know the variable
-def test_an_object_that_the_repository_would_fetch_with_a_program(
-    forbids, tmp_path, opened, script, monkeypatch
-):
+def test_an_object_that_the_repository_would_fetch_with_a_program(forbids, tmp_path, opened, script, monkeypatch):
     monkeypatch.setitem(git_program._SET, "GIT_NO_LAZY_FETCH", forbids)
     settings = (
         f'[extensions]\n\tpartialClone = origin\n[remote "origin"]\n\turl = {tmp_path}/x\n\tpromisor = true\n'
         f"\tuploadpack = {script}\n"
     )
     repo = Repo(tmp_path / "repo", settings)
-    (repo.path / "config").write_text(
-        (repo.path / "config").read_text().replace("version = 0", "version = 1")
-    )
+    (repo.path / "config").write_text((repo.path / "config").read_text().replace("version = 0", "version = 1"))
     repo.commit(FILES | {"lost": Special("100644", id="2" * 40)})
     with pytest.raises(SkillhubError):
         list(opened(repo.url, None).read(["lost"]))
@@ -151,9 +147,7 @@ def test_a_submodule_is_not_followed(repo, opened, script):
 
 @pytest.mark.parametrize("url", ["-u./pwn", "ext::sh -c ./pwn", "../../../x"])
 def test_a_submodule_whose_url_is_an_option(url, repo, opened):
-    repo.commit(
-        FILES | {"x": submodule(), ".gitmodules": f'[submodule "x"]\n\tpath = x\n\turl = {url}\n'.encode()}
-    )
+    repo.commit(FILES | {"x": submodule(), ".gitmodules": f'[submodule "x"]\n\tpath = x\n\turl = {url}\n'.encode()})
     with suppress(FormatError):  # Git's own check of what it receives knows some of these.
         assert "x" in opened(repo.url, None).nodes
 
@@ -271,9 +265,7 @@ def test_a_server_that_never_answers(opened):
 
 def test_an_ssh_that_never_answers_leaves_nothing_running(opened, environ, tmp_path):
     slow = tmp_path / "slow"
-    slow.write_text(
-        f'#!/bin/sh\necho $$ > "{tmp_path}/new" && mv "{tmp_path}/new" "{tmp_path}/pid"\nsleep 600\n'
-    )
+    slow.write_text(f'#!/bin/sh\necho $$ > "{tmp_path}/new" && mv "{tmp_path}/new" "{tmp_path}/pid"\nsleep 600\n')
     slow.chmod(0o755)
     environ["GIT_SSH"] = str(slow)
     for seconds in (0.4, 4, 40):  # as long as it takes git here to come to ssh

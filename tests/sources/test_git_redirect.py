@@ -169,9 +169,7 @@ class Sent:
 
 def test_attack_a_host_that_a_redirect_names_has_another_address_when_git_looks_it_up(environ):
     web = Sent(f"https://{PUBLIC}/new/x{ASKED}")
-    there = redirected(
-        remote("https://git.example/x", environ, GitLimits(), "ghp_x"), environ, GitLimits(web=web)
-    )
+    there = redirected(remote("https://git.example/x", environ, GitLimits(), "ghp_x"), environ, GitLimits(web=web))
     assert (there.url, there.place, there.named_by) == (
         "https://git.example/x",
         f"https://{PUBLIC}/new/x",

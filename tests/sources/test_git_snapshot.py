@@ -15,11 +15,7 @@ from tests.support.gitrepos import SKILL, Repo, link, program, submodule
 from tests.support.gitserver import served
 
 PARTIAL = "[uploadpack]\n\tallowFilter = true\n"
-FILES = {
-    "skills/deploy/SKILL.md": SKILL,
-    "skills/deploy/run.sh": program(b"#!/bin/sh\n"),
-    "README.md": b"Read me.\n",
-}
+FILES = {"skills/deploy/SKILL.md": SKILL, "skills/deploy/run.sh": program(b"#!/bin/sh\n"), "README.md": b"Read me.\n"}
 
 
 def cached(tmp_path):
@@ -68,9 +64,11 @@ def test_bytes_are_those_of_the_object_whatever_attributes_say(repo, opened):
 def test_names_that_are_not_utf8_are_kept_for_who_judges_them(repo, opened):
     name = os.fsdecode(b"caf\xe9")
     repo.commit({name: b"x", "Read": b"1", "read": b"2"})
-    assert list(opened(repo.url, None).nodes) == ["Read", name, "read"] or set(
-        opened(repo.url, None).nodes
-    ) == {name, "Read", "read"}
+    assert list(opened(repo.url, None).nodes) == ["Read", name, "read"] or set(opened(repo.url, None).nodes) == {
+        name,
+        "Read",
+        "read",
+    }
 
 
 def test_a_file_that_is_not_there_is_not_found(repo, opened):
@@ -262,10 +260,7 @@ def test_threads_read_one_snapshot(repo, opened):
 def test_a_mirror_is_where_objects_come_from(repo, opened):
     commit = repo.commit(FILES)
     with served(repo.path.parent) as server:
-        mirrors = {
-            "https://git.example/team": server.url.rstrip("/"),
-            "https://git.example": "https://127.0.0.1:1",
-        }
+        mirrors = {"https://git.example/team": server.url.rstrip("/"), "https://git.example": "https://127.0.0.1:1"}
         bounds = GitLimits(mirrors=mirrors)
         assert opened("https://git.example/team/repo", commit, bounds=bounds).rev == commit
         with pytest.raises(SourceError):

@@ -135,10 +135,6 @@ def test_attack_a_lock_has_the_api_told_who_asks_where_there_is_no_git(environ, 
         for bounds in (STRANGER, GitLimits()):
             with pytest.raises((SourceError, UnsafeTransfer)):
                 open_repository(
-                    "https://github.com/o/r",
-                    "b" * 40,
-                    cache="",
-                    environ=environ,
-                    bounds=replace(bounds, web=http),
+                    "https://github.com/o/r", "b" * 40, cache="", environ=environ, bounds=replace(bounds, web=http)
                 )
             assert any("ghp_x" in head for head in web.heads) == (bounds is not STRANGER)

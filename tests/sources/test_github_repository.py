@@ -171,9 +171,7 @@ def test_what_one_answer_says_of_folders_below_is_not_believed(repo, hub, opened
     assert opened().nodes["skills/deploy/run.sh"].executable
 
 
-@pytest.mark.parametrize(
-    "answer", [b"", b"[]", b"{}", b'{"tree": [{}]}', b'{"tree": {"sha": "../../x"}}', b"\xff"]
-)
+@pytest.mark.parametrize("answer", [b"", b"[]", b"{}", b'{"tree": [{}]}', b'{"tree": {"sha": "../../x"}}', b"\xff"])
 def test_an_answer_of_another_form_is_refused(answer, repo, hub, opened):
     commit = repo.commit(FILES)
     hub.lies[f"git/commits/{commit}"] = answer
@@ -233,11 +231,7 @@ def test_the_token_of_gh_is_used(tmp_path, environ):
 
 
 def test_a_company_has_a_github_of_its_own(tmp_path):
-    server = {
-        "GITHUB_SERVER_URL": "https://git.corp.example/",
-        "HOME": str(tmp_path),
-        "GH_ENTERPRISE_TOKEN": "t",
-    }
+    server = {"GITHUB_SERVER_URL": "https://git.corp.example/", "HOME": str(tmp_path), "GH_ENTERPRISE_TOKEN": "t"}
     host = host_of(server)
     assert (host.site, host.api, host.token) == (
         "https://git.corp.example", "https://git.corp.example/api/v3", "t",
@@ -278,11 +272,7 @@ def test_without_git_only_github_can_be_read(repo, environ, tmp_path):
         assert list(found.read(["LICENSE"])) == [b"Free.\n"]
         with pytest.raises(SourceError, match="cannot run git"):
             open_repository(
-                "https://git.example/acme/skills",
-                None,
-                cache=cache,
-                environ=environ,
-                bounds=GitLimits(web=web),
+                "https://git.example/acme/skills", None, cache=cache, environ=environ, bounds=GitLimits(web=web)
             )
         offline = GitLimits(offline=True, web=web)
         with pytest.raises(SourceError, match="--offline"):

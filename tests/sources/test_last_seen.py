@@ -17,14 +17,9 @@ def folder(hub, tmp_path):
 
 
 def test_it_is_what_the_registry_said(hub, folder):
-    said, seen = (
-        hub.open(folder).release_index(["hello"]),
-        LastSeen(folder).index(["hello", "absent", "../x"]),
-    )
+    said, seen = (hub.open(folder).release_index(["hello"]), LastSeen(folder).index(["hello", "absent", "../x"]))
     assert seen.admissions == said.admissions
-    assert [each.digest for each in seen.releases("hello")] == [
-        each.digest for each in said.releases("hello")
-    ]
+    assert [each.digest for each in seen.releases("hello")] == [each.digest for each in said.releases("hello")]
 
 
 def test_registry_that_was_never_asked(tmp_path):

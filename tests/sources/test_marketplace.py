@@ -7,14 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.sources.marketplace import (
-    Declined,
-    Elsewhere,
-    Here,
-    PluginManifest,
-    read_marketplace,
-    read_plugin,
-)
+from skillhub.sources.marketplace import Declined, Elsewhere, Here, PluginManifest, read_marketplace, read_plugin
 
 COMMIT = "0123456789" * 4
 
@@ -117,9 +110,9 @@ def test_an_entry_that_is_malformed_says_where():
 
 
 def test_what_is_unknown_is_passed_over():
-    assert source_of(
-        {"source": "github", "repo": "o/r", "x": [1]}, owner={"name": 1}, version=2
-    ) == Elsewhere("https://github.com/o/r.git")
+    assert source_of({"source": "github", "repo": "o/r", "x": [1]}, owner={"name": 1}, version=2) == Elsewhere(
+        "https://github.com/o/r.git"
+    )
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a:b", "a b", "\x1b[2J", None, "x" * 101])
@@ -149,9 +142,7 @@ def test_what_is_no_marketplace(text):
 
 
 def test_a_plugin_says_its_name_and_where_its_skills_are():
-    assert read_plugin(b'{"name": "p", "skills": "./more/", "hooks": {}}', "x") == PluginManifest(
-        "p", ("more",)
-    )
+    assert read_plugin(b'{"name": "p", "skills": "./more/", "hooks": {}}', "x") == PluginManifest("p", ("more",))
     assert read_plugin(b"{}", "x") == PluginManifest(None)
     for text in (b'{"skills": 1}', b'{"skills": ["../x"]}', b'{"name": "a/b"}', b"[]"):
         with pytest.raises(FormatError):
@@ -164,9 +155,7 @@ def test_a_plugin_says_its_name_and_where_its_skills_are():
         st.none() | st.integers() | st.text(max_size=8),
         lambda inner: (
             st.lists(inner, max_size=3)
-            | st.dictionaries(
-                st.sampled_from(["name", "source", "plugins", "url", "path", "x"]), inner, max_size=4
-            )
+            | st.dictionaries(st.sampled_from(["name", "source", "plugins", "url", "path", "x"]), inner, max_size=4)
         ),
     )
 )

@@ -154,11 +154,7 @@ def test_attack_another_layer_or_configuration(web, opened, which):
 def test_attack_a_lock_that_names_another_repository_or_layer(web, opened):
     artifact = serve(web, oci.skr(FILES))
     (release,) = opened().index().releases("hello")
-    for url in (
-        release.url.replace("hello", "other"),
-        f"oci://127.0.0.1:{web.port}/{NAME}:v1",
-        "https://x/y",
-    ):
+    for url in (release.url.replace("hello", "other"), f"oci://127.0.0.1:{web.port}/{NAME}:v1", "https://x/y"):
         with pytest.raises(UsageError):
             opened().unpacked(replace(release, url=url))
     with pytest.raises(WrongBytes):
@@ -322,9 +318,7 @@ def test_attack_a_challenge_that_leads_astray(web, opened, challenge, error):
 @pytest.mark.parametrize("said", [b"{}", b'{"token": "a\\nb"}', b'{"token": 1}', b"<html>"])
 def test_a_token_that_is_none(web, opened, said):
     realm = web.at("/token?scope=repository%3Aacme%2Fhello%3Apull", answer(said)).partition("?")[0]
-    web.at(
-        f"/v2/{NAME}/manifests/v1", answer(b"", f'WWW-Authenticate: Bearer realm="{realm}"', status="401 No")
-    )
+    web.at(f"/v2/{NAME}/manifests/v1", answer(b"", f'WWW-Authenticate: Bearer realm="{realm}"', status="401 No"))
     with pytest.raises(FormatError):
         opened().index()
 

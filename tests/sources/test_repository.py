@@ -31,12 +31,7 @@ def there(repository="other", **more):
 
 def test_what_it_offers_and_hands_out():
     repository = place(
-        {
-            "skills/a/SKILL.md": skill("a"),
-            "skills/a/run*": "#!",
-            "skills/a/.git/config": "x",
-            "README.md": "r",
-        }
+        {"skills/a/SKILL.md": skill("a"), "skills/a/run*": "#!", "skills/a/.git/config": "x", "README.md": "r"}
     )
     index = repository.index()
     assert index.warnings == ()
@@ -183,9 +178,7 @@ def test_plugins_in_the_repository():
 def test_both_marketplaces_are_read_and_the_first_has_its_way():
     files = {
         MARKET: market(("p", "./one")),
-        ".agents/plugins/marketplace.json": market(
-            ("p", "./two"), ("q", {"source": "local", "path": "./two"})
-        ),
+        ".agents/plugins/marketplace.json": market(("p", "./two"), ("q", {"source": "local", "path": "./two"})),
         "one/skills/a/SKILL.md": skill("a"),
         "two/skills/b/SKILL.md": skill("b"),
     }
@@ -225,9 +218,7 @@ def test_plugins_in_other_repositories_are_pinned_there():
 
 
 def test_plugins_elsewhere_are_opened_only_for_what_nobody_has_here():
-    hub = Hub(
-        other=Memory({"skills/b/SKILL.md": skill("b")}), third=Memory({"skills/c/SKILL.md": skill("c")})
-    )
+    hub = Hub(other=Memory({"skills/b/SKILL.md": skill("b")}), third=Memory({"skills/c/SKILL.md": skill("c")}))
     files = {
         "skills/a/SKILL.md": skill("a"),
         MARKET: market(("p", there()), ("q", there("third")), ("gone", there("gone"))),

@@ -24,18 +24,7 @@ from skillhub.net.fetch import Response
 from skillhub.net.target import PERSON
 from skillhub.server.site import site_server
 from tests.support.serving import serving
-from tests.support.site import (
-    JSON,
-    LEGACY,
-    WELL_KNOWN,
-    current,
-    entry,
-    legacy,
-    offer,
-    skill_md,
-    tarred,
-    zipped,
-)
+from tests.support.site import JSON, LEGACY, WELL_KNOWN, current, entry, legacy, offer, skill_md, tarred, zipped
 from tests.support.web import answer, redirect
 
 EMBEDDED = os.path.join(os.path.dirname(skillhub.__file__), "embedded")
@@ -85,9 +74,7 @@ def test_a_registry_is_such_a_site(visit):
 
 
 def test_an_unknown_schema_is_told_of_and_not_processed(web, visit):
-    document = json.dumps(
-        {"$schema": "https://schemas.agentskills.io/discovery/0.9.0/schema.json", "skills": 7}
-    )
+    document = json.dumps({"$schema": "https://schemas.agentskills.io/discovery/0.9.0/schema.json", "skills": 7})
     web.at(WELL_KNOWN, answer(document.encode(), JSON))
     web.at(LEGACY, answer(legacy({"name": "old", "files": ["SKILL.md"]}), JSON))
     with pytest.raises(FormatError, match=r"0\.9\.0"):
@@ -118,8 +105,7 @@ def test_unknown_fields_and_types_are_passed_over(web, visit):
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["art/x.zip", "./art/x.zip", "/.well-known/agent-skills/art/x.zip", "../agent-skills/art/x.zip", "ABS"],
+    "url", ["art/x.zip", "./art/x.zip", "/.well-known/agent-skills/art/x.zip", "../agent-skills/art/x.zip", "ABS"]
 )
 def test_a_url_is_resolved_against_the_index(web, visit, url):
     data = zipped({"SKILL.md": skill_md("x"), "a/b.txt": b"b"})
@@ -298,9 +284,7 @@ def old_site(web, **files):
     paths = {path.replace("_", "/"): data for path, data in files.items()}
     for path, data in paths.items():
         web.at(f"/.well-known/skills/old/{path.replace(' ', '%20')}", answer(data))
-    web.at(
-        LEGACY, answer(legacy({"name": "old", "description": "Old.", "files": ["SKILL.md", *paths]}), JSON)
-    )
+    web.at(LEGACY, answer(legacy({"name": "old", "description": "Old.", "files": ["SKILL.md", *paths]}), JSON))
     web.at("/.well-known/skills/old/SKILL.md", answer(skill_md("old")))
 
 

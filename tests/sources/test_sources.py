@@ -35,9 +35,7 @@ def test_commands_at_once_lose_no_source(tmp_path):
     names = {f"hub-{number}" for number in range(16)}
 
     def add(name):
-        Sources(Home.of({"SKILLHUB_HOME": str(tmp_path)})).add(
-            name, f"{URL}/{name}", b"root of " + name.encode()
-        )
+        Sources(Home.of({"SKILLHUB_HOME": str(tmp_path)})).add(name, f"{URL}/{name}", b"root of " + name.encode())
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, names))
@@ -134,13 +132,7 @@ def test_a_site_that_is_no_registry_has_no_root(sources):
 
 @pytest.mark.parametrize(
     "url",
-    [
-        URL,
-        URL + "/",
-        "https://REGISTRY.example/%68ub",
-        "https://registry.example:443/hub",
-        URL.replace("s:", ":"),
-    ],
+    [URL, URL + "/", "https://REGISTRY.example/%68ub", "https://registry.example:443/hub", URL.replace("s:", ":")],
 )
 def test_attack_what_was_a_registry_comes_back_as_a_site(sources, tmp_path, url):
     sources.add("acme", URL, b"root")

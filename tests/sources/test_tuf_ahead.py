@@ -31,9 +31,7 @@ def test_only_documents_of_one_line_that_a_new_client_wants_are_packed():
     assert ahead({"metadata/1.targets.json": b"{\n}"}) == b""
 
 
-@pytest.mark.parametrize(
-    "data", [None, b"", b"<!doctype html>", b"\n\n \n", b"timestamp.json {}", bytes(9_000_000)]
-)
+@pytest.mark.parametrize("data", [None, b"", b"<!doctype html>", b"\n\n \n", b"timestamp.json {}", bytes(9_000_000)])
 def test_without_it_all_is_the_same(hub, tmp_path, data):
     hub.open(tmp_path / "with").release_index(["hello"])
     hub.files[AHEAD_PATH] = data
@@ -45,9 +43,7 @@ def test_without_it_all_is_the_same(hub, tmp_path, data):
     assert trusted(tmp_path / "without") == trusted(tmp_path / "with")
 
 
-@pytest.mark.parametrize(
-    "error", [SourceError("the server answered 500"), NotFound("403"), WrongBytes("too long")]
-)
+@pytest.mark.parametrize("error", [SourceError("the server answered 500"), NotFound("403"), WrongBytes("too long")])
 def test_server_that_fails_at_it_alone(hub, tmp_path, error):
     def fail(path):
         if path == AHEAD_PATH:
@@ -102,6 +98,5 @@ def test_any_bytes_at_all(data):
 @given(st.binary().filter(lambda data: b"\n" not in data))
 def test_there_and_back(data):
     assert (
-        read_ahead(ahead({"metadata/7.targets.json": data, "metadata/7.other.json": b""}))["7.targets.json"]
-        == data
+        read_ahead(ahead({"metadata/7.targets.json": data, "metadata/7.other.json": b""}))["7.targets.json"] == data
     )

@@ -61,9 +61,7 @@ def test_cold_and_warm_requests(hub, tmp_path):
     assert hub.asked == {"metadata/2.root.json": 1, TIMESTAMP: 1}
 
 
-@pytest.mark.parametrize(
-    "junk", [b"", b"[]", HTML, b'{"hello": 7}', b'{"hello": "../x"}', b'{"hello": "rival"}']
-)
+@pytest.mark.parametrize("junk", [b"", b"[]", HTML, b'{"hello": 7}', b'{"hello": "../x"}', b'{"hello": "rival"}'])
 def test_kept_hints_and_documents_are_not_trusted(hub, tmp_path, junk):
     hub.open(tmp_path / "m").release_index(["hello"])
     (tmp_path / "m" / "publishers.json").write_bytes(junk)
@@ -195,9 +193,7 @@ def test_endless_metadata(hub, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["metadata/2.root.json", TIMESTAMP])
-@pytest.mark.parametrize(
-    "page", [HTML, b"", b"{}", b"[" * 5000, b'{"signed": {"_type": "root"}, "signatures": []}']
-)
+@pytest.mark.parametrize("page", [HTML, b"", b"{}", b"[" * 5000, b'{"signed": {"_type": "root"}, "signatures": []}'])
 def test_captive_portal(hub, tmp_path, path, page):
     hub.open(tmp_path / "m")
     hub.files[path] = page

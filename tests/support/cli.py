@@ -97,11 +97,7 @@ class Shell:
         given = self.having(environ)
         if stdin is None and self._is_of_the_interpreter(given):
             return self.run_anew(*args, cwd=cwd, **environ)
-        with (
-            tempfile.TemporaryFile() as out,
-            tempfile.TemporaryFile() as err,
-            tempfile.TemporaryFile() as said,
-        ):
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as said:
             said.write(stdin or b"")
             said.seek(0)
             streams = [each.fileno() for each in (said, out, err)]
@@ -172,9 +168,7 @@ class Shell:
             os.close(ours)
         return Done(forked.wait(), screen, b"")
 
-    def _fork(
-        self, args: Sequence[object], folder: object, environ: dict[str, str], streams: Sequence[int]
-    ) -> int:
+    def _fork(self, args: Sequence[object], folder: object, environ: dict[str, str], streams: Sequence[int]) -> int:
         program = forked.Program(self.entry, [str(each) for each in args], str(folder), environ)
         return forked.start(program, streams, SECONDS)
 
@@ -185,9 +179,7 @@ class Shell:
     def _is_of_the_interpreter(self, environ: dict[str, str]) -> bool:
         """Say whether an interpreter that starts would heed what is unusual in this environment."""
         usual = {"PYTHONPATH": str(REPO), "LANG": "C.UTF-8"}
-        heeded = {
-            name: value for name, value in environ.items() if name.startswith(("PYTHON", "LC_", "LANG"))
-        }
+        heeded = {name: value for name, value in environ.items() if name.startswith(("PYTHON", "LC_", "LANG"))}
         return heeded != usual
 
     def files(self) -> dict[str, bytes]:
@@ -255,6 +247,4 @@ def hidden_in(raw: bytes, *, on_terminal: bool = False) -> list[str]:
         for code in COLOURS:
             text = text.replace(code, "")
         text = text.replace("\r\n", "\n")
-    return [
-        hex(ord(c)) for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-    ]
+    return [hex(ord(c)) for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]

@@ -21,12 +21,7 @@ CHANGES = frozenset({
     "os.chmod", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink", "os.truncate",
 })  # fmt: skip
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-_FOLDER_OF = {
-    "os.mkdir": 2,
-    "os.remove": 1,
-    "os.rename": 2,
-    "os.rmdir": 1,
-}  # which argument is the open folder
+_FOLDER_OF = {"os.mkdir": 2, "os.remove": 1, "os.rename": 2, "os.rmdir": 1}  # which argument is the open folder
 KILLED, BUG = 9, 70
 EVERY = "SKILLHUB_EVERY_FAULT" in os.environ
 

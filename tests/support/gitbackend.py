@@ -81,9 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
         }
         sent = self.rfile.read(int(environ["CONTENT_LENGTH"]))
-        done = subprocess.run(
-            ["git", "http-backend"], input=sent, env=environ, capture_output=True, check=True
-        )
+        done = subprocess.run(["git", "http-backend"], input=sent, env=environ, capture_output=True, check=True)
         head, _, body = done.stdout.partition(b"\r\n\r\n")
         fields = dict(line.decode().split(": ", 1) for line in head.split(b"\r\n"))
         self.send_response(int(fields.pop("Status", "200").split()[0]))

@@ -118,11 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
             if hub.remaining < 0:
                 limits = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1800000000"}
                 return self._say(403, {"message": "API rate limit exceeded"}, limits)
-        if (
-            inner == unquote(path)
-            or (hub.token is not None and sent is None)
-            or "User-Agent" not in self.headers
-        ):
+        if inner == unquote(path) or (hub.token is not None and sent is None) or "User-Agent" not in self.headers:
             return self._say(404, {"message": "Not Found"})
         if inner in hub.lies:
             return self._send(200, hub.lies[inner])
@@ -155,9 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
             assert media == "application/vnd.github.raw"
             return self._send(200, hub.repo.get(id_)[1])
         if verb == "tarball":
-            return self._send(
-                302, b"", {"Location": f"{hub.url}/repos/acme/skills/codeload/{id_}?token=secret"}
-            )
+            return self._send(302, b"", {"Location": f"{hub.url}/repos/acme/skills/codeload/{id_}?token=secret"})
         if verb == "codeload":
             return self._send(200, hub.archive(id_))
         raise KeyError(inner)

@@ -48,9 +48,7 @@ class Repo:
     def url(self) -> str:
         return self.path.as_uri()
 
-    def commit(
-        self, files: Mapping[str, Content], ref: str = "refs/heads/main", date: int = 1_700_000_000
-    ) -> str:
+    def commit(self, files: Mapping[str, Content], ref: str = "refs/heads/main", date: int = 1_700_000_000) -> str:
         """Put a commit with these files, and no parent, at a ref."""
         return self.commit_tree(self.folder(files), ref, date)
 

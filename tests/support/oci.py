@@ -98,9 +98,7 @@ def skr(files: Mapping[str, bytes], folders: Sequence[str] = (), **more: object)
     made = Artifact()
     layer = made.add(tar_gz(files, folders), SKR_LAYER)
     config = made.add(b'{"created":"x"}', "application/vnd.agentskills.skill.config.v1+json")
-    made.manifest = dump(
-        {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer], **more}
-    )
+    made.manifest = dump({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer], **more})
     return made
 
 

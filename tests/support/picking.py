@@ -14,8 +14,7 @@ from skillhub.model.index import Release
 def main(args: Sequence[str]) -> int:
     streams.ready()
     offered = [
-        Release(name=n, plugin=p, path=f"x/{p}/{n}", description=d, url="u")
-        for n, p, d in map(json.loads, args)
+        Release(name=n, plugin=p, path=f"x/{p}/{n}", description=d, url="u") for n, p, d in map(json.loads, args)
     ]
     print("picked", [offered.index(each) for each in pick(Terminal(), offered)])
     return 0

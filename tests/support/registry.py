@@ -51,9 +51,7 @@ class Simulator:
     with each path and may raise or change ``files``.
     """
 
-    def __init__(
-        self, folder: object, label: str = "test", when: datetime | None = None, bits: int = 4
-    ) -> None:
+    def __init__(self, folder: object, label: str = "test", when: datetime | None = None, bits: int = 4) -> None:
         self.when = when or now()
         self._settle(folder, os.path.join(str(folder), f"registry-{label}"))
         init(self.dir.path, Setup(settings=RegistrySettings("acme", bits), new_key=key_of(label)), self.when)

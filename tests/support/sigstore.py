@@ -196,12 +196,7 @@ class Sigstore:
         log = sha256(spki(self.log)).digest()
         note = f"own.example - 1\n3\n{encode(top)}\n"
         seal = encode(log[:4] + sign(parts.get("checkpoint", parts.get("log", self.log)), note.encode()))
-        promised = {
-            "body": encode(body),
-            "integratedTime": int(at.timestamp()),
-            "logID": log.hex(),
-            "logIndex": 1,
-        }
+        promised = {"body": encode(body), "integratedTime": int(at.timestamp()), "logID": log.hex(), "logIndex": 1}
         promise = sign(parts.get("promise", parts.get("log", self.log)), _canonical(promised))
         return {
             "logIndex": "1",

@@ -46,14 +46,7 @@ def tarred(files: dict[str, bytes]) -> bytes:
 
 def entry(name: str, data: bytes, url: str, **more: object) -> dict[str, object]:
     kind = "skill-md" if url.endswith(".md") else "archive"
-    return {
-        "name": name,
-        "type": kind,
-        "description": f"Does {name}.",
-        "url": url,
-        "digest": Digest.of(data),
-        **more,
-    }
+    return {"name": name, "type": kind, "description": f"Does {name}.", "url": url, "digest": Digest.of(data), **more}
 
 
 def current(*entries: dict[str, object], **more: object) -> bytes:

@@ -28,9 +28,7 @@ class Swap:
     With ``late`` it is counted from where something in an open folder is changed for the first time: all is planned.
     """
 
-    def __init__(
-        self, path: Path, by: Callable[[Path], None], at: int, back: int = 0, *, late: bool = False
-    ) -> None:
+    def __init__(self, path: Path, by: Callable[[Path], None], at: int, back: int = 0, *, late: bool = False) -> None:
         self._path, self._by, self._at, self._back = path, by, at, back
         self._is_early = late
         self._is_busy = False

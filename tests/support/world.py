@@ -237,9 +237,7 @@ def refused(world: World, error: type[Exception], act: Callable[[], object]):
     return caught.value
 
 
-def skill(
-    parent: Path, name: str = "plain", body: str = "Do it.\n", head: str = "", **files: str | bytes
-) -> Path:
+def skill(parent: Path, name: str = "plain", body: str = "Do it.\n", head: str = "", **files: str | bytes) -> Path:
     """Write a skill and return its folder; ``scripts__run_sh`` in ``files`` is ``scripts/run.sh``, executable."""
     folder = parent / name
     text = f"---\nname: {name}\ndescription: Does it.\n{head}---\n\n{body}"

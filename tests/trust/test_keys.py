@@ -69,9 +69,7 @@ def test_two_keys_are_two_and_one_key_is_one():
 
 def test_p256_signature_is_the_one_of_rfc_6979():
     # RFC 6979, A.2.5, P-256 with SHA-256, message "sample".
-    key = PrivateKey.from_seed(
-        bytes.fromhex("C9AFA9D845BA75166B5C215767B1D6934E50C3DB36E89B127B8A622B120F6721")
-    )
+    key = PrivateKey.from_seed(bytes.fromhex("C9AFA9D845BA75166B5C215767B1D6934E50C3DB36E89B127B8A622B120F6721"))
     r, s = decode_dss_signature(key.sign(b"sample"))
     assert f"{r:064X}" == "EFD48B2AACB6A8FD1140DD9CD45E81D69D2C877B56AAF991C34D0EA84EAF3716"
     assert f"{s:064X}" == "F7CB1C942D657C41D436C7A1B6E29F65F3E900DBB9AFF4064DC4AB2F843ACDA8"

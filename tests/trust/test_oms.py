@@ -5,18 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fixtures.attacks_oms.forge import (
-    KEY,
-    LEAF,
-    MIDDLE,
-    ROOT,
-    TREE,
-    bundle,
-    chain,
-    leaf_key,
-    signed,
-    statement,
-)
+from fixtures.attacks_oms.forge import KEY, LEAF, MIDDLE, ROOT, TREE, bundle, chain, leaf_key, signed, statement
 from skillhub.errors import BadSignature, UsageError
 from skillhub.formats.text import is_hidden
 from skillhub.model.tree import SIGNATURE, File, Tree
@@ -166,9 +155,7 @@ JSON = st.recursive(
 def places(value, path=()):
     """Yield the path of every value in a JSON document."""
     yield path
-    children = (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    )
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in children:
         yield from places(child, (*path, key))
 

@@ -70,9 +70,7 @@ def test_key_id_of_the_envelope_proves_nothing_and_is_ignored(keyid):
     assert judge(signed(json.dumps(made).encode()), BY_KEY, None, NOW).status == "valid"
 
 
-@pytest.mark.parametrize(
-    "material", [{}, {"hint": ""}, {"hint": None}, {"rawBytes": "eA==", "keyDetails": "x"}]
-)
+@pytest.mark.parametrize("material", [{}, {"hint": ""}, {"hint": None}, {"rawBytes": "eA==", "keyDetails": "x"}])
 def test_signature_without_a_hint_is_tried_with_every_pinned_key(material):
     made = bundle()
     made["verificationMaterial"] = {"publicKey": material}

@@ -22,15 +22,7 @@ from skillhub.trust import x509
 from skillhub.trust.documents import pinned_documents, signed_documents
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, publisher_target
-from skillhub.trust.registry import (
-    admission_of,
-    admitted,
-    agrees,
-    checked,
-    publisher_of,
-    refuse_shared,
-    released_by,
-)
+from skillhub.trust.registry import admission_of, admitted, agrees, checked, publisher_of, refuse_shared, released_by
 from skillhub.trust.roles import NAMESPACE_PATHS, ROLES, index_path, key_names, namespace_path
 from tests.support.registry import role_keys
 
@@ -44,9 +36,7 @@ def release(name="hello", version="1.0.0", **fields):
     data = f"{name} {version}".encode()
     facts = {"digest": Digest.of(data), "size": len(data), "tree": TREE, "publisher": "acme"}
     url = f"archives/{name}/{version}/x.zip"
-    return Release(
-        name=name, version=version, published="2026-01-01T00:00:00Z", url=url, **{**facts, **fields}
-    )
+    return Release(name=name, version=version, published="2026-01-01T00:00:00Z", url=url, **{**facts, **fields})
 
 
 def test_roles_thresholds_and_lifetimes():
@@ -187,9 +177,7 @@ def test_documents_are_read_back_as_they_were():
 def test_neighbours_in_a_bucket_are_kept():
     first = "acme"
     second = next(
-        name
-        for name in (f"p{number}" for number in range(9999))
-        if namespace_path(name) == namespace_path(first)
+        name for name in (f"p{number}" for number in range(9999)) if namespace_path(name) == namespace_path(first)
     )
     both = {name: Admission(publisher=name, names=frozenset({f"of-{name}"})) for name in (first, second)}
     far = {"rival": Admission(publisher="rival")}
@@ -260,8 +248,7 @@ def test_revoked_key_is_kept_as_revoked():
 
 CERTIFIED = [x509.parse(der) for der in chain(LEAF, MIDDLE, ROOT)]
 RENEWED, OTHER = (
-    x509.parse(chain(root)[0])
-    for root in (replace(ROOT, end=NOW + timedelta(days=9)), replace(ROOT, seed="other"))
+    x509.parse(chain(root)[0]) for root in (replace(ROOT, end=NOW + timedelta(days=9)), replace(ROOT, seed="other"))
 )
 
 

@@ -26,9 +26,7 @@ def rotated(role, before=MADE, lost=False):
     made = list(states(before, change, at_hand, DATES))
     for state in made:
         state.verify()
-    return [
-        (keyid(old.public) in state.keyids(role), keyid(NEW.public) in state.keyids(role)) for state in made
-    ]
+    return [(keyid(old.public) in state.keyids(role), keyid(NEW.public) in state.keyids(role)) for state in made]
 
 
 @pytest.mark.parametrize("role", ["root", "namespaces", "releases", "listing"])

@@ -26,9 +26,7 @@ def test_only_keys_that_count_sign_and_no_more_than_are_asked_for():
     (online,) = KEYS("timestamp")
     assert signers("timestamp", STRANGER, online) == {keyid(online.public)}
     first, second, third = KEYS("targets")
-    assert signers("targets", STRANGER, third, second, first) == {
-        keyid(key.public) for key in (third, second)
-    }
+    assert signers("targets", STRANGER, third, second, first) == {keyid(key.public) for key in (third, second)}
 
 
 def test_attack_one_key_twice_and_a_stranger_for_the_second():

@@ -65,9 +65,7 @@ def test_unknown_extension_that_is_not_critical():
 
 
 def test_leaf_that_does_not_say_whether_it_is_a_ca_is_none():
-    usage = dict.fromkeys(
-        ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"), False
-    )
+    usage = dict.fromkeys(("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"), False)
     rest = dict.fromkeys(("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"), False)
     middle = x509.parse(chain(MIDDLE, ROOT)[0])
     made = c.CertificateBuilder(
