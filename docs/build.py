@@ -18,7 +18,7 @@ from typing import Any
 import typer
 
 import skillhub
-from skillhub.answers.schema import schema_of
+from skillhub.answers.table import schema_of
 from skillhub.cli.common import FLAGS
 from skillhub.cli.main import build
 from skillhub.cli.table import COMMANDS

@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from skillhub.answers.schema import schema_of
+from skillhub.answers.table import schema_of
 from skillhub.errors import FormatError
 from skillhub.model.lock import Lock
 

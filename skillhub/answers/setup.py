@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from skillhub.answers.parts import AnswerRow, IssueRow, Json, JsonAnswer, QuestionRow, ReasonRow, Text, Texts
+from skillhub.answers.skills import AnswerRow, IssueRow, Json, JsonAnswer, QuestionRow, ReasonRow, Text, Texts
 from skillhub.model.lock import Kind as SignerKind
 from skillhub.model.record import Scope, SkillScope
 from skillhub.policy.policy import Level
@@ -20,13 +20,13 @@ class KeyRow(AnswerRow):
     public_path: Text = ""
 
 
-class KeyAnswer(KeyRow, JsonAnswer):
+class KeyAnswer(KeyRow, JsonAnswer, commands=["key import", "key new", "key show"]):
     """A key that was made, taken over or shown."""
 
     public_key: Text = ""
 
 
-class KeysAnswer(JsonAnswer):
+class KeysAnswer(JsonAnswer, commands=["key list"]):
     """Your keys."""
 
     keys: tuple[KeyRow, ...]
@@ -41,13 +41,13 @@ class VariableRow(AnswerRow):
     project: Text | None
 
 
-class VariableAnswer(VariableRow, JsonAnswer):
+class VariableAnswer(VariableRow, JsonAnswer, commands=["env set", "env unset"]):
     """A variable whose value was stored, or removed: then ``stored`` says whether one is left."""
 
     stored: bool = False
 
 
-class VariablesAnswer(JsonAnswer):
+class VariablesAnswer(JsonAnswer, commands=["env list"]):
     """The variables of which a value is stored."""
 
     variables: tuple[VariableRow, ...]
@@ -62,7 +62,7 @@ class PlaceRow(AnswerRow):
     size: int
 
 
-class CacheAnswer(JsonAnswer):
+class CacheAnswer(JsonAnswer, commands=["cache info"]):
     """What is kept on this disk."""
 
     places: tuple[PlaceRow, ...]
@@ -79,7 +79,7 @@ class WasteRow(AnswerRow):
     tree: Text | None
 
 
-class CollectedAnswer(JsonAnswer):
+class CollectedAnswer(JsonAnswer, commands=["cache gc"]):
     """What was removed from this disk."""
 
     removed: tuple[WasteRow, ...]
@@ -120,7 +120,7 @@ class SourceSpotRow(AnswerRow):
     root: Text | None
 
 
-class DoctorAnswer(JsonAnswer):
+class DoctorAnswer(JsonAnswer, commands=["doctor"]):
     """Whether this machine and this project are set up soundly."""
 
     ok: bool
@@ -140,7 +140,7 @@ class PolicyRow(AnswerRow):
     in_force: bool
 
 
-class PolicyAnswer(JsonAnswer):
+class PolicyAnswer(JsonAnswer, commands=["doctor policy"]):
     """The policy that is in force."""
 
     effective: dict[Text, Json]
@@ -158,7 +158,7 @@ class SourceRow(AnswerRow):
     scope: Scope = "user"
 
 
-class SourceAnswer(SourceRow, JsonAnswer):
+class SourceAnswer(SourceRow, JsonAnswer, commands=["source add", "source remove", "source trust"]):
     """A source that was added, trusted or removed."""
 
 
@@ -190,7 +190,7 @@ class SourceFactsRow(SourceRow):
     warnings: Texts
 
 
-class SourcesAnswer(JsonAnswer):
+class SourcesAnswer(JsonAnswer, commands=["source list"]):
     """The sources that count here."""
 
     sources: tuple[SourceFactsRow, ...]
@@ -205,7 +205,7 @@ class OfferRow(AnswerRow):
     description: Text
 
 
-class SourceShowAnswer(SourceFactsRow, JsonAnswer):
+class SourceShowAnswer(SourceFactsRow, JsonAnswer, commands=["source show"]):
     """A source, and the skills that it lists."""
 
     skills: tuple[OfferRow, ...]
@@ -228,17 +228,17 @@ class PublisherRow(AnswerRow):
     sources: Texts
 
 
-class PublisherAnswer(PublisherRow, JsonAnswer):
+class PublisherAnswer(PublisherRow, JsonAnswer, commands=["publisher remove", "publisher trust"]):
     """A publisher that was trusted or removed."""
 
 
-class PublishersAnswer(JsonAnswer):
+class PublishersAnswer(JsonAnswer, commands=["publisher list"]):
     """Whom you trust to sign skills."""
 
     publishers: tuple[PublisherRow, ...]
 
 
-class RegistryAnswer(JsonAnswer):
+class RegistryAnswer(JsonAnswer, commands=["registry init"]):
     """A registry that was made; a dry run makes no root."""
 
     path: Text
@@ -255,7 +255,7 @@ class PublishedRow(AnswerRow):
     tree: Text | None
 
 
-class AddedAnswer(JsonAnswer):
+class AddedAnswer(JsonAnswer, commands=["registry add"]):
     """What was published, and what had been."""
 
     added: tuple[PublishedRow, ...]
@@ -271,7 +271,7 @@ class RecalledRow(AnswerRow):
     withdrawn: Text | None
 
 
-class RecalledAnswer(RecalledRow, JsonAnswer):
+class RecalledAnswer(RecalledRow, JsonAnswer, commands=["registry withdraw", "registry yank"]):
     """A release that was yanked, offered again, or withdrawn."""
 
 
@@ -282,7 +282,7 @@ class RevokedRow(AnswerRow):
     since: Text
 
 
-class DelegatedAnswer(JsonAnswer):
+class DelegatedAnswer(JsonAnswer, commands=["registry delegate"]):
     """What a publisher may sign and publish now."""
 
     publisher: Text
@@ -292,7 +292,7 @@ class DelegatedAnswer(JsonAnswer):
     withdrawn: tuple[RecalledRow, ...]
 
 
-class RotatedAnswer(JsonAnswer):
+class RotatedAnswer(JsonAnswer, commands=["registry rotate"]):
     """The keys of a role before and after."""
 
     role: Text
@@ -309,14 +309,14 @@ class ExpiryRow(AnswerRow):
     expires: Text
 
 
-class RefreshedAnswer(JsonAnswer):
+class RefreshedAnswer(JsonAnswer, commands=["registry refresh"]):
     """What was signed anew, and what waits for offline keys."""
 
     renewed: tuple[ExpiryRow, ...]
     waiting: tuple[ExpiryRow, ...]
 
 
-class RegistryCheckAnswer(JsonAnswer):
+class RegistryCheckAnswer(JsonAnswer, commands=["registry check"]):
     """Whether a registry is sound."""
 
     ok: bool
@@ -324,13 +324,13 @@ class RegistryCheckAnswer(JsonAnswer):
     warnings: tuple[IssueRow, ...]
 
 
-class ServedAnswer(JsonAnswer):
+class ServedAnswer(JsonAnswer, commands=["registry serve"]):
     """Where a registry is served."""
 
     url: Text
 
 
-class PushedAnswer(JsonAnswer):
+class PushedAnswer(JsonAnswer, commands=["registry push"]):
     """What was published to a target."""
 
     target: Text
@@ -355,20 +355,20 @@ class ErrorRow(AnswerRow):
     skills: tuple[UnsafeRow, ...] = ()
 
 
-class ErrorAnswer(JsonAnswer):
+class ErrorAnswer(JsonAnswer, commands=["error"]):
     """Why a command did nothing, and the questions that were open."""
 
     error: ErrorRow
     questions: tuple[QuestionRow, ...]
 
 
-class VersionAnswer(JsonAnswer):
+class VersionAnswer(JsonAnswer, commands=["--version"]):
     """The version of the program."""
 
     version: Text
 
 
-class SchemaAnswer(JsonAnswer):
+class SchemaAnswer(JsonAnswer, commands=["schema"]):
     """The names of documents and answers whose JSON Schema there is."""
 
     documents: Texts

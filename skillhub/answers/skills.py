@@ -1,30 +1,173 @@
-"""Answers about skills: what is installed, what differs, what was found, what an agent gets."""
+"""What every answer has, and the answers about skills: installed, changed, found, read by an agent.
+
+A key that may be absent has a default here; every other is there, null where it has no value.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Any, Literal, Unpack
 
-from skillhub.answers.parts import (
-    AnswerRow,
-    ChangesRow,
-    FilesDelta,
-    IssueRow,
-    Json,
-    JsonAnswer,
-    QuestionRow,
-    ReasonRow,
-    ShadowedRow,
-    SkillRow,
-    SourceChangeRow,
-    Text,
-    Texts,
-    UpdatedSkillRow,
-)
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf
+
 from skillhub.model.finding import Severity
-from skillhub.model.record import HeldStatus, SkillScope
+from skillhub.model.lock import Kind as SignerKind
+from skillhub.model.question import Kind as QuestionKind
+from skillhub.model.record import HeldStatus, SkillScope, State
+
+Text = InstanceOf[str]  # any string: a `str` would refuse a path whose bytes are no UTF-8
+Texts = tuple[Text, ...]
+Json = Any  # as a skill or a policy has it
 
 
-class OutcomeAnswer(JsonAnswer):
+class AnswerRow(BaseModel):
+    """A part of an answer, made from a mapping or from the attributes of a value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, from_attributes=True)
+
+
+class JsonAnswer(AnswerRow):
+    """The one JSON value of a command; ``schema`` is the version of its form.
+
+    A class of answers names its ``commands``, as they are typed.
+    """
+
+    version_of_form: Literal[1] = Field(alias="schema")
+
+    def __init_subclass__(cls, *, commands: Iterable[str] = (), **config: Unpack[ConfigDict]) -> None:
+        super().__init_subclass__(**config)
+        CLASSES.update(dict.fromkeys(commands, cls))
+
+
+CLASSES: dict[str, type[JsonAnswer]] = {}  # by the command as it is typed
+
+
+class SignerRow(AnswerRow):
+    """Who signed; ``by`` is the registry that says so, where it is none of the user's."""
+
+    kind: SignerKind
+    identity: Text | None
+    fingerprint: Text
+    by: Text = ""
+
+
+class NeedRow(AnswerRow):
+    """What a skill needs, and whether it is there."""
+
+    kind: Literal["env", "mcp", "program", "skill"]
+    name: Text
+    description: Text
+    required: bool
+    satisfied: bool
+
+
+class QuestionRow(AnswerRow):
+    """A question, and what was said to it."""
+
+    kind: QuestionKind
+    skill: Text
+    message: Text
+    details: Texts
+    answer: Literal["yes", "no", "unanswered"]
+
+
+class SkillRow(AnswerRow):
+    """A skill as this machine has it."""
+
+    name: Text
+    source: Text | None
+    version: Text | None
+    digest: Text | None
+    tree: Text | None
+    size: int | None
+    url: Text | None
+    path: Text | None
+    links: Texts
+    scope: SkillScope
+    state: State
+    invocation: Literal["user", "model"]
+    managed: bool
+    signed_by: tuple[SignerRow, ...]
+    trust: Literal["signed", "unsigned"]
+    patch: Text | None
+    requires: tuple[NeedRow, ...]
+    capabilities: Texts
+    description: Text
+
+
+class NamesDelta(AnswerRow):
+    """Names that came and went."""
+
+    added: Texts
+    removed: Texts
+
+
+class FilesDelta(NamesDelta):
+    """Files that came, went or changed."""
+
+    changed: Texts
+
+
+class ChangesRow(AnswerRow):
+    """What differs between two versions of a skill."""
+
+    files: FilesDelta
+    capabilities: NamesDelta
+    requires: NamesDelta
+
+
+class UpdatedSkillRow(SkillRow):
+    """A skill, and what differs from the version before where it had one."""
+
+    from_version: Text | None = None
+    from_tree: Text | None = None
+    changes: ChangesRow | None = None
+
+
+class ReasonRow(AnswerRow):
+    """A skill that was left out, and why."""
+
+    name: Text
+    code: Text
+    message: Text
+
+
+class LockedSourceRow(AnswerRow):
+    """Where an alias points."""
+
+    kind: Literal["registry", "well-known"]
+    url: Text
+    root: Text | None
+
+
+class SourceChangeRow(AnswerRow):
+    """What became of a source of the lock."""
+
+    name: Text
+    status: Literal["added", "removed", "changed"]
+    before: LockedSourceRow | None
+    after: LockedSourceRow | None
+
+
+class IssueRow(AnswerRow):
+    """Something that is not as it should be."""
+
+    code: Text
+    message: Text
+    where: Text
+
+
+class ShadowedRow(AnswerRow):
+    """A skill that another one of its name hides; ``by`` is the path of that one."""
+
+    name: Text
+    path: Text | None
+    by: Text | None
+
+
+class OutcomeAnswer(
+    JsonAnswer, commands=["adopt", "disable", "enable", "install", "lock import", "patch", "remove", "sync", "update"]
+):
     """What became of skills: install, update, sync, enable, disable, remove, patch, adopt, lock import."""
 
     skills: tuple[UpdatedSkillRow, ...]
@@ -35,7 +178,7 @@ class OutcomeAnswer(JsonAnswer):
     sources: tuple[SourceChangeRow, ...]
 
 
-class ListAnswer(JsonAnswer):
+class ListAnswer(JsonAnswer, commands=["list"]):
     """What is installed: in the project, and in the user's scope beside it."""
 
     skills: tuple[SkillRow, ...]
@@ -81,7 +224,7 @@ class ManifestRow(AnswerRow):
     warnings: tuple[Json, ...]
 
 
-class ShowAnswer(SkillRow, JsonAnswer):
+class ShowAnswer(SkillRow, JsonAnswer, commands=["show"]):
     """One skill, with what is in it and its releases."""
 
     manifest: ManifestRow
@@ -107,7 +250,7 @@ class VerifiedRow(AnswerRow):
     problems: tuple[ProblemRow, ...]
 
 
-class VerifyAnswer(JsonAnswer):
+class VerifyAnswer(JsonAnswer, commands=["verify"]):
     """Whether everything is as locked."""
 
     ok: bool
@@ -126,7 +269,7 @@ class FindingRow(AnswerRow):
     hint: Text
 
 
-class AuditAnswer(JsonAnswer):
+class AuditAnswer(JsonAnswer, commands=["audit"]):
     """The findings of an audit, the worst first."""
 
     ok: bool
@@ -155,14 +298,14 @@ class ValidatedRow(AnswerRow):
     signature: SignatureRow
 
 
-class ValidateAnswer(JsonAnswer):
+class ValidateAnswer(JsonAnswer, commands=["validate"]):
     """Whether skills are as the specification wants them."""
 
     ok: bool
     skills: tuple[ValidatedRow, ...]
 
 
-class NewAnswer(JsonAnswer):
+class NewAnswer(JsonAnswer, commands=["new"]):
     """A skill that was begun."""
 
     name: Text
@@ -170,7 +313,7 @@ class NewAnswer(JsonAnswer):
     files: Texts
 
 
-class PackAnswer(JsonAnswer):
+class PackAnswer(JsonAnswer, commands=["pack"]):
     """An archive that was written."""
 
     path: Text
@@ -179,7 +322,7 @@ class PackAnswer(JsonAnswer):
     size: int
 
 
-class SignAnswer(JsonAnswer):
+class SignAnswer(JsonAnswer, commands=["sign"]):
     """A signature that was written."""
 
     path: Text
@@ -220,7 +363,7 @@ class DiffRow(AnswerRow):
     edits: tuple[EditRow, ...]
 
 
-class DiffAnswer(JsonAnswer):
+class DiffAnswer(JsonAnswer, commands=["diff"]):
     """How skills differ; ``sources`` where two locks were compared."""
 
     skills: tuple[DiffRow, ...]
@@ -235,14 +378,14 @@ class ChoiceRow(AnswerRow):
     why: Text
 
 
-class LockFixAnswer(JsonAnswer):
+class LockFixAnswer(JsonAnswer, commands=["lock fix"]):
     """How a conflict in the lock was resolved."""
 
     skills: tuple[ChoiceRow, ...]
     changed: bool
 
 
-class LockMergeAnswer(JsonAnswer):
+class LockMergeAnswer(JsonAnswer, commands=["lock merge"]):
     """How three versions of a lock were merged."""
 
     skills: tuple[ChoiceRow, ...]
@@ -273,7 +416,7 @@ class ReadProblemRow(AnswerRow):
     level: Literal["error", "warning"]
 
 
-class CatalogAnswer(JsonAnswer):
+class CatalogAnswer(JsonAnswer, commands=["catalog"]):
     """What an agent's model sees of the skills."""
 
     host: Text
@@ -300,7 +443,7 @@ class MentionRow(AnswerRow):
     message: Text
 
 
-class ResolveAnswer(JsonAnswer):
+class ResolveAnswer(JsonAnswer, commands=["resolve"]):
     """Which skills a message means, and what it asks for besides."""
 
     mentions: tuple[MentionRow, ...]
@@ -326,7 +469,7 @@ class HookRow(AnswerRow):
     lifetime: Text
 
 
-class LoadAnswer(JsonAnswer):
+class LoadAnswer(JsonAnswer, commands=["load"]):
     """What an agent gets of a skill."""
 
     name: Text
@@ -350,7 +493,7 @@ class HitRow(AnswerRow):
     reason: Text
 
 
-class SearchAnswer(JsonAnswer):
+class SearchAnswer(JsonAnswer, commands=["search"]):
     """What was found, the best first."""
 
     hits: tuple[HitRow, ...]

@@ -1,120 +1,37 @@
-"""The class of each answer by its command; ``skillhub schema`` makes its JSON Schema of it."""
+"""The answer of each command as the class has it that ``--json`` promises, and the JSON Schemas of these classes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from skillhub.answers.parts import JsonAnswer
-from skillhub.answers.setup import (
-    AddedAnswer,
-    CacheAnswer,
-    CollectedAnswer,
-    DelegatedAnswer,
-    DoctorAnswer,
-    ErrorAnswer,
-    KeyAnswer,
-    KeysAnswer,
-    PolicyAnswer,
-    PublisherAnswer,
-    PublishersAnswer,
-    PushedAnswer,
-    RecalledAnswer,
-    RefreshedAnswer,
-    RegistryAnswer,
-    RegistryCheckAnswer,
-    RotatedAnswer,
-    SchemaAnswer,
-    ServedAnswer,
-    SourceAnswer,
-    SourcesAnswer,
-    SourceShowAnswer,
-    VariableAnswer,
-    VariablesAnswer,
-    VersionAnswer,
-)
-from skillhub.answers.skills import (
-    AuditAnswer,
-    CatalogAnswer,
-    DiffAnswer,
-    ListAnswer,
-    LoadAnswer,
-    LockFixAnswer,
-    LockMergeAnswer,
-    NewAnswer,
-    OutcomeAnswer,
-    PackAnswer,
-    ResolveAnswer,
-    SearchAnswer,
-    ShowAnswer,
-    SignAnswer,
-    ValidateAnswer,
-    VerifyAnswer,
-)
-from skillhub.answers.version import VERSION
+from pydantic import BaseModel
 
-# By the command as it is typed.
-ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
-    "--version": VersionAnswer,
-    "adopt": OutcomeAnswer,
-    "audit": AuditAnswer,
-    "cache gc": CollectedAnswer,
-    "cache info": CacheAnswer,
-    "catalog": CatalogAnswer,
-    "diff": DiffAnswer,
-    "disable": OutcomeAnswer,
-    "doctor": DoctorAnswer,
-    "doctor policy": PolicyAnswer,
-    "enable": OutcomeAnswer,
-    "env list": VariablesAnswer,
-    "env set": VariableAnswer,
-    "env unset": VariableAnswer,
-    "error": ErrorAnswer,
-    "install": OutcomeAnswer,
-    "key import": KeyAnswer,
-    "key list": KeysAnswer,
-    "key new": KeyAnswer,
-    "key show": KeyAnswer,
-    "list": ListAnswer,
-    "load": LoadAnswer,
-    "lock fix": LockFixAnswer,
-    "lock import": OutcomeAnswer,
-    "lock merge": LockMergeAnswer,
-    "new": NewAnswer,
-    "pack": PackAnswer,
-    "patch": OutcomeAnswer,
-    "publisher list": PublishersAnswer,
-    "publisher remove": PublisherAnswer,
-    "publisher trust": PublisherAnswer,
-    "registry add": AddedAnswer,
-    "registry check": RegistryCheckAnswer,
-    "registry delegate": DelegatedAnswer,
-    "registry init": RegistryAnswer,
-    "registry push": PushedAnswer,
-    "registry refresh": RefreshedAnswer,
-    "registry rotate": RotatedAnswer,
-    "registry serve": ServedAnswer,
-    "registry withdraw": RecalledAnswer,
-    "registry yank": RecalledAnswer,
-    "remove": OutcomeAnswer,
-    "resolve": ResolveAnswer,
-    "schema": SchemaAnswer,
-    "search": SearchAnswer,
-    "show": ShowAnswer,
-    "sign": SignAnswer,
-    "source add": SourceAnswer,
-    "source list": SourcesAnswer,
-    "source remove": SourceAnswer,
-    "source show": SourceShowAnswer,
-    "source trust": SourceAnswer,
-    "sync": OutcomeAnswer,
-    "update": OutcomeAnswer,
-    "validate": ValidateAnswer,
-    "verify": VerifyAnswer,
-}
+from skillhub.answers import VERSION, setup
+from skillhub.answers.skills import CLASSES, JsonAnswer
+from skillhub.model.lock import LockFile
+from skillhub.policy.file import PolicyFile
+from skillhub.project.intent import IntentFile
+
+__all__ = ["ANSWERS", "DIALECT", "DOCUMENTS", "answer", "schema_of", "setup"]
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+# What the TOML of an intent or a policy holds is described as the JSON of the same shape.
+DOCUMENTS: Final[Mapping[str, type[BaseModel]]] = {"intent": IntentFile, "lock": LockFile, "policy": PolicyFile}
+ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = dict(sorted(CLASSES.items()))  # those of `setup` too
 
 
 def answer(command: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a command prints, with the version of its form, as the class of its answer has it."""
     found = ANSWERS[command].model_validate({"schema": VERSION, **value})
     return found.model_dump(by_alias=True, exclude_unset=True)
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """Return the JSON Schema of a document, or of what a command answers.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    found = DOCUMENTS.get(name) or ANSWERS[name]
+    return {"$schema": DIALECT, **found.model_json_schema()}

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from skillhub.answers.version import VERSION
+from skillhub.answers import VERSION
 from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import SkillhubError, StateError, UsageError

@@ -161,8 +161,7 @@ def schema(
 
     Example: skillhub schema lock
     """
-    from skillhub.answers.schema import DOCUMENTS, schema_of
-    from skillhub.answers.table import ANSWERS
+    from skillhub.answers.table import ANSWERS, DOCUMENTS, schema_of
 
     name = " ".join(words or ())
     if not name:

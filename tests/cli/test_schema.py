@@ -6,9 +6,8 @@ from importlib import import_module
 import jsonschema
 import pytest
 
-from skillhub.answers.schema import DOCUMENTS, schema_of
-from skillhub.answers.table import ANSWERS
-from skillhub.answers.version import VERSION
+from skillhub.answers import VERSION
+from skillhub.answers.table import ANSWERS, DOCUMENTS, schema_of
 from skillhub.cli.table import COMMANDS
 
 # What they print is a document of another format, or another program's.
