@@ -8,7 +8,7 @@ of a document of ours that the rest of the program works with are standard data 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar, cast
 
 from pydantic import (
@@ -31,6 +31,7 @@ from skillhub.formats.json import line_of, line_of_fault, strict_json
 from skillhub.formats.text import clean, quote
 
 _K = TypeVar("_K", bound=str)
+_K2 = TypeVar("_K2")
 _T = TypeVar("_T")
 _JsonSchema: TypeAlias = dict[str, Any]
 # Deferred: a command builds the validators of the documents that it reads, and of no other.
@@ -103,12 +104,40 @@ class _NotNull:
         return cast("CoreSchema", cast("dict[str, Any]", handler(source))["schema"])
 
 
+class Ignored:
+    """What stands in the place of an invalid member of a list or an object of others; ``message`` says why."""
+
+    def __init__(self, error: ValidationError) -> None:
+        self.message = format_error(error, "").message
+
+
+class _Leniently:
+    """An annotation: what is invalid becomes ``Ignored``, and the other members stay."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(_valid_or_ignored, handler(source))
+
+
+def _valid_or_ignored(value: object, handler: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return handler(value)
+    except ValidationError as error:
+        return Ignored(error)
+
+
+# A member of a list or an object of others that may be invalid by itself; `valid` has those that are not.
+Lenient = Annotated[_T, _Leniently()]
 # What is None if its key is absent.
 Absent = Annotated[_T | None, _NotNull()]
 # A list becomes a tuple, which strict pydantic calls a conversion; its items are as strict as ever.
 Items = Annotated[tuple[_T, ...], Strict(False), _FailFast()]
 # An object whose keys are data, such as names.
 Members = Annotated[dict[_K, _T], _FailFast()]
+
+
+def valid(members: Iterable[tuple[_K2, _T]]) -> Iterator[tuple[_K2, _T]]:
+    """Yield the members, with their keys or numbers, that were not ``Ignored``."""
+    return ((key, each) for key, each in members if not isinstance(each, Ignored))
 
 
 def wrong(expected: str, found: object) -> NoReturn:
@@ -364,7 +393,7 @@ class ForeignDocument(_Parsed):
 
     model_config = ConfigDict(frozen=True, extra="allow", coerce_numbers_to_str=True, defer_build=True)
 
-    _left_out: tuple[str, ...] = PrivateAttr(default=())
+    _left_out: tuple[tuple[str, str], ...] = PrivateAttr(default=())
 
     @model_validator(mode="wrap")
     @classmethod
@@ -380,31 +409,37 @@ class ForeignDocument(_Parsed):
         invalid = {each["loc"][0]: each for each in reversed(faults)}
         found = handler({key: each for key, each in value.items() if key not in invalid})
         found._left_out = tuple(
-            f"{_path(each['loc'])}: {_message(each, cls.OBJECT).message}; ignored"
+            (_path(each["loc"]), _message(each, cls.OBJECT).message)
             for key, each in reversed(invalid.items())
             if value[key] is not None and value[key] not in _NOTHING
         )
         return found
 
+    def ignored(self) -> Iterator[tuple[str, str]]:
+        """Yield path and fault of what was left out of the document and of its parts."""
+        return _ignored(self, "")
+
     def warnings(self) -> tuple[str, ...]:
         """Return what was left out of the document and of its parts, each with its path; of very many the first."""
-        found = tuple(_warnings(self, ""))
+        found = tuple(f"{path}: {message}; ignored" for path, message in self.ignored())
         more = len(found) - _WARNINGS_MAX
         return (*found[:_WARNINGS_MAX], f"{more} more are ignored") if more > 0 else found
 
 
-def _warnings(value: object, path: str) -> Iterator[str]:
-    if isinstance(value, ForeignDocument):
+def _ignored(value: object, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Ignored):
+        yield path, value.message
+    elif isinstance(value, ForeignDocument):
         start = f"{path}." if path else ""
-        yield from (start + each for each in value._left_out)
+        yield from ((start + name, message) for name, message in value._left_out)
         for name, field in type(value).model_fields.items():
-            yield from _warnings(getattr(value, name), f"{start}{field.alias or name}")
+            yield from _ignored(getattr(value, name), f"{start}{field.alias or name}")
     elif isinstance(value, Mapping):
         for key, each in value.items():
-            yield from _warnings(each, f"{path}{_step(key)}".lstrip("."))
+            yield from _ignored(each, f"{path}{_step(key)}".lstrip("."))
     elif isinstance(value, list | tuple):
         for number, each in enumerate(value):
-            yield from _warnings(each, f"{path}[{number}]")
+            yield from _ignored(each, f"{path}[{number}]")
 
 
 def format_error(
@@ -442,6 +477,8 @@ def _message(fault: ErrorDetails, what: str) -> FormatError:
         return FormatError(f"the key {fault['loc'][-1]!r} is missing")
     if kind in _UNKNOWN_KEY:
         return FormatError(f"unknown key {quote(fault['loc'][-1])}")
+    if kind == "string_too_long":
+        return FormatError(f"expected at most {context['max_length']} characters, found {len(value)}")
     if kind == "literal_error":
         expected = str(context["expected"]).replace("'", "").replace(", ", " or ")
     else:

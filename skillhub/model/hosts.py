@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from skillhub.errors import UsageError
+from skillhub.formats.document import Document, Items, part
 from skillhub.formats.text import did_you_mean, quote, spelled_like
 from skillhub.model.manifest import Rules
 from skillhub.model.record import Scope, SkillScope
@@ -23,6 +23,7 @@ from skillhub.model.record import Scope, SkillScope
 _SHARED = frozenset({".agents", "~/.agents", "~/.config/agents"})
 
 
+@part
 @dataclass(frozen=True, slots=True)
 class Host:
     """One agent; folders are written with ``/``, those of a user begin with ``~/``."""
@@ -32,9 +33,9 @@ class Host:
     project_dir: str | None = None
     user_dir: str | None = None
     user_dir_env: str | None = None
-    other_dirs: tuple[str, ...] = ()
-    config: tuple[str, ...] = ()
-    aliases: tuple[str, ...] = ()
+    other_dirs: Items[str] = ()
+    config: Items[str] = ()
+    aliases: Items[str] = ()
 
     @property
     def signs(self) -> tuple[str, ...]:
@@ -50,12 +51,25 @@ class Host:
         return tuple(dict.fromkeys((*own, *self.config)))
 
 
+class AgentsFile(Document):
+    """``agents.json`` of the package."""
+
+    about: str
+    agents: Items[Host]
+
+
+_F = TypeVar("_F", bound=Document)
+
+
+def _packaged(form: type[_F], name: str) -> _F:
+    with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
+        return form.parse(file.read(), name)
+
+
 @cache
 def hosts() -> Mapping[str, Host]:
     """Return every agent by its id, in the order of the table; read from the package once."""
-    with open(os.path.join(os.path.dirname(__file__), "agents.json"), encoding="utf-8") as file:
-        rows = json.load(file)["agents"]
-    return MappingProxyType({row["id"]: _host(row) for row in rows})
+    return MappingProxyType({each.id: each for each in _packaged(AgentsFile, "agents.json").agents})
 
 
 def host(name: str) -> Host:
@@ -126,17 +140,13 @@ def detect(project: str, home: str, environ: Mapping[str, str], exists: Callable
     return tuple(each for each in hosts().values() if found(each, project, home, environ, exists))
 
 
-def _host(row: dict[str, Any]) -> Host:
-    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
-    return Host(**fields)
-
-
 # How each agent reads skills and shows them to its model, as data: a row of ``profiles.json``, never a
 # subclass.
 
 At = Literal["root", "cwd", "inner", "outer"]
 
 
+@part
 @dataclass(frozen=True, slots=True)
 class AgentFolder:
     """Where an agent looks: a folder by its pattern.
@@ -156,6 +166,7 @@ class AgentFolder:
     env: str | None = None
 
 
+@part
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """How far a look into one root goes: levels of folders, number of folders, and into skills themselves or not."""
@@ -165,6 +176,7 @@ class Bounds:
     nested: bool = True
 
 
+@part
 @dataclass(frozen=True, slots=True)
 class Budget:
     """How much of a model's context the catalogue may take.
@@ -184,6 +196,7 @@ class Budget:
     description: int | None = None
 
 
+@part
 @dataclass(frozen=True, slots=True)
 class HostStateFile:
     """A file of the agent's that says which skills are switched off; ``path`` and ``env`` as of a ``Place``."""
@@ -193,6 +206,7 @@ class HostStateFile:
     env: str | None = None
 
 
+@part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """One agent.
@@ -211,26 +225,31 @@ class Profile:
 
     id: str
     name: str
-    places: tuple[AgentFolder, ...]
+    places: Items[AgentFolder]
     hides: bool = True
     rules: Rules = field(default_factory=Rules)
     bounds: Bounds = field(default_factory=Bounds)
     budget: Budget = field(default_factory=Budget)
-    listing: tuple[SkillScope, ...] = ("project", "extra", "user", "plugin", "system", "admin")
-    markers: tuple[str, ...] = (".git", ".jj")
+    listing: Items[SkillScope] = ("project", "extra", "user", "plugin", "system", "admin")
+    markers: Items[str] = (".git", ".jj")
     root_env: str | None = None
     dialect: str = "agents"
     envelope: str = "skill_content"
     many: bool = False
-    states: tuple[HostStateFile, ...] = ()
+    states: Items[HostStateFile] = ()
+
+
+class ProfilesFile(Document):
+    """``profiles.json`` of the package."""
+
+    about: str
+    profiles: Items[Profile]
 
 
 @cache
 def profiles() -> Mapping[str, Profile]:
     """Return every profile by its id; read from the package once."""
-    with open(os.path.join(os.path.dirname(__file__), "profiles.json"), encoding="utf-8") as file:
-        rows = json.load(file)["profiles"]
-    return MappingProxyType({row["id"]: _profile(row) for row in rows})
+    return MappingProxyType({each.id: each for each in _packaged(ProfilesFile, "profiles.json").profiles})
 
 
 def profile(name: str) -> Profile:
@@ -243,17 +262,3 @@ def profile(name: str) -> Profile:
     if name in known:
         return known[name]
     raise UsageError(f"there is no host {quote(name)}", hint=f"there are {', '.join(known)}")
-
-
-def _profile(row: dict[str, Any]) -> Profile:
-    parts = {"rules": Rules, "bounds": Bounds, "budget": Budget}
-    lists = {"places": AgentFolder, "states": HostStateFile}
-    given: dict[str, Any] = {}
-    for key, value in row.items():
-        if key in parts:
-            given[key] = parts[key](**value)
-        elif key in lists:
-            given[key] = tuple(lists[key](**each) for each in value)
-        else:
-            given[key] = tuple(value) if isinstance(value, list) else value
-    return Profile(**given)

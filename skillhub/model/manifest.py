@@ -13,6 +13,7 @@ from unicodedata import normalize
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats import yaml
+from skillhub.formats.document import part
 from skillhub.formats.text import NAME_MAX, clean, is_name, quote
 from skillhub.formats.yaml import Node
 from skillhub.model import needs
@@ -195,6 +196,7 @@ _ODD = re.compile(r"[^ -~]+")
 _HEADING = re.compile(r"^#[ \t]+([^\n]+)$", re.MULTILINE)
 
 
+@part
 @dataclass(frozen=True, slots=True)
 class Rules:
     """How strictly an agent reads.

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import Field
 
 from skillhub.errors import ForbiddenVariable, FormatError, SecurityError, UndeclaredVariable, UsageError
 from skillhub.formats import yaml
+from skillhub.formats.document import Before, ForeignDocument, Items, Lenient, Members, Read, valid
 from skillhub.formats.text import is_hidden, is_name, quote
 from skillhub.formats.yaml import Node
 from skillhub.model.finding import Issue
@@ -26,6 +31,7 @@ from skillhub.model.version import Range
 Kind = Literal["env", "mcp", "program", "skill"]
 Transport = Literal["stdio", "http"]
 TEXT_MAX = 1024
+_D = TypeVar("_D", bound=ForeignDocument)
 
 _NAMES = {
     "env": re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII),
@@ -189,6 +195,95 @@ OPENCLAW: Final = ("openclaw", "clawdbot", "clawdis")
 _TYPES: Final[Mapping[str, Kind]] = {"env_var": "env", "mcp": "mcp", "program": "program", "skill": "skill"}
 _TRANSPORTS: Final[Mapping[str, Transport]] = {"stdio": "stdio", "streamable_http": "http", "http": "http"}
 
+_Text = Annotated[str, Field(max_length=TEXT_MAX)]
+_Truth = Annotated[bool, Read(partial(yaml.truth, default=True), type="boolean")]
+
+
+class _Tool(ForeignDocument):
+    """One need; if any part of it is invalid it is ignored whole."""
+
+    BINDING = frozenset({"description", "required", "transport", "command", "url", "env", "bearer_token_env_var"})
+
+    type: Literal["env_var", "mcp", "program", "skill"]
+    value: _Text
+    description: _Text = ""
+    required: _Truth = True
+    transport: _Text = ""
+    command: _Text = ""
+    url: _Text = ""
+    env: Annotated[Items[_Text], Before(lambda node: node or ())] = ()
+    bearer_token_env_var: _Text = ""
+
+    def requirement(self, declared: Collection[tuple[Kind, str]]) -> Requirement:
+        """Return the need.
+
+        Args:
+            declared: Kind and name of the needs that are known so far, all variables among them.
+
+        Raises:
+            FormatError: it cannot be met or shown.
+            SecurityError: it reaches for a variable that is not the skill's to have.
+        """
+        if self.type == "skill":
+            return _skill(self.value, self.description, required=self.required)
+        server = self._server(declared) if self.type == "mcp" else None
+        return Requirement(_TYPES[self.type], self.value, self.description, self.required, server)
+
+    def _server(self, declared: Collection[tuple[Kind, str]]) -> McpServer | None:
+        bearer = self.bearer_token_env_var or None
+        named = (*self.env, *filter(None, [bearer]), *references(self.command), *references(self.url))
+        for name in named:
+            if ("env", name) not in declared:
+                raise UndeclaredVariable(
+                    f"an MCP server would be given {quote(name)}, a variable that the skill does not declare",
+                    hint="the author can declare it as a tool of type env_var",
+                )
+        if not (self.command or self.url):
+            return None
+        transport = self.transport or ("stdio" if self.command else "streamable_http")
+        if transport not in _TRANSPORTS:
+            raise FormatError(f"expected a transport of {', '.join(_TRANSPORTS)}, found {quote(transport)}")
+        return McpServer(_TRANSPORTS[transport], split_command(self.command), self.url or None, self.env, bearer)
+
+
+class _Dependencies(ForeignDocument):
+    tools: Items[Lenient[_Tool]] = ()
+
+
+class _InvocationPolicy(ForeignDocument):
+    allow_implicit_invocation: bool | None = None
+
+
+class AgentFile(ForeignDocument):
+    """``agents/openai.yaml`` and ``agents/skillhub.yaml``: needs, interface and permissions of a skill."""
+
+    interface: Members[str, Lenient[_Text]] = Field(default_factory=dict)
+    policy: _InvocationPolicy = _InvocationPolicy()
+    dependencies: _Dependencies = _Dependencies()
+    permissions: Any = ""
+
+
+class _Variable(ForeignDocument):
+    BINDING = frozenset({"required", "description"})
+
+    name: _Text
+    required: _Truth = True
+    description: _Text = ""
+
+
+class _OpenClawNeeds(ForeignDocument):
+    env: Items[Lenient[_Text]] = ()
+    bins: Items[Lenient[_Text]] = ()
+    any_bins: Items[Any] = Field((), alias="anyBins")
+
+
+class OpenClawMetadata(ForeignDocument):
+    """``metadata.openclaw`` in the frontmatter of a ``SKILL.md``, under any of its names."""
+
+    requires: _OpenClawNeeds = _OpenClawNeeds.model_construct()
+    primary_env: _Text = Field("", alias="primaryEnv")
+    variables: Items[Lenient[_Variable]] = Field((), alias="envVars")
+
 
 @dataclass(frozen=True, slots=True)
 class Declared:
@@ -222,17 +317,22 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
             reading.openclaw(found, f"{SKILL_MD}: metadata.{name}")
             break
     documents = [(path, reading.document(tree, path)) for path in FILES if path in tree]
-    for path, document in documents:
-        reading.interface_of(document, path)
-    tools = [entry for path, document in documents for entry in reading.tools(document, path)]
+    tools = [
+        (tool, f"{path}: dependencies.tools[{number}]")
+        for path, document in documents
+        for number, tool in valid(enumerate(document.dependencies.tools))
+    ]
     # Variables first: a server may refer to one that another file declares.
-    for entry, where in sorted(tools, key=lambda tool: tool[0].get("type") == "mcp"):
-        reading.tool(entry, where)
+    for tool, where in sorted(tools, key=lambda each: each[0].type == "mcp"):
+        with reading.leniently(where):
+            reading.add(tool.requirement(reading.needs))
+    files = [document for _, document in documents]
+    said = [each.policy.allow_implicit_invocation for each in files]
     return Declared(
         requires=tuple(need for _, need in sorted(reading.needs.items())),
-        interface=MappingProxyType(reading.interface),
-        permissions=tuple(sorted(reading.permissions)),
-        implicit=reading.implicit,
+        interface=MappingProxyType(dict(chain.from_iterable(valid(each.interface.items()) for each in files))),
+        permissions=tuple(sorted({line for each in files for line in _flat(each.permissions)})),
+        implicit=next((each for each in reversed(said) if each is not None), True),
         warnings=tuple(reading.warnings),
     )
 
@@ -242,9 +342,6 @@ class _Reading:
     """What has been gathered so far; a need that comes later replaces an earlier one of its name."""
 
     needs: dict[tuple[Kind, str], Requirement] = field(default_factory=dict)
-    interface: dict[str, str] = field(default_factory=dict)
-    permissions: set[str] = field(default_factory=set)
-    implicit: bool = True
     warnings: list[Issue] = field(default_factory=list)
 
     @contextmanager
@@ -260,111 +357,59 @@ class _Reading:
     def add(self, need: Requirement) -> None:
         self.needs[need.kind, need.name] = need
 
-    def document(self, tree: Tree, path: str) -> dict[str, Node]:
+    def document(self, tree: Tree, path: str) -> AgentFile:
         with self.leniently(path):
             try:
-                text = tree[path].data.decode("utf-8").removeprefix("\ufeff")
+                node = yaml.parse(tree[path].data.decode("utf-8").removeprefix("\ufeff"), path) or {}
             except UnicodeDecodeError as error:
                 raise FormatError("expected UTF-8 text", where=path) from error
-            return _mapping(yaml.parse(text, path))
-        return {}
+            if not isinstance(node, dict):
+                raise FormatError(f"expected a mapping, found {quote(node)}")
+            return self.read(AgentFile, node, f"{path}: ")
+        return AgentFile()
 
-    def interface_of(self, document: dict[str, Node], path: str) -> None:
-        with self.leniently(f"{path}: interface"):
-            for key, value in _mapping(document.get("interface", "")).items():
-                with self.leniently(f"{path}: interface.{quote(key)}"):
-                    self.interface[key] = _text(value)
-        with self.leniently(f"{path}: policy.allow_implicit_invocation"):
-            policy = _mapping(document.get("policy", ""))
-            self.implicit = yaml.truth(policy.get("allow_implicit_invocation", ""), self.implicit)
-        self.permissions.update(_flat(document.get("permissions", "")))
-
-    def tools(self, document: dict[str, Node], path: str) -> list[tuple[dict[str, Node], str]]:
-        entries: list[Node] = []
-        found: list[tuple[dict[str, Node], str]] = []
-        with self.leniently(f"{path}: dependencies.tools"):
-            entries = _list(_mapping(document.get("dependencies", "")).get("tools", ""))
-        for number, entry in enumerate(entries):
-            where = f"{path}: dependencies.tools[{number}]"
-            with self.leniently(where):
-                found.append((_mapping(entry), where))
+    def read(self, form: type[_D], node: Mapping[str, Node], start: str) -> _D:
+        found = form.parse(node, start)
+        self.warnings += [Issue("bad-declaration", message, start + path) for path, message in found.ignored()]
         return found
 
-    def tool(self, entry: dict[str, Node], where: str) -> None:
-        with self.leniently(where):
-            kind = _TYPES.get(_text(entry.get("type", "")))
-            if kind is None:
-                expected = ", ".join(_TYPES)
-                raise FormatError(f"expected a type of {expected}, found {quote(entry.get('type', ''))}")
-            required = yaml.truth(entry.get("required", ""), default=True)
-            server = self.server(entry) if kind == "mcp" else None
-            name, description = _text(entry.get("value", "")), _text(entry.get("description", ""))
-            if kind == "skill":
-                self.add(_skill(name, description, required=required))
-            else:
-                self.add(Requirement(kind, name, description, required, server))
-
-    def server(self, entry: dict[str, Node]) -> McpServer | None:
-        command, url = _text(entry.get("command", "")), _text(entry.get("url", ""))
-        env = tuple(_text(name) for name in _list(entry.get("env", "")))
-        bearer = _text(entry.get("bearer_token_env_var", "")) or None
-        named = (*env, *(() if bearer is None else (bearer,)), *references(command), *references(url))
-        for name in named:
-            if ("env", name) not in self.needs:
-                raise UndeclaredVariable(
-                    f"an MCP server would be given {quote(name)}, a variable that the skill does not declare",
-                    hint="the author can declare it as a tool of type env_var",
-                )
-        if not (command or url):
-            return None
-        transport = _text(entry.get("transport", "")) or ("stdio" if command else "streamable_http")
-        if transport not in _TRANSPORTS:
-            raise FormatError(f"expected a transport of {', '.join(_TRANSPORTS)}, found {quote(transport)}")
-        return McpServer(_TRANSPORTS[transport], split_command(command), url or None, env, bearer)
-
-    def openclaw(self, declared: dict[str, Node], where: str) -> None:
-        requires: dict[str, Node] = {}
-        with self.leniently(f"{where}.requires"):
-            requires = _mapping(declared.get("requires", ""))
-        with self.leniently(f"{where}.primaryEnv"):
-            if primary := _text(declared.get("primaryEnv", "")):
+    def openclaw(self, metadata: Mapping[str, Node], where: str) -> None:
+        declared = self.read(OpenClawMetadata, metadata, f"{where}.")
+        if declared.primary_env:
+            with self.leniently(f"{where}.primaryEnv"):
                 # Names the variable that a settings page fills; on its own it holds nothing back there.
-                self.add(Requirement("env", primary, required=False))
+                self.add(Requirement("env", declared.primary_env, required=False))
         kinds: tuple[tuple[str, Kind], ...] = (("env", "env"), ("bins", "program"))
         for key, kind in kinds:
-            for name, place in self.items(requires.get(key, ""), f"{where}.requires.{key}"):
-                with self.leniently(place):
-                    self.add(Requirement(kind, _text(name)))
-        if isinstance(any_of := requires.get("anyBins"), list) and any_of:
-            names = ", ".join(quote(name) for name in any_of[:20])
+            for number, name in valid(enumerate(getattr(declared.requires, key))):
+                with self.leniently(f"{where}.requires.{key}[{number}]"):
+                    self.add(Requirement(kind, name))
+        if declared.requires.any_bins:
+            names = ", ".join(quote(name) for name in declared.requires.any_bins[:20])
             message = f"one of these programs is needed, which is not checked: {names}"
             self.warnings.append(Issue("any-program", message, f"{where}.requires.anyBins"))
-        for item, place in self.items(declared.get("envVars", ""), f"{where}.envVars"):
-            with self.leniently(place):
-                variable = _mapping(item)
-                required = yaml.truth(variable.get("required", ""), default=True)
-                description = _text(variable.get("description", ""))
-                self.add(Requirement("env", _text(variable.get("name", "")), description, required))
+        for number, each in valid(enumerate(declared.variables)):
+            with self.leniently(f"{where}.envVars[{number}]"):
+                self.add(Requirement("env", each.name, each.description, each.required))
 
     def skills(self, node: Node, where: str) -> None:
         if isinstance(node, list):
-            for item, place in self.items(node, where):
-                with self.leniently(place):
-                    self.add(_skill(_text(item), "", required=True))
+            for number, item in enumerate(node):
+                with self.leniently(f"{where}[{number}]"):
+                    self.add(_skill(item, "", required=True))
             return
         with self.leniently(where):
+            if not isinstance(node, str):
+                raise FormatError(f"expected text, found {quote(node)}")
             # A sentence has words that are good names: it is names throughout, or none of it is.
-            for need in [_skill(word, "", required=True) for word in _text(node).replace(",", " ").split()]:
+            for need in [_skill(word, "", required=True) for word in node.replace(",", " ").split()]:
                 self.add(need)
 
-    def items(self, node: Node, where: str) -> list[tuple[Node, str]]:
-        with self.leniently(where):
-            return [(item, f"{where}[{number}]") for number, item in enumerate(_list(node))]
-        return []
 
-
-def _skill(text: str, description: str, *, required: bool) -> Requirement:
+def _skill(text: Node, description: str, *, required: bool) -> Requirement:
     """Return the need of another skill: ``name``, ``name@range`` or ``source:name@range``."""
+    if not isinstance(text, str):
+        raise FormatError(f"expected text, found {quote(text)}")
     try:
         ref = parse_ref(text)
         if isinstance(ref, Named) and ref.range is not None:
@@ -374,30 +419,6 @@ def _skill(text: str, description: str, *, required: bool) -> Requirement:
     if not isinstance(ref, Named):
         raise FormatError(f"expected the name of a skill, found {quote(text)}")
     return Requirement("skill", ref.name, description, required, range=ref.range, source=ref.source)
-
-
-def _mapping(node: Node) -> dict[str, Node]:
-    if isinstance(node, dict):
-        return node
-    if node == "":
-        return {}
-    raise FormatError(f"expected a mapping, found {quote(node)}")
-
-
-def _list(node: Node) -> list[Node]:
-    if isinstance(node, list):
-        return node
-    if node == "":
-        return []
-    raise FormatError(f"expected a list, found {quote(node)}")
-
-
-def _text(node: Node) -> str:
-    if not isinstance(node, str):
-        raise FormatError(f"expected text, found {quote(node)}")
-    if len(node) > TEXT_MAX:
-        raise FormatError(f"expected at most {TEXT_MAX} characters, found {len(node)}")
-    return node
 
 
 def _flat(node: Node, path: str = "") -> Iterator[str]:
