@@ -49,7 +49,7 @@ def test_a_server_that_cannot_be_reached_is_no_registry_that_is_unsound(shell):
 
 
 def test_every_line_of_the_page_runs_in_its_order(shell):
-    page = (REPO / "docs/registry.md").read_text(encoding="utf-8").partition("## What lies where")[2]
+    page = (REPO / "docs/registry.md").read_text(encoding="utf-8").partition("## Files")[2]
     lines = re.findall(r"^skillhub registry (.*)$", page, re.MULTILINE)
     lost = ok(shell, "rotate", "registry", "root", "--dry-run")["gone"][0]
     assert len(lines) >= 10
