@@ -17,7 +17,6 @@ _HOMES = {
         "model.record": "Skill",
         "runtime.agent": "catalog_of",
         "runtime.catalog": "Catalog Problem",
-        "runtime.completion": "Completion complete",
         "runtime.discover": "Surroundings",
         "runtime.envelope": "inject",
         "runtime.folder": "Agreed",
@@ -25,7 +24,7 @@ _HOMES = {
         "runtime.overview": "Section section",
         "runtime.protocol": "context_inspect skills_list",
         "runtime.ranking": "Hit SearchIndex rows_of search",
-        "runtime.resolve": "Mention Resolved Selected mentioned",
+        "runtime.resolve": "Completion Mention Resolved Selected complete mentioned",
         "runtime.state": "answers permitted remember set_reach",
         "runtime.walk": "Cache",
     }.items()
@@ -74,7 +73,6 @@ if TYPE_CHECKING:
     from skillhub.model.record import Skill
     from skillhub.runtime.agent import catalog_of
     from skillhub.runtime.catalog import Catalog, Problem
-    from skillhub.runtime.completion import Completion, complete
     from skillhub.runtime.discover import Surroundings
     from skillhub.runtime.envelope import inject
     from skillhub.runtime.folder import Agreed
@@ -82,7 +80,7 @@ if TYPE_CHECKING:
     from skillhub.runtime.overview import Section, section
     from skillhub.runtime.protocol import context_inspect, skills_list
     from skillhub.runtime.ranking import Hit, SearchIndex, rows_of, search
-    from skillhub.runtime.resolve import Mention, Resolved, Selected, mentioned
+    from skillhub.runtime.resolve import Completion, Mention, Resolved, Selected, complete, mentioned
     from skillhub.runtime.state import answers, permitted, remember, set_reach
     from skillhub.runtime.walk import Cache
 

@@ -15,7 +15,7 @@ from skillhub.errors import FormatError, StateError
 from skillhub.model.manifest import split
 from skillhub.model.record import Skill, SkillScope
 from skillhub.model.tree import SKILL_MD
-from skillhub.runtime.suggest import close, stems, words
+from skillhub.runtime.mention import close, stems, words
 
 # The index of a search, SQLite's FTS5: in memory, or in a file that is made anew when its contents changed.
 

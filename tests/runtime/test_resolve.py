@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from skillhub.model.record import Skill
 from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.completion import complete
-from skillhub.runtime.resolve import MentionRules, Selected, mentioned
+from skillhub.runtime.resolve import MentionRules, Selected, complete, mentioned
 from tests.support.effort import at_most, is_linear
 
 
