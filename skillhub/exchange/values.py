@@ -173,7 +173,7 @@ def _needing(name: str, project: Project) -> Collection[str]:
     found = sorted(
         skill
         for skill, record in project.records().skills.items()
-        if any((need["kind"], need["name"]) == ("env", name) for need in record.facts.needs)
+        if any(need.spell() == f"env:{name}" for need in record.facts.needs)
     )
     if len(found) > 1:
         hint = f"name those that may have it: {' '.join(f'--skill {skill}' for skill in found)}"

@@ -368,7 +368,7 @@ class State:
         entry, record = self.lock.skills.get(name), self.agreed(name)
         yield from entry.dependencies if entry else ()
         needs = record.facts.needs if record else ()
-        yield from (need["name"] for need in needs if need["kind"] == "skill")
+        yield from (need.name for need in needs if need.kind == "skill")
 
     def agreed(self, name: str) -> Record | None:
         """Return this machine's record of a skill if it is about what is locked: the very tree, from where it was."""

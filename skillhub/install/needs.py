@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from skillhub.formats.text import as_command, quoted
 from skillhub.install.candidates import Candidate
@@ -16,7 +15,7 @@ from skillhub.model.hosts import Host
 from skillhub.model.manifest import Manifest
 from skillhub.model.needs import McpServer, Requirement
 from skillhub.model.question import Asked, Kind, Question
-from skillhub.model.record import Facts, Need, Record, Scope, SkillScope
+from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Scope, SkillScope
 from skillhub.model.server_command import Risk, steered_by
 from skillhub.project import mcp
 from skillhub.project.installed import Given, or_stored
@@ -27,10 +26,7 @@ from skillhub.project.project import Project
 
 def facts_of(manifest: Manifest, capabilities: tuple[str, ...]) -> Facts:
     """Return what ``list`` will show of a skill's content without reading it again."""
-    rows = tuple(
-        {"kind": need.kind, "name": need.name, "description": need.description, "required": need.required}
-        for need in manifest.requires
-    )
+    rows = tuple(DeclaredNeed(need.kind, need.name, need.description, need.required) for need in manifest.requires)
     return Facts(manifest.description, manifest.model_invocable, rows, capabilities)
 
 
@@ -358,7 +354,7 @@ class MetNeeds:
         """Return ``record`` with this remembered; entries written earlier stay remembered as ours."""
         if not (self.met or self.waived or self.writes):
             return record
-        written: dict[str, Mapping[str, Any]] = dict(record.mcp)
+        written = dict(record.mcp)
         for server, agents in self.writes:
             entries = {agent: mcp.entry(agent, server.described()) for agent in agents}
             written[server.need.name] = {**written.get(server.need.name, {}), **entries}

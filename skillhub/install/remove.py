@@ -149,7 +149,7 @@ def _take_back_servers(
 
 
 def _needs(record: Record, server: str) -> bool:
-    return server in record.mcp or any((need["kind"], need["name"]) == ("mcp", server) for need in record.facts.needs)
+    return server in record.mcp or any(need.spell() == f"mcp:{server}" for need in record.facts.needs)
 
 
 def _take_back(

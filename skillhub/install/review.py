@@ -408,7 +408,7 @@ def _as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
     """
     if before.tree != record.tree:
         before = replace(before, version=None, rev=None, signed_by=())
-    needs = tuple(f"{need['kind']}:{need['name']}" for need in record.facts.needs)
+    needs = tuple(need.spell() for need in record.facts.needs)
     before = replace(before, tree=record.tree, capabilities=record.facts.capabilities, requires=needs)
     if record.provenance is None:
         return before

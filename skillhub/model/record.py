@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer
 
 from skillhub.errors import FormatError
 from skillhub.formats.digest import NO_FILES, Digest
@@ -36,37 +36,8 @@ VERSION = 1
 LinkKind: TypeAlias = Literal["copy", "symlink"]
 
 
-def _named(value: object) -> object:
-    """Name what the file has as a list, which takes a third of its bytes less."""
-    match value:
-        case [description, model_invocable, needs, capabilities]:
-            return {
-                "description": description,
-                "model_invocable": model_invocable,
-                "needs": needs,
-                "capabilities": capabilities,
-            }
-    wrong("a description, whether a model may call it, needs and capabilities", value)
-
-
-def _need(value: object) -> Mapping[str, Any]:
-    match value:
-        case {
-            "kind": str() as kind,
-            "name": str() as name,
-            "description": str() as description,
-            "required": bool() as required,
-        }:
-            return {"kind": kind, "name": name, "description": description, "required": required}
-    wrong("a need", value)
-
-
-def _servers(value: object) -> Mapping[str, Mapping[str, Any]]:
-    match value:
-        case dict() if all(isinstance(entries, dict) for entries in value.values()):
-            if all(isinstance(entry, dict) for entries in value.values() for entry in entries.values()):
-                return value
-    wrong("the entries of each server", value)
+def _four(value: object) -> object:
+    return value if isinstance(value, list) and len(value) == 4 else wrong("a list of four facts", value)
 
 
 def _provenance(value: object) -> Provenance:
@@ -76,21 +47,42 @@ def _provenance(value: object) -> Provenance:
     wrong("a source, a server, a path and signers", value)
 
 
+def _spelled(place: Provenance) -> tuple[str, ...]:
+    return (place.source, place.server, place.path, *place.signers)
+
+
+def _is_empty(value: object) -> bool:
+    return not value
+
+
 _Name = Annotated[str, Read(name_that(is_name))]
 
 
 @part
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What ``list`` shows of a skill's content: read off the tree, never off a declaration elsewhere."""
+class DeclaredNeed:
+    """A need as the skill declares it."""
+
+    kind: str
+    name: str
+    description: str
+    required: bool
+
+    def spell(self) -> str:
+        """Return ``kind:name``, as in the lock."""
+        return f"{self.kind}:{self.name}"
+
+
+class Facts(NamedTuple):
+    """What ``list`` shows of a skill's content: read off the tree, never off a declaration elsewhere.
+
+    The file has it as a list, which takes a third of its bytes less.
+    """
 
     description: str = ""
     model_invocable: bool = True
-    needs: Items[Annotated[Mapping[str, Any], Read(_need, type="object")]] = ()
+    needs: Items[DeclaredNeed] = ()
     capabilities: Items[str] = ()
-
-
-_NO_FACTS = Facts()
 
 
 @part
@@ -119,9 +111,14 @@ class Record:
     link: Annotated[LinkKind, one_of("copy", "symlink")] = "copy"
     met: Items[str] = ()
     waived: Items[str] = ()
-    mcp: Annotated[Mapping[str, Mapping[str, Any]], Read(_servers, type="object")] = field(default_factory=dict)
-    facts: Annotated[Facts, Before(_named)] = _NO_FACTS
-    provenance: Annotated[Provenance | None, Read(_provenance, type="array"), Field(validation_alias="whence")] = None
+    mcp: Members[str, Members[str, dict[str, Any]]] = field(default_factory=dict)
+    facts: Annotated[Facts, Before(_four)] = field(default_factory=Facts)
+    provenance: Annotated[
+        Provenance | None,
+        Read(_provenance, type="array", items={"type": "string"}, minItems=3),
+        PlainSerializer(_spelled),
+        Field(alias="whence", exclude_if=_is_empty),
+    ] = None
 
     def is_of(self, entry: Locked) -> bool:
         """Say whether the person agreed to what the lock's entry says: the tree, its place, its signers."""
@@ -171,17 +168,15 @@ class Records:
 
     def dump(self, project: str) -> bytes:
         """Return the bytes of the state file of ``project``, which is named in it for whoever reads it."""
-        document: dict[str, Any] = {
-            "agents": self.agents,
-            "project": project,
-            "skills": {name: _encode(record) for name, record in self.skills.items()},
-            "version": VERSION,
-        }
-        if self.coming:
-            document["coming"] = {name: _encode(record) for name, record in self.coming.items()}
-        if self.made:
-            document["made"] = self.made
-        text = json.dumps(document, sort_keys=True, ensure_ascii=False) + "\n"
+        file = RecordsFile.model_construct(
+            version=VERSION,
+            agents=self.agents,
+            project=project,
+            skills=dict(self.skills),
+            coming=dict(self.coming),
+            made=self.made,
+        )
+        text = json.dumps(file.model_dump(by_alias=True), sort_keys=True, ensure_ascii=False) + "\n"
         # A path need not be UTF-8; what of it is not becomes a question mark, or nobody could read the file.
         return text.encode("utf-8", "replace")
 
@@ -209,29 +204,8 @@ class RecordsFile(Document):
     agents: Items[str]
     project: str = ""
     skills: Members[_Name, Record]
-    coming: Members[_Name, Record] = Field(default_factory=dict)
-    made: Items[str] = ()
-
-
-def _encode(record: Record) -> dict[str, Any]:
-    place = record.provenance
-    return {
-        "enabled": record.enabled,
-        "facts": [
-            record.facts.description,
-            record.facts.model_invocable,
-            [dict(n) for n in record.facts.needs],
-            record.facts.capabilities,
-        ],
-        "held": record.held,
-        "link": record.link,
-        "links": record.links,
-        "mcp": {name: dict(entries) for name, entries in record.mcp.items()},
-        "met": record.met,
-        "tree": record.tree,
-        "waived": record.waived,
-        **({"whence": (place.source, place.server, place.path, *place.signers)} if place else {}),
-    }
+    coming: Members[_Name, Record] = Field(default_factory=dict, exclude_if=_is_empty)
+    made: Items[str] = Field((), exclude_if=_is_empty)
 
 
 # A skill as this machine has it: locked or merely found, enabled or waiting.
@@ -253,13 +227,9 @@ def typed_flags(scope: SkillScope) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Need(DeclaredNeed):
     """Something a skill cannot work without (``required``) or with less (not), and whether it is there."""
 
-    kind: str
-    name: str
-    description: str
-    required: bool
     satisfied: bool
     waived: bool = False  # a person said that they see to it themselves
 
@@ -267,10 +237,6 @@ class Need:
     def open(self) -> bool:
         """Whether it keeps the skill from being enabled."""
         return self.required and not (self.satisfied or self.waived)
-
-    def spell(self) -> str:
-        """Return ``kind:name``, as in the lock."""
-        return f"{self.kind}:{self.name}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the NEED of the contract."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
 from skillhub.model.lock import Locked, Signer
-from skillhub.model.record import Facts, Need, Record, Skill
+from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Skill
 from skillhub.project.copies import absolute
 from skillhub.project.project import Project
 from skillhub.project.publishers import voucher
@@ -97,13 +96,7 @@ def needs_of(facts: Facts, record: Record | None, is_met: Given) -> tuple[Need, 
     return tuple(_need(row, is_met, {*met, *(f"mcp:{name}" for name in servers)}, waived) for row in facts.needs)
 
 
-def _need(row: Mapping[str, Any], is_met: Given, met: Collection[str], waived: Collection[str]) -> Need:
-    spelled = f"{row['kind']}:{row['name']}"
-    return Need(
-        row["kind"],
-        row["name"],
-        row["description"],
-        row["required"],
-        satisfied=spelled in met or is_met(row["kind"], row["name"]),
-        waived=spelled in waived,
-    )
+def _need(need: DeclaredNeed, is_met: Given, met: Collection[str], waived: Collection[str]) -> Need:
+    spelled = need.spell()
+    satisfied = spelled in met or is_met(need.kind, need.name)
+    return Need(need.kind, need.name, need.description, need.required, satisfied, spelled in waived)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.model.provenance import Provenance
-from skillhub.model.record import Facts, Record, Records
+from skillhub.model.record import DeclaredNeed, Facts, Record, Records
 
 TREE = Digest.of(b"tree")
-NEED = {"kind": "env", "name": "TOKEN", "description": "Läßt ein\nzweites", "required": True}
+NEED = DeclaredNeed("env", "TOKEN", "Läßt ein\nzweites", True)
 FULL = Records(
     {
         "deploy": Record(tree=TREE, enabled=False, held="user"),
@@ -75,8 +75,8 @@ def used(records):
         assert type(record.enabled) is type(record.facts.model_invocable) is bool
         assert all(isinstance(text, str) for text in (*record.links, *record.met, *record.waived))
         for need in record.facts.needs:
-            assert isinstance(need["kind"] + need["name"] + need["description"], str)
-            assert type(need["required"]) is bool
+            assert isinstance(need.spell() + need.description, str)
+            assert type(need.required) is bool
         for entries in record.mcp.values():
             assert all(isinstance(entry, dict) for entry in entries.values())
     assert all(isinstance(agent, str) for agent in records.agents)
