@@ -1,20 +1,89 @@
-"""Agent skills, found, verified and handed to agents.
+"""Agent skills, found, verified, installed and handed to agents.
 
-What an agent needs is re-exported here and loaded on first use; installing (``skillhub.install``) is not,
-because an agent must not load a network or a cryptography library to read a skill.
+``open_project`` opens a project to install, list, verify and audit in; ``skillhub.runtime`` is what an agent loads
+skills with. What is named here is loaded when it is first used, so that an agent that reads a skill loads no network
+and no cryptography library.
 """
 
 from __future__ import annotations
 
 __version__ = "0.1.0"
 
-_HOMES = {"Digest": "skillhub.formats.digest", "Tree": "skillhub.model.tree", "SkillhubError": "skillhub.errors"}
+_HOMES = {
+    "Answer": "skillhub.model.question",
+    "AuditAnswer": "skillhub.answers.skills",
+    "CatalogAnswer": "skillhub.answers.skills",
+    "Digest": "skillhub.formats.digest",
+    "FormatError": "skillhub.errors",
+    "ListAnswer": "skillhub.answers.skills",
+    "LoadAnswer": "skillhub.answers.skills",
+    "OpenProject": "skillhub.api",
+    "Options": "skillhub.install.context",
+    "OutcomeAnswer": "skillhub.answers.skills",
+    "Question": "skillhub.model.question",
+    "Refused": "skillhub.errors",
+    "SearchAnswer": "skillhub.answers.skills",
+    "SecurityError": "skillhub.errors",
+    "ShowAnswer": "skillhub.answers.skills",
+    "SkillhubError": "skillhub.errors",
+    "SourceError": "skillhub.errors",
+    "StateError": "skillhub.errors",
+    "Tree": "skillhub.model.tree",
+    "UsageError": "skillhub.errors",
+    "VerifyAnswer": "skillhub.answers.skills",
+    "open_project": "skillhub.api",
+}
 TYPE_CHECKING = False  # as type checkers know it; `typing` itself would take a third of `skillhub --version`
-__all__ = ["Digest", "SkillhubError", "Tree", "__version__"]
+__all__ = [
+    "Answer",
+    "AuditAnswer",
+    "CatalogAnswer",
+    "Digest",
+    "FormatError",
+    "ListAnswer",
+    "LoadAnswer",
+    "OpenProject",
+    "Options",
+    "OutcomeAnswer",
+    "Question",
+    "Refused",
+    "SearchAnswer",
+    "SecurityError",
+    "ShowAnswer",
+    "SkillhubError",
+    "SourceError",
+    "StateError",
+    "Tree",
+    "UsageError",
+    "VerifyAnswer",
+    "__version__",
+    "open_project",
+]
 
 if TYPE_CHECKING:
-    from skillhub.errors import SkillhubError
+    from skillhub.answers.skills import (
+        AuditAnswer,
+        CatalogAnswer,
+        ListAnswer,
+        LoadAnswer,
+        OutcomeAnswer,
+        SearchAnswer,
+        ShowAnswer,
+        VerifyAnswer,
+    )
+    from skillhub.api import OpenProject, open_project
+    from skillhub.errors import (
+        FormatError,
+        Refused,
+        SecurityError,
+        SkillhubError,
+        SourceError,
+        StateError,
+        UsageError,
+    )
     from skillhub.formats.digest import Digest
+    from skillhub.install.context import Options
+    from skillhub.model.question import Answer, Question
     from skillhub.model.tree import Tree
 
 
@@ -25,3 +94,8 @@ def __getattr__(name: str) -> object:
     from importlib import import_module  # noqa: PLC0415
 
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    # So that `help(skillhub)` shows what is not loaded yet.
+    return sorted({*globals(), *__all__})

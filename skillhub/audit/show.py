@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -51,6 +51,24 @@ class Shown:
     releases: tuple[Release, ...]
     patched: Delta | None = None
     warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``skillhub show --json`` prints."""
+        files = self.tree.listing
+        return {
+            **self.skill.to_json(),
+            "manifest": manifest_json(self.manifest),
+            "files": [
+                {"path": path, "size": len(file.data), "sha256": files[path].sha256, "executable": file.executable}
+                for path, file in self.tree.items()
+            ],
+            "releases": [
+                {key: getattr(each, key) for key in ("version", "published", "yanked", "withdrawn")}
+                for each in self.releases
+            ],
+            "patched": asdict(self.patched) if self.patched else None,
+            "warnings": list(self.warnings),
+        }
 
 
 def show(ref: Ref, ports: Ports) -> Shown:

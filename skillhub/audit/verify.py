@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from skillhub.disk.folders import TreeProblem, compare
 from skillhub.edits.edited import listing_of_copy, read_patch
@@ -43,6 +44,11 @@ class Verified:
     name: str
     problems: tuple[TreeProblem, ...]
     notes: tuple[TreeProblem, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the skill as ``skillhub verify --json`` has it."""
+        problems = [asdict(each) for each in self.problems]
+        return {"name": self.name, "ok": not problems, "problems": problems}
 
 
 def verify(names: Sequence[str], ports: Ports) -> list[Verified]:

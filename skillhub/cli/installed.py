@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import Common, Run, options_of
 from skillhub.cli.render import finish
@@ -13,10 +13,9 @@ from skillhub.errors import Refused, SkillhubError
 from skillhub.model.record import Skill
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from skillhub.audit.verify import Verified
     from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, Names, argument
+    from skillhub.install.context import Outcome, Ports
     from skillhub.model.lock import Locked
     from skillhub.model.tree import Tree
     from skillhub.project.project import Project
@@ -25,12 +24,31 @@ if TYPE_CHECKING:
 _EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file"})
 
 
-def list_(common: Common) -> int:
-    """List installed skills, and those that lie in agents' folders without a lock.
+@dataclass(frozen=True, slots=True)
+class InstalledSkills:
+    """The skills of a project or of the user's scope, and those of the user beside a project's."""
 
-    Example: skillhub list --json
-    """
-    from skillhub.install.links import beside, unasked, unmanaged
+    skills: tuple[Skill, ...]
+    users: tuple[Skill, ...]
+
+    @property
+    def hidden(self) -> list[tuple[str, str, str]]:
+        """Each skill of the user that one of the project hides: its name, its folder, and the folder of that one."""
+        first = {skill.name: skill.links[0] for skill in self.skills if skill.links}
+        return [(skill.name, skill.links[0], first[skill.name]) for skill in self.users if skill.name in first]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``skillhub list --json`` prints."""
+        return {
+            "skills": [each.to_json() for each in self.skills],
+            "user": [each.to_json() for each in self.users],
+            "shadowed": [{"name": name, "path": path, "by": by} for name, path, by in self.hidden],
+        }
+
+
+def installed(common: Common) -> InstalledSkills:
+    """Return what is installed, and what lies in agents' folders without a lock."""
+    from skillhub.install.links import beside, unmanaged
     from skillhub.project.installed import managed
 
     project = common.open_project()
@@ -42,39 +60,39 @@ def list_(common: Common) -> int:
         skills += [found_skill(folder, project.scope) for folder in folders]
     skills.sort(key=lambda skill: skill.name)
     users = beside(project, common.user_home, common.store, os.environ)
-    # Only where something waits: it reads the lock again.
-    is_waiting = any(skill.managed and skill.state == "disabled" for skill in skills)
-    _show(skills, users, unasked(project) if is_waiting and not common.json else (), common)
-    return 0
+    return InstalledSkills(tuple(skills), tuple(users))
 
 
-def _show(skills: list[Skill], users: list[Skill], unasked: Sequence[str], common: Common) -> None:
-    first = {skill.name: skill.links[0] for skill in skills if skill.links}
-    hidden = [(skill.name, skill.links[0], first[skill.name]) for skill in users if skill.name in first]
-    if common.json:
-        shadowed = [{"name": name, "path": path, "by": by} for name, path, by in hidden]
-        found = {"skills": [each.to_json() for each in skills], "user": [each.to_json() for each in users]}
-        common.terminal.answer("list", {**found, "shadowed": shadowed})
-        return
+def list_(common: Common) -> int:
+    """List installed skills, and those that lie in agents' folders without a lock.
+
+    Example: skillhub list --json
+    """
     from skillhub.cli.render import skills_table
+    from skillhub.install.links import unasked
 
-    if skills:
-        skills_table(skills, common.terminal)
+    found = installed(common)
+    if common.json:
+        return common.result("list", found.to_json())
+    if found.skills:
+        skills_table(found.skills, common.terminal)
     else:
         common.terminal.say("no skills are installed here; for one: skillhub install github:gh-fix-ci")
-    if unasked:
-        common.terminal.out(f"{', '.join(unasked)}: not agreed to yet: {common.command('install')}", "yellow")
-    waiting = {skill.name for skill in skills if skill.managed and skill.state == "disabled"}
-    for skill in skills:
+    waiting = {skill.name for skill in found.skills if skill.managed and skill.state == "disabled"}
+    # Only where something waits: it reads the lock again.
+    if waiting and (unagreed := unasked(common.open_project())):
+        common.terminal.out(f"{', '.join(unagreed)}: not agreed to yet: {common.command('install')}", "yellow")
+    for skill in found.skills:
         if not skill.managed and skill.name in waiting:
             message = f"{skill.name} is disabled, and agents read {skill.path}: {common.command('verify')}"
             common.terminal.out(message, "yellow")
-    if users:
+    if found.users:
         common.terminal.out("")
         common.terminal.out("Of your own, in every project (skillhub list --global):", "bold")
-        skills_table(users, common.terminal)
-    for name, path, by in hidden:
+        skills_table(found.users, common.terminal)
+    for name, path, by in found.hidden:
         common.terminal.out(f"{name}: {path} is hidden by {by}", "yellow")
+    return 0
 
 
 def verify(
@@ -93,7 +111,7 @@ def verify(
     found = flow(names or [], ports)
     is_ok = not any(each.problems for each in found)
     if common.json:
-        common.terminal.answer("verify", {"ok": is_ok, "skills": [_verified_json(each) for each in found]})
+        common.terminal.answer("verify", {"ok": is_ok, "skills": [each.to_json() for each in found]})
     else:
         for each in found:
             for note in each.notes:
@@ -148,11 +166,6 @@ def _hints(found: Sequence[Verified], project: Project, common: Common) -> Itera
         yield f"{common.command('patch', *edited)} makes that a patch that the project agrees to"
 
 
-def _verified_json(verified: Verified) -> dict[str, Any]:
-    problems = [asdict(each) for each in verified.problems]
-    return {"name": verified.name, "ok": not problems, "problems": problems}
-
-
 def sync(common: Common) -> int:
     """Finish what was cut off and put back what is not as locked. Enables nothing new.
 
@@ -162,15 +175,26 @@ def sync(common: Common) -> int:
     """
     from skillhub.cli.render import show_outcome
     from skillhub.install.links import unasked
-    from skillhub.install.sync import sync as flow
 
     ports = common.ports()
+    outcome = restored(ports, dry_run=common.dry_run)
+    show_outcome(common, outcome, "sync", "synced")
+    waiting = unasked(ports.project)
+    if waiting and not common.json:
+        asks = f"{common.command('install')} asks"
+        common.terminal.warn(f"nobody agreed to {', '.join(waiting)} on this machine: {asks}", "plain")
+    return Refused.exit_code if outcome.left and not common.dry_run else 0
+
+
+def restored(ports: Ports, *, dry_run: bool = False) -> Outcome:
+    """Make store, copies and lock agree; what is missing is fetched as the lock says."""
+    from skillhub.install.locked import from_lock
+    from skillhub.install.sync import sync as flow
+
     records, locked = ports.project.records().skills, ports.project.lock().skills
     notes: list[str] = []
 
     def obtain(name: str, entry: Locked) -> Tree:
-        from skillhub.install.locked import from_lock
-
         record = records.get(name)
         # Of a patched one the entry may be that of what its source has, which was agreed to with the patch.
         agreed = record is not None and record.is_of(locked[name])
@@ -178,14 +202,8 @@ def sync(common: Common) -> int:
         notes.extend(f"{name}: {note}" for note in found.warnings)
         return found.tree
 
-    outcome = flow(obtain, ports, dry_run=common.dry_run)
-    outcome = replace(outcome, warnings=(*outcome.warnings, *notes))
-    show_outcome(common, outcome, "sync", "synced")
-    waiting = unasked(ports.project)
-    if waiting and not common.json:
-        asks = f"{common.command('install')} asks"
-        common.terminal.warn(f"nobody agreed to {', '.join(waiting)} on this machine: {asks}", "plain")
-    return Refused.exit_code if outcome.left and not common.dry_run else 0
+    outcome = flow(obtain, ports, dry_run=dry_run)
+    return replace(outcome, warnings=(*outcome.warnings, *notes))
 
 
 def enable(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Annotated
 
 from skillhub.audit.show import Shown
 from skillhub.cli.agent import HostName, seen_by
 from skillhub.cli.common import Common
 from skillhub.cli.options import argument, option
-from skillhub.cli.terminal import Terminal, members
+from skillhub.cli.terminal import Terminal
 from skillhub.errors import NotFound
 from skillhub.formats.text import Quoted, collapsed, quote
 from skillhub.model.changes import Delta
@@ -25,32 +24,15 @@ def show(common: Common, ref: Annotated[str, argument("NAME|REF", "An installed 
 
     Example: skillhub show github:gh-fix-ci
     """
-    from skillhub.audit.show import manifest_json
     from skillhub.audit.show import show as flow
     from skillhub.model.reference import parse_ref
 
     shown = flow(parse_ref(ref), common.ports())
     if common.json:
-        common.terminal.answer(
-            "show",
-            {
-                **shown.skill.to_json(),
-                "manifest": manifest_json(shown.manifest),
-                "files": [_file(path, shown) for path in shown.tree],
-                "releases": [members(each, "version", "published", "yanked", "withdrawn") for each in shown.releases],
-                "patched": asdict(shown.patched) if shown.patched else None,
-                "warnings": list(shown.warnings),
-            },
-        )
+        common.terminal.answer("show", shown.to_json())
     else:
         _draw(shown, common.terminal)
     return 0
-
-
-def _file(path: str, shown: Shown) -> dict[str, object]:
-    file = shown.tree[path]
-    listed = shown.tree.listing[path]
-    return {"path": path, "size": len(file.data), "sha256": listed.sha256, "executable": file.executable}
 
 
 def _draw(shown: Shown, terminal: Terminal) -> None:

@@ -90,3 +90,8 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'skillhub.runtime' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    # So that `help(skillhub.runtime)` shows what is not loaded yet.
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,220 @@
+"""Installing from Python: a project, opened; what the commands do, with answers as pydantic models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar
+
+from skillhub.answers import VERSION
+from skillhub.answers.skills import (
+    AuditAnswer,
+    CatalogAnswer,
+    JsonAnswer,
+    ListAnswer,
+    LoadAnswer,
+    OutcomeAnswer,
+    SearchAnswer,
+    ShowAnswer,
+    VerifyAnswer,
+)
+from skillhub.audit.audit import AuditRequest, audit, names_and_paths
+from skillhub.audit.show import search, show
+from skillhub.audit.verify import verify
+from skillhub.cli.common import Common
+from skillhub.cli.installed import installed, restored
+from skillhub.cli.render import outcome_json
+from skillhub.errors import UsageError
+from skillhub.formats.text import quote
+from skillhub.install.context import Options, Outcome, Ports
+from skillhub.install.install import enable, install
+from skillhub.install.obtain import listings
+from skillhub.install.remove import disable, remove
+from skillhub.install.update import update
+from skillhub.model.finding import Severity
+from skillhub.model.hosts import Profile, profile
+from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
+from skillhub.model.reference import parse_ref
+from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.discover import Surroundings
+from skillhub.runtime.envelope import to_json
+from skillhub.runtime.loading import Request, load, pick
+from skillhub.runtime.overview import section
+from skillhub.runtime.ranking import LIMIT
+
+# What a callback says to a question: yes, no, a value (of a variable) or a way (of edits), nothing at all.
+Reply: TypeAlias = Answer | bool | str | None
+_A = TypeVar("_A", bound=JsonAnswer)
+
+
+def open_project(
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    answer: Callable[[Question], Reply] | None = None,
+    user_scope: bool = False,
+    offline: bool = False,
+) -> OpenProject:
+    """Return a project, opened; nothing is read or asked yet.
+
+    Args:
+        folder: The project's folder; None for the project around the working folder.
+        answer: Called with each question; without it every question stays unanswered, and is refused.
+        user_scope: Open the user's own scope instead.
+        offline: Use no network.
+
+    Raises:
+        UsageError: a folder and ``user_scope`` are given both.
+        NotFound: the folder is not there.
+    """
+    common = Common(
+        json=True,
+        quiet=True,
+        project=None if folder is None else os.fspath(folder),
+        user_scope=user_scope,
+        offline=offline,
+    )
+    common.open_project()
+    return OpenProject(common, answer or (lambda _: None))
+
+
+class OpenProject:
+    """A project, opened by ``open_project``; each method does what the command of its name does, asking the callback.
+
+    Raises:
+        SkillhubError: as the commands end; its subclass says what the caller can do, ``code`` which error it is,
+            ``hint`` what to do about it. A ``Refused`` has in ``asked`` each question with its answer.
+    """
+
+    def __init__(self, common: Common, answer: Callable[[Question], Reply]) -> None:
+        self._common = common
+        self._answer = answer
+
+    def install(self, *refs: str, options: Options | None = None) -> OutcomeAnswer:
+        """Install what the references name; without any, what ``skillhub.lock`` and ``skillhub.toml`` say."""
+        given = options or Options()
+        with self._ports(given.dry_run) as ports:
+            return self._outcome(install([parse_ref(ref) for ref in refs], given, ports))
+
+    def update(self, *names: str, options: Options | None = None) -> OutcomeAnswer:
+        """Bring these skills, or all, to the newest version that ``skillhub.toml`` allows."""
+        given = options or Options()
+        with self._ports(given.dry_run) as ports:
+            return self._outcome(update(names, given, ports))
+
+    def enable(self, *names: str, options: Options | None = None) -> OutcomeAnswer:
+        """Check the needs of skills again and enable those that nothing holds back."""
+        given = options or Options()
+        with self._ports(given.dry_run) as ports:
+            return self._outcome(enable(names, given, ports))
+
+    def disable(self, *names: str) -> OutcomeAnswer:
+        """Take skills out of the agents' folders, and nothing else."""
+        with self._ports() as ports:
+            return self._outcome(disable(names, ports))
+
+    def remove(self, *names: str) -> OutcomeAnswer:
+        """Remove skills from the agents' folders, the lock and the intent."""
+        with self._ports() as ports:
+            return self._outcome(remove(names, ports))
+
+    def sync(self) -> OutcomeAnswer:
+        """Put back what is not as locked, and finish what was cut off; enables nothing new."""
+        with self._ports() as ports:
+            return self._outcome(restored(ports))
+
+    def list(self) -> ListAnswer:
+        """Return the skills of the project, and those of the user beside it."""
+        return _as(ListAnswer, installed(self._common).to_json())
+
+    def show(self, ref: str) -> ShowAnswer:
+        """Return one skill whole: an installed one, else what the reference finds; installs nothing."""
+        with self._ports() as ports:
+            return _as(ShowAnswer, show(parse_ref(ref), ports).to_json())
+
+    def verify(self, *names: str) -> VerifyAnswer:
+        """Compare store, copies, lock and signatures, every byte, without a network."""
+        with self._ports() as ports:
+            found = verify(names, ports)
+        skills = [each.to_json() for each in found]
+        return _as(VerifyAnswer, {"ok": all(each["ok"] for each in skills), "skills": skills})
+
+    def audit(self, *what: str, fail_on: Severity = "high") -> AuditAnswer:
+        """Check skills (all, or these names and folders), and ask their sources; ``fail_on`` decides what is ok."""
+        names, paths = names_and_paths(what)
+        request = AuditRequest(names, paths, refresh=not self._common.offline, threshold=fail_on)
+        with self._ports() as ports:
+            return _as(AuditAnswer, audit(request, ports).to_json())
+
+    def search(self, words: str, limit: int = LIMIT) -> SearchAnswer:
+        """Search what the sources list, and what is here."""
+        skills = [skill for skill in self._seen("agents")[1].skills if skill.path]
+        with self._ports() as ports:
+            listed = listings(ports, needed=not skills)
+            return _as(SearchAnswer, search(words, skills, limit, listed.each, self._common.home.cache).to_json())
+
+    def catalog(self, host: str = "agents", window: int | None = None) -> CatalogAnswer:
+        """Return what the model of a host sees of the skills; ``window`` is its context in tokens."""
+        row, found = self._seen(host)
+        return _as(CatalogAnswer, section(found, row, window).to_json())
+
+    def load(self, name: str, host: str = "agents", arguments: str = "") -> LoadAnswer:
+        """Return what a host gets of a skill; runs nothing."""
+        row, found = self._seen(host)
+        loaded = load(pick(found, name), Request(arguments=arguments, rules=row.rules))
+        return _as(LoadAnswer, to_json(loaded, row))
+
+    @contextmanager
+    def _ports(self, dry_run: bool = False) -> Iterator[Ports]:
+        common = replace(self._common, undo=ExitStack(), dry_run=dry_run)
+        with common.undo:
+            yield replace(common.ports(), approver=_Callback(self._answer), report=lambda *_: None)
+
+    def _outcome(self, outcome: Outcome) -> OutcomeAnswer:
+        return _as(OutcomeAnswer, outcome_json(outcome))
+
+    def _seen(self, host: str) -> tuple[Profile, Catalog]:
+        row, common = profile(host), self._common
+        around = Surroundings(
+            cwd=common.user_home if common.user_scope else os.path.abspath(common.project or os.curdir),
+            home=common.user_home,
+            environ=os.environ,
+            state=common.home.state,
+            markers=("skillhub.toml", "skillhub.lock"),
+        )
+        return row, catalog_of(row, around)
+
+
+class _Callback:
+    """Whoever opened the project answers, one question after the other."""
+
+    def __init__(self, answer: Callable[[Question], Reply]) -> None:
+        self._answer = answer
+
+    def answer(self, questions: Sequence[Question]) -> list[Answer]:
+        """Return one answer for each question. Raises a UsageError for a reply that is none to its question."""
+        return [_read(question, self._answer(question)) for question in questions]
+
+
+def _read(question: Question, reply: Reply) -> Answer:
+    if isinstance(reply, Answer):
+        return reply
+    if isinstance(reply, str):
+        if question.kind == "env":
+            return Answer("yes", reply) if reply else UNANSWERED
+        for way in question.ways:
+            if way == reply:
+                return Answer("yes", way=way)
+    elif reply is None:
+        return UNANSWERED
+    elif isinstance(reply, bool) and not (reply and question.kind == "env"):
+        return YES if reply else NO
+    expected = "a value, False or None" if question.kind == "env" else "True, False or None"
+    found = type(reply).__name__ if question.kind == "env" else quote(str(reply))
+    raise UsageError(f"expected {expected} as the answer to {quote(question.message)}, found {found}")
+
+
+def _as(kind: type[_A], value: dict[str, Any]) -> _A:
+    return kind.model_validate({"schema": VERSION, **value})

@@ -1,0 +1,102 @@
+"""The page on installing from Python: its examples run, and help() lists what they use."""
+
+from __future__ import annotations
+
+import pydoc
+import re
+from pathlib import Path
+
+import pytest
+
+import skillhub
+import skillhub.runtime
+from skillhub.api import open_project
+from skillhub.errors import Refused, UsageError
+from skillhub.model.question import Answer
+from tests.support.bare import run_bare
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def here(shell, monkeypatch):
+    for name in ("HOME", "SKILLHUB_HOME"):
+        monkeypatch.setenv(name, shell.environ[name])
+    monkeypatch.chdir(shell.project)
+    return shell
+
+
+def test_the_examples_run_one_after_the_other(here):
+    names = {"FOLDER": str(here.project)}
+    assert len(BLOCKS) == 8
+    for block in BLOCKS:
+        exec(compile(block, "docs/api.md", "exec"), names)
+
+
+@pytest.mark.parametrize("module", [skillhub, skillhub.runtime])
+def test_help_lists_every_public_name(module):
+    shown = pydoc.plain(pydoc.render_doc(module))
+    for name in module.__all__:
+        if name != "__version__":
+            assert re.search(rf"^ {{4}}(?:class )?{name}\b", shown, re.MULTILINE), name
+
+
+def test_what_a_page_imports_is_exported():
+    for page in ("api.md", "runtime.md"):
+        text = (Path(__file__).resolve().parents[1] / "docs" / page).read_text(encoding="utf-8")
+        for module, names in re.findall(r"^from (skillhub[\w.]*) import (.*)$", text, re.MULTILINE):
+            assert module in ("skillhub", "skillhub.runtime"), (page, module)
+            offered = skillhub if module == "skillhub" else skillhub.runtime
+            assert set(names.split(", ")) <= {*offered.__all__}, names
+
+
+def test_to_import_skillhub_loads_none_of_it():
+    loaded = run_bare("import sys, skillhub; print(*sys.modules)").split()
+    assert [name for name in loaded if name.startswith("skillhub")] == ["skillhub"]
+
+
+def test_nothing_of_the_terminal_is_loaded():
+    loaded = run_bare("import sys, skillhub; skillhub.open_project; print(*sys.modules)").split()
+    assert not {"typer", "rich", "tuf", "httpx"} & {*loaded}
+
+
+def test_a_callback_answers_with_a_value(here):
+    needs = "dependencies:\n  tools:\n    - type: env_var\n      value: SOME_TOKEN\n"
+    here.skill("project/needy", **{"agents/openai.yaml": needs})
+
+    def answer(question):
+        return "secret-value" if question.kind == "env" else True
+
+    done = open_project(here.project, answer=answer).install("./needy")
+    assert [skill.state for skill in done.skills] == ["enabled"]
+    assert "secret-value" not in repr(done)
+
+
+@pytest.mark.parametrize("reply", ["maybe", 1, Answer("no"), False, None])
+def test_what_is_no_yes_changes_nothing(here, reply):
+    here.skill("project/plain")
+    before = here.files()
+    with pytest.raises((Refused, UsageError)):
+        open_project(here.project, answer=lambda question: reply).install("./plain")
+    after = {path: data for path, data in here.files().items() if not path.startswith(str(here.hub))}
+    assert after == {path: data for path, data in before.items() if not path.startswith(str(here.hub))}
+
+
+def test_a_yes_is_no_value_of_a_variable(here):
+    needs = "dependencies:\n  tools:\n    - type: env_var\n      value: SOME_TOKEN\n"
+    here.skill("project/needy", **{"agents/openai.yaml": needs})
+    with pytest.raises(UsageError, match="expected a value"):
+        open_project(here.project, answer=lambda question: True).install("./needy")
+
+
+def test_a_callback_that_fails_changes_nothing(here):
+    here.skill("project/plain")
+
+    def answer(question):
+        raise KeyError(question.kind)
+
+    with pytest.raises(KeyError):
+        open_project(here.project, answer=answer).install("./plain")
+    assert not (here.project / "skillhub.lock").exists()
+    assert not (here.project / ".agents").exists()
