@@ -19,7 +19,7 @@ from skillhub.project.installed import managed
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Root, discover
 from skillhub.sources.configured import Source
-from skillhub.sources.shown_time import ShownTime
+from skillhub.sources.history import ShownTime
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skillhub.model.record import LinkKind
     from skillhub.project.publishers import Publishers
     from skillhub.sources.configured import Sources
-    from skillhub.sources.shown_time import ShownTime
+    from skillhub.sources.history import ShownTime
 
 
 # Defines the flags of every command, and builds from them what a command works with.
@@ -136,7 +136,7 @@ class Common:
 
     def time(self, *, remember: bool = False) -> ShownTime:
         """Return the time by which expiry is judged: the clock's, or a later one that metadata has shown."""
-        from skillhub.sources.shown_time import ShownTime
+        from skillhub.sources.history import ShownTime
 
         return ShownTime(self.home, now, remember=remember)
 

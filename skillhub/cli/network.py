@@ -11,7 +11,7 @@ from skillhub.disk import files
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.formats.text import as_command
 from skillhub.model.reference import Git, GitHub, Local, Oci, Remote
-from skillhub.sources.shown_time import ShownTime
+from skillhub.sources.history import ShownTime
 
 if TYPE_CHECKING:
     from skillhub.disk.home import Home
@@ -136,8 +136,8 @@ class OpenNetwork:
     @cached_property
     def _online(self) -> Web:
         from skillhub.net.client import Http
-        from skillhub.net.credentials import Logins
-        from skillhub.net.mirrors import Mirrors
+        from skillhub.net.fetch import Mirrors
+        from skillhub.net.settings import Logins
 
         http = Http(credentials=Logins(self._settings.tokens, os.environ, self._user_home))
         self._undo.callback(http.close)

@@ -22,8 +22,8 @@ from skillhub.net.fetch import Fetcher, Response
 from skillhub.net.target import PERSON, Requester
 from skillhub.registry.operator import RegistryDir
 from skillhub.sources.embedded import FolderFetcher
+from skillhub.sources.history import ShownTime
 from skillhub.sources.registry import TufRegistry, fetch_root
-from skillhub.sources.shown_time import ShownTime
 from skillhub.trust.metadata import AHEAD_PATH
 from skillhub.trust.publishers import judge
 from skillhub.trust.registry import agrees, publisher_of

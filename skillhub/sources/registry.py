@@ -44,8 +44,7 @@ from skillhub.model.index import (
     parse_skill,
 )
 from skillhub.net.fetch import Fetcher
-from skillhub.sources.history import HINTS, kept, owners
-from skillhub.sources.shown_time import ShownTime
+from skillhub.sources.history import HINTS, ShownTime, kept, owners
 from skillhub.trust.metadata import AHEAD_PATH, is_ahead, path_of, publisher_target, read_ahead
 from skillhub.trust.registry import admission_of, admitted, checked, refuse_shared, released_by
 from skillhub.trust.roles import (

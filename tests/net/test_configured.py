@@ -4,9 +4,8 @@ import pytest
 
 from skillhub.errors import NotFound, UnsafeTransfer
 from skillhub.net.client import Http
-from skillhub.net.credentials import Logins
-from skillhub.net.mirrors import Mirrors
-from skillhub.net.settings import Settings
+from skillhub.net.fetch import Mirrors
+from skillhub.net.settings import Logins, Settings
 from tests.support.web import answer, by, redirect
 
 

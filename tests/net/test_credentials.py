@@ -8,7 +8,7 @@ import pytest
 
 from skillhub.errors import FormatError, RateLimited, SkillhubError, SourceError, UnsafeTransfer
 from skillhub.net.client import Http
-from skillhub.net.credentials import Logins
+from skillhub.net.settings import Logins
 from skillhub.net.target import RequestTarget
 from tests.support.web import Web, answer, by, redirect
 

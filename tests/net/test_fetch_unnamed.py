@@ -4,8 +4,8 @@ import pytest
 
 from skillhub.errors import NotFound, UnsafeTransfer
 from skillhub.net.client import Http, Patience
-from skillhub.net.credentials import Logins
 from skillhub.net.fetch import Response, UntrustedClient
+from skillhub.net.settings import Logins
 from skillhub.net.target import PERSON
 from tests.support.web import Web, answer, by, redirect
 

@@ -17,7 +17,7 @@ from skillhub.registry.operator import RegistrySettings, Signing
 from skillhub.registry.upkeep import refresh
 from skillhub.sources.configured import Sources
 from skillhub.sources.embedded import EMBEDDED_URL
-from skillhub.sources.shown_time import ShownTime
+from skillhub.sources.history import ShownTime
 from skillhub.trust.roles import NAMESPACES, ROLES, SNAPSHOT, TIMESTAMP, signed_by
 from tests.support.registry import URL, Simulator, key_of
 from tests.support.world import World
