@@ -7,19 +7,17 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property
 from http.cookiejar import CookieJar
-from types import TracebackType
 from typing import Any, Self
 
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
 from skillhub.formats.text import quote
 from skillhub.model.reference import errors_masked
-from skillhub.net.fetch import Response, Web, is_limited
+from skillhub.net.fetch import Headers, Response, Web, is_limited
 from skillhub.net.target import PERSON, Proxy, Requester, RequestTarget, is_public, judge, judged, look_up, proxy_for
 
 # The command line of httpx loads rich, click and Pygments where they are installed; the library does without.
@@ -41,6 +39,7 @@ _OVERHEAD_PER_BYTE = 16
 
 # Returns the value of ``Authorization`` that a person has for an origin.
 Credentials = Callable[[RequestTarget], str | None]
+_Fields = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,30 +80,15 @@ class Deadline:
         return left
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """What is the same for each redirect; ``first`` is the origin of the URL."""
-
-    cap: int
-    deadline: Deadline
-    first: str
-    headers: Mapping[str, str]
-
-    def fields(self, target: RequestTarget, credentials: Credentials | None) -> list[tuple[str, str]]:
-        """Return the fields to send to ``target``; credentials go to the origin that they are meant for alone."""
-        sent = {"Accept": "*/*"} | {name.title(): value.strip() for name, value in self.headers.items()}
-        if target.origin != self.first:
-            sent.pop("Authorization", None)
-        elif credentials and target.sends_credentials and "Authorization" not in sent:
-            known = credentials(target)
-            if known is not None:
-                sent["Authorization"] = known
-        return [(name, value) for name, value in sent.items() if _is_field(value)]
-
-
-def _is_field(value: str) -> bool:
+def _fields(target: RequestTarget, headers: Headers, first: str, credentials: Credentials | None) -> _Fields:
+    """Return the fields to send to ``target``; credentials go to ``first``, the origin that they are for, alone."""
+    sent = {"Accept": "*/*"} | {name.title(): value.strip() for name, value in headers.items()}
+    if target.origin != first:
+        sent.pop("Authorization", None)
+    elif credentials and target.sends_credentials and "Authorization" not in sent:
+        sent["Authorization"] = credentials(target) or ""
     # A line break would begin another field, or another request; an empty value says that no field is sent.
-    return value != "" and value.isascii() and value.isprintable()
+    return [(name, value) for name, value in sent.items() if value and value.isascii() and value.isprintable()]
 
 
 class Http(Web):
@@ -135,18 +119,17 @@ class Http(Web):
         )
 
     @errors_masked()
-    def ask(
-        self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Mapping[str, str] | None = None
-    ) -> Response:
+    def ask(self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Headers | None = None) -> Response:
         """Return what the server answers, as ``Web.ask`` promises.
 
         Raises:
             SourceError, WrongBytes, UnsafeTransfer: see there.
         """
         target = judge(url, named_by, self._transport.private)
-        request = _Request(cap, Deadline(self._patience), target.origin, headers or {})
+        first, deadline = target.origin, Deadline(self._patience)
         for _ in range(1 + _MAX_REDIRECTS):
-            found = self._with_retries(target, request)
+            fields = _fields(target, headers or {}, first, self._credentials)
+            found = self._with_retries(target, fields, deadline, cap)
             if isinstance(found, Response):
                 return found
             target = found
@@ -159,18 +142,24 @@ class Http(Web):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _with_retries(self, target: RequestTarget, request: _Request) -> Response | RequestTarget:
+    def _with_retries(
+        self, target: RequestTarget, fields: _Fields, deadline: Deadline, cap: int
+    ) -> Response | RequestTarget:
         """Ask, and ask again on a new connection while that may help."""
+        known = [("Host", target.authority), ("User-Agent", AGENT), ("Accept-Encoding", "identity")]
         pauses = iter(self._patience.pauses)
-        fresh = False
+        exchange = _Exchange(target, deadline, proxy_for(target), False)
         while True:
+            token = _EXCHANGE.set(exchange)
             try:
-                return self._once(target, request, fresh)
+                with _errors_of(exchange):
+                    # httpx knows, and logs, the origin alone: the path may hold a secret.
+                    request = httpx.Request("GET", target.origin, headers=known + fields)
+                    with closing(self._client.send(request, stream=True)) as response:
+                        return _judge(target, response, cap)
             except _MayHealError as broken:
                 pause = next(pauses, None)
                 if pause is None:
@@ -178,29 +167,13 @@ class Http(Web):
                         return broken.answer
                     raise SourceError(f"cannot fetch it: {broken}", where=target.url) from broken
                 time.sleep(pause)
-                fresh = True
-
-    def _once(self, target: RequestTarget, request: _Request, fresh: bool) -> Response | RequestTarget:
-        exchange = _Exchange(target, request.deadline, proxy_for(target), fresh)
-        sent = [
-            ("Host", target.authority),
-            ("User-Agent", AGENT),
-            ("Accept-Encoding", "identity"),
-            *request.fields(target, self._credentials),
-        ]
-        token = _EXCHANGE.set(exchange)
-        try:
-            with _as_ours(exchange):
-                # httpx knows, and logs, the origin alone: the path may hold a secret.
-                asked = httpx.Request("GET", target.origin, headers=sent)
-                with closing(self._client.send(asked, stream=True)) as response:
-                    return _judge(target, response, request.cap)
-        finally:
-            _EXCHANGE.reset(token)
+                exchange = _Exchange(target, deadline, proxy_for(target), True)
+            finally:
+                _EXCHANGE.reset(token)
 
 
 @contextmanager
-def _as_ours(exchange: _Exchange) -> Iterator[None]:
+def _errors_of(exchange: _Exchange) -> Iterator[None]:
     where = exchange.target.url
     try:
         yield
@@ -316,31 +289,21 @@ class _Transport(httpx.BaseTransport):
     """
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
-        if tls is not None:
-            self._tls = tls
+        self._tls = tls
         self.private: set[str] = set()
         self._network = _Network(self.private)
         # Guarded connections are apart: one that a person's request made may lead where others must not go.
         self._pools: dict[tuple[str, bool, bool], httpcore.ConnectionPool] = {}
 
-    @cached_property
-    def _tls(self) -> ssl.SSLContext:
-        return ssl.create_default_context()
-
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send the request of this thread's exchange, and return the answer, its head read and its body not."""
         exchange = _EXCHANGE.get()
-        scheme, _, authority = exchange.target.origin.partition("://")
-        host, _, port = authority.rpartition(":")
-        url = httpcore.URL(
-            scheme=scheme,
-            host=host,
-            port=None if authority != exchange.target.authority else int(port),
-            target=exchange.target.raw_path,
-        )
-        found = self._pool(exchange).handle_request(
-            httpcore.Request(request.method, url, headers=request.headers.raw)
-        )
+        target = exchange.target
+        authority = target.origin.partition("://")[2]
+        host, port = authority.rpartition(":")[0], target.port if authority == target.authority else None
+        url = httpcore.URL(scheme=target.scheme, host=host, port=port, target=target.raw_path)
+        asked = httpcore.Request(request.method, url, headers=request.headers.raw)
+        found = self._pool(exchange).handle_request(asked)
         if not exchange.received:
             found.close()  # It was left over from the answer before.
             raise httpcore.RemoteProtocolError("the server answered before it was asked")
@@ -358,9 +321,10 @@ class _Transport(httpx.BaseTransport):
     def _pool(self, exchange: _Exchange) -> httpcore.ConnectionPool:
         target, proxy = exchange.target, exchange.proxy
         key = target.origin, target.public_only, exchange.fresh
-        found = self._pools.get(key)
-        if found is not None:
-            return found
+        if (known := self._pools.get(key)) is not None:
+            return known
+        if target.scheme == "https" and self._tls is None:
+            self._tls = ssl.create_default_context()
         options: dict[str, Any] = {
             "ssl_context": self._tls if target.scheme == "https" else None,
             "max_connections": None,

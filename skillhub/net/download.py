@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Annotated, ClassVar
 
@@ -43,20 +43,17 @@ class DownloadCache:
 
     def get(self, digest: Digest, url: str, limit: int) -> Response | None:
         """Return the bytes of this digest as the answer of ``url``, if they are here and no more than ``limit``."""
-        try:
-            found = files.read(self._path(digest), limit + _TYPE_MAX + 1)
-        except (FormatError, StateError):
-            return None
-        if found is None:
-            return None
-        content_type, _, data = found.partition(b"\n")
-        if Digest.of(data) != digest:
+        with suppress(FormatError, StateError):
+            if (found := files.read(self._path(digest), limit + _TYPE_MAX + 1)) is None:
+                return None
+            content_type, _, data = found.partition(b"\n")
+            if Digest.of(data) == digest:
+                return Response(url, data, content_type.decode("latin-1"))
             # Cut off by a power failure, or put there by somebody: it goes, and is fetched again.
             with suppress(OSError):
                 if not self._fixed:
                     os.unlink(self._path(digest))
-            return None
-        return Response(url, data, content_type.decode("latin-1"))
+        return None
 
     def put(self, digest: Digest, answer: Response) -> None:
         """Keep the bytes of an answer, which have this digest."""
@@ -96,32 +93,25 @@ class Copy:
     fresh_until: Annotated[int, integer("a number of seconds")] = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The file: who has offered digests, and ``copies`` by the URL that was asked for, newest last.
+class _SeenFile(StateDocument):
+    """Which sites have offered digests, and ``copies`` by the URL that was asked for, newest last.
 
     Attributes:
         sites: By origin and path.
-        origins: Where nobody kept of which of its sites that was: then it was all of them.
+        origins: Where an earlier version did not note which of its sites that was: then it was all of them.
     """
 
-    origins: tuple[str, ...] = ()
-    copies: Mapping[str, Copy] = field(default_factory=dict)
-    sites: tuple[str, ...] = ()
-
-
-class _File(StateDocument):
     origins: Items[str]
     copies: Members[str, Copy]
     sites: Items[str] = ()
 
 
-def _parse(document: _File | None) -> _Known:
+def _without_secrets(document: _SeenFile | None) -> _SeenFile:
     if document is None:
-        return _Known()
+        return _SeenFile(version=1, origins=(), copies={})
     # An earlier version noted any URL; what is not read is gone when the file is written next.
     kept = {url: copy for url, copy in document.copies.items() if not (holds_secret(url) or holds_secret(copy.url))}
-    return _Known(document.origins, kept, document.sites)
+    return document.model_copy(update={"copies": kept})
 
 
 class Seen:
@@ -134,9 +124,9 @@ class Seen:
 
     def __init__(self, state: str, *, remember: bool = True) -> None:
         path = os.path.join(state, "sites.json")
-        self._file = StateFile(path, "what sites were seen to offer", _HINT, _File)
+        self._file = StateFile(path, "what sites were seen to offer", _HINT, _SeenFile)
         self._remember = remember
-        self._learned: _Known | None = None
+        self._learned: _SeenFile | None = None
 
     def copy(self, url: str) -> Copy | None:
         """Return what is known of the document at ``url``."""
@@ -151,7 +141,7 @@ class Seen:
         if holds_secret(url) or (copy and holds_secret(copy.url)):
             copy = None
         if self.copy(url) != copy:
-            self._change(lambda known: replace(known, copies=_put(known.copies, url, copy)))
+            self._change(lambda known: {"copies": _put(known.copies, url, copy)})
 
     def promised(self, site: str) -> None:
         """Note that this site, an origin and a path from its slash on, offers digests.
@@ -160,7 +150,7 @@ class Seen:
             StateError: the disk refuses.
         """
         if site not in self._read().sites:
-            self._change(lambda known: replace(known, sites=tuple(dict.fromkeys((*known.sites, site)))))
+            self._change(lambda known: {"sites": tuple(dict.fromkeys((*known.sites, site)))})
 
     def refuse_weaker(self, sites: Iterable[str], where: str) -> None:
         """Refuse what has no digests, if one of these sites was seen to offer them.
@@ -170,32 +160,27 @@ class Seen:
         """
         known = self._read()
         for site in sites:
-            if site in known.sites or _origin(site) in known.origins:
+            if site in known.sites or "/".join(site.split("/")[:3]) in known.origins:
                 raise TrustDowngrade(
                     f"expected skills with digests, as {site} offered them before, found them without",
                     where=where,
                     hint="somebody may have taken the index away; ask whoever runs the site",
                 )
 
-    def _read(self) -> _Known:
-        return self._learned or self._file.read(_parse)
+    def _read(self) -> _SeenFile:
+        return self._learned or self._file.read(_without_secrets)
 
-    def _change(self, change: Callable[[_Known], _Known]) -> None:
+    def _change(self, change: Callable[[_SeenFile], Mapping[str, object]]) -> None:
         if not self._remember:
-            self._learned = change(self._read())
+            self._learned = self._read().model_copy(update=change(self._read()))
             return
         with self._file.locked():
-            self._file.write(asdict(change(self._read())))
-
-
-def _origin(site: str) -> str:
-    return "/".join(site.split("/")[:3])
+            known = self._read()
+            self._file.write(known.model_copy(update=change(known)).model_dump())
 
 
 def _put(copies: Mapping[str, Copy], url: str, copy: Copy | None) -> dict[str, Copy]:
-    kept = {each: row for each, row in copies.items() if each != url}
-    if copy is not None:
-        kept[url] = copy
+    kept = {each: row for each, row in copies.items() if each != url} | ({url: copy} if copy else {})
     return dict(list(kept.items())[-_COPIES_MAX:])
 
 
@@ -277,41 +262,35 @@ class Downloads:
             self.seen.keep(url, None)
 
     def _document(self, url: str, cap: int) -> Response:
-        held, fresh_until = self._held(url, cap)
+        copy = self.seen.copy(url)
+        cached = self._cache.get(copy.digest, copy.url, cap) if copy else None
         if self._web is None:
-            if held is None:
+            if cached is None:
                 raise SourceError(_OFFLINE, where=url)
-            return held
+            return cached
         # Further ahead than we ever look, a clock was set back.
-        if held and 0 < fresh_until - self._clock() <= _FRESH_MAX:
-            return held
-        answer = self._web.ask(url, cap=cap, headers=_conditions(held) if held else None)
-        if held and answer.status == 304 and answer.url == held.url:
-            answer = replace(held, headers={**held.headers, **answer.headers})
+        if copy and cached and 0 < copy.fresh_until - self._clock() <= _FRESH_MAX:
+            return cached
+        known = copy if cached else None
+        # RFC 9110, 13.1; what is empty is not sent.
+        asked = {"If-None-Match": known.etag, "If-Modified-Since": known.modified} if known else None
+        answer = self._web.ask(url, cap=cap, headers=asked)
+        if known and cached and answer.status == 304 and answer.url == known.url:
+            answer = replace(cached, headers={"etag": known.etag, "last-modified": known.modified, **answer.headers})
         elif answer.status == 304:
             # Of something else, behind a redirect that now leads there: nothing here is known to be that.
             answer = self._web.ask(url, cap=cap)
         self._keep(url, whole(answer))
         return answer
 
-    def _held(self, url: str, cap: int) -> tuple[Response | None, int]:
-        """Return the document that is here, its bytes proved by what was seen, and until when it counts as fresh."""
-        copy = self.seen.copy(url)
-        cached = self._cache.get(copy.digest, copy.url, cap) if copy else None
-        if copy is None or cached is None:
-            return None, 0
-        return replace(cached, headers={"etag": copy.etag, "last-modified": copy.modified}), copy.fresh_until
-
     def _keep(self, url: str, answer: Response) -> None:
-        said = _directives(answer.headers.get("cache-control", ""))
+        parts = (part.strip().lower().partition("=") for part in answer.headers.get("cache-control", "").split(","))
+        said = {name: value.strip('"') for name, _, value in parts if name}
         etag, modified = answer.headers.get("etag", ""), answer.headers.get("last-modified", "")
         lifetime = _lifetime(answer, said, self._clock())
         fresh_until = int(self._clock() + lifetime) if lifetime else 0
-        if (
-            "no-store" in said
-            or not (etag or modified or fresh_until)
-            or len(etag + modified + answer.url) > _SAID_MAX
-        ):
+        is_too_long = len(etag + modified + answer.url) > _SAID_MAX
+        if "no-store" in said or is_too_long or not (etag or modified or fresh_until):
             self.seen.keep(url, None)
             return
         copy = Copy(answer.url, Digest.of(answer.data), etag, modified, fresh_until)
@@ -319,28 +298,16 @@ class Downloads:
         self.seen.keep(url, copy)
 
 
-def _conditions(held: Response) -> dict[str, str]:
-    """Return the fields that ask for a document only if it is another by now (RFC 9110, 13.1)."""
-    given = {"If-None-Match": held.headers["etag"], "If-Modified-Since": held.headers["last-modified"]}
-    return {name: value for name, value in given.items() if value}
-
-
-def _directives(cache_control: str) -> dict[str, str]:
-    parts = (part.strip().lower().partition("=") for part in cache_control.split(","))
-    return {name: value.strip('"') for name, _, value in parts if name}
-
-
 def _lifetime(answer: Response, said: dict[str, str], now: float) -> float:
     """Return for how many seconds the server vouches for its answer (RFC 9111, 4.2), five minutes at most."""
     if "no-cache" in said:
         return 0
-    age = _number(answer.headers.get("age", ""))
+    left = 0.0
     if "max-age" in said:
-        return max(0, min(_FRESH_MAX, _number(said["max-age"]) - age))
-    try:
-        left = parsedate_to_datetime(answer.headers["expires"]).timestamp() - now
-    except (KeyError, ValueError, OverflowError):
-        return 0
+        left = _number(said["max-age"]) - _number(answer.headers.get("age", ""))
+    else:
+        with suppress(KeyError, ValueError, OverflowError):
+            left = parsedate_to_datetime(answer.headers["expires"]).timestamp() - now
     return max(0, min(_FRESH_MAX, left))
 
 

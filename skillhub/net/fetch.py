@@ -15,6 +15,7 @@ from skillhub.net.settings import Settings
 from skillhub.net.target import PERSON, Requester, RequestTarget
 
 _ABSENT = frozenset({403, 404, 410})
+Headers = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Response:
     data: bytes
     content_type: str = ""
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Headers = field(default_factory=dict)
 
 
 class Fetcher(Protocol):
@@ -63,9 +64,7 @@ class Web(Fetcher, Protocol):
         """
         return whole(self.ask(url, cap=cap, named_by=named_by))
 
-    def ask(
-        self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Mapping[str, str] | None = None
-    ) -> Response:
+    def ask(self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Headers | None = None) -> Response:
         """Return what the server answers, whatever its status, once redirects and retries are done.
 
         Args:
@@ -96,9 +95,7 @@ class UntrustedClient(Web):
             hint or f"only this repository names it; if it is meant: {as_command('skillhub', 'install', place)}"
         )
 
-    def ask(
-        self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Mapping[str, str] | None = None
-    ) -> Response:
+    def ask(self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Headers | None = None) -> Response:
         """Return what the server answers, as ``Web.ask`` promises.
 
         Raises:
@@ -128,9 +125,7 @@ class Mirrors(Web):
         self._web = web
         self._settings = settings
 
-    def ask(
-        self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Mapping[str, str] | None = None
-    ) -> Response:
+    def ask(self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Headers | None = None) -> Response:
         """Return what the mirror answers, or without one the server itself, as ``Web.ask`` promises.
 
         Raises:
@@ -150,7 +145,7 @@ class Mirrors(Web):
         is_there = base_of(answer.url, [mirror]) is not None  # else a redirect led out of the mirror
         return replace(answer, url=base + answer.url[len(mirror) :] if is_there else url)
 
-    def _directly(self, url: str, cap: int, named_by: Requester, headers: Mapping[str, str] | None) -> Response:
+    def _directly(self, url: str, cap: int, named_by: Requester, headers: Headers | None) -> Response:
         if self._settings.trusts(url):
             named_by = PERSON
         try:
@@ -183,12 +178,12 @@ def whole(answer: Response) -> Response:
     raise SourceError(f"cannot fetch it: {said}", where=answer.url, hint=hint)
 
 
-def is_limited(status: int, headers: Mapping[str, str]) -> bool:
+def is_limited(status: int, headers: Headers) -> bool:
     """Say whether a server answers so because it was asked too often; asking again at once makes it worse."""
     return status in (403, 429) and ("retry-after" in headers or headers.get("x-ratelimit-remaining") == "0")
 
 
-def _resets(headers: Mapping[str, str]) -> int | None:
+def _resets(headers: Headers) -> int | None:
     """Return the time that ``Retry-After`` (RFC 9110, seconds alone) or ``X-RateLimit-Reset`` tells, if one does."""
     pause, moment = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
     if pause.isdecimal() and len(pause) < 10:

@@ -7,7 +7,6 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Self
 
@@ -24,59 +23,6 @@ from skillhub.net.target import RequestTarget, is_loopback
 
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:]+)(?::[1-9][0-9]{0,4})?", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a user has configured.
-
-    Attributes:
-        tokens: The environment variable with the token for a host, or a host and port.
-        mirrors: Where to fetch instead of a URL and what is below it; neither ends with a slash.
-        trusted: Hosts, and with each the one port that is meant; None is the usual one of whatever is spoken.
-    """
-
-    tokens: Mapping[str, str] = field(default_factory=dict)
-    mirrors: Mapping[str, str] = field(default_factory=dict)
-    trusted: frozenset[tuple[str, int | None]] = frozenset()
-
-    def trusts(self, url: str) -> bool:
-        """Say whether what a repository names there may be asked, as if the person had named it in the command.
-
-        Only over what proves who answers, or where nobody can be in between: https, ssh, http on this very machine.
-        """
-        if not self.trusted:  # most trust none, and this is asked for each artifact
-            return False
-        found = parse(url)
-        if found is None or (found.scheme == "http" and not is_loopback(found.host)):
-            return False
-        usual = PORTS.get("https" if found.scheme == "oci" else found.scheme)
-        if usual is None:
-            return False
-        port = found.port or usual
-        return (found.host, port) in self.trusted or (port == usual and (found.host, None) in self.trusted)
-
-    @classmethod
-    def read(cls, home: Home) -> Self:
-        """Return the user's settings; without a file, those of somebody who configured nothing.
-
-        Raises:
-            FormatError: the file is no TOML, or says something that means nothing here.
-            StateError: it cannot be read.
-        """
-        path = os.path.join(home.config, "config.toml")
-        data = files.read(os.path.realpath(path), CAP)
-        return cls() if data is None else cls.parse(data, path)
-
-    @classmethod
-    def parse(cls, data: bytes, where: str) -> Self:
-        """Return the settings that ``data`` spells.
-
-        Raises:
-            FormatError: see ``read``.
-        """
-        found = SettingsFile.parse(strict_toml(data, where), where)
-        return cls(found.tokens, found.mirrors, frozenset(found.trusted))
 
 
 def _name_of_host(host: str) -> str:
@@ -120,8 +66,14 @@ def _base(value: object) -> str:
 _Base = Annotated[str, Read(_base)]
 
 
-class SettingsFile(Document):
-    """The file as a person writes it."""
+class Settings(Document):
+    """What a user has configured, as a person writes it; without the file, nothing.
+
+    Attributes:
+        tokens: The environment variable with the token for a host, or a host and port.
+        mirrors: Where to fetch instead of a URL and what is below it; neither ends with a slash.
+        trusted: Hosts, and with each the one port that is meant; None is the usual one of whatever is spoken.
+    """
 
     OBJECT = "a table"
     UNKNOWN = "there are trusted-hosts, [tokens] and [mirrors]; mind the spelling"
@@ -131,6 +83,40 @@ class SettingsFile(Document):
     )
     mirrors: Members[_Base, _Base] = Field(default_factory=dict)
     trusted: Items[Annotated[tuple[str, int | None], Read(_trusted)]] = Field((), alias="trusted-hosts")
+
+    @classmethod
+    def read(cls, home: Home) -> Self:
+        """Return the user's settings.
+
+        Raises:
+            FormatError: the file is no TOML, or says something that means nothing here.
+            StateError: it cannot be read.
+        """
+        path = os.path.join(home.config, "config.toml")
+        return cls.parse(files.read(os.path.realpath(path), CAP) or b"", path)
+
+    @classmethod
+    def read_json(cls, data: bytes, where: str) -> object:
+        """Return what the file, which is TOML, spells.
+
+        Raises:
+            FormatError: it is no TOML.
+        """
+        return strict_toml(data, where)
+
+    def trusts(self, url: str) -> bool:
+        """Say whether what a repository names there may be asked, as if the person had named it in the command.
+
+        Only over what proves who answers, or where nobody can be in between: https, ssh, http on this very machine.
+        """
+        if not self.trusted:  # most trust none, and this is asked for each artifact
+            return False
+        found = parse(url)
+        usual = found and PORTS.get("https" if found.scheme == "oci" else found.scheme)
+        if not found or not usual or (found.scheme == "http" and not is_loopback(found.host)):
+            return False
+        port = found.port or usual
+        return (found.host, port) in self.trusted or (port == usual and (found.host, None) in self.trusted)
 
 
 _NETRC_CAP = 1 << 20
@@ -148,8 +134,8 @@ class Logins:
     def __init__(self, tokens: Mapping[str, str], environ: Mapping[str, str], user_home: str) -> None:
         self._tokens = tokens
         self._environ = environ
-        name = "_netrc" if os.name == "nt" else ".netrc"
-        self._netrc = environ.get("NETRC") or os.path.join(user_home, name)
+        usual = os.path.join(user_home, "_netrc" if os.name == "nt" else ".netrc")
+        self._netrc = environ.get("NETRC") or usual
 
     def __call__(self, target: RequestTarget) -> str | None:
         """Return the value of ``Authorization`` for the host of ``target``, which alone may get it, or None.
@@ -162,20 +148,15 @@ class Logins:
             return None
         variable = self._tokens.get(f"{target.host}:{target.port}") or self._tokens.get(target.host)
         if variable is not None:
-            return self._bearer(variable)
+            token = self._environ.get(variable, "")
+            if not (token.isascii() and token.isprintable()) or " " in token:
+                raise FormatError(f"expected a token in {variable}, found blanks or other characters than ASCII")
+            return f"Bearer {token}" if token else None
         # Most never need it: a netrc that is broken is in the way of those hosts alone that it speaks of.
         if target.host.encode() not in self._netrc_data.lower():
             return None
         user, password = self._logins.get(target.host, ("", ""))
-        if not user and not password:
-            return None
-        return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
-
-    def _bearer(self, variable: str) -> str | None:
-        token = self._environ.get(variable, "")
-        if not (token.isascii() and token.isprintable()) or " " in token:
-            raise FormatError(f"expected a token in {variable}, found blanks or other characters than ASCII")
-        return f"Bearer {token}" if token else None
+        return "Basic " + b64encode(f"{user}:{password}".encode()).decode() if user or password else None
 
     @cached_property
     def _netrc_data(self) -> bytes:

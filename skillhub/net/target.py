@@ -83,12 +83,8 @@ def by_agreement(is_agreed: bool) -> Who:
 _NAME = re.compile(r"(?=.{1,254}$)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
 # What `is_global` lets through in some version of Python: metadata services of Oracle's and of Azure's cloud
 # (the latter on a public address), relays of 6to4, documentation, and addresses that are hashes.
-_LOCAL = tuple(
-    map(
-        ipaddress.ip_network,
-        ("192.0.0.0/24", "168.63.129.16/32", "192.88.99.0/24", "3fff::/20", "2001:10::/28", "2001:20::/28"),
-    )
-)
+_LOCAL = "192.0.0.0/24 168.63.129.16/32 192.88.99.0/24 3fff::/20 2001:10::/28 2001:20::/28"
+_LOCAL_NETWORKS = tuple(map(ipaddress.ip_network, _LOCAL.split()))
 # All that RFC 4291 gives to the public internet: whatever else there is leads to a translator, to this machine, or
 # nowhere. The one translator that anybody may use, with IPv4 in its last bits, is on its own (RFC 6052).
 _GLOBAL = ipaddress.ip_network("2000::/3")
@@ -96,9 +92,12 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _ISATAP = 0x00005EFE  # RFC 5214, 6.1, with either value of the bit for universal
 # Neither a query, nor `%`, nor the `;` at which some servers cut a path.
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9._~@:+-]+)+", re.ASCII)
-_WELL_KNOWN = ("/.well-known/agent-skills/", "/.well-known/skills/")
-_ARTIFACT = re.compile(r"/v2/.+/(?:manifests|blobs)/[^/]+", re.ASCII)
-_REGISTRY = re.compile(r".*/(?:metadata|targets)/(?:.+\.json|ahead\.txt)", re.ASCII)
+# What a site, an OCI registry and a registry serve.
+_SERVED = (
+    re.compile(r".*/\.well-known/(?:agent-)?skills/.*", re.ASCII),
+    re.compile(r"/v2/.+/(?:manifests|blobs)/[^/]+", re.ASCII),
+    re.compile(r".*/(?:metadata|targets)/(?:.+\.json|ahead\.txt)", re.ASCII),
+)
 _LOOK_UP = 20.0  # seconds, where no request has a time of its own
 _PRIVATE = (".localhost", ".local", ".internal")
 
@@ -137,10 +136,8 @@ class RequestTarget:
         bracketed = f"[{found.host}]" if ":" in found.host else found.host
         raw_path = (found.path or "/") + (f"?{found.query}" if found.query else "")
         origin = f"{found.scheme}://{bracketed}:{found.port}"
-        url = url.partition("#")[0]
-        return RequestTarget(
-            url, origin, found.scheme, found.host, found.port, raw_path, public_only, sends_credentials
-        )
+        place = url.partition("#")[0], origin, found.scheme, found.host, found.port, raw_path
+        return RequestTarget(*place, public_only, sends_credentials)
 
     def follow(self, location: str) -> RequestTarget:
         """Return the target of a redirect from here to ``location``.
@@ -250,7 +247,7 @@ def is_public(address: str) -> bool:
             return False
         if parsed.sixtofour or parsed.teredo:  # which Python says are private, whatever they hold
             return True
-    if parsed.is_multicast or any(parsed in network for network in _LOCAL):
+    if parsed.is_multicast or any(parsed in network for network in _LOCAL_NETWORKS):
         return False
     return parsed.is_global
 
@@ -318,8 +315,7 @@ def _is_harmless_here(target: RequestTarget) -> bool:
     if any(part in (".", "..") for part in path.split("/")):
         return False
     is_file = kind_of(path) is not None or path.endswith(f"/{SKILL_MD}")
-    is_shaped = _ARTIFACT.fullmatch(path) is not None or _REGISTRY.fullmatch(path) is not None
-    return is_file or is_shaped or any(each in path for each in _WELL_KNOWN)
+    return is_file or any(each.fullmatch(path) for each in _SERVED)
 
 
 def _is_outside(host: str) -> bool:
@@ -369,8 +365,6 @@ def proxy_for(target: RequestTarget) -> Proxy | None:
     if found is None or found.scheme != "http" or not found.host:
         # The URL itself may hold a password.
         raise SourceError("expected a proxy such as http://proxy.example:3128 in the environment")
-    if found.user is None:
-        return Proxy(found.host, found.port or 80)
-    user, _, password = found.user.partition(":")
+    user, _, password = (found.user or "").partition(":")
     secret = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
-    return Proxy(found.host, found.port or 80, f"Basic {secret}")
+    return Proxy(found.host, found.port or 80, "" if found.user is None else f"Basic {secret}")

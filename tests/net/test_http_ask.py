@@ -8,7 +8,7 @@ from threading import Barrier
 import pytest
 
 from skillhub.errors import SourceError, UnsafeTransfer
-from skillhub.net.client import Deadline, Http, Patience, _Request
+from skillhub.net.client import Http, Patience, _fields
 from skillhub.net.target import PERSON, judge
 from tests.support.web import answer, by
 
@@ -24,8 +24,7 @@ def sent(hop, headers=None, secret="Bearer known"):
         asked.append(hop.origin)
         return secret
 
-    request = _Request(1, Deadline(Patience()), OURS.origin, headers or {})
-    fields = request.fields(hop, credentials)
+    fields = _fields(hop, headers or {}, OURS.origin, credentials)
     return "".join(f"{name}: {value}\r\n" for name, value in fields), asked
 
 

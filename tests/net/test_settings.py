@@ -22,14 +22,13 @@ def test_the_file_of_the_page_is_read_as_told(tmp_path):
     home = Home.of({"SKILLHUB_HOME": str(tmp_path)})
     os.makedirs(home.config)
     Path(home.config, "config.toml").write_text(shown)
-    assert Settings.read(home) == Settings(
-        {"skills.example": "SKILLS_TOKEN", "git.example:8443": "GIT_TOKEN"},
-        {
-            "https://skills.example": "https://mirror.corp.example/skills",
-            "https://registry.example/team": "http://127.0.0.1:8080",
-        },
-        frozenset({("git.corp.example", None), ("10.0.0.7", 8443)}),
-    )
+    found = Settings.read(home)
+    assert found.tokens == {"skills.example": "SKILLS_TOKEN", "git.example:8443": "GIT_TOKEN"}
+    assert found.mirrors == {
+        "https://skills.example": "https://mirror.corp.example/skills",
+        "https://registry.example/team": "http://127.0.0.1:8080",
+    }
+    assert set(found.trusted) == {("git.corp.example", None), ("10.0.0.7", 8443)}
 
 
 @pytest.mark.parametrize(
