@@ -9,9 +9,8 @@ import pytest
 
 from skillhub.errors import UsageError
 from skillhub.model.hosts import profile
-from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.agent import catalog_of, context_inspect, skills_list
 from skillhub.runtime.discover import Surroundings
-from skillhub.runtime.protocol import context_inspect, skills_list
 from skillhub.runtime.resolve import mentioned
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "runtime.md").read_text(encoding="utf-8")

@@ -15,14 +15,13 @@ _HOMES = {
     for module, names in {
         "model.hosts": "Profile profile profiles",
         "model.record": "Skill",
-        "runtime.agent": "catalog_of",
+        "runtime.agent": "catalog_of context_inspect skills_list",
         "runtime.catalog": "Catalog Problem",
         "runtime.discover": "Surroundings",
         "runtime.envelope": "inject",
         "runtime.folder": "Agreed",
         "runtime.loading": "Commands Loaded Request Session load pick",
         "runtime.overview": "Section section",
-        "runtime.protocol": "context_inspect skills_list",
         "runtime.ranking": "Hit SearchIndex rows_of search",
         "runtime.resolve": "Completion Mention Resolved Selected complete mentioned",
         "runtime.state": "answers permitted remember set_reach",
@@ -71,14 +70,13 @@ __all__ = [
 if TYPE_CHECKING:
     from skillhub.model.hosts import Profile, profile, profiles
     from skillhub.model.record import Skill
-    from skillhub.runtime.agent import catalog_of
+    from skillhub.runtime.agent import catalog_of, context_inspect, skills_list
     from skillhub.runtime.catalog import Catalog, Problem
     from skillhub.runtime.discover import Surroundings
     from skillhub.runtime.envelope import inject
     from skillhub.runtime.folder import Agreed
     from skillhub.runtime.loading import Commands, Loaded, Request, Session, load, pick
     from skillhub.runtime.overview import Section, section
-    from skillhub.runtime.protocol import context_inspect, skills_list
     from skillhub.runtime.ranking import Hit, SearchIndex, rows_of, search
     from skillhub.runtime.resolve import Completion, Mention, Resolved, Selected, complete, mentioned
     from skillhub.runtime.state import answers, permitted, remember, set_reach
