@@ -10,17 +10,17 @@ from collections.abc import Sequence
 
 
 def extra(name: str) -> str:
-    """Return the hint of a missing part: from where skillhub came from, for its bare name may be a stranger's."""
+    """Return the hint to install a missing extra; not by a bare name, which may belong to a stranger on an index."""
     return f"pip install '.[{name}]' in the folder that skillhub was installed from"
 
 
 class SkillhubError(Exception):
-    """The base of all; ``exit_code`` is the process status that the command line turns it into.
+    """The base class; ``exit_code`` is the exit status of the command line.
 
     Args:
-        message: What was expected and what was found, one sentence, no trailing full stop needed.
-        where: The file, line, key path or URL that the message is about.
-        hint: What the reader can do next.
+        message: What was expected and what was found: one sentence without a full stop.
+        where: The file, line, key path or URL that the message concerns.
+        hint: What the user can do next.
     """
 
     code = "error"
@@ -34,47 +34,47 @@ class SkillhubError(Exception):
 
 
 class UsageError(SkillhubError):
-    """The request makes no sense; asking again the same way will not help."""
+    """The request is invalid; a retry does not help."""
 
     code = "usage"
     exit_code = 2
 
 
 class PassphraseNeeded(UsageError):
-    """A key is encrypted, and no passphrase was given."""
+    """A key is encrypted and no passphrase was given."""
 
     code = "passphrase-needed"
 
 
 class SourceError(SkillhubError):
-    """A source cannot be reached, or has no such thing; a retry may help."""
+    """A source is unreachable, or does not have what was requested; a retry may help."""
 
     code = "source"
     exit_code = 3
 
 
 class NotFound(SourceError):
-    """There is no skill, version, source or path of that name."""
+    """No skill, version, source or path has this name."""
 
     code = "not-found"
 
 
 class FormatError(SkillhubError):
-    """The bytes are not the format that they should be."""
+    """The bytes do not have the expected format."""
 
     code = "format"
     exit_code = 4
 
 
 class SecurityError(SkillhubError):
-    """Evidence of tampering, or of an archive made to do harm; nothing was changed."""
+    """Evidence of tampering or of a hostile archive; nothing was changed."""
 
     code = "security"
     exit_code = 5
 
 
 class Reasoned(SecurityError):
-    """A SecurityError whose one ``code`` covers many causes, each with a ``reason`` of its own."""
+    """A SecurityError with one ``code`` for many causes, each with its own ``reason``."""
 
     def __init__(self, reason: str, message: str, *, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(message, where=where, hint=hint)
@@ -82,46 +82,46 @@ class Reasoned(SecurityError):
 
 
 class UnsafeArchive(Reasoned):
-    """An archive, folder or git tree that holds what no honest skill needs."""
+    """An archive, folder or git tree contains something that no honest skill needs."""
 
     code = "unsafe-archive"
 
 
 class BadSignature(Reasoned):
-    """A publisher's signature is there and is broken; never a question, never lifted by a flag."""
+    """A publisher's signature is invalid; this is never a question, and no flag overrides it."""
 
     code = "bad-signature"
 
 
 class WrongBytes(SecurityError):
-    """Bytes whose digest or size is not the one that was promised."""
+    """The digest or the size of the bytes is not the expected one."""
 
     code = "wrong-bytes"
 
 
 class SignerChanged(SecurityError):
-    """A skill is signed by another than the lock says, or no longer signed."""
+    """A skill is signed by another signer than the lock says, or is no longer signed."""
 
     code = "signer-changed"
 
 
 class SourceMismatch(SecurityError):
-    """A repository, lock or registry gives a name to something else than this user knows by it."""
+    """A repository, lock or registry uses a name for something else than this user does."""
 
     code = "source-mismatch"
 
 
 class ForbiddenVariable(SecurityError):
-    """A skill asks for an environment variable that steers programs or loaders."""
+    """A skill needs an environment variable that controls programs or loaders."""
 
     code = "forbidden-variable"
 
 
 class Refused(SkillhubError):
-    """A person or a policy said no, nobody was there to ask, or a need is open.
+    """A person or a policy refused, no person could be asked, or a need is open.
 
     Attributes:
-        asked: The questions of the command with their answers, where it came to questions.
+        asked: The questions of the command with their answers, if it asked any.
     """
 
     code = "refused"
@@ -135,77 +135,77 @@ class Refused(SkillhubError):
 
 
 class StateError(SkillhubError):
-    """The local disk, lock or store is in the way."""
+    """The local disk, lock or store prevents the operation."""
 
     code = "state"
     exit_code = 7
 
 
 class LinkLeavesProject(StateError):
-    """A folder or file of the project is a link to somewhere outside of it."""
+    """A folder or file of the project is a link that leads outside the project."""
 
     code = "link-leaves-project"
 
 
 class UnsafeTransfer(SecurityError):
-    """A server that leads elsewhere than it may, or answers what nobody asked for."""
+    """A server redirects to a forbidden address, or sends an answer that was not requested."""
 
     code = "unsafe-transfer"
 
 
 class BadMetadata(SecurityError):
-    """A registry's signed metadata contradicts itself, or one of its documents leads out of its folder."""
+    """A registry's signed metadata is inconsistent, or a path in it leads outside the registry."""
 
     code = "bad-metadata"
 
 
 class BadMetadataSignature(BadMetadata):
-    """Metadata of a registry that too few of its role's keys have signed."""
+    """A registry's metadata has too few valid signatures of its role's keys."""
 
     code = "bad-metadata-signature"
 
 
 class MetadataExpired(BadMetadata):
-    """Metadata of a registry that is out of date: nobody refreshes it, or somebody withholds the newer."""
+    """A registry's metadata has expired: it was not refreshed, or newer metadata is withheld."""
 
     code = "metadata-expired"
 
 
 class Rollback(BadMetadata):
-    """Metadata of a registry that is older than what was seen before."""
+    """A registry's metadata is older than what this machine has seen."""
 
     code = "rollback"
 
 
 class NameNotOwned(SecurityError):
-    """A release of a name that the registry has not given to its publisher."""
+    """The publisher of a release does not own its name in the registry."""
 
     code = "name-not-owned"
 
 
 class UndeclaredVariable(SecurityError):
-    """An MCP server is to be given a variable that its own skill does not declare."""
+    """An MCP server would get a variable that its skill does not declare."""
 
     code = "undeclared-variable"
 
 
 class Withdrawn(SecurityError):
-    """The lock names a release that its registry has withdrawn since: nobody may use it any more."""
+    """The lock names a release that its registry has withdrawn; it must not be used."""
 
     code = "withdrawn"
 
 
 class TrustDowngrade(SecurityError):
-    """A site that offered digests before now offers skills without any."""
+    """A site that offered digests before now offers skills without digests."""
 
     code = "trust-downgrade"
 
 
 class RateLimited(SourceError):
-    """A server answers no more for now.
+    """A server refuses further requests for a while.
 
     Attributes:
-        resets: When it will again, in seconds since the epoch, as far as it said so.
+        resets: When it accepts requests again, in seconds since the epoch, if it says so.
     """
 
     code = "rate-limited"
@@ -218,18 +218,18 @@ class RateLimited(SourceError):
 
 
 class Drifted(SecurityError):
-    """The files of a skill are not those that were agreed to, so that no agent may have it."""
+    """The files of a skill differ from what was agreed to; no agent may load it."""
 
     code = "drifted"
 
 
 class OutsideSkill(SecurityError):
-    """A path that leads out of the skill that it is asked of, or over a link inside of it."""
+    """A path leads outside its skill, or through a link inside it."""
 
     code = "outside-skill"
 
 
 class Forbidden(Refused):
-    """A policy of the machine, the user or the project forbids it; ``where`` is the line that does."""
+    """A policy of the machine, the user or the project forbids it; ``where`` is its line."""
 
     code = "policy"
