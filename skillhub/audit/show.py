@@ -15,7 +15,7 @@ from skillhub.install.candidates import Candidate, Standing, choose_release
 from skillhub.install.context import Options, Ports, State, command
 from skillhub.install.links import unmanaged
 from skillhub.install.needs import facts_of
-from skillhub.install.obtain import by_source, releases_of
+from skillhub.install.obtain import by_source
 from skillhub.install.resolve import look_up, resolve_ref, typed
 from skillhub.model.changes import Delta
 from skillhub.model.index import Index, Release
@@ -123,7 +123,7 @@ def _standing(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple[Stand
         source = ports.sources.get(entry.source)
         if not source.is_meant(locked):
             raise NotFound(f"your source of that name is not the one that the lock has {name} from")
-        said = releases_of(source, name, ports)
+        said = ports.releases(source, name)
         return Standing(name, entry, said), ()
     except (Forbidden, SourceError, StateError) as error:
         seen = Standing.last_seen(name, entry, locked.root, ports.sources)

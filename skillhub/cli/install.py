@@ -86,7 +86,7 @@ def pick(
     Example: skillhub pick
     """
     from skillhub.cli.prompts import pick as choose
-    from skillhub.install.obtain import listings, reference
+    from skillhub.install.sources import listings, reference
 
     if not common.asks:
         hint = "skillhub search WORDS finds skills, skillhub install NAME installs them"

@@ -103,7 +103,7 @@ def search(
     Example: skillhub search failing checks
     """
     from skillhub.audit.show import search as flow
-    from skillhub.install.obtain import Listings, listings
+    from skillhub.install.sources import Listings, listings
 
     skills = [skill for skill in seen_by(common, host)[1].skills if skill.path]
     listed = Listings() if local else listings(common.ports(), needed=not skills)

@@ -67,11 +67,10 @@ def show(common: Common, name: Name) -> int:
 
     Example: skillhub source show github
     """
-    from skillhub.install.obtain import listing_of
 
     ports = common.ports()
     source = ports.sources.get(name)
-    skills = listing_of(source, ports).skills
+    skills = ports.listing(source).skills
     newest = [releases[0] for _, releases in sorted(skills.items())]
     if common.json:
         rows = [members(each, "name", "version", "publisher", "description") for each in newest]

@@ -22,7 +22,7 @@ from skillhub.model.lock import Lock, Locked, place_of
 from skillhub.model.provenance import Provenance
 from skillhub.model.question import YES, Answer, Approver, Asked, Question, how_to_answer, unanswerable
 from skillhub.model.record import LinkKind, Record, Records, Skill, SkillScope, typed_flags
-from skillhub.model.reference import Local, Remote, parse_remote, url_of
+from skillhub.model.reference import Local, Remote, SiteReference, parse_remote, url_of
 from skillhub.net.target import Who
 from skillhub.policy.policy import ORIGIN, Policies, Subject
 from skillhub.project.intent import Intent, Wanted
@@ -193,6 +193,28 @@ class Ports:
         """
         self.may(url, meant)
         return self.network.fetch_root(url, named_by=named_by)
+
+    def releases(self, source: Source, name: str) -> Index:
+        """Return the releases of one skill of a source, which a registry proves and a site only claims.
+
+        Raises:
+            NotFound: the source has no skill of that name.
+            SourceError, SecurityError, FormatError: it cannot be opened.
+        """
+        if source.root is not None:
+            return self.open(source).release_index([name])
+        index = self.reach(SiteReference(source.url), named_by=source.named_by).index((name,))
+        return Index({name: index.releases(name)}, warnings=index.warnings)
+
+    def listing(self, source: Source) -> Index:
+        """Return the newest release of every skill of a source, to search in and to show; never the authority.
+
+        Raises:
+            SourceError, SecurityError, FormatError: the source cannot be opened.
+        """
+        if source.root is not None:
+            return self.open(source).listing()
+        return self.reach(SiteReference(source.url), named_by=source.named_by).index()
 
     def may(self, url: str, root: Digest | None = None) -> None:
         """Refuse a place that nothing may come from.

@@ -16,15 +16,7 @@ from skillhub.archive import Entry, Unpacked, gather, unpack
 from skillhub.disk import files
 from skillhub.edits.edited import read_patch
 from skillhub.edits.patch import apply
-from skillhub.errors import (
-    BadSignature,
-    Forbidden,
-    FormatError,
-    SecurityError,
-    SourceError,
-    SourceMismatch,
-    WrongBytes,
-)
+from skillhub.errors import BadSignature, FormatError, SecurityError, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
 from skillhub.install import candidates
@@ -33,7 +25,7 @@ from skillhub.install.context import Place, Ports, Report
 from skillhub.model.index import Admission, Index, Release
 from skillhub.model.lock import LOCAL, Locked, of_plugin
 from skillhub.model.manifest import Manifest
-from skillhub.model.reference import Named, SiteReference, holds_secret, masked
+from skillhub.model.reference import SiteReference, holds_secret, masked
 from skillhub.model.tree import Tree
 from skillhub.project.copies import portable
 from skillhub.sources.configured import Source
@@ -391,88 +383,10 @@ def _applied(base: Tree, entry: Locked, ports: Ports) -> Tree:
     return tree
 
 
-# What a source offers, of either kind: a registry proves it, a well-known site that is none only says it.
-
-
-def releases_of(source: Source, name: str, ports: Ports) -> Index:
-    """Return the releases of one skill.
-
-    Raises:
-        NotFound: the source has no skill of that name.
-        SourceError, SecurityError, FormatError: it cannot be opened.
-    """
-    if source.root is not None:
-        return ports.open(source).release_index([name])
-    index = ports.reach(SiteReference(source.url), named_by=source.named_by).index((name,))
-    return Index({name: index.releases(name)}, warnings=index.warnings)
-
-
-def listing_of(source: Source, ports: Ports) -> Index:
-    """Return the newest release of every skill, to search in and to show; never the authority.
-
-    Raises:
-        SourceError, SecurityError, FormatError: the source cannot be opened.
-    """
-    if source.root is not None:
-        return ports.open(source).listing()
-    return ports.reach(SiteReference(source.url), named_by=source.named_by).index()
-
-
-@dataclass(frozen=True, slots=True)
-class Listings:
-    """What all sources list, and a warning for each that could not be asked."""
-
-    each: tuple[tuple[Source, Index], ...] = ()
-    warnings: tuple[str, ...] = ()
-
-    def releases(self) -> tuple[Release, ...]:
-        """Return the newest release of each skill of each source that one may choose, by name.
-
-        The source's alias stands where a plugin's name would; ``reference`` takes it from there.
-        """
-        found = (
-            replace(chosen, plugin=source.alias)
-            for source, listing in self.each
-            for releases in listing.skills.values()
-            if (chosen := next((each for each in releases if not each.taken_back), None))
-        )
-        return tuple(sorted(found, key=lambda each: (each.name, each.plugin or "")))
-
-
-def reference(picked: Release) -> Named:
-    """Return what names a release that ``Listings.releases`` gave."""
-    return Named(picked.name, picked.plugin)
-
-
-def listings(ports: Ports, *, needed: bool = True) -> Listings:
-    """Return the listing of every source that can be asked and that no policy forbids; others are told of.
-
-    Args:
-        ports: The world.
-        needed: There is nothing else to choose from, so that one source at least has to answer.
-
-    Raises:
-        SourceError, Forbidden: none can be asked, and that is ``needed``.
-        SecurityError: a source shows signs of tampering.
-        FormatError: a listing is malformed.
-        StateError: the disk refuses.
-    """
-    found, warnings, failed = [], [], None
-    for alias, source in ports.sources.all().items():
-        try:
-            found.append((source, listing_of(source, ports)))
-        except (SourceError, Forbidden) as error:
-            failed = error
-            warnings.append(f"{alias} was left out: {error.message}")
-    if needed and failed is not None and not found:
-        raise failed
-    return Listings(tuple(found), tuple(warnings))
-
-
 def by_source(
     source: Source, release: Release, index: Index, ports: Ports, locked: Collection[Digest] = ()
 ) -> Way[Any]:
-    """Return how a release is had that ``releases_of`` gave; ``locked`` is as for ``by_place``."""
+    """Return how a release is had that ``Ports.releases`` gave; ``locked`` is as for ``by_place``."""
     if source.root is not None:
         return by_registry(source, release, index.admissions[release.publisher or ""], ports, locked)
     place = ports.reach(SiteReference(source.url), named_by=source.named_by)

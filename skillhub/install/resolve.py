@@ -15,7 +15,7 @@ from skillhub.install.admission import elsewhere
 from skillhub.install.candidates import Candidate, choose_release, choose_skills, choose_source, is_within
 from skillhub.install.context import Options, Place, Ports, State, silent
 from skillhub.install.locked import by_lock
-from skillhub.install.obtain import Way, by_path, by_place, by_source, listing_of, releases_of
+from skillhub.install.obtain import Way, by_path, by_place, by_source
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Locked, of_plugin
 from skillhub.model.reference import Git, GitHub, Local, Named, Ref, Remote, canonical
@@ -240,14 +240,14 @@ def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
     if ref.source is not None:
         source = ports.sources.get(ref.source)
         try:
-            return source, releases_of(source, ref.name, ports)
+            return source, ports.releases(source, ref.name)
         except NotFound as error:
             hint = f"{as_command('skillhub', 'source', 'show', ref.source)} lists what it has"
             raise NotFound(error.message, where=ref.source, hint=hint) from error
     found, refusal, known = {}, None, ports.sources.all()
     for alias, source in known.items():
         try:
-            found[alias] = releases_of(source, ref.name, ports)
+            found[alias] = ports.releases(source, ref.name)
         except NotFound:
             continue
         except Forbidden as error:
@@ -281,7 +281,7 @@ def typed(ref: Named, ports: Ports) -> Iterator[None]:
     except NotFound as error:
         if ref.source is not None and error.where == ref.source:
             with suppress(SkillhubError):  # that the name is not there is known without
-                listed = listing_of(ports.sources.get(ref.source), ports).skills
+                listed = ports.listing(ports.sources.get(ref.source)).skills
                 close = [f"{ref.source}:{each}" for each in spelled_like(ref.name, listed)]
                 error.hint = f"{did_you_mean(close)} {error.hint}".lstrip()
         raise

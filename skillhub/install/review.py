@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from skillhub.formats.digest import Digest
 from skillhub.formats.text import Quoted, as_command, quoted, shown, word
 from skillhub.install.admission import admit, hold_to_record
 from skillhub.install.candidates import Candidate, spelled
@@ -17,7 +16,7 @@ from skillhub.install.needs import OpenNeeds, facts_of, open_for_more_agents, op
 from skillhub.model.changes import Changes
 from skillhub.model.finding import Finding, at_least, counted, in_short
 from skillhub.model.hosts import Host
-from skillhub.model.lock import Locked, LockedSource
+from skillhub.model.lock import Locked
 from skillhub.model.provenance import Provenance
 from skillhub.model.question import Asked, Kind, Question
 from skillhub.model.record import Facts, Record
@@ -260,29 +259,6 @@ def _seen(finding: Finding, candidate: Candidate) -> Iterator[str]:
     if finding.line and finding.line <= len(lines):
         line = masked(lines[finding.line - 1]).decode("utf-8", "replace")
         yield Quoted(shown(line.strip()[:_LINE_MAX])[:_LINE_MAX])
-
-
-def propose_source(alias: str, source: LockedSource) -> Question:
-    """Return the question about a registry that a project brings and this user does not have."""
-    root = f"root {source.root}" if source.root else "the project names no root to know it by"
-    return Question(
-        "source" if source.root else "root",
-        alias,
-        f"This project brings the registry {alias}, which is none of yours; trust it in this project?",
-        (
-            "who signs its skills is its word; compare the root with what whoever runs it tells elsewhere",
-            f"url {word(source.url)}",
-            root,
-        ),
-        f"--trust-source {alias}={source.root or 'sha256:…'}",
-    )
-
-
-def first_root(alias: str, url: str, root: Digest, subject: str = "") -> Question:
-    """Return the question about a registry's root that nobody named beforehand; ``subject`` is what would name it."""
-    message = f"Trust the registry at {word(url)} as {alias}, by the root that it shows now?"
-    details = ("compare it with what whoever runs it tells elsewhere", f"root {root}")
-    return Question("root", alias, message, details, subject)
 
 
 # What taking a candidate would mean, before anybody is asked about it; and, once all is answered, its change.

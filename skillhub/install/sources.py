@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from skillhub.disk import files
 from skillhub.errors import (
     Forbidden,
     NotFound,
+    SourceError,
     SourceMismatch,
     TrustDowngrade,
     UnsafeTransfer,
@@ -19,10 +20,9 @@ from skillhub.errors import (
 )
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, quote
+from skillhub.formats.text import as_command, quote, word
 from skillhub.install.context import Options, Ports, State, ask, ask_person, read_state
-from skillhub.install.obtain import listing_of
-from skillhub.install.review import first_root, propose_source
+from skillhub.model.index import Index, Release
 from skillhub.model.lock import LockedSource
 from skillhub.model.question import YES, Asked, Question
 from skillhub.model.reference import Named, Ref
@@ -349,7 +349,7 @@ def _root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> byte
 
 
 def _site(source: Source, ports: Ports) -> Question:
-    offered = listing_of(source, ports)
+    offered = ports.listing(source)
     count = len(offered.skills)
     message = f"{source.url} is no registry: nobody but whoever serves it vouches for it. Add it as {source.alias}?"
     details = (
@@ -436,3 +436,77 @@ def dated(folder: str, roles: Iterable[str]) -> tuple[Dated, ...]:
 def _metadata(folder: str, role: str) -> bytes | None:
     # The client keeps every root it walked through and links to the last one.
     return files.read(os.path.realpath(os.path.join(folder, f"{role}.json")), _CAP)
+
+
+@dataclass(frozen=True, slots=True)
+class Listings:
+    """What all sources list, and a warning for each that could not be asked."""
+
+    each: tuple[tuple[Source, Index], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def releases(self) -> tuple[Release, ...]:
+        """Return the newest release of each skill of each source that one may choose, by name.
+
+        The source's alias stands where a plugin's name would; ``reference`` takes it from there.
+        """
+        found = (
+            replace(chosen, plugin=source.alias)
+            for source, listing in self.each
+            for releases in listing.skills.values()
+            if (chosen := next((each for each in releases if not each.taken_back), None))
+        )
+        return tuple(sorted(found, key=lambda each: (each.name, each.plugin or "")))
+
+
+def reference(picked: Release) -> Named:
+    """Return what names a release that ``Listings.releases`` gave."""
+    return Named(picked.name, picked.plugin)
+
+
+def listings(ports: Ports, *, needed: bool = True) -> Listings:
+    """Return the listing of every source that can be asked and that no policy forbids; others are told of.
+
+    Args:
+        ports: The world.
+        needed: There is nothing else to choose from, so that one source at least has to answer.
+
+    Raises:
+        SourceError, Forbidden: none can be asked, and that is ``needed``.
+        SecurityError: a source shows signs of tampering.
+        FormatError: a listing is malformed.
+        StateError: the disk refuses.
+    """
+    found, warnings, failed = [], [], None
+    for alias, source in ports.sources.all().items():
+        try:
+            found.append((source, ports.listing(source)))
+        except (SourceError, Forbidden) as error:
+            failed = error
+            warnings.append(f"{alias} was left out: {error.message}")
+    if needed and failed is not None and not found:
+        raise failed
+    return Listings(tuple(found), tuple(warnings))
+
+
+def propose_source(alias: str, source: LockedSource) -> Question:
+    """Return the question about a registry that a project brings and this user does not have."""
+    root = f"root {source.root}" if source.root else "the project names no root to know it by"
+    return Question(
+        "source" if source.root else "root",
+        alias,
+        f"This project brings the registry {alias}, which is none of yours; trust it in this project?",
+        (
+            "who signs its skills is its word; compare the root with what whoever runs it tells elsewhere",
+            f"url {word(source.url)}",
+            root,
+        ),
+        f"--trust-source {alias}={source.root or 'sha256:…'}",
+    )
+
+
+def first_root(alias: str, url: str, root: Digest, subject: str = "") -> Question:
+    """Return the question about a registry's root that nobody named beforehand; ``subject`` is what would name it."""
+    message = f"Trust the registry at {word(url)} as {alias}, by the root that it shows now?"
+    details = ("compare it with what whoever runs it tells elsewhere", f"root {root}")
+    return Question("root", alias, message, details, subject)

@@ -9,7 +9,7 @@ import pytest
 
 from skillhub.audit.show import search
 from skillhub.errors import SourceError
-from skillhub.install.obtain import listings
+from skillhub.install.sources import listings
 from skillhub.model.index import Index, Release
 from skillhub.model.record import Skill
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from skillhub.errors import SourceError
-from skillhub.install.obtain import listings, reference
+from skillhub.install.sources import listings, reference
 from skillhub.model.index import Index, Release
 from tests.support.world import World
 

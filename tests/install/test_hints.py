@@ -16,7 +16,7 @@ from skillhub.install.candidates import Standing
 from skillhub.install.context import command, reinstall
 from skillhub.install.gather import UnsafeSkills
 from skillhub.install.obtain import from_path
-from skillhub.install.review import propose_source
+from skillhub.install.sources import propose_source
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Locked, LockedSource
 from tests.support.world import OfUser, World, skill
