@@ -15,6 +15,7 @@ from skillhub.author.author import Signature, signature_of, validate
 from skillhub.errors import NotFound, SkillhubError, StateError, UnsafeArchive, UsageError
 from skillhub.formats.text import quote
 from skillhub.install import links
+from skillhub.project import installed
 from skillhub.install.candidates import Standing
 from skillhub.install.context import Ports, command, read_unchecked
 from skillhub.model.finding import Finding, Issue, Severity
@@ -161,7 +162,7 @@ class _Subjects:
 
 
 def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
-    loose = tuple(links.unmanaged(ports.project, ports.user_home, ports.environ))
+    loose = tuple(installed.unmanaged(ports.project, ports.user_home, ports.environ))
     is_all = not request.names and not request.paths
     locked = tuple(name for name in lock.skills if is_all or name in request.names)
     strays = tuple(path for path in loose if is_all or os.path.basename(path) in request.names)
@@ -200,7 +201,7 @@ def _cases(names: Sequence[str], request: AuditRequest, sources: Inquiry) -> Ite
 def _drift(names: Sequence[str], locations: Locations, ports: Ports) -> Iterator[Finding]:
     """Yield what ``verify`` finds; what nobody agreed to here is not to be put back."""
     install = f"{command(ports.project.scope, 'install')} asks about it, and enables it"
-    unasked = {*links.unasked(ports.project)}
+    unasked = {*installed.unasked(ports.project)}
     for found in verify(names, ports) if names else ():
         for each in (*found.problems, *found.notes):
             in_lock = each.path == ports.project.lock_path
@@ -212,7 +213,7 @@ def _drift(names: Sequence[str], locations: Locations, ports: Ports) -> Iterator
 
 def _tracked(about: _Subjects, locations: Locations, ports: Ports) -> Iterator[Finding]:
     """Yield copies in agents' folders that git would carry to others, past lock, consent and signature."""
-    folders = links.agent_folders(ports.project, ports.user_home, ports.environ)
+    folders = installed.agent_folders(ports.project, ports.user_home, ports.environ)
     copies = [os.path.join(folder, name) for folder in folders for name in about.locked]
     for path in exclude.copies(ports.project.base, list(dict.fromkeys((*copies, *about.strays)))):
         message = "git tracks it, and carries it to others past lock, consent and signature"

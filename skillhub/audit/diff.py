@@ -9,10 +9,11 @@ from typing import Any, Literal
 from skillhub.edits.edited import read_edited
 from skillhub.edits.patch import difference, text_of
 from skillhub.errors import Forbidden, NotFound, SecurityError, SourceError
-from skillhub.install.admission import hold_to_lock
+from skillhub.install.candidates import hold_to_lock
 from skillhub.install.context import LeftOut, Ports, State, read_state, wanted_of
+from skillhub.install.gather import carried
 from skillhub.install.links import Linker, refuse_unknown
-from skillhub.install.locked import carried, from_lock
+from skillhub.install.obtain import from_lock
 from skillhub.install.resolve import resolve_wanted
 from skillhub.install.update import wanted_under
 from skillhub.model.changes import Changes

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import as_command
 from skillhub.install.context import Ports, command
-from skillhub.install.links import agent_folders, beside, unmanaged
 from skillhub.model.hosts import Host, detect, hosts
 from skillhub.model.record import Skill
 from skillhub.policy.policy import rows
 from skillhub.project import copies as links
 from skillhub.project import exclude
-from skillhub.project.installed import managed
+from skillhub.project.installed import agent_folders, beside, managed, unmanaged
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Root, discover
 from skillhub.sources.configured import Source

@@ -13,7 +13,6 @@ from skillhub.errors import Forbidden, NotFound, SourceError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.install.candidates import Candidate, Standing, choose_release
 from skillhub.install.context import Options, Ports, State, command
-from skillhub.install.links import unmanaged
 from skillhub.install.needs import facts_of
 from skillhub.install.obtain import by_source
 from skillhub.install.resolve import look_up, resolve_ref, typed
@@ -24,7 +23,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.record import Records, Skill
 from skillhub.model.reference import Named, Ref
 from skillhub.model.tree import Tree
-from skillhub.project.installed import given, needs_of, view
+from skillhub.project.installed import given, needs_of, unmanaged, view
 from skillhub.project.intent import Intent
 from skillhub.runtime.discover import found_skill
 from skillhub.runtime.ranking import Hits, SearchIndex, Stored, rows_of

@@ -13,7 +13,7 @@ from skillhub.install import candidates
 from skillhub.install.admission import asking_for, of_entry, since
 from skillhub.install.candidates import Standing, TakenBack, choose_release
 from skillhub.install.context import Ports, command, reinstall
-from skillhub.install.locked import unsaid
+from skillhub.install.obtain import unsaid
 from skillhub.model.finding import Finding
 from skillhub.model.hosts import hosts
 from skillhub.model.index import Admission

@@ -48,8 +48,7 @@ class InstalledSkills:
 
 def installed(common: Common) -> InstalledSkills:
     """Return what is installed, and what lies in agents' folders without a lock."""
-    from skillhub.install.links import beside, unmanaged
-    from skillhub.project.installed import managed
+    from skillhub.project.installed import beside, managed, unmanaged
 
     project = common.open_project()
     skills = managed(project, common.store, os.environ)
@@ -141,7 +140,7 @@ def _wants(project: Project) -> bool:
 def _hints(found: Sequence[Verified], project: Project, common: Common) -> Iterator[str]:
     """Yield what to do about the problems that were found."""
     from skillhub.audit.verify import BEYOND_SYNC
-    from skillhub.install.links import unasked
+    from skillhub.project.installed import unasked
 
     unagreed = unasked(project)
     new = {each.name for each in found if any(problem.code == "missing" for problem in each.problems)}
@@ -174,7 +173,7 @@ def sync(common: Common) -> int:
     Example: skillhub sync
     """
     from skillhub.cli.render import show_outcome
-    from skillhub.install.links import unasked
+    from skillhub.project.installed import unasked
 
     ports = common.ports()
     outcome = restored(ports, dry_run=common.dry_run)
@@ -188,7 +187,7 @@ def sync(common: Common) -> int:
 
 def restored(ports: Ports, *, dry_run: bool = False) -> Outcome:
     """Make store, copies and lock agree; what is missing is fetched as the lock says."""
-    from skillhub.install.locked import from_lock
+    from skillhub.install.obtain import from_lock
     from skillhub.install.sync import sync as flow
 
     records, locked = ports.project.records().skills, ports.project.lock().skills
@@ -231,7 +230,7 @@ def disable(common: Common, names: Names) -> int:
     Example: skillhub disable gh-fix-ci
     """
     from skillhub.cli.render import show_outcome
-    from skillhub.install.remove import disable as flow
+    from skillhub.install.install import disable as flow
 
     outcome = flow(names, common.ports(), dry_run=common.dry_run)
     show_outcome(common, outcome, "disable", "disabled")
@@ -246,7 +245,7 @@ def remove(common: Common, names: Names) -> int:
     Example: skillhub remove gh-fix-ci
     """
     from skillhub.cli.render import show_outcome
-    from skillhub.install.remove import remove as flow
+    from skillhub.install.install import remove as flow
 
     outcome = flow(names, common.ports(), dry_run=common.dry_run)
     show_outcome(common, outcome, "remove", "removed")

@@ -14,15 +14,16 @@ from skillhub.formats.text import is_inner_path, quote
 from skillhub.install.admission import admit
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, command, read_state
+from skillhub.install.gather import with_edits
 from skillhub.install.install import carry_out
-from skillhub.install.links import Step, agent_folders, refuse_unknown, unmanaged
-from skillhub.install.locked import from_lock, with_edits
-from skillhub.install.obtain import from_path
+from skillhub.install.links import Step, refuse_unknown
+from skillhub.install.obtain import from_lock, from_path
 from skillhub.install.review import Plan, Planner
 from skillhub.model.record import Scope
 from skillhub.model.tree import Tree
 from skillhub.project import copies as links
 from skillhub.project.copies import portable
+from skillhub.project.installed import agent_folders, unmanaged
 from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
 from skillhub.sources.local import read_local

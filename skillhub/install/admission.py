@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from skillhub.errors import BadSignature, Forbidden, SignerChanged, SourceMismatch
+from skillhub.errors import BadSignature, Forbidden, SignerChanged
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, as_word
 from skillhub.install import candidates
 from skillhub.install import candidates as signers
-from skillhub.install.candidates import Candidate, Standing
-from skillhub.install.context import Ports, State, command, reinstall
+from skillhub.install.candidates import Candidate, Standing, _below, _is_same_publisher, _proven
+from skillhub.install.context import Ports, State, reinstall
 from skillhub.model.index import Release
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer
 from skillhub.model.manifest import Manifest
-from skillhub.model.provenance import LOCK, MEANING, Provenance, signers_of
-from skillhub.model.record import Facts, Record, Scope
-from skillhub.model.reference import Local, canonical, parse_remote, repository
+from skillhub.model.provenance import Provenance, signers_of
+from skillhub.model.record import Facts, Record
+from skillhub.model.reference import Local, parse_remote, repository
 from skillhub.model.tree import SIGNATURE
 from skillhub.net.target import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
@@ -182,86 +181,6 @@ def since(published: str | None, ports: Ports) -> timedelta | None:
 # lock says.
 
 
-def hold_to_lock(candidate: Candidate, entry: Locked | None, scope: Scope) -> None:
-    """Refuse a candidate that is not from where the lock has its name from, or not by the same publisher.
-
-    Raises:
-        SourceMismatch: it is from elsewhere.
-        SignerChanged: it is signed by another, or no longer.
-    """
-    if entry is None:
-        return
-    theirs = candidate.entry
-    changes = Provenance.of(entry).changes(Provenance.of(theirs))
-    if entry.local:
-        changes -= {"plugin"}  # the path says it all, and older locks do not name the plugin
-    if any(MEANING[each][LOCK] == SourceMismatch.code for each in changes):
-        there = theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, by way of {theirs.source}"
-        error = elsewhere(candidate.name, entry, there, scope)
-        if _loosely(entry.git) == _loosely(theirs.git) is not None:
-            error.hint = f"if that is the same repository, name it as the lock does: {as_word(entry.source)}"
-        raise error
-    same_signer(candidate, entry, scope)
-
-
-def elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> SourceMismatch:
-    """Return the refusal of a skill whose name the lock has from somewhere else."""
-    return SourceMismatch(
-        f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}",
-        where=name,
-        hint=f"if that is meant: {command(scope, 'remove', name)}, then install the other one",
-    )
-
-
-def _loosely(url: str | None) -> str | None:
-    """Return what two spellings have in common that may be one repository's, and need not be."""
-    return canonical(url).removesuffix(".git").casefold() if url else None
-
-
-def same_signer(after: Candidate, before: Locked, scope: Scope) -> None:
-    """Refuse ``after`` if it is not signed by the publisher that signed ``before``.
-
-    Raises:
-        SignerChanged: another signer, or none where there was one; no flag lifts this.
-    """
-    was = {*signers_of(before.signed_by)}
-    if was and not _is_same_publisher(was, _proven(after), lambda: after.kin):
-        raise _another_signer(after, before, scope)
-
-
-def _proven(candidate: Candidate) -> set[str]:
-    return {*signers_of((candidate.signer.spell(),))} if candidate.signer else set()
-
-
-def _is_same_publisher(was: set[str], now: set[str], kin: Callable[[], frozenset[Digest]]) -> bool:
-    """Say whether what is signed now is signed by whoever signed before, be it with another key of theirs.
-
-    Args:
-        was: The signers before.
-        now: Those of now, all of whom have to be the same publisher's.
-        kin: Returns the keys of one publisher, by the word of whoever vouches for the signer.
-    """
-    if not now or now <= was:
-        return bool(now)
-    known, same = _fingerprints(was), kin()
-    return bool(known & same) and _fingerprints(now) <= known | same
-
-
-def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerChanged:
-    expected = f"expected {after.name} to be signed by {', '.join(before.signed_by)}"
-    if after.signer is None and after.trust == "untrusted":
-        # It may well be theirs: nothing is proven without the key, which the lock does not hold.
-        option = "--certificate" if before.signed_by[0].startswith("certificate:") else "--key"
-        trust = as_command("skillhub", "publisher", "trust", "NAME", option, "FILE")
-        return SignerChanged(
-            f"{expected}, found a signature by a key that nobody here knows",
-            hint=f"with the publisher's public key at hand: {trust}",
-        )
-    found = after.signer.spell() if after.signer else "no signature"
-    hint = f"if that is meant: {command(scope, 'remove', after.name)}, then install it anew"
-    return SignerChanged(f"{expected}, found {found}", hint=hint)
-
-
 def hold_to_record(candidate: Candidate, state: State, ports: Ports) -> None:
     """Refuse what is not by the publisher whom the person agreed to, or has new bytes under an expired certificate.
 
@@ -340,10 +259,6 @@ def without_other_signers(
     return found, notes
 
 
-def _fingerprints(spelled: Iterable[str]) -> set[str]:
-    return {each.partition(":")[2] for each in spelled}
-
-
 def _kin(candidate: Candidate, source: str, ports: Ports) -> frozenset[Digest]:
     """Return the keys of the candidate's publisher: of what is in the store, its registry alone knows them all.
 
@@ -416,19 +331,3 @@ def followed(records: Mapping[str, Record], before: Lock, after: Lock, ports: Po
         if record is not None and record.is_of(was):
             found[name] = replace(record, provenance=Provenance.of(now))
     return found
-
-
-def is_at(found: Locked, entry: Locked, ports: Ports) -> bool:
-    """Say whether what a registry gave is where the lock has it, or would have it had the registry not moved."""
-    if found.url == entry.url:
-        return True
-    mine, locked = ports.sources.all().get(entry.source), ports.project.lock().sources.get(entry.source)
-    if mine is None or locked is None or not mine.is_meant(locked):
-        return False
-    return found.url == _below(mine.url, entry.url, locked.url)
-
-
-def _below(url: str, place: str | None, was: str) -> str | None:
-    """Return ``place``, which is below where a registry was, below where it is."""
-    below = f"{was}/"
-    return f"{url}/{place.removeprefix(below)}" if place and place.startswith(below) else place

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Literal
 
-from skillhub.errors import BadSignature, NameNotOwned, NotFound, SecurityError, SourceError, UsageError, Withdrawn
+from skillhub.errors import (
+    BadSignature,
+    NameNotOwned,
+    NotFound,
+    SecurityError,
+    SignerChanged,
+    SourceError,
+    SourceMismatch,
+    Withdrawn,
+)
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, quote
+from skillhub.formats.text import as_command, as_word
 from skillhub.install.context import Ports, command
 from skillhub.model.finding import Finding
 from skillhub.model.index import Admission, Index, Release
 from skillhub.model.lock import Locked, Signer
 from skillhub.model.manifest import Manifest
+from skillhub.model.provenance import LOCK, MEANING, Provenance, signers_of
 from skillhub.model.record import Scope
-from skillhub.model.reference import Named
+from skillhub.model.reference import Named, canonical
 from skillhub.model.tree import Tree
 from skillhub.model.version import Range, is_version
 from skillhub.project.intent import Wanted
@@ -40,25 +50,6 @@ class TakenBack(SourceError):
     """What was asked for is there, but its registry says that nobody should choose it."""
 
     code = "taken-back"
-
-
-def choose_source(ref: Named, having: tuple[str, ...], looked_into: tuple[str, ...]) -> str:
-    """Return the alias of the one source that has ``ref.name``.
-
-    Raises:
-        NotFound: none has it.
-        UsageError: several have it; the message lists them as ``source:name``.
-    """
-    if len(having) > 1:
-        named = ", ".join(f"{alias}:{ref.name}" for alias in having)
-        raise UsageError(f"{ref.name} is in several sources: {named}", hint=f"say which: {having[0]}:{ref.name}")
-    if not having:
-        raise NotFound(
-            f"no source has a skill named {ref.name}",
-            where=", ".join(looked_into) or None,
-            hint=f"{as_command('skillhub', 'search', ref.name)} finds what is spelled alike",
-        )
-    return having[0]
 
 
 def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | None = None) -> Release:
@@ -97,86 +88,6 @@ def is_within(entry: Locked, range_: str | None) -> bool:
     if range_ is None:
         return True
     return entry.version is not None and is_version(entry.version) and Range(range_).allows(entry.version)
-
-
-Choose = Callable[[Sequence[Release]], Sequence[Release]]
-
-
-def choose_skills(
-    asked: str, index: Index, words: Sequence[str], *, every: bool, pick: Choose
-) -> tuple[Release, ...]:
-    """Return the skills of a place that are meant: all, those of ``words``, its only one, or those picked.
-
-    Args:
-        asked: The reference, for messages.
-        index: What the place offers.
-        words: Names, ``plugin:name``, or folders of the place.
-        every: Take all of them.
-        pick: Asks a person; with nobody there it returns nothing.
-
-    Raises:
-        NotFound: the place has no skill, or none of that name.
-        UsageError: it has several, and none was chosen; or a name fits several.
-    """
-    offered = offered_by(index)
-    if not offered:
-        reasons = "; ".join(index.warnings[:3])
-        hint = "a skill is a folder with a SKILL.md"
-        raise NotFound("there is no skill here" + (f": {reasons}" if reasons else ""), where=asked, hint=hint)
-    if words:
-        return tuple(dict.fromkeys(_called(word, offered, asked) for word in words))
-    if every or len(offered) == 1:
-        return offered
-    picked = tuple(pick(offered))
-    if not picked:
-        names = ", ".join(dict.fromkeys(words_for(offered).values()))
-        hint = "say which: --skill NAME (repeatable), or --all"
-        raise UsageError(f"there are {len(offered)} skills here: {names}", where=asked, hint=hint)
-    return picked
-
-
-def offered_by(index: Index) -> tuple[Release, ...]:
-    """Return each skill of a place."""
-    return tuple(release for name in index.names for release in index.skills[name])
-
-
-def fitting(word: str, offered: Sequence[Release]) -> list[Release]:
-    """Return the skills that a word fits: a name, ``plugin:name``, or else a folder."""
-    plugin, _, name = word.rpartition(":")
-    fits = [each for each in offered if each.name == name and (not plugin or each.plugin == plugin)]
-    return fits or [each for each in offered if each.path and each.path == word.strip("/")]
-
-
-def _called(word: str, offered: Sequence[Release], asked: str) -> Release:
-    fits = fitting(word, offered)
-    if not fits:
-        raise none_of(word, [each.name for each in offered[:40]], asked)
-    if len(fits) > 1:
-        unique = words_for(offered)
-        names = ", ".join(unique[each] for each in fits)
-        raise UsageError(f"{word} fits several skills: {names}", where=asked, hint="--skill takes one of these")
-    return fits[0]
-
-
-def none_of(word: str, names: Sequence[str], asked: str) -> NotFound:
-    """Return the error about a word that none of these names fits."""
-    hint = f"there are: {', '.join(dict.fromkeys(names))}"
-    return NotFound(f"there is no skill {quote(word)} here", where=asked, hint=hint)
-
-
-def words_for(offered: Sequence[Release]) -> dict[Release, str]:
-    """Return what tells each release from all others of its name."""
-    named = Counter(each.name for each in offered)
-    of_plugin = Counter((each.name, each.plugin) for each in offered)
-
-    def word(release: Release) -> str:
-        if named[release.name] == 1:
-            return release.name
-        if release.plugin and of_plugin[release.name, release.plugin] == 1:
-            return f"{release.plugin}:{release.name}"
-        return release.path or release.name
-
-    return {each: word(each) for each in offered}
 
 
 # How a locked release stands with its registry: there, yanked, withdrawn, its key revoked, its name moved.
@@ -515,3 +426,116 @@ def candidate(
 def spelled(manifest: Manifest) -> tuple[str, ...]:
     """Return the needs as the lock spells them."""
     return tuple(sorted(requirement.spell() for requirement in manifest.requires))
+
+
+def hold_to_lock(candidate: Candidate, entry: Locked | None, scope: Scope) -> None:
+    """Refuse a candidate that is not from where the lock has its name from, or not by the same publisher.
+
+    Raises:
+        SourceMismatch: it is from elsewhere.
+        SignerChanged: it is signed by another, or no longer.
+    """
+    if entry is None:
+        return
+    theirs = candidate.entry
+    changes = Provenance.of(entry).changes(Provenance.of(theirs))
+    if entry.local:
+        changes -= {"plugin"}  # the path says it all, and older locks do not name the plugin
+    if any(MEANING[each][LOCK] == SourceMismatch.code for each in changes):
+        there = theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, by way of {theirs.source}"
+        error = elsewhere(candidate.name, entry, there, scope)
+        if _loosely(entry.git) == _loosely(theirs.git) is not None:
+            error.hint = f"if that is the same repository, name it as the lock does: {as_word(entry.source)}"
+        raise error
+    same_signer(candidate, entry, scope)
+
+
+def elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> SourceMismatch:
+    """Return the refusal of a skill whose name the lock has from somewhere else."""
+    return SourceMismatch(
+        f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}",
+        where=name,
+        hint=f"if that is meant: {command(scope, 'remove', name)}, then install the other one",
+    )
+
+
+def _loosely(url: str | None) -> str | None:
+    """Return what two spellings have in common that may be one repository's, and need not be."""
+    return canonical(url).removesuffix(".git").casefold() if url else None
+
+
+def same_signer(after: Candidate, before: Locked, scope: Scope) -> None:
+    """Refuse ``after`` if it is not signed by the publisher that signed ``before``.
+
+    Raises:
+        SignerChanged: another signer, or none where there was one; no flag lifts this.
+    """
+    was = {*signers_of(before.signed_by)}
+    if was and not _is_same_publisher(was, _proven(after), lambda: after.kin):
+        raise _another_signer(after, before, scope)
+
+
+def _proven(candidate: Candidate) -> set[str]:
+    return {*signers_of((candidate.signer.spell(),))} if candidate.signer else set()
+
+
+def _is_same_publisher(was: set[str], now: set[str], kin: Callable[[], frozenset[Digest]]) -> bool:
+    """Say whether what is signed now is signed by whoever signed before, be it with another key of theirs.
+
+    Args:
+        was: The signers before.
+        now: Those of now, all of whom have to be the same publisher's.
+        kin: Returns the keys of one publisher, by the word of whoever vouches for the signer.
+    """
+    if not now or now <= was:
+        return bool(now)
+    known, same = _fingerprints(was), kin()
+    return bool(known & same) and _fingerprints(now) <= known | same
+
+
+def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerChanged:
+    expected = f"expected {after.name} to be signed by {', '.join(before.signed_by)}"
+    if after.signer is None and after.trust == "untrusted":
+        # It may well be theirs: nothing is proven without the key, which the lock does not hold.
+        option = "--certificate" if before.signed_by[0].startswith("certificate:") else "--key"
+        trust = as_command("skillhub", "publisher", "trust", "NAME", option, "FILE")
+        return SignerChanged(
+            f"{expected}, found a signature by a key that nobody here knows",
+            hint=f"with the publisher's public key at hand: {trust}",
+        )
+    found = after.signer.spell() if after.signer else "no signature"
+    hint = f"if that is meant: {command(scope, 'remove', after.name)}, then install it anew"
+    return SignerChanged(f"{expected}, found {found}", hint=hint)
+
+
+def _fingerprints(spelled: Iterable[str]) -> set[str]:
+    return {each.partition(":")[2] for each in spelled}
+
+
+def is_at(found: Locked, entry: Locked, ports: Ports) -> bool:
+    """Say whether what a registry gave is where the lock has it, or would have it had the registry not moved."""
+    if found.url == entry.url:
+        return True
+    mine, locked = ports.sources.all().get(entry.source), ports.project.lock().sources.get(entry.source)
+    if mine is None or locked is None or not mine.is_meant(locked):
+        return False
+    return found.url == _below(mine.url, entry.url, locked.url)
+
+
+def _below(url: str, place: str | None, was: str) -> str | None:
+    """Return ``place``, which is below where a registry was, below where it is."""
+    below = f"{was}/"
+    return f"{url}/{place.removeprefix(below)}" if place and place.startswith(below) else place
+
+
+@contextmanager
+def about_skill(name: str) -> Iterator[None]:
+    """Let a SecurityError that is about one of many skills say which."""
+    try:
+        yield
+    except SecurityError as error:
+        if error.where is None:
+            error.where = name
+        elif error.where != name and not error.where.startswith(f"{name}: "):
+            error.where = f"{name}: {error.where}"
+        raise

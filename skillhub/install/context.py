@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -556,3 +556,18 @@ def _chosen(options: Options, records: Records, intent: Intent, ports: Ports) ->
                 where = f"{ports.project.intent_path}: install.agents"
                 raise FormatError(error.message, where=where, hint=error.hint) from error
     return detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
+
+
+def orphans(gone: Sequence[str], state: State) -> list[str]:
+    """Return what only the skills that go have needed: locked, not in the intent, needed by no other."""
+    locked = state.lock.skills
+    leaving = [name for name in dict.fromkeys(gone) if name in locked]
+    named = len(leaving)
+    needing = Counter(each for entry in locked.values() for each in {*entry.dependencies})
+    kept = {*state.intent.skills, *gone}
+    for name in leaving:  # it grows by what is looked at later
+        for each in dict.fromkeys(locked[name].dependencies):
+            needing[each] -= 1
+            if each in locked and each not in kept and not needing[each]:
+                leaving.append(each)
+    return leaving[named:]

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, did_you_mean, spelled_like
-from skillhub.install.admission import elsewhere
-from skillhub.install.candidates import Candidate, choose_release, choose_skills, choose_source, is_within
+from skillhub.formats.text import as_command, did_you_mean, quote, spelled_like
+from skillhub.install.candidates import Candidate, choose_release, elsewhere, is_within
 from skillhub.install.context import Options, Place, Ports, State, silent
-from skillhub.install.locked import by_lock
-from skillhub.install.obtain import Way, by_path, by_place, by_source
+from skillhub.install.obtain import Way, by_lock, by_path, by_place, by_source
 from skillhub.model.index import Index, Release
-from skillhub.model.lock import Locked, of_plugin
-from skillhub.model.reference import Git, GitHub, Local, Named, Ref, Remote, canonical
-from skillhub.model.tree import SKILL_MD
+from skillhub.model.lock import Lock, Locked, of_plugin
+from skillhub.model.manifest import Manifest
+from skillhub.model.needs import Requirement
+from skillhub.model.reference import Git, GitHub, Local, Named, Ref, Remote, canonical, parse_remote
+from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.net.target import Who, by_agreement
 from skillhub.project.copies import portable
 from skillhub.project.intent import Wanted
+from skillhub.project.store import Listed, Staged, Store
 from skillhub.sources.configured import Source
 
 
@@ -291,3 +294,309 @@ def _or_folder(error: SourceError, name: str) -> None:
     """Say in the hint of an error that what was looked for is a folder, if one is called so."""
     if os.path.isdir(name):
         error.hint = f"if the folder is meant: ./{name}"
+
+
+_HELD_MAX = 256 * 1024 * 1024
+
+
+class HeldTrees:
+    """What is held in memory: once the trees pass ``held_max`` bytes, further ones wait in the store, unlinked."""
+
+    def __init__(self, store: Store, held_max: int = _HELD_MAX) -> None:
+        self._store = store
+        self._left = held_max
+
+    def keep(self, candidate: Candidate) -> Candidate:
+        """Return the candidate, its tree in memory or staged in the store.
+
+        Raises:
+            StateError: the disk is full or refuses.
+        """
+        self._left -= candidate.tree.size
+        if self._left >= 0:
+            return candidate
+        return _lighter(candidate, Staged(self._store.put(candidate.tree), candidate.tree))
+
+
+def looked_at(candidate: Candidate) -> Candidate:
+    """Return the candidate with no file of it in memory, for who only tells of it."""
+    return _lighter(replace(candidate, base=None), Listed(candidate.tree))
+
+
+def _lighter(candidate: Candidate, tree: Tree) -> Candidate:
+    # The body is in the tree as well, and may be as large.
+    return replace(candidate, tree=tree, manifest=replace(candidate.manifest, body=""))
+
+
+_MOST = 500  # skills that others need: a person asked for none of these
+
+
+class NeedConflict(SourceError):
+    """Skills need each other in a ring, or too many, or no version of one is what all that need it want."""
+
+    code = "need-conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class _Demand:
+    """That one skill needs another.
+
+    Attributes:
+        chain: From the skill that was asked for to the one that has the need.
+    """
+
+    need: Requirement
+    chain: tuple[str, ...]
+
+    def __str__(self) -> str:
+        wanted = f" {self.need.range}" if self.need.range else ""
+        return f"{' -> '.join(self.chain)} needs {self.need.name}{wanted}"
+
+
+def with_dependencies(
+    found: Mapping[str, Candidate], state: State, ports: Ports, excepted: Collection[str] = ()
+) -> tuple[dict[str, Candidate], list[str]]:
+    """Return the candidates with all that they need and nobody has yet, and warnings of what cannot be found.
+
+    What is not found leaves the need open, and a skill that cannot do without it disabled. A need without a source
+    is looked for where the skill that has it came from, and nowhere else. One that is ``excepted`` is not looked for.
+
+    Raises:
+        UsageError: one that is excepted is needed.
+        NeedConflict: they need each other in a ring, too many others, or no version suits all that need one.
+        SourceError, SecurityError, FormatError: as for any other skill.
+    """
+    whole, warnings, held = dict(found), [], HeldTrees(ports.store)
+    chains: dict[str, tuple[str, ...]] = {name: (name,) for name in whole}
+    demands: dict[str, list[_Demand]] = {}
+    queue = deque(whole)
+    while queue:
+        parent = whole[queue.popleft()]
+        for need in _needs(parent.manifest):
+            demand = _Demand(need, chains[parent.name])
+            demands.setdefault(need.name, []).append(demand)
+            taken = whole[need.name].entry if need.name in whole else state.lock.skills.get(need.name)
+            if taken is not None and all(is_within(taken, each.need.range) for each in demands[need.name]):
+                continue
+            if need.name in found:
+                raise _conflict(need.name, demands[need.name], found[need.name].entry.version)
+            if need.name in excepted:
+                warnings.append(_left_out(demand))
+                continue
+            if len(demands.keys() - found.keys() - state.lock.skills.keys()) > _MOST:
+                message = f"more than {_MOST} skills are needed by those that were asked for"
+                raise NeedConflict(message, where=demand.chain[0])
+            try:
+                whole[need.name] = held.keep(_obtained(demands[need.name], parent, state, ports))
+            except NotFound as error:
+                if need.required and taken is not None:
+                    raise _conflict(need.name, demands[need.name], taken.version) from error
+                warnings.append(_not_found(demand, error))
+                if not need.required:
+                    demands[need.name].pop()  # another may be content with what there is
+                continue
+            chains[need.name] = (*chains[parent.name], need.name)
+            queue.append(need.name)
+    _refuse_cycles(whole, state.lock)
+    _refuse_incompatible(whole, state, ports)
+    return whole, warnings
+
+
+def _not_found(demand: _Demand, error: NotFound) -> str:
+    if not demand.need.required:
+        return f"{demand}, which is optional and was not found: {error.message}"
+    return f"{demand}, which was not found: {'; '.join(filter(None, (error.message, error.hint)))}"
+
+
+def _left_out(demand: _Demand) -> str:
+    """Return the warning about what ``--except`` leaves out though a skill could do with it.
+
+    Raises:
+        UsageError: the skill cannot do without.
+    """
+    message = f"{demand}, which --except leaves out"
+    if demand.need.required:
+        raise UsageError(message, hint=f"leave that out too: --except {demand.chain[0]}")
+    return message
+
+
+def ranges_on(name: str, lock: Lock, ports: Ports, but: Collection[str] = ()) -> list[tuple[str, str]]:
+    """Return each locked skill that needs this one, with the range that it wants, read off the stored bytes."""
+    found = []
+    for each in lock.dependents.get(name, ()):
+        if each in but:
+            continue
+        tree = ports.store.read(lock.skills[each].tree)
+        needs = _needs(Manifest.read(tree)) if tree is not None else ()
+        found += [(each, need.range) for need in needs if need.name == name and need.range]
+    return found
+
+
+def _needs(manifest: Manifest) -> Iterator[Requirement]:
+    return (need for need in manifest.requires if need.kind == "skill")
+
+
+def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports: Ports) -> Candidate:
+    need = demands[-1].need
+    ranges = [each.need.range for each in demands if each.need.range]
+    ranges += [wanted for _, wanted in ranges_on(need.name, state.lock, ports, but={d.chain[-1] for d in demands})]
+    ranges = list(dict.fromkeys(ranges))
+    both = replace(need, range=",".join(ranges) or None)
+    entry = state.lock.skills.get(need.name)
+    if entry is not None and need.name in state.intent.skills:
+        raise _conflict(need.name, demands, entry.version)
+    named_by = by_agreement(state.agreed(parent.name) is not None)
+    try:
+        found = _resolved(both, parent, ports, named_by=named_by).way.go()
+    except NotFound as error:
+        if {*ranges} <= {need.range}:
+            raise
+        _resolved(replace(need, range=None), parent, ports, named_by=named_by)  # or there is none at all
+        raise _conflict(need.name, demands, None) from error
+    if not is_within(found.entry, both.range):
+        raise _conflict(need.name, demands, found.entry.version)
+    return found
+
+
+def _resolved(need: Requirement, parent: Candidate, ports: Ports, *, named_by: Who) -> ResolvedSkill:
+    if need.source is not None or parent.entry.named or parent.entry.local:
+        alias = need.source or (parent.entry.source if parent.entry.named else None)
+        return resolve_named(Named(need.name, alias, need.range), ports)
+    ref = parse_remote(parent.entry.place)
+    return resolve_at(need.name, ref, parent.entry.plugin, ports, named_by=named_by)
+
+
+def _refuse_cycles(whole: Mapping[str, Candidate], lock: Lock) -> None:
+    """Refuse skills that need each other."""
+    needs = {name: [*entry.dependencies] for name, entry in lock.skills.items()}
+    needs |= {name: [need.name for need in _needs(each.manifest)] for name, each in whole.items()}
+    graph: dict[str, list[str]] = {}  # no more than what these lead to: what is locked else stands as it is
+    queue = deque(whole)
+    while queue:
+        name = queue.popleft()
+        if name not in graph:
+            graph[name] = needs.get(name, [])
+            queue.extend(graph[name])
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        ring = error.args[1][::-1]
+        message = f"skills need each other in a ring: {' -> '.join(ring)}"
+        raise NeedConflict(message, where=ring[0]) from error
+
+
+def _refuse_incompatible(whole: Mapping[str, Candidate], state: State, ports: Ports) -> None:
+    """Refuse a version that a skill which stays as it is, or waits for it, cannot do with."""
+    locked = state.lock.skills
+    for name in sorted(state.lock.dependents.keys() & whole.keys()):
+        candidate, before = whole[name], locked.get(name)
+        if before is not None and before.version == candidate.entry.version:
+            continue
+        for other, wanted in ranges_on(name, state.lock, ports, but=whole):
+            if not is_within(candidate.entry, wanted):
+                raise NeedConflict(f"{other} needs {name} {wanted}, found {candidate.entry.version}", where=name)
+
+
+def _conflict(name: str, demands: Sequence[_Demand], found: str | None) -> NeedConflict:
+    chains = "; ".join(map(str, demands))
+    has = f", but {name} is to be {found}" if found else f", and no version of {name} is all of that"
+    return NeedConflict(f"{chains}{has}", where=name, hint="skillhub show NAME lists the versions of a skill")
+
+
+def choose_source(ref: Named, having: tuple[str, ...], looked_into: tuple[str, ...]) -> str:
+    """Return the alias of the one source that has ``ref.name``.
+
+    Raises:
+        NotFound: none has it.
+        UsageError: several have it; the message lists them as ``source:name``.
+    """
+    if len(having) > 1:
+        named = ", ".join(f"{alias}:{ref.name}" for alias in having)
+        raise UsageError(f"{ref.name} is in several sources: {named}", hint=f"say which: {having[0]}:{ref.name}")
+    if not having:
+        raise NotFound(
+            f"no source has a skill named {ref.name}",
+            where=", ".join(looked_into) or None,
+            hint=f"{as_command('skillhub', 'search', ref.name)} finds what is spelled alike",
+        )
+    return having[0]
+
+
+Choose = Callable[[Sequence[Release]], Sequence[Release]]
+
+
+def choose_skills(
+    asked: str, index: Index, words: Sequence[str], *, every: bool, pick: Choose
+) -> tuple[Release, ...]:
+    """Return the skills of a place that are meant: all, those of ``words``, its only one, or those picked.
+
+    Args:
+        asked: The reference, for messages.
+        index: What the place offers.
+        words: Names, ``plugin:name``, or folders of the place.
+        every: Take all of them.
+        pick: Asks a person; with nobody there it returns nothing.
+
+    Raises:
+        NotFound: the place has no skill, or none of that name.
+        UsageError: it has several, and none was chosen; or a name fits several.
+    """
+    offered = offered_by(index)
+    if not offered:
+        reasons = "; ".join(index.warnings[:3])
+        hint = "a skill is a folder with a SKILL.md"
+        raise NotFound("there is no skill here" + (f": {reasons}" if reasons else ""), where=asked, hint=hint)
+    if words:
+        return tuple(dict.fromkeys(_only_fitting(word, offered, asked) for word in words))
+    if every or len(offered) == 1:
+        return offered
+    picked = tuple(pick(offered))
+    if not picked:
+        names = ", ".join(dict.fromkeys(words_for(offered).values()))
+        hint = "say which: --skill NAME (repeatable), or --all"
+        raise UsageError(f"there are {len(offered)} skills here: {names}", where=asked, hint=hint)
+    return picked
+
+
+def offered_by(index: Index) -> tuple[Release, ...]:
+    """Return each skill of a place."""
+    return tuple(release for name in index.names for release in index.skills[name])
+
+
+def fitting(word: str, offered: Sequence[Release]) -> list[Release]:
+    """Return the skills that a word fits: a name, ``plugin:name``, or else a folder."""
+    plugin, _, name = word.rpartition(":")
+    fits = [each for each in offered if each.name == name and (not plugin or each.plugin == plugin)]
+    return fits or [each for each in offered if each.path and each.path == word.strip("/")]
+
+
+def _only_fitting(word: str, offered: Sequence[Release], asked: str) -> Release:
+    fits = fitting(word, offered)
+    if not fits:
+        raise none_of(word, [each.name for each in offered[:40]], asked)
+    if len(fits) > 1:
+        unique = words_for(offered)
+        names = ", ".join(unique[each] for each in fits)
+        raise UsageError(f"{word} fits several skills: {names}", where=asked, hint="--skill takes one of these")
+    return fits[0]
+
+
+def none_of(word: str, names: Sequence[str], asked: str) -> NotFound:
+    """Return the error about a word that none of these names fits."""
+    hint = f"there are: {', '.join(dict.fromkeys(names))}"
+    return NotFound(f"there is no skill {quote(word)} here", where=asked, hint=hint)
+
+
+def words_for(offered: Sequence[Release]) -> dict[Release, str]:
+    """Return what tells each release from all others of its name."""
+    named = Counter(each.name for each in offered)
+    of_plugin = Counter((each.name, each.plugin) for each in offered)
+
+    def word(release: Release) -> str:
+        if named[release.name] == 1:
+            return release.name
+        if release.plugin and of_plugin[release.name, release.plugin] == 1:
+            return f"{release.plugin}:{release.name}"
+        return release.path or release.name
+
+    return {each: word(each) for each in offered}

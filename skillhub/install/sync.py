@@ -14,16 +14,7 @@ from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.install.admission import of_entry
 from skillhub.install.candidates import Standing
 from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, chosen_agents, command, read_state
-from skillhub.install.links import (
-    Linker,
-    Linking,
-    Step,
-    about_deleted,
-    agent_folders,
-    by_folder,
-    left_alone,
-    unmanaged,
-)
+from skillhub.install.links import Linker, Linking, Step, about_deleted, left_alone
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.question import Question
 from skillhub.model.record import Record, Records
@@ -32,7 +23,7 @@ from skillhub.policy.policy import LASTING
 from skillhub.project import copies
 from skillhub.project.copies import folders_of, portable
 from skillhub.project.exclude import exclude
-from skillhub.project.installed import managed
+from skillhub.project.installed import agent_folders, by_folder, managed, unmanaged
 from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.runtime.discover import found_name

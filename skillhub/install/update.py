@@ -8,8 +8,17 @@ from dataclasses import replace
 
 from skillhub.errors import FormatError, NotFound, SkillhubError
 from skillhub.formats.text import is_object_id
-from skillhub.install.admission import hold_to_lock, sources_with, too_young, without_other_signers
-from skillhub.install.candidates import EXPIRED, Candidate, Standing, TakenBack, choose_release, is_within, offered_by
+from skillhub.install.admission import sources_with, too_young, without_other_signers
+from skillhub.install.candidates import (
+    EXPIRED,
+    Candidate,
+    Standing,
+    TakenBack,
+    about_skill,
+    choose_release,
+    hold_to_lock,
+    is_within,
+)
 from skillhub.install.context import (
     LeftOut,
     Options,
@@ -21,12 +30,20 @@ from skillhub.install.context import (
     reinstall,
     wanted_of,
 )
-from skillhub.install.gather import Gathered, HeldTrees, admit_optional, looked_at, ranges_on, with_dependencies
+from skillhub.install.gather import Gathered, admit_optional, carried
 from skillhub.install.install import take
 from skillhub.install.links import Linker, refuse_unknown
-from skillhub.install.locked import about_skill, carried
 from skillhub.install.obtain import turns
-from skillhub.install.resolve import ResolvedSkill, resolve_locked, resolve_wanted
+from skillhub.install.resolve import (
+    HeldTrees,
+    ResolvedSkill,
+    looked_at,
+    offered_by,
+    ranges_on,
+    resolve_locked,
+    resolve_wanted,
+    with_dependencies,
+)
 from skillhub.install.review import changes_of
 from skillhub.install.sources import settle_sources
 from skillhub.model.changes import Changes, source_changes

@@ -17,11 +17,11 @@ from skillhub.errors import FormatError, LinkLeavesProject, NotFound, Refused, S
 from skillhub.exchange.adopt import adopt
 from skillhub.formats import toml
 from skillhub.install.context import Options
-from skillhub.install.links import unmanaged
 from skillhub.model.needs import McpServer
 from skillhub.model.question import answered_by
 from skillhub.project import exclude as tracked
 from skillhub.project import mcp
+from skillhub.project.installed import unmanaged
 from tests.support.effort import at_most
 from tests.support.world import Answers, World, refused, skill
 

@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 
 from skillhub.errors import SecurityError, StateError, WrongBytes
-from skillhub.install.gather import HeldTrees
 from skillhub.install.obtain import AT_ONCE, Way, from_path, nothing, turns
+from skillhub.install.resolve import HeldTrees
 from skillhub.model.index import Release
 from skillhub.project.store import Staged
 from tests.support.registry import write_skill

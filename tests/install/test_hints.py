@@ -11,8 +11,7 @@ import pytest
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import Refused, SecurityError, SourceMismatch, Withdrawn, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.install.admission import hold_to_lock
-from skillhub.install.candidates import Standing
+from skillhub.install.candidates import Standing, hold_to_lock
 from skillhub.install.context import command, reinstall
 from skillhub.install.gather import UnsafeSkills
 from skillhub.install.obtain import from_path

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from skillhub.formats.digest import Digest
-from skillhub.install.admission import is_at, rebased
+from skillhub.install.admission import rebased
+from skillhub.install.candidates import is_at
 from skillhub.model.lock import Lock
 
 ELSEWHERE = "https://elsewhere.example/hub"

@@ -22,7 +22,7 @@ from skillhub.exchange.other_locks import Origin, OtherLock
 from skillhub.formats.digest import Digest
 from skillhub.install.context import Options
 from skillhub.install.install import enable, install
-from skillhub.install.locked import from_lock
+from skillhub.install.obtain import from_lock
 from skillhub.install.sources import Pin, add_source, listings, trust_source
 from skillhub.install.sync import sync
 from skillhub.install.update import behind, update

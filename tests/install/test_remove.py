@@ -12,8 +12,7 @@ import pytest
 from skillhub.audit.verify import verify
 from skillhub.errors import NotFound, Refused
 from skillhub.install.context import Options
-from skillhub.install.install import install
-from skillhub.install.remove import remove
+from skillhub.install.install import install, remove
 from skillhub.model.reference import parse_ref
 from skillhub.project.project import Project
 from tests.support.world import STDIO, Answers, needs, skill, unlocked

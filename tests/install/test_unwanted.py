@@ -6,7 +6,7 @@ import pytest
 
 from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.install import install
-from skillhub.install.remove import remove
+from skillhub.install.install import remove
 from tests.support.registry import Simulator
 from tests.support.world import Answers, World, skill
 

@@ -16,9 +16,8 @@ from skillhub.audit.verify import verify
 from skillhub.disk.home import Home
 from skillhub.errors import NotFound
 from skillhub.install.context import Options, Ports
-from skillhub.install.install import enable, install
-from skillhub.install.locked import from_lock
-from skillhub.install.remove import disable, remove
+from skillhub.install.install import disable, enable, install, remove
+from skillhub.install.obtain import from_lock
 from skillhub.install.sync import sync
 from skillhub.install.update import update
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
