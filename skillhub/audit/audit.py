@@ -14,16 +14,14 @@ from skillhub.audit.verify import verify
 from skillhub.author.author import Signature, signature_of, validate
 from skillhub.errors import NotFound, SkillhubError, StateError, UnsafeArchive, UsageError
 from skillhub.formats.text import quote
-from skillhub.install import links
-from skillhub.project import installed
-from skillhub.install.candidates import Standing
+from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.context import Ports, command, read_unchecked
 from skillhub.model.finding import Finding, Issue, Severity
 from skillhub.model.lock import Lock
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import Local, Named, parse_ref
 from skillhub.model.tree import SIGNATURE, Tree
-from skillhub.project import exclude
+from skillhub.project import exclude, installed
 from skillhub.scan import scan
 from skillhub.sources.local import read_local
 
@@ -191,7 +189,7 @@ def _cases(names: Sequence[str], request: AuditRequest, sources: Inquiry) -> Ite
             record=state.records.skills.get(name),
             before=before.get(name),
             stored=StoredSkill.of(tree) if tree is not None else None,
-            standing=sources.standings.get(name, Standing(name, entry)),
+            standing=sources.standings.get(name, ReleaseStatus(name, entry)),
             closed=closed,
             locations=sources.locations,
             ports=ports,

@@ -119,7 +119,7 @@ def diff(ref: Named, ports: Ports) -> Diff:
         if not entry.named:
             raise NotFound(f"{entry.source} has no versions to choose from", where=str(ref))
         wanted = replace(wanted_of(entry), version=ref.range)
-    found = resolve_wanted(ref.name, wanted, state, ports).way.go()
+    found = resolve_wanted(ref.name, wanted, state, ports).acquisition.run()
     hold_to_lock(found, entry, ports.project.scope)
     whole = carried(found, entry, ports)
     notes = (whole.message,) if isinstance(whole, LeftOut) else ()

@@ -11,7 +11,7 @@ from typing import Any
 
 from skillhub.errors import Forbidden, NotFound, SourceError, StateError
 from skillhub.formats.digest import Digest
-from skillhub.install.candidates import Candidate, Standing, choose_release
+from skillhub.install.candidates import Candidate, ReleaseStatus, choose_release
 from skillhub.install.context import Options, Ports, State, command
 from skillhub.install.needs import facts_of
 from skillhub.install.obtain import by_source
@@ -88,12 +88,12 @@ def show(ref: Ref, ports: Ports) -> Shown:
     if not isinstance(ref, Named):
         state = State(Lock(), Intent(), Records())
         (pick,), _ = resolve_ref(ref, Options(), state, ports)
-        return _offered(pick.way.go(), (), ports)
+        return _offered(pick.acquisition.run(), (), ports)
     with typed(ref, ports):
         source, index = look_up(ref, ports)
     releases = index.releases(ref.name)
     release = choose_release(ref, releases)
-    return _offered(by_source(source, release, index, ports).go(), releases, ports)
+    return _offered(by_source(source, release, index, ports).run(), releases, ports)
 
 
 def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
@@ -113,19 +113,19 @@ def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
     return Shown(skill, Manifest.read(tree), tree, standing.offered, patched, (*silence, *warnings))
 
 
-def _standing(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple[Standing, tuple[str, ...]]:
+def _standing(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple[ReleaseStatus, tuple[str, ...]]:
     """Return what the source of a locked skill says of it; where it cannot be asked what it last said, and why."""
     locked = lock.sources.get(entry.source)
     if locked is None:
-        return Standing(name, entry), ()
+        return ReleaseStatus(name, entry), ()
     try:
         source = ports.sources.get(entry.source)
         if not source.is_meant(locked):
             raise NotFound(f"your source of that name is not the one that the lock has {name} from")
         said = ports.releases(source, name)
-        return Standing(name, entry, said), ()
+        return ReleaseStatus(name, entry, said), ()
     except (Forbidden, SourceError, StateError) as error:
-        seen = Standing.last_seen(name, entry, locked.root, ports.sources)
+        seen = ReleaseStatus.last_seen(name, entry, locked.root, ports.sources)
         when = "" if locked.root is None else "; its releases are shown as they were last seen"
         return seen, (f"{entry.source} was not asked: {error.message}{when}",)
 

@@ -11,7 +11,7 @@ from skillhub.audit.rules import Location, note, seen
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError
 from skillhub.install import candidates
 from skillhub.install.admission import asking_for, of_entry, since
-from skillhub.install.candidates import Standing, TakenBack, choose_release
+from skillhub.install.candidates import ReleaseStatus, TakenBack, choose_release
 from skillhub.install.context import Ports, command, reinstall
 from skillhub.install.obtain import unsaid
 from skillhub.model.finding import Finding
@@ -72,7 +72,7 @@ class Case:
     record: Record | None
     before: Locked | None
     stored: StoredSkill | None
-    standing: Standing
+    standing: ReleaseStatus
     closed: Mapping[str, Objection]
     locations: Locations
     ports: Ports

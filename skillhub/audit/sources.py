@@ -20,7 +20,7 @@ from skillhub.errors import (
     UsageError,
 )
 from skillhub.formats.text import as_command
-from skillhub.install.candidates import Standing
+from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.context import May, Network, Place, Ports, State, command
 from skillhub.install.sources import view_source
 from skillhub.install.update import is_fixed, newest_of, wanted_under
@@ -51,7 +51,7 @@ class Inquiry:
         self.state = state
         self.locations = locations
         self.ports = ports
-        self.standings: dict[str, Standing] = {}
+        self.standings: dict[str, ReleaseStatus] = {}
         self.findings: list[Finding] = []
         self.notes: list[str] = []
         self._refresh = refresh
@@ -79,7 +79,7 @@ class Inquiry:
             for name in asked:
                 if name not in self.standings:
                     entry = lock.skills[name]
-                    self.standings[name] = Standing.last_seen(name, entry, locked.root, sources)
+                    self.standings[name] = ReleaseStatus.last_seen(name, entry, locked.root, sources)
 
     def _last(self, locked: LockedSource) -> str:
         when = self.ports.sources.last_seen(locked.root).refreshed if locked.root else None
@@ -92,7 +92,7 @@ class Inquiry:
             for name in names:
                 try:
                     said = registry.release_index([name])
-                    self.standings[name] = Standing(name, self.state.lock.skills[name], said)
+                    self.standings[name] = ReleaseStatus(name, self.state.lock.skills[name], said)
                 except NotFound as error:
                     self._found("release-gone", error.message, name)
                 except NameNotOwned as error:

@@ -12,7 +12,7 @@ from skillhub.edits.edited import listing_of_copy, read_patch
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SourceMismatch
 from skillhub.formats.digest import Digest
 from skillhub.install import candidates
-from skillhub.install.candidates import Standing
+from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.context import Ports, command
 from skillhub.install.links import refuse_unknown
 from skillhub.install.sync import imitations, is_outside, strays
@@ -116,7 +116,7 @@ def _vouched(
 ) -> tuple[list[TreeProblem], list[TreeProblem]]:
     """Return what is wrong with the stored tree, its signature and its release, and what is merely odd."""
     problems, notes = [], []
-    standing = Standing.last_seen(name, entry, root, ports.sources)
+    standing = ReleaseStatus.last_seen(name, entry, root, ports.sources)
     place = ports.project.lock_path
     if error := standing.objection:
         problems.append(_problem(error, place))

@@ -12,7 +12,7 @@ from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.install import candidates
 from skillhub.install import candidates as signers
-from skillhub.install.candidates import Candidate, Standing, _below, _is_same_publisher, _proven
+from skillhub.install.candidates import Candidate, ReleaseStatus, _below, _is_same_publisher, _proven
 from skillhub.install.context import Ports, State, reinstall
 from skillhub.model.index import Release
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer
@@ -272,8 +272,8 @@ def _kin(candidate: Candidate, source: str, ports: Ports) -> frozenset[Digest]:
         return signers.kin(candidate.signer, signers.trusted(ports.publishers))
     if ports.root_of(entry) is None:
         return candidate.kin
-    standing = Standing.now(name, entry, ports)
-    release, admitted = standing.release, standing.admitted
+    status = ReleaseStatus.now(name, entry, ports)
+    release, admitted = status.release, status.admitted
     if release is None or admitted is None:
         return candidate.kin
     return candidate.kin | signers.kin(candidate.signer, [publisher_of(admitted, release.published)])

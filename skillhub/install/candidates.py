@@ -97,7 +97,7 @@ _NOTHING = Index({})
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ReleaseStatus:
     """What its registry says of a locked skill; of one that is from no registry nothing is said.
 
     Attributes:
@@ -109,12 +109,12 @@ class Standing:
     said: Index = _NOTHING
 
     @classmethod
-    def last_seen(cls, name: str, entry: Locked, root: Digest | None, sources: Sources) -> Standing:
+    def last_seen(cls, name: str, entry: Locked, root: Digest | None, sources: Sources) -> ReleaseStatus:
         """Return how it stood with the registry of this root, as far as this machine has heard."""
         return cls(name, entry, sources.last_seen(root).index([name]) if root else _NOTHING)
 
     @classmethod
-    def now(cls, name: str, entry: Locked, ports: Ports) -> Standing:
+    def now(cls, name: str, entry: Locked, ports: Ports) -> ReleaseStatus:
         """Ask its registry how it stands.
 
         Raises:
@@ -288,13 +288,13 @@ def pinned(name: str, entry: Locked, root: Digest | None, publishers: Publishers
     return [_parsed(Trusted(signer.identity, **{_KEPT_AS[signer.kind]: (pem.removeprefix(AGREED),)}))]
 
 
-def revoking(standing: Standing) -> list[Publisher]:
+def revoking(status: ReleaseStatus) -> list[Publisher]:
     """Return who published a locked release, if they revoked a key: a certificate of the chain may bear that.
 
     Raises:
         FormatError: a key or certificate that the registry names is none.
     """
-    release, admitted = standing.release, standing.admitted
+    release, admitted = status.release, status.admitted
     return [publisher_of(admitted, release.published)] if release and admitted and admitted.revoked else []
 
 
@@ -387,15 +387,15 @@ class Content:
     findings: tuple[Finding, ...] = ()
 
 
-def read(tree: Tree) -> Content:
-    """Read and scan the whole tree.
+def read(tree: Tree, *, scanned: bool = True) -> Content:
+    """Read the manifest and, if it is to be ``scanned``, the whole tree.
 
     Raises:
         FormatError: the manifest is malformed.
         SecurityError: it asks for a forbidden variable.
     """
     manifest = Manifest.read(tree)
-    return Content(manifest, capabilities(tree, manifest), scan(tree))
+    return Content(manifest, capabilities(tree, manifest), scan(tree)) if scanned else Content(manifest)
 
 
 def candidate(

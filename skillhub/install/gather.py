@@ -13,7 +13,7 @@ from skillhub.formats.text import as_word, quote
 from skillhub.install.admission import admit
 from skillhub.install.candidates import Candidate, about_skill, hold_to_lock, read, spelled
 from skillhub.install.context import LeftOut, Options, Ports, State, command
-from skillhub.install.obtain import from_lock, gated, on_top, turns
+from skillhub.install.obtain import from_lock, gated, on_top, prefetched
 from skillhub.install.resolve import (
     HeldTrees,
     ResolvedSkill,
@@ -130,7 +130,7 @@ def gather(
     every, resolved = resolved, _less(resolved, options)
     gathered.excepted.update({each.name for each in every} - {each.name for each in resolved})
     failing: list[tuple[Release, SecurityError]] = []
-    with turns([each.way for each in resolved], ports.report) as coming:
+    with prefetched([each.acquisition for each in resolved], ports.report) as coming:
         for each, turn in zip(resolved, coming, strict=True):
             try:
                 whole = _whole(each, turn, held, state, ports)

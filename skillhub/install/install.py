@@ -266,7 +266,7 @@ def _read(name: str, state: State, ports: Ports) -> Candidate:
     """Return what is locked, read whole though it may be agreed to: what the lock claims of it is checked again."""
     with about_skill(name):
         is_agreed = state.agreed(name) is not None
-        return by_lock(name, state.lock.skills[name], ports, agreed=is_agreed).go()
+        return by_lock(name, state.lock.skills[name], ports, agreed=is_agreed).run()
 
 
 def _willing(state: State, names: Sequence[str]) -> State:

@@ -8,14 +8,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
 
 from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, did_you_mean, quote, spelled_like
 from skillhub.install.candidates import Candidate, choose_release, elsewhere, is_within
 from skillhub.install.context import Options, Place, Ports, State, silent
-from skillhub.install.obtain import Way, by_lock, by_path, by_place, by_source
+from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, of_plugin
 from skillhub.model.manifest import Manifest
@@ -40,7 +39,7 @@ class ResolvedSkill:
     """
 
     name: str
-    way: Way[Any]
+    acquisition: Acquisition
     wanted: Wanted | None = None
     optional: bool = False
     release: Release | None = None
@@ -116,7 +115,7 @@ def _of_folder(
 
 def _of_path(path: str, state: State, ports: Ports, plugin: str | None = None) -> ResolvedSkill:
     wanted = Wanted(path=portable(os.path.expanduser(path), ports.project.base), plugin=plugin)
-    return ResolvedSkill(path, by_path(path, ports, locked=state.trees).then(_part_of(plugin)), wanted)
+    return ResolvedSkill(path, by_path(path, ports, locked=state.trees).map(_part_of(plugin)), wanted)
 
 
 def _part_of(plugin: str | None) -> Callable[[Candidate], Candidate]:
@@ -143,10 +142,10 @@ def resolve_wanted(name: str, wanted: Wanted, state: State, ports: Ports) -> Res
         except UsageError as error:  # a line of a file, not what somebody typed
             where = f"{ports.project.intent_path}: skills.{name}"
             raise FormatError(error.message, where=where, hint=error.hint) from error
-        return replace(found, way=found.way.then(_called(name, ports)))
+        return replace(found, acquisition=found.acquisition.map(_called(name, ports)))
     if wanted.path is not None:
-        way = by_path(wanted.path, ports, ports.project.base, state.trees).then(_part_of(wanted.plugin))
-        return ResolvedSkill(name, way.then(_called(name, ports)))
+        acquisition = by_path(wanted.path, ports, ports.project.base, state.trees).map(_part_of(wanted.plugin))
+        return ResolvedSkill(name, acquisition.map(_called(name, ports)))
     return replace(resolve_named(Named(name, wanted.source, wanted.version), ports, state.trees), wanted=None)
 
 
@@ -228,8 +227,8 @@ def resolve_named(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> 
     source, index = look_up(ref, ports)
     release = choose_release(ref, index.releases(ref.name), ports.policies.settled(ports.clock()))
     wanted = Wanted(source=source.alias, version=ref.range or _onward(source, release.version))
-    way = by_source(source, release, index, ports, locked)
-    return ResolvedSkill(ref.name, way, wanted, release=release)
+    acquisition = by_source(source, release, index, ports, locked)
+    return ResolvedSkill(ref.name, acquisition, wanted, release=release)
 
 
 def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
@@ -447,7 +446,7 @@ def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports
         raise _conflict(need.name, demands, entry.version)
     named_by = by_agreement(state.agreed(parent.name) is not None)
     try:
-        found = _resolved(both, parent, ports, named_by=named_by).way.go()
+        found = _resolved(both, parent, ports, named_by=named_by).acquisition.run()
     except NotFound as error:
         if {*ranges} <= {need.range}:
             raise

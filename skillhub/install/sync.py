@@ -12,7 +12,7 @@ from skillhub.disk.folders import is_link, list_folder
 from skillhub.edits.edited import tree_of_copy
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.install.admission import of_entry
-from skillhub.install.candidates import Standing
+from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, chosen_agents, command, read_state
 from skillhub.install.links import Linker, Linking, Step, about_deleted, left_alone
 from skillhub.model.lock import Lock, Locked
@@ -242,7 +242,7 @@ def _apart(state: State, ports: Ports) -> Iterator[str]:
 def _refuse_recalled(state: State, ports: Ports) -> None:
     for name, entry in state.lock.skills.items():
         root = state.lock.root_of(entry)
-        Standing.last_seen(name, entry, root, ports.sources).refuse(ports.project)
+        ReleaseStatus.last_seen(name, entry, root, ports.sources).refuse(ports.project)
 
 
 def _permitted(obtain: Obtain, state: State, ports: Ports) -> Obtain:

@@ -12,7 +12,7 @@ from skillhub.install.admission import sources_with, too_young, without_other_si
 from skillhub.install.candidates import (
     EXPIRED,
     Candidate,
-    Standing,
+    ReleaseStatus,
     TakenBack,
     about_skill,
     choose_release,
@@ -33,7 +33,7 @@ from skillhub.install.context import (
 from skillhub.install.gather import Gathered, admit_optional, carried
 from skillhub.install.install import take
 from skillhub.install.links import Linker, refuse_unknown
-from skillhub.install.obtain import turns
+from skillhub.install.obtain import prefetched
 from skillhub.install.resolve import (
     HeldTrees,
     ResolvedSkill,
@@ -83,7 +83,7 @@ def newest_of(names: Iterable[str], state: State, ports: Ports, *, excuse: Excus
         else:
             resolved += [] if found is None else [found]
     held = None if keep else HeldTrees(ports.store)
-    with turns([each.way for each in resolved], ports.report) as coming:
+    with prefetched([each.acquisition for each in resolved], ports.report) as coming:
         for each, turn in zip(resolved, coming, strict=True):
             try:
                 with about_skill(each.name):
@@ -124,11 +124,11 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
     try:
         found = resolve_wanted(name, wanted, state, ports)
     except TakenBack as error:
-        standing = _standing(name, entry, ports, newer)
-        told = _taken_back(standing.release) or error.message
+        status = _standing(name, entry, ports, newer)
+        told = _taken_back(status.release) or error.message
         warnings.append(f"{told}; there is no other that skillhub.toml allows")
-        if other := standing.other(settled=ports.policies.settled(ports.clock())):
-            warnings.append(_outside(other, wanted, standing, ports))
+        if other := status.other(settled=ports.policies.settled(ports.clock())):
+            warnings.append(_outside(other, wanted, status, ports))
         return None
     offered = found.release
     if offered is None:
@@ -136,39 +136,39 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
     if ports.root_of(entry) is None:
         now, before = (offered.rev, entry.rev) if entry.git else (offered.digest, entry.digest)
         return None if now == before is not None else found
-    standing = _standing(name, entry, ports, newer)
-    warnings.extend(_beyond(offered, wanted, standing, ports))
+    status = _standing(name, entry, ports, newer)
+    warnings.extend(_beyond(offered, wanted, status, ports))
     if offered.digest == entry.digest:
         return None
-    if note := _taken_back(standing.release):
+    if note := _taken_back(status.release):
         warnings.append(note)
-    return found if _is_wanted(entry, offered, wanted, standing.release) else None
+    return found if _is_wanted(entry, offered, wanted, status.release) else None
 
 
-def _standing(name: str, entry: Locked, ports: Ports, newer: Gathered) -> Standing:
+def _standing(name: str, entry: Locked, ports: Ports, newer: Gathered) -> ReleaseStatus:
     """Ask how a locked release stands, and note it if it was withdrawn."""
-    standing = Standing.now(name, entry, ports)
-    if standing.release is not None and standing.release.withdrawn is not None:
+    status = ReleaseStatus.now(name, entry, ports)
+    if status.release is not None and status.release.withdrawn is not None:
         newer.withdrawn.add(name)
-    return standing
+    return status
 
 
-def _beyond(offered: Release, wanted: Wanted, standing: Standing, ports: Ports) -> Iterator[str]:
+def _beyond(offered: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> Iterator[str]:
     """Yield what is newer than what is allowed, for nobody would learn of it otherwise."""
     here = precedence(offered.version or "0.0.0")
-    younger = choose_release(Named(offered.name, None, wanted.version), standing.offered)
+    younger = choose_release(Named(offered.name, None, wanted.version), status.offered)
     if precedence(younger.version or "0.0.0") > here:
         yield f"{offered.name} {younger.version} is there, and has not been out for as long as a policy wants"
     if wanted.version is None or is_version(wanted.version):
         return  # they may all be taken, or somebody chose just this one
-    newest = choose_release(Named(offered.name), standing.offered, ports.policies.settled(ports.clock()))
+    newest = choose_release(Named(offered.name), status.offered, ports.policies.settled(ports.clock()))
     if precedence(newest.version or "0.0.0") > here:
-        yield _outside(newest, wanted, standing, ports)
+        yield _outside(newest, wanted, status, ports)
 
 
-def _outside(release: Release, wanted: Wanted, standing: Standing, ports: Ports) -> str:
+def _outside(release: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> str:
     """Return what is told of a release that is there and not allowed."""
-    take = standing.to_take(release, ports.project.scope)
+    take = status.to_take(release, ports.project.scope)
     return f"{release.name} {release.version} is there, and {wanted.version} is what is wanted; to take it: {take}"
 
 
@@ -418,5 +418,5 @@ def _locked(names: Iterable[str], state: State, ports: Ports) -> dict[str, Candi
     for name in names:
         if name in state.records.skills:
             with about_skill(name):
-                found[name] = held.keep(resolve_locked(name, state.lock.skills[name], state, ports).way.go())
+                found[name] = held.keep(resolve_locked(name, state.lock.skills[name], state, ports).acquisition.run())
     return found

@@ -96,13 +96,13 @@ def test_an_older_lock_and_record_are_no_tampering_and_ask_nothing(world: World)
     found = audit(AuditRequest(refresh=False), world.ports())
     (only,) = found.findings
     assert only.rule == "capability-unsaid"
-    assert "that it reads AWS_SECRET_ACCESS_KEY from the environment: skillhub has learnt" in only.message
+    assert "that it can: env:AWS_SECRET_ACCESS_KEY; an older version" in only.message
     assert found.ok
 
 
 @pytest.mark.parametrize(
     ("host", "said"),
-    [("api.example.com", "that it names the host api.example.com: skillhub has learnt"), ("evil.io", "it can: net")],
+    [("api.example.com", "it can: network:api.example.com; an older version"), ("evil.io", "it can: network:evil.io")],
 )
 def test_a_host_kept_for_documentation_that_an_older_lock_leaves_out_is_no_alarm(
     host: str, said: str, world: World, hub: Simulator

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from skillhub.errors import SecurityError, StateError, WrongBytes
-from skillhub.install.obtain import AT_ONCE, Way, from_path, nothing, turns
+from skillhub.install.obtain import AT_ONCE, Acquisition, from_path, nothing, prefetched
 from skillhub.install.resolve import HeldTrees
 from skillhub.model.index import Release
 from skillhub.project.store import Staged
@@ -36,10 +36,10 @@ class Shelf:
                 self._now -= 1
 
 
-def ways(shelf: Shelf, count: int, size: int = 10) -> list[Way[bytes]]:
+def ways(shelf: Shelf, count: int, size: int = 10) -> list[Acquisition]:
     releases = [Release(name=f"skill-{number}", url="") for number in range(count)]
     # What is made is the bytes that came: nothing here looks at a candidate.
-    return [Way(partial(shelf.artifact, release), lambda came: came, size) for release in releases]
+    return [Acquisition(partial(shelf.artifact, release), lambda came: came, size) for release in releases]
 
 
 def silent(what, done, of):
@@ -47,7 +47,7 @@ def silent(what, done, of):
 
 
 def taken(ways, report=silent):
-    with turns(ways, report) as coming:
+    with prefetched(ways, report) as coming:
         return [turn() for turn in coming]
 
 
@@ -83,7 +83,7 @@ def test_where_there_is_waiting_sixteen_are_asked_for_at_once():
             asked_for -= 1
         return b"came"
 
-    with turns([Way(partial(fetch, number), len) for number in range(40)], silent) as coming:
+    with prefetched([Acquisition(partial(fetch, number), len) for number in range(40)], silent) as coming:
         for turn in coming:
             with change:
                 wanted += 1
@@ -95,7 +95,7 @@ def test_where_there_is_waiting_sixteen_are_asked_for_at_once():
 @pytest.mark.parametrize(("size", "most"), [(10, AT_ONCE), (0, AT_ONCE), (30 << 20, 2), (200 << 20, 1)])
 def test_no_more_is_held_than_fits(size, most):
     shelf = Shelf()
-    with turns(ways(shelf, 40, size), silent) as coming:
+    with prefetched(ways(shelf, 40, size), silent) as coming:
         assert next(coming)() == b"skill-0"
     assert 1 <= len(shelf.asked) <= most
 
@@ -108,7 +108,7 @@ def test_attack_a_site_that_says_no_sizes_is_not_fetched_into_memory_whole():
         time.sleep(0.01)  # long enough for more to be fetched at once
         return large
 
-    with turns([Way(fetch, len) for _ in range(40)], silent) as coming:
+    with prefetched([Acquisition(fetch, len) for _ in range(40)], silent) as coming:
         for _ in range(8):
             assert next(coming)() == len(large)
     assert len(asked) <= 8 + 3  # four at first, then as many as fit
@@ -117,13 +117,13 @@ def test_attack_a_site_that_says_no_sizes_is_not_fetched_into_memory_whole():
 def test_what_needs_no_wire_waits_for_its_turn():
     shelf = Shelf()
     first, second = ways(shelf, 2)
-    here = Way(nothing, lambda came: "here")
+    here = Acquisition(nothing, lambda came: "here")
     assert taken([first, here, second]) == [b"skill-0", "here", b"skill-1"]
     assert taken([here]) == ["here"]
 
 
 def test_an_error_is_raised_by_the_turn_that_it_belongs_to():
-    with turns(ways(Shelf(bad="skill-1"), 3), silent) as coming:
+    with prefetched(ways(Shelf(bad="skill-1"), 3), silent) as coming:
         assert next(coming)() == b"skill-0"
         with pytest.raises(SecurityError):
             next(coming)()
@@ -163,7 +163,7 @@ def test_attack_a_server_that_never_ends_keeps_nobody_from_stopping():
         over.set()
 
     with pytest.raises(KeyboardInterrupt):
-        taken([Way(fetch, lambda came: came, 1) for fetch in (stopped, dripping)])
+        taken([Acquisition(fetch, lambda came: came, 1) for fetch in (stopped, dripping)])
     assert not over.is_set()  # it drips still
     ended.set()
     assert over.wait(60)
@@ -183,8 +183,11 @@ def test_who_stops_the_command_while_a_skill_is_worked_on_waits_for_no_server(wh
             assert began.wait(60)
             raise KeyboardInterrupt
 
-    ways = [Way(lambda: b"", lambda came: stopped("verified"), 1), Way(dripping, lambda came: came, 1)]
-    with suppress(KeyboardInterrupt), turns(ways, silent) as coming:
+    acquired = [
+        Acquisition(lambda: b"", lambda came: stopped("verified"), 1),
+        Acquisition(dripping, lambda came: came, 1),
+    ]
+    with suppress(KeyboardInterrupt), prefetched(acquired, silent) as coming:
         next(coming)()
         stopped("held")
     assert began.is_set()

@@ -11,7 +11,7 @@ import pytest
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import Refused, SecurityError, SourceMismatch, Withdrawn, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.install.candidates import Standing, hold_to_lock
+from skillhub.install.candidates import ReleaseStatus, hold_to_lock
 from skillhub.install.context import command, reinstall
 from skillhub.install.gather import UnsafeSkills
 from skillhub.install.obtain import from_path
@@ -87,7 +87,7 @@ def test_what_its_registry_withdrew(world, scope, other):
     release = Release(name="hello", url="u", digest=WITHDRAWN, version="1.0.0", withdrawn="bad")
     entry = Locked(source="acme", tree=Digest.of(b"tree"), size=1, digest=WITHDRAWN)
     with pytest.raises(Withdrawn) as caught:
-        Standing("hello", entry, Index({"hello": (release, *other)})).refuse(world.project)
+        ReleaseStatus("hello", entry, Index({"hello": (release, *other)})).refuse(world.project)
     assert f"skillhub remove hello{scope} takes it out" in caught.value.hint
     assert (f"skillhub update hello{scope} takes another" in caught.value.hint) is bool(other)
 

@@ -17,7 +17,7 @@ from skillhub.edits.merge import merge
 from skillhub.errors import SecurityError
 from skillhub.formats.digest import Digest
 from skillhub.install.admission import refuse_other_signer
-from skillhub.install.candidates import Content, Standing, candidate, hold_to_lock
+from skillhub.install.candidates import Content, ReleaseStatus, candidate, hold_to_lock
 from skillhub.model.changes import source_changes
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer
 from skillhub.model.manifest import Manifest
@@ -166,7 +166,7 @@ def by_merge(before, now):
 
 def by_audit(before, now, world):
     locations, ports = Locations(world.project, Lock()), world.ports()
-    case = Case("a", now, None, before, None, Standing("a", now), {}, locations, ports)
+    case = Case("a", now, None, before, None, ReleaseStatus("a", now), {}, locations, ports)
     return " ".join(each.rule for each in change(case))
 
 
