@@ -59,14 +59,14 @@ def resolve_ref(
         return [_of_name(ref, state, ports)], ()
     if isinstance(ref, Local):
         return _of_folder(ref, options, state, ports)
-    place = _opened(ref, ports, named_by=named_by)
+    place = _reached(ref, ports, named_by)
     index = place.index(options.skills or None)
     chosen = choose_skills(str(ref), index, options.skills, every=options.every, pick=ports.pick)
     resolved = [_of_remote(ref, place, each, options, state, ports) for each in chosen]
     return resolved, index.warnings
 
 
-def _opened(ref: Remote, ports: Ports, *, named_by: Who = "person") -> Place:
+def _reached(ref: Remote, ports: Ports, named_by: Who) -> Place:
     try:
         return ports.reach(ref, named_by=named_by)
     except SourceError as error:
@@ -115,11 +115,14 @@ def _of_folder(
 
 def _of_path(path: str, state: State, ports: Ports, plugin: str | None = None) -> ResolvedSkill:
     wanted = Wanted(path=portable(os.path.expanduser(path), ports.project.base), plugin=plugin)
-    return ResolvedSkill(path, by_path(path, ports, locked=state.trees).map(_part_of(plugin)), wanted)
+    return ResolvedSkill(path, _read_path(path, plugin, "", state, ports), wanted)
 
 
-def _part_of(plugin: str | None) -> Callable[[Candidate], Candidate]:
-    return lambda found: replace(found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin)))
+def _read_path(path: str, plugin: str | None, base: str, state: State, ports: Ports) -> Acquisition:
+    def of_its_plugin(found: Candidate) -> Candidate:
+        return replace(found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin)))
+
+    return by_path(path, ports, base, state.trees).map(of_its_plugin)
 
 
 def resolve_locked(name: str, entry: Locked, state: State, ports: Ports) -> ResolvedSkill:
@@ -134,6 +137,13 @@ def resolve_wanted(name: str, wanted: Wanted, state: State, ports: Ports) -> Res
     Raises:
         FormatError: what it names is no place that there could be, or holds several such skills.
     """
+
+    def check_name(found: Candidate) -> Candidate:
+        if found.name != name:
+            message = f"skillhub.toml names it {name}, its SKILL.md {found.name}"
+            raise FormatError(message, where=ports.project.intent_path)
+        return found
+
     ref = wanted.remote()
     if ref is not None:
         named_by = by_agreement(state.is_known(name, ref.source))
@@ -142,10 +152,10 @@ def resolve_wanted(name: str, wanted: Wanted, state: State, ports: Ports) -> Res
         except UsageError as error:  # a line of a file, not what somebody typed
             where = f"{ports.project.intent_path}: skills.{name}"
             raise FormatError(error.message, where=where, hint=error.hint) from error
-        return replace(found, acquisition=found.acquisition.map(_called(name, ports)))
+        return replace(found, acquisition=found.acquisition.map(check_name))
     if wanted.path is not None:
-        acquisition = by_path(wanted.path, ports, ports.project.base, state.trees).map(_part_of(wanted.plugin))
-        return ResolvedSkill(name, acquisition.map(_called(name, ports)))
+        acquisition = _read_path(wanted.path, wanted.plugin, ports.project.base, state, ports)
+        return ResolvedSkill(name, acquisition.map(check_name))
     return replace(resolve_named(Named(name, wanted.source, wanted.version), ports, state.trees), wanted=None)
 
 
@@ -166,21 +176,10 @@ def resolve_at(
     """
     if plugin and isinstance(ref, Git | GitHub):
         ref = replace(ref, path=None)  # which plugins there are is told at the top of the repository
-    place = _opened(ref, ports, named_by=named_by)
+    place = _reached(ref, ports, named_by)
     word = f"{plugin}:{name}" if plugin else name
     (release,) = choose_skills(str(ref), place.index((word,)), (word,), every=False, pick=ports.pick)
     return ResolvedSkill(name, by_place(place, ref.source, release, ports, locked), release=release)
-
-
-def _called(name: str, ports: Ports) -> Callable[[Candidate], Candidate]:
-    def check(found: Candidate) -> Candidate:
-        if found.name != name:
-            raise FormatError(
-                f"skillhub.toml names it {name}, its SKILL.md {found.name}", where=ports.project.intent_path
-            )
-        return found
-
-    return check
 
 
 def satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
@@ -258,17 +257,22 @@ def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
             all_asked = f"a bare name is looked for in all sources, {alias} too; SOURCE:{ref.name} asks one alone"
             error.hint = all_asked if error.hint in (None, silent(alias)) else error.hint
             raise
-    if refusal is not None and not found:
-        raise refusal
-    try:
-        alias = choose_source(ref, tuple(found), tuple(known))
-    except NotFound as error:
-        if ref.name in known:
-            shows = as_command("skillhub", "source", "show", ref.name)
-            error.hint = f"{ref.name} is a source: {shows} lists what it has"
-        _or_folder(error, ref.name)
-        raise
+    if len(found) > 1:
+        names = [f"{alias}:{ref.name}" for alias in found]
+        raise UsageError(f"{ref.name} is in several sources: {', '.join(names)}", hint=f"say which: {names[0]}")
+    if not found:
+        raise refusal or _in_no_source(ref.name, known)
+    (alias,) = found
     return known[alias], found[alias]
+
+
+def _in_no_source(name: str, known: Collection[str]) -> NotFound:
+    hint = f"{as_command('skillhub', 'search', name)} finds what is spelled alike"
+    if name in known:
+        hint = f"{name} is a source: {as_command('skillhub', 'source', 'show', name)} lists what it has"
+    error = NotFound(f"no source has a skill named {name}", where=", ".join(known) or None, hint=hint)
+    _or_folder(error, name)
+    return error
 
 
 @contextmanager
@@ -500,25 +504,6 @@ def _conflict(name: str, demands: Sequence[_Demand], found: str | None) -> NeedC
     chains = "; ".join(map(str, demands))
     has = f", but {name} is to be {found}" if found else f", and no version of {name} is all of that"
     return NeedConflict(f"{chains}{has}", where=name, hint="skillhub show NAME lists the versions of a skill")
-
-
-def choose_source(ref: Named, having: tuple[str, ...], looked_into: tuple[str, ...]) -> str:
-    """Return the alias of the one source that has ``ref.name``.
-
-    Raises:
-        NotFound: none has it.
-        UsageError: several have it; the message lists them as ``source:name``.
-    """
-    if len(having) > 1:
-        named = ", ".join(f"{alias}:{ref.name}" for alias in having)
-        raise UsageError(f"{ref.name} is in several sources: {named}", hint=f"say which: {having[0]}:{ref.name}")
-    if not having:
-        raise NotFound(
-            f"no source has a skill named {ref.name}",
-            where=", ".join(looked_into) or None,
-            hint=f"{as_command('skillhub', 'search', ref.name)} finds what is spelled alike",
-        )
-    return having[0]
 
 
 Choose = Callable[[Sequence[Release]], Sequence[Release]]

@@ -92,7 +92,7 @@ def test_an_older_lock_and_record_are_no_tampering_and_ask_nothing(world: World)
     assert (world.base / "skillhub.lock").read_bytes() == before
     other = world.on_another_machine().install(frozen=True)
     assert other.skills[0].capabilities == CAN
-    assert any("it reads AWS_SECRET_ACCESS_KEY" in warning for warning in other.warnings)
+    assert any("env:AWS_SECRET_ACCESS_KEY" in warning for warning in other.warnings)
     found = audit(AuditRequest(refresh=False), world.ports())
     (only,) = found.findings
     assert only.rule == "capability-unsaid"
@@ -102,7 +102,7 @@ def test_an_older_lock_and_record_are_no_tampering_and_ask_nothing(world: World)
 
 @pytest.mark.parametrize(
     ("host", "said"),
-    [("api.example.com", "it can: network:api.example.com; an older version"), ("evil.io", "it can: network:evil.io")],
+    [("api.example.com", "it can: network:api.example.com; an older version"), ("evil.io", "it can: net")],
 )
 def test_a_host_kept_for_documentation_that_an_older_lock_leaves_out_is_no_alarm(
     host: str, said: str, world: World, hub: Simulator
