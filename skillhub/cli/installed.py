@@ -68,7 +68,7 @@ def list_(common: Common) -> int:
     Example: skillhub list --json
     """
     from skillhub.cli.render import skills_table
-    from skillhub.install.links import unasked
+    from skillhub.project.installed import unasked
 
     found = installed(common)
     if common.json:

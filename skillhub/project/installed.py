@@ -106,7 +106,6 @@ def _need(need: DeclaredNeed, is_met: Given, met: Collection[str], waived: Colle
     return Need(need.kind, need.name, need.description, need.required, satisfied, spelled in waived)
 
 
-
 _DEEPEST = 8  # levels of folders that an agent looks down, as far as any does
 _FOLDERS_MAX = 2000  # to a root: as many as agents are known to look into
 
