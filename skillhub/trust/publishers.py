@@ -80,17 +80,29 @@ class Verdict:
 # Proving who signed: each kind of signer in its own way, who is then looked for among the trusted.
 
 
-def judge_signature(
-    tree: Tree, publishers: tuple[Publisher, ...], source: str | None, now: datetime, locked: Collection[Digest]
+def judge(
+    tree: Tree, publishers: Iterable[Publisher], source: str | None, now: datetime, locked: Collection[Digest] = ()
 ) -> Verdict:
-    """Judge a tree, signed or not, as ``judgement.judge`` promises.
+    """Return what the signature of ``tree`` is worth to somebody who trusts ``publishers``.
+
+    Args:
+        tree: The skill, as unpacked.
+        publishers: Whom the user or the registry vouches for; the first that fits names the signer.
+        source: The alias or URL that the skill came from; ``None`` for a local path.
+        now: The time, with its zone, that certificates must be valid at.
+        locked: The trees that the lock has: for these alone an expired certificate is tolerated.
 
     Raises:
-        BadSignature, FormatError: see there.
+        BadSignature: the signature is malformed, does not fit the tree, was not made by whom it says, by a
+            key that is ``revoked``, or with a certificate that is unsound or past its time
+            (``certificate-expired``); or it is said to be by a Sigstore identity, and that is not proven
+            (``sigstore``), if only for lack of the extra.
+        FormatError: a trusted root that somebody pinned is none.
     """
     envelope = oms.read(tree)
     if envelope is None:
         return Verdict("unsigned", tree)
+    publishers = tuple(publishers)
     revoked = {key for publisher in publishers for key in publisher.revoked}
     trusted = tuple(publisher for publisher in publishers if publisher.covers(source))
     if envelope.bundle is not None:
@@ -179,32 +191,3 @@ def _maker(envelope: Envelope, known: set[PublicKey]) -> PublicKey | None:
 def _revoked(key: PublicKey) -> BadSignature:
     message = f"a signature by the key {key.fingerprint}, which its publisher has revoked"
     return BadSignature("revoked", message, where=SIGNATURE)
-
-
-# Verifying a skill's signature for somebody who trusts certain publishers.
-
-
-def judge(
-    tree: Tree, publishers: Iterable[Publisher], source: str | None, now: datetime, locked: Collection[Digest] = ()
-) -> Verdict:
-    """Return what the signature of ``tree`` is worth to somebody who trusts ``publishers``.
-
-    Args:
-        tree: The skill, as unpacked.
-        publishers: Whom the user or the registry vouches for; the first that fits names the signer.
-        source: The alias or URL that the skill came from; ``None`` for a local path.
-        now: The time, with its zone, that certificates must be valid at.
-        locked: The trees that the lock has: for these alone an expired certificate is tolerated.
-
-    Raises:
-        BadSignature: the signature is malformed, does not fit the tree, was not made by whom it says, by a
-            key that is ``revoked``, or with a certificate that is unsound or past its time
-            (``certificate-expired``); or it is said to be by a Sigstore identity, and that is not proven
-            (``sigstore``), if only for lack of the extra.
-        FormatError: a trusted root that somebody pinned is none.
-    """
-    if SIGNATURE not in tree:
-        return Verdict("unsigned", tree)
-    # Where nothing is signed, nothing is loaded that verifies: cryptography takes 11 ms.
-
-    return judge_signature(tree, tuple(publishers), source, now, locked)

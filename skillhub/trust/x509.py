@@ -84,30 +84,6 @@ def _issued(issuer: Certificate, certificate: Certificate) -> bool:
 LONGEST = 8
 
 
-def load(pem: bytes) -> tuple[Certificate, ...]:
-    """Return the certificates in ``pem``, in its order.
-
-    Raises:
-        FormatError: there is none, or something that is no certificate in PEM.
-        BadSignature: one is of a kind that no chain of ours may hold (see ``parse``).
-    """
-    # 30 ms, and few skills are signed with a certificate.
-
-    return tuple(map(parse, split(pem)))
-
-
-@lru_cache(maxsize=64)  # the skills of one publisher share their chain
-def parse(der: bytes) -> Certificate:
-    """Return the certificate that ``der`` holds.
-
-    Raises:
-        BadSignature: ``certificate`` (malformed), or by its flaw ``certificate-algorithm``,
-            ``certificate-critical``, ``certificate-key``, ``certificate-subject``.
-    """
-
-    return read(der)
-
-
 @dataclass(frozen=True)
 class Path:
     """A sound chain.
@@ -296,24 +272,27 @@ _MALFORMED = (
 )
 
 
-def split(pem: bytes) -> tuple[bytes, ...]:
-    """Return the DER of each certificate in ``pem``, in its order.
+def load(pem: bytes) -> tuple[Certificate, ...]:
+    """Return the certificates in ``pem``, in its order.
 
     Raises:
-        FormatError: there is none, or something that is no certificate in PEM.
+        FormatError: ``pem`` contains no certificate, or something that is not a certificate in PEM.
+        BadSignature: no chain may contain one of them (see ``parse``).
     """
     try:
         found = x509.load_pem_x509_certificates(pem)
     except _MALFORMED as error:
         raise FormatError("expected certificates in PEM") from error
-    return tuple(certificate.public_bytes(Encoding.DER) for certificate in found)
+    return tuple(parse(certificate.public_bytes(Encoding.DER)) for certificate in found)
 
 
-def read(der: bytes) -> Certificate:
-    """Return the certificate that ``der`` holds.
+@lru_cache(maxsize=64)  # the skills of one publisher share their chain
+def parse(der: bytes) -> Certificate:
+    """Return the certificate in ``der``.
 
     Raises:
-        BadSignature: as ``x509.parse`` says.
+        BadSignature: ``certificate`` (malformed), or for its flaw ``certificate-algorithm``,
+            ``certificate-critical``, ``certificate-key``, ``certificate-subject``.
     """
     if len(der) > _DER_MAX:
         raise BadSignature("certificate", f"expected at most {_DER_MAX} bytes, found {len(der)}")
