@@ -38,7 +38,7 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
         common.terminal.warn(f"  left out: {name}")
     for skill in seen.held:
         why = skill.why
-        common.terminal.warn(f"{why['message']}; {why['command']}")
+        common.terminal.warn("; ".join(filter(None, (why["message"], why["command"]))))
     for each in seen.shadowed:
         common.terminal.say(f"{each.skill.path} is hidden by {each.by.path}", "dim")
     for problem in seen.problems:
@@ -99,7 +99,7 @@ def load(
         raise UsageError("expected the NAME of a skill, or its --path", hint=shows)
     profile, catalog = seen_by(common, host)
     skill = pick(catalog, name, os.path.abspath(os.path.expanduser(path)) if path else None)
-    request = Request(arguments=arguments, session=Session(session), rules=profile.rules)
+    request = Request(arguments=arguments, session=Session(session), rules=profile.rules, ask=lambda _: True)
     loaded = read(skill, request)
     for note in loaded.notes:
         common.terminal.say(note, "dim")

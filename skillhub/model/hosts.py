@@ -220,6 +220,7 @@ class Profile:
         dialect: How the catalogue is spelled.
         envelope: What is put around the instructions of a skill.
         many: Whether one message may call several skills.
+        reminds: Whether a text that the conversation has already is not put into it again.
         states: Its own files of what is switched off, those that decide first.
     """
 
@@ -236,6 +237,7 @@ class Profile:
     dialect: str = "agents"
     envelope: str = "skill_content"
     many: bool = False
+    reminds: bool = False
     states: Items[HostStateFile] = ()
 
 

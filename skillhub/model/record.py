@@ -24,7 +24,7 @@ from skillhub.formats.document import (
     version_of,
     wrong,
 )
-from skillhub.formats.text import is_name
+from skillhub.formats.text import is_name, quote
 from skillhub.model.lock import Locked, Signer
 from skillhub.model.provenance import RECORD, Provenance
 
@@ -217,6 +217,8 @@ SkillScope: TypeAlias = Literal["project", "user", "system", "admin", "plugin", 
 # Why a skill of a lock is not loaded: its files are not the lock's, nobody agreed to it on this machine, or it was
 # disabled or waits for a need.
 HeldStatus: TypeAlias = Literal["drifted", "not-agreed", "disabled"]
+# What a host's rules say of loading it: do, ask the person first, do not.
+Permission: TypeAlias = Literal["allow", "ask", "deny"]
 # How far a skill reaches: no further than the disk, to the user who asks for it, to the model by itself.
 Reach: TypeAlias = Literal["disabled", "enabled", "active"]
 
@@ -251,11 +253,18 @@ class Need(DeclaredNeed):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Why a skill is not loaded: a sentence that its name begins (``reason``), and the command that lifts it."""
+    """Why a skill is not loaded.
+
+    Attributes:
+        reason: A sentence that its name begins.
+        command: What lifts it; empty where a person has to change ``file`` by hand.
+        file: The host's file, or ours, that disables it.
+    """
 
     status: HeldStatus
     reason: str
     command: str
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +283,9 @@ class Skill:
         user_invocable: Whether a user may ask for it by name; ``invocation`` is about the model.
         argument_hint: What to type behind its name, such as ``[issue-number]``.
         patch: The project's patch of it, which nobody signed; relative to the project.
-        held: Why it is not loaded, where the lock or this machine's record says so; then ``state`` is ``disabled``.
+        held: Why it is not loaded, where the lock, this machine's record or a host's file says so; then ``state`` is
+            ``disabled``.
+        permission: Whether the person is asked before it is loaded, by the rules of its host.
         locks: The ``Locks`` that count where it was found; ``load`` asks them again.
     """
 
@@ -303,6 +314,7 @@ class Skill:
     vouched_by: str | None = None
     stored: str | None = None
     held: Held | None = None
+    permission: Permission = "allow"
     locks: object = field(default=None, repr=False, compare=False)
 
     @property
@@ -321,6 +333,7 @@ class Skill:
         if self.held is None:
             return {}
         message = f"{self.full_name} {self.held.reason}"
+        message += f" (in {quote(self.held.file)})" if self.held.file else ""
         return {"why": self.held.status, "message": message, "command": self.held.command}
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from html import escape
 from pathlib import PurePath
 from typing import Any, Final
@@ -30,6 +31,7 @@ _LISTED_BYTES: Final = 4096
 def inject(loaded: Loaded, host: Profile | str = "agents") -> str:
     """Return the text that ``host`` puts before its model for this skill.
 
+    A host that wants it so gets a reminder of a text that its session has already, and all others the text again.
     Every tag of an envelope that is inside of text, of a name or of a path has its ``<`` written as ``&lt;``;
     all else is as the skill has it.
 
@@ -37,6 +39,7 @@ def inject(loaded: Loaded, host: Profile | str = "agents") -> str:
         UsageError: there is no host of that name.
     """
     row = profile(host) if isinstance(host, str) else host
+    loaded = replace(loaded, is_repeat=loaded.is_repeat and row.reminds)
     return "\n".join(_ENVELOPES.get(row.envelope, _skill_content)(loaded))
 
 

@@ -201,16 +201,20 @@ class Session:
     def __init__(self, name: str = "") -> None:
         self.name = name
         self._versions: dict[str, str] = {}
+        self._texts: set[tuple[str, str]] = set()
 
-    def has(self, path: str, version: str) -> bool:
-        """Say whether this version is in the conversation already; from now on it is."""
-        before = self._versions.get(path)
+    def has(self, path: str, version: str, text: str = "") -> bool:
+        """Say whether this very text of this version is in the conversation already; from now on it is."""
+        key = path, sha256(f"{version}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+        is_there = key in self._texts
+        self._texts.add(key)
         self._versions[path] = version
-        return before == version
+        return is_there
 
     def forget(self) -> None:
         """Let everything be loaded in full again."""
         self._versions.clear()
+        self._texts.clear()
 
     @property
     def versions(self) -> dict[str, str]:
@@ -228,6 +232,7 @@ class Request:
         session: The conversation, where the host keeps one.
         rules: How strictly the host reads, ``Profile.rules``.
         commands: Leave to run commands.
+        ask: Asks the person whether a skill may be loaded of which its host's rules say ``ask``; without it none is.
         ignore_locks: Load the skill as the host alone would, whatever a lock or this machine's record says of it.
     """
 
@@ -236,6 +241,7 @@ class Request:
     session: Session | None = None
     rules: manifest.Rules = field(default_factory=manifest.Rules)
     commands: Commands | None = None
+    ask: Callable[[Skill], bool] | None = None
     ignore_locks: bool = False
 
 
@@ -250,7 +256,7 @@ class Loaded:
         version: The tree that was checked, else SHA-256 of ``SKILL.md``; the same means the same instructions.
         files: The paths of its other files, sorted; listed, not read.
         tools: The only tools that it wants while it leads; None if it says nothing of them.
-        is_repeat: Whether this session has it already, so that a reminder will do.
+        is_repeat: Whether this session has this very text already; ``inject`` says so to hosts that want a reminder.
         notes: What to tell a person, a line each.
     """
 
@@ -318,7 +324,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         agreed: What its folder must hold besides what its lock says.
 
     Raises:
-        Refused: it is disabled, was not agreed to on this machine, or is not for this caller.
+        Refused: it is disabled, was not agreed to on this machine, is not for this caller, or the person said no.
         Drifted: its files are not those that were agreed to.
         FormatError: it cannot be read as ``request.rules`` want.
         OutsideSkill: its ``SKILL.md`` is a link.
@@ -332,12 +338,13 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
             message = f"expected the tree {ours.tree}, which is locked, found that {agreed.tree} is asked for"
             raise Drifted(message, where=skill.path)
     if agreed is None or skill.held is None or skill.held.status != "drifted":
-        _refuse(skill, asked.caller)
+        _refuse(skill, asked)
     # What was agreed to is checked whole; of what somebody works on, tools keep folders that are none of the skill's.
     folder = Folder(skill.path or "", () if agreed else _NOT_THE_SKILLS)
     if agreed is not None:
         folder.hold_to(agreed)
-        _refuse(skill, asked.caller)
+        _refuse(skill, asked)
+    _ask(skill, asked)
     data = folder.read(SKILL_MD, _FILE_CAP)
     read = manifest.read_head(data, os.path.basename(skill.path or ""), asked.rules)
     version = agreed.tree if agreed else f"sha256:{sha256(data).hexdigest()}"
@@ -354,7 +361,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         tools=tools,
         fork=Fork(read.fork.get("agent", ""), read.fork.get("model", ""), body) if read.fork else None,
         hooks=hooks_of(read.hooks),
-        is_repeat=asked.session is not None and asked.session.has(folder.path, version),
+        is_repeat=asked.session is not None and asked.session.has(folder.path, version, body),
         notes=_notes(skill, tools, folder),
     )
 
@@ -383,9 +390,19 @@ def _by_now(skill: Skill) -> tuple[Skill, Agreed | None]:
     return skill, locks.agreed(tree) if tree else None
 
 
-def _refuse(skill: Skill, caller: Caller) -> None:
-    if refused := refusal(skill, caller):
+def _refuse(skill: Skill, request: Request) -> None:
+    if refused := refusal(skill, request.caller):
         raise Refused(f"the skill {quote(skill.full_name)} {refused[0]}", hint=refused[1] or None)
+
+
+def _ask(skill: Skill, request: Request) -> None:
+    if skill.permission != "ask":
+        return
+    if request.ask is None:
+        message = f"the settings want the person to be asked before {quote(skill.full_name)} is loaded"
+        raise Refused(message, hint="pass Request(ask=...), which asks, or keep an answer with remember(...)")
+    if not request.ask(skill):
+        raise Refused(f"the person does not want {quote(skill.full_name)} to be loaded")
 
 
 def _given(folder: Folder, version: str, request: Request) -> Given:

@@ -148,14 +148,14 @@ def may_invoke(skill: Skill, caller: Caller) -> bool:
 def refusal(skill: Skill, caller: Caller) -> tuple[str, str] | None:
     """Return why a caller may not have a skill, and what to do about it, if anything; None if they may."""
     if skill.held is not None:
+        if not skill.held.command:
+            return skill.held.reason, f"change the settings in {quote(skill.held.file)}"
         does = "enable it with" if skill.held.status == "disabled" else "what lifts it"
         return skill.held.reason, f"{does}: {skill.held.command}"
     if may_invoke(skill, caller):
         return None
     if skill.state == "enabled":
         return f"is for {'the model' if caller == 'user' else 'the user'} alone to invoke", ""
-    if skill.root:  # it lies in a folder of the agent
-        return ("is disabled", "the agent's settings switch it off, or cannot be read, which skillhub catalog tells")
     typed = as_command("skillhub", "enable", clean(skill.name), *typed_flags(skill.scope))
     return "is disabled", f"enable it with: {typed}"
 

@@ -15,19 +15,18 @@ from skillhub.disk.files import inside, read
 from skillhub.errors import FormatError, StateError
 from skillhub.formats import jsonc
 from skillhub.formats.json import strict_json
+from skillhub.formats.text import as_command, clean
 from skillhub.formats.toml import others_toml, spell_toml
 from skillhub.model.hosts import Profile, expand
-from skillhub.model.record import Reach, Scope, Skill
+from skillhub.model.record import Held, Permission, Reach, Scope, Skill, typed_flags
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.catalog import Problem
 from skillhub.runtime.discover import Surroundings, project_root
 from skillhub.runtime.walk import write_own
 
 # Says what an agent may load without asking: by rules on names, and by what the user answered before.
-# Of all rules that match, a deny counts more than an allow, and an allow more than an ask.
 
-Action = Literal["allow", "ask", "deny"]
-ACTIONS: Final[tuple[Action, ...]] = ("deny", "allow", "ask")
+ACTIONS: Final[tuple[Permission, ...]] = ("deny", "allow", "ask")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +34,32 @@ class PermissionRule:
     """``pattern`` is a name, full or not; ``*`` in it stands for any text, ``?`` for one character."""
 
     pattern: str
-    action: Action
+    action: Permission
 
 
 def permitted(
     skill: Skill,
     rules: Iterable[PermissionRule],
     answers: Mapping[str, bool] | None = None,
-    otherwise: Action = "allow",
-) -> Action:
+    otherwise: Permission = "allow",
+    last_wins: bool = False,
+) -> Permission:
     """Return what the rules say of a skill.
 
     Args:
         skill: A rule matches it by its name or its full name.
-        rules: In any order.
+        rules: In the order in which they are written.
         answers: By full name, what the user answered when asked and wants to be remembered; a deny of the
             rules stays one.
         otherwise: What holds if no rule matches.
+        last_wins: Whether the last rule that matches counts, as for OpenCode; else a deny counts more than an
+            allow, and an allow more than an ask, in any order, as for Codelia.
     """
-    said = {rule.action for rule in rules if _matches(rule.pattern, skill.name, skill.full_name)}
-    action = next((action for action in ACTIONS if action in said), otherwise)
+    said = [rule.action for rule in rules if _matches(rule.pattern, skill.name, skill.full_name)]
+    if last_wins:
+        action = said[-1] if said else otherwise
+    else:
+        action = next((action for action in ACTIONS if action in said), otherwise)
     if action == "ask" and answers and skill.full_name in answers:
         return "allow" if answers[skill.full_name] else "deny"
     return action
@@ -77,12 +82,25 @@ _ANY_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one file says: how far skills reach, by full name or by path, and rules of permission."""
+    """What one file says.
+
+    Attributes:
+        names: How far skills reach, by full name.
+        paths: The same, by path.
+        rules: Of permission; the last that matches counts.
+        extra: Further folders of skills.
+        answers: By full name, what the user answered when asked.
+        file: The file.
+        error: Why it cannot be read.
+    """
 
     names: Mapping[str, Reach] = field(default_factory=dict)
     paths: Mapping[str, Reach] = field(default_factory=dict)
     rules: tuple[PermissionRule, ...] = ()
-    extra: tuple[str, ...] = ()  # further folders of skills
+    extra: tuple[str, ...] = ()
+    answers: Mapping[str, bool] = field(default_factory=dict)
+    file: ReachFile | None = None
+    error: str = ""
 
     def reach(self, skill: Skill) -> Reach | None:
         """Return how far a skill reaches; None if the file does not say."""
@@ -91,6 +109,11 @@ class Layer:
                 if path in self.paths:
                     return self.paths[path]
         return self.names.get(skill.full_name)
+
+    def permission(self, skill: Skill, answers: Mapping[str, bool]) -> Permission | None:
+        """Return what the rules say of a skill; None if none of them is about it."""
+        about = [rule for rule in self.rules if _matches(rule.pattern, skill.name, skill.full_name)]
+        return permitted(skill, about, answers, last_wins=True) if about else None
 
 
 class Form(NamedTuple):
@@ -202,9 +225,13 @@ def _opencode_rules(block: Mapping[str, Any]) -> list[PermissionRule]:
     permission = block.get("permission", {})
     # One action for all tools, or for each kind of them; for all skills, or by patterns.
     by_kind = permission if isinstance(permission, dict) else {"*": permission}
-    given = by_kind.get("skill", by_kind.get("*", {}))
-    by_pattern = given if isinstance(given, dict) else {"*": given}
-    return [PermissionRule(name, action if action in ACTIONS else "deny") for name, action in by_pattern.items()]
+    found = []
+    for kind, given in by_kind.items():
+        if _matches(kind, "skill"):
+            by_pattern = given if isinstance(given, dict) else {"*": given}
+            for pattern, action in by_pattern.items():
+                found.append(PermissionRule(pattern, action if action in ACTIONS else "deny"))
+    return found
 
 
 def _opencode_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
@@ -237,6 +264,7 @@ class ReachFile:
     path: str
     form: Literal["gen", "codex", "opencode"]
     scope: Scope
+    host: str
     ours: bool = False
 
 
@@ -248,15 +276,16 @@ def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]
         if file.path.startswith("~/"):
             # Users may keep their own files elsewhere, behind a link; a repository's link is not followed.
             path = os.path.realpath(expand(file.path, around.home, around.environ, file.env))
-            found["user"].append(ReachFile(path, file.form, "user"))
+            found["user"].append(ReachFile(path, file.form, "user", profile.id))
         else:
-            found["project"].append(ReachFile(os.path.join(root, *file.path.split("/")), file.form, "project"))
+            path = os.path.join(root, *file.path.split("/"))
+            found["project"].append(ReachFile(path, file.form, "project", profile.id))
     if around.state is not None:
         ours = os.path.join(around.state, "skills")
         # A repository can never bring its own: what is kept for a project lies with the user.
         key = sha256(root.encode("utf-8", "surrogateescape")).hexdigest()
-        found["project"].append(ReachFile(os.path.join(ours, f"{key}.json"), "gen", "project", ours=True))
-        found["user"].append(ReachFile(os.path.join(ours, "user.json"), "gen", "user", ours=True))
+        found["project"].append(ReachFile(os.path.join(ours, f"{key}.json"), "gen", "project", profile.id, ours=True))
+        found["user"].append(ReachFile(os.path.join(ours, "user.json"), "gen", "user", profile.id, ours=True))
     return (*found["project"], *found["user"])
 
 
@@ -268,9 +297,11 @@ def layers(profile: Profile, around: Surroundings) -> tuple[tuple[Layer, ...], t
         try:
             text = _text(file)
             if text is not None:
-                known.append(FORMS[file.form].parse(text, file.path))
+                # A file that a repository may bring gives no answers.
+                given = gen_answers(text, file.path) if file.ours else {}
+                known.append(replace(FORMS[file.form].parse(text, file.path), answers=given, file=file))
         except (FormatError, StateError) as error:
-            known.append(_NONE)
+            known.append(replace(_NONE, file=file, error=error.message))
             problems.append(Problem(file.path, f"{error.message}; every skill is disabled until it can be read"))
     return tuple(known), tuple(problems)
 
@@ -283,18 +314,46 @@ def settled(skills: Iterable[Skill], known: Sequence[Layer]) -> Iterator[Skill]:
     | active | user, model | user | model |
     | enabled | user | user | nobody |
     | disabled | nobody | nobody | nobody |
+
+    Of the rules in one file the last that matches counts. A deny of any file holds; else the first file that says
+    something of a skill decides. What was answered is an answer to ``ask``, and no more.
     """
-    rules = [rule for layer in known for rule in layer.rules]
+    ruled = [layer for layer in known if layer.rules]
+    answered = {name: given for layer in reversed(known) for name, given in layer.answers.items()}
     for skill in skills:
-        reach = next((found for layer in known if (found := layer.reach(skill))), "active")
-        if rules and permitted(skill, rules) == "deny":
-            reach = "disabled"
+        by, reach = _first(skill, known)
+        permission: Permission = "allow"
+        for layer in reversed(ruled):
+            said = layer.permission(skill, answered)
+            if said == "deny":
+                by, reach = by if by.error else layer, "disabled"
+            permission = said or permission
         if reach == "disabled":
-            yield replace(skill, state="disabled")
-        elif reach == "enabled":
-            yield replace(skill, invocation="user")
+            yield replace(skill, state="disabled", held=skill.held or _switched_off(skill, by))
+        elif reach == "enabled" or permission != "allow":
+            invocation = "user" if reach == "enabled" else skill.invocation
+            yield replace(skill, invocation=invocation, permission=permission)
         else:
             yield skill
+
+
+def _first(skill: Skill, known: Iterable[Layer]) -> tuple[Layer, Reach]:
+    """Return the first file that says how far a skill reaches; where none does, it is active."""
+    return next(((layer, found) for layer in known if (found := layer.reach(skill))), (Layer(), "active"))
+
+
+def _switched_off(skill: Skill, layer: Layer) -> Held | None:
+    """Return which file disables a skill, and the command that enables it, if it is no rule about several."""
+    file = layer.file
+    if file is None:
+        return None
+    if layer.error:
+        reason = f"is disabled, as every skill is, for the settings cannot be read: {layer.error}"
+        return Held("disabled", reason, "", file.path)
+    if layer.reach(skill) or any(rule.pattern == skill.full_name for rule in layer.rules):
+        typed = ("skillhub", "enable", clean(skill.full_name), "--host", file.host, *typed_flags(file.scope))
+        return Held("disabled", "is disabled", as_command(*typed), file.path)
+    return Held("disabled", "is disabled by a rule on several skills", "", file.path)
 
 
 def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around: Surroundings) -> None:

@@ -138,19 +138,38 @@ def test_a_command_runs_only_if_the_person_agreed_to_it_in_this_version(folder):
     assert f"Now: git status in {folder}" in load(skill_at(folder), Request(commands=leave)).body
 
 
-def test_the_same_version_twice_in_a_session_is_a_reminder(folder):
+def test_the_same_text_twice_in_a_session_is_a_reminder_for_a_host_that_wants_one(folder):
     session = Session("s")
     first = load(skill_at(folder), Request(session=session))
-    again = load(skill_at(folder), Request(session=session, arguments="other"))
+    again = load(skill_at(folder), Request(session=session))
     assert (first.is_repeat, again.is_repeat) == (False, True)
-    assert "# Deploy" in inject(first)
-    assert "# Deploy" not in inject(again)
-    assert "ARGUMENTS: other" in inject(again)
-    assert len(inject(again)) < len(inject(first))
+    assert "# Deploy" in inject(first, "codelia")
+    assert "# Deploy" not in inject(again, "codelia")
+    assert "# Deploy" in inject(again)
     (folder / "SKILL.md").write_text(SKILL_MD + "More.\n", encoding="utf-8")
     assert not load(skill_at(folder), Request(session=session)).is_repeat
     session.forget()
     assert not load(skill_at(folder), Request(session=session)).is_repeat
+
+
+@pytest.mark.parametrize("host", sorted(profiles()))
+def test_attack_other_arguments_get_the_text_of_the_first_ones(folder, host):
+    session = Session("s")
+    for arguments in ("production", "staging", ""):
+        text = inject(load(skill_at(folder), Request(session=session, arguments=arguments)), host)
+        assert f"Deploy {arguments or '$0'} from" in text
+    again = load(skill_at(folder), Request(session=session, arguments="staging"))
+    assert again.is_repeat
+    assert ("# Deploy" in inject(again, host)) == (host != "codelia")
+
+
+@pytest.mark.parametrize("host", sorted(profiles()))
+def test_what_commands_printed_this_time_is_never_dropped(folder, host):
+    session, printed = Session("s"), iter(["clean", "3 files changed"])
+    leave = Commands(lambda *_: next(printed), lambda *_: True)
+    for expected in ("clean", "3 files changed"):
+        loaded = load(skill_at(folder), Request(session=session, commands=leave))
+        assert f"Now: {expected}" in inject(loaded, host)
 
 
 @pytest.mark.parametrize(

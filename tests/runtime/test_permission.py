@@ -53,3 +53,17 @@ def test_an_answer_is_remembered_and_lifts_no_deny():
 def test_a_pattern_of_many_stars_takes_no_time():
     with at_most(1):
         assert permitted(skill("a" * 5000), [PermissionRule("a*" * 40 + "b", "deny")]) == "allow"
+
+
+@pytest.mark.parametrize(
+    ("rules", "action"),
+    [
+        ([("*", "deny"), ("demo", "allow")], "allow"),
+        ([("demo", "allow"), ("*", "deny")], "deny"),
+        ([("demo", "deny"), ("*", "ask")], "ask"),
+        ([("other", "deny")], "allow"),
+    ],
+)
+def test_where_the_last_rule_wins(rules, action):
+    given = [PermissionRule(*rule) for rule in rules]
+    assert permitted(skill("demo"), given, last_wins=True) == action

@@ -14,7 +14,7 @@ from skillhub.model.hosts import profile
 from skillhub.model.record import Skill
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.discover import Surroundings
-from skillhub.runtime.loading import load
+from skillhub.runtime.loading import Request, load
 from skillhub.runtime.resolve import mentioned
 from skillhub.runtime.state import FORMS, Layer, PermissionRule, answers, permitted, remember, set_reach, settled
 from tests.runtime.test_discover import write
@@ -201,6 +201,74 @@ def test_a_rule_about_many_is_not_undone_for_one(desk):
     with pytest.raises(StateError, match="stays disabled"):
         desk.set("active", "project")
     assert json.loads(place.read_text()) == {"permission": {"skill": {"d*": "deny"}}}
+
+
+@pytest.mark.parametrize(
+    ("permission", "said"),
+    [
+        ('{"skill": {"*": "ask"}}', "ask"),
+        ('"ask"', "ask"),
+        ('{"*": "ask"}', "ask"),
+        ('{"sk*": "ask"}', "ask"),
+        ('{"skill": {"*": "deny", "demo": "ask"}}', "ask"),
+        ('{"skill": {"*": "deny", "demo": "allow"}}', "allow"),
+        ('{"skill": {"demo": "allow", "*": "deny"}}', "deny"),
+        ('{"skill": {"demo": "deny", "*": "allow"}}', "allow"),
+        ('{"skill": {"demo": "ask", "d*": "allow"}}', "allow"),
+        ('{"*": "deny", "skill": {"other": "allow"}}', "deny"),
+        ('{"*": "deny", "skill": {"demo": "allow"}}', "allow"),
+        ('{"skill": {"demo": "allow"}, "*": "deny"}', "deny"),
+        ('{"*": "deny", "bash": "allow"}', "deny"),
+        ('{"*": "deny", "skill": {}}', "deny"),
+        ('{"*": "ask", "skill": "allow"}', "allow"),
+        ('{"bash": "deny", "edit": {"*": "deny"}}', "allow"),
+        ('{"skill": {"dem?": "ask"}}', "ask"),
+        ('{"skill": {"Demo": "deny"}}', "allow"),
+    ],
+)
+@pytest.mark.parametrize("desk", ["opencode"], indirect=True)
+def test_opencodes_last_rule_that_matches_decides(desk, permission, said):
+    (desk.project / "opencode.json").write_text(f'{{"permission": {permission}}}')
+    skill = desk.skill()
+    assert (skill.permission, skill.state) == (
+        "allow" if said == "deny" else said,
+        {"deny": "disabled"}.get(said, "enabled"),
+    )
+    if said == "allow":
+        assert load(skill).body
+        return
+    for caller in ("user", "model"):
+        with pytest.raises(Refused):
+            load(skill, Request(caller=caller))
+
+
+@pytest.mark.parametrize("desk", ["opencode"], indirect=True)
+def test_what_is_to_be_asked_is_loaded_once_the_person_said_yes(desk):
+    (desk.project / "opencode.json").write_text('{"permission": {"skill": {"*": "ask"}}}')
+    skill, asked = desk.skill(), []
+    with pytest.raises(Refused, match="to be asked"):
+        load(skill, Request(caller="model"))
+    with pytest.raises(Refused, match="does not want"):
+        load(skill, Request(caller="model", ask=lambda each: asked.append(each.name)))
+    assert load(skill, Request(caller="model", ask=lambda _: True)).body
+    assert asked == ["demo"]
+    remember(skill, True, "project", desk.profile, desk.around)
+    assert load(desk.skill(), Request(caller="model")).body
+    remember(skill, False, "project", desk.profile, desk.around)
+    assert desk.skill().state == "disabled"
+
+
+@pytest.mark.parametrize("desk", ["opencode"], indirect=True)
+def test_attack_a_repository_lifts_what_the_user_denies_or_answers_for_him(desk):
+    user = desk.home / ".config/opencode/opencode.json"
+    user.parent.mkdir(parents=True)
+    user.write_text('{"permission": {"skill": {"demo": "deny"}}}')
+    text = '{"permission": {"skill": {"demo": "allow"}}, "skills": {}, "answers": {"demo": true}}'
+    (desk.project / "opencode.json").write_text(text)
+    assert desk.skill().state == "disabled"
+    user.write_text('{"permission": {"skill": {"demo": "ask"}}}')
+    (desk.project / "opencode.json").write_text('{"answers": {"demo": true}}')
+    assert desk.skill().permission == "ask"
 
 
 @pytest.mark.parametrize("desk", ["opencode"], indirect=True)
