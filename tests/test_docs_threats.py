@@ -7,15 +7,14 @@ import pytest
 from skillhub.cli.terminal import Terminal
 from skillhub.disk.home import Home
 from skillhub.errors import UsageError
-from skillhub.sources.configured import Sources
-from skillhub.sources.embedded import root
+from skillhub.sources.configured import Sources, embedded_root
 
 
 def test_public_keys_of_the_package_are_valid_nowhere_else(tmp_path):
     sources = Sources(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
     before = sources.all()
     with pytest.raises(UsageError, match="public test keys"):
-        sources.add("acme", "https://skills.example", root())
+        sources.add("acme", "https://skills.example", embedded_root())
     assert sources.all() == before
     assert list(tmp_path.iterdir()) == []
 

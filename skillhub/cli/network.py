@@ -113,7 +113,7 @@ class OpenNetwork:
         Raises:
             SourceError: with ``--offline``.
         """
-        from skillhub.sources.embedded import EMBEDDED_URL, embedded
+        from skillhub.sources.configured import EMBEDDED_URL, embedded
 
         if url == EMBEDDED_URL:
             return embedded()

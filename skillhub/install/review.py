@@ -24,7 +24,7 @@ from skillhub.model.reference import authority
 from skillhub.project.copies import link_folders
 from skillhub.project.installed import Given, given, needs_of
 from skillhub.scan.secrets import masked
-from skillhub.sources.embedded import EMBEDDED_URL
+from skillhub.sources.configured import EMBEDDED_URL
 
 # What is asked of a person before a skill may reach a disk; the words of each Question stand here.
 

@@ -28,8 +28,7 @@ from skillhub.model.question import YES, Asked, Question
 from skillhub.model.reference import Named, Ref
 from skillhub.net.target import RequestTarget, Who
 from skillhub.project.intent import is_proposed, proposals
-from skillhub.sources.configured import Source, Sources, check
-from skillhub.sources.embedded import EMBEDDED_URL, root_fingerprint
+from skillhub.sources.configured import EMBEDDED_URL, Source, Sources, check, root_fingerprint
 from skillhub.trust.roles import (
     CEREMONY_DAYS,
     LISTING,

@@ -21,7 +21,7 @@ from skillhub.net.client import Http
 from skillhub.net.fetch import Fetcher, Response
 from skillhub.net.target import PERSON, Requester
 from skillhub.registry.operator import RegistryDir
-from skillhub.sources.embedded import FolderFetcher
+from skillhub.sources.configured import FolderFetcher
 from skillhub.sources.history import ShownTime
 from skillhub.sources.registry import TufRegistry, fetch_root
 from skillhub.trust.metadata import AHEAD_PATH

@@ -1,36 +1,114 @@
-"""The sources a user has: registries, each pinned by the root that was trusted when it was added, and sites."""
+"""The sources of a user and of a project: registries, each pinned by its first root, and sites; the embedded one."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated
 from urllib.parse import unquote
 
 from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
-from skillhub.errors import FormatError, NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
+from skillhub.errors import (
+    FormatError,
+    NotFound,
+    SourceMismatch,
+    StateError,
+    TrustDowngrade,
+    UnsafeTransfer,
+    UsageError,
+    WrongBytes,
+)
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import Absent, Items, Members, Read, Sha256, part, text_that
+from skillhub.formats.document import Absent, Items, Members, Read, Sha256, part, text_that, wrong
 from skillhub.formats.text import RESERVED_ALIASES, as_command, is_alias, quote
 from skillhub.model.lock import LockedSource
 from skillhub.model.provenance import is_same_source
 from skillhub.model.reference import NO_SECRET, holds_secret, parse
-from skillhub.net.target import Who
+from skillhub.net.fetch import Response
+from skillhub.net.target import PERSON, Requester, Who
 from skillhub.project.intent import is_proposed, proposals
 from skillhub.project.project import Project
-from skillhub.sources.agreed import AgreedSources, pair
-from skillhub.sources.embedded import EMBEDDED_URL, root, root_fingerprint
 from skillhub.sources.history import LastSeen
 
-TYPE_CHECKING = False
+# The registry inside the package. Its keys are public test keys: it is read from nowhere but the package.
 
-_ROOT_CAP = 1 << 20
-_HINT = "put the file back, or move it away and add your sources again"
 EMBEDDED_ALIAS = "github"
+EMBEDDED_URL = "embedded:"
+_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "embedded")
+_ROOT_CAP = 512_000
+
+
+class FolderFetcher:
+    """A ``Fetcher`` of the files of one site, read from a folder.
+
+    Args:
+        path: The folder, in which all links have been made by its owner.
+        base: What the URLs of its files begin with, before ``/``.
+    """
+
+    def __init__(self, path: str, base: str) -> None:
+        self._path = path
+        self._base = base.rstrip("/")
+
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Response:
+        """Return the file that ``url`` names below the base, as ``Fetcher.get`` promises.
+
+        Raises:
+            NotFound: there is no such file.
+            WrongBytes: it is longer than ``cap``.
+            UnsafeTransfer: the URL is of another site, or has a segment that is none.
+            StateError: the disk refuses.
+        """
+        base, _, path = url.partition(self._base + "/")
+        segments = path.split("/")
+        if base or not path or any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in segments):
+            raise UnsafeTransfer(f"expected a file of {self._base}, found {quote(url)}")
+        try:
+            with open(os.path.join(self._path, *segments), "rb") as file:
+                data = file.read(cap + 1)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise NotFound("there is no such file", where=url) from error
+        except OSError as error:
+            raise StateError(f"the disk refused: {error.strerror}", where=url) from error
+        if len(data) > cap:
+            raise WrongBytes(f"expected at most {cap} bytes, found more", where=url)
+        return Response(url, data)
+
+
+def embedded() -> FolderFetcher:
+    """Return the fetcher of the registry inside the package."""
+    return FolderFetcher(_FOLDER, EMBEDDED_URL)
+
+
+@cache
+def embedded_root() -> bytes:
+    """Return the first root of the registry inside the package.
+
+    Raises:
+        StateError: the package is not whole.
+    """
+    try:
+        return embedded().get(f"{EMBEDDED_URL}/metadata/1.root.json", cap=_ROOT_CAP).data
+    except NotFound as error:
+        raise StateError("the embedded registry is gone", where=_FOLDER, hint="install skillhub again") from error
+
+
+@cache
+def root_fingerprint() -> Digest:
+    """Return the SHA-256 of that root, which no other source may have.
+
+    Raises:
+        StateError: the package is not whole.
+    """
+    return Digest.of(embedded_root())
+
+
+# The sources that count, by alias.
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +138,7 @@ class Source:
 
     def locked(self) -> LockedSource:
         """Return what the lock says of it."""
-        return LockedSource(kind="registry" if self.root else "well-known", url=self.url, root=self.root)
+        return _locked(self)
 
 
 def check(alias: str, url: str) -> None:
@@ -92,13 +170,66 @@ def _is_url(url: str) -> bool:
     return found is not None and found.host != ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """The file: the sources by alias, the URL of each that was ever a registry, and what aliases meant before."""
+# Two files in ``<state>``: the user's sources, and for each project those that it proposes and the user agreed to.
 
+_HINT = "put the file back, or move it away and add your sources again"
+_AGREED_HINT = "put the file back, or move it away: then you are asked again"
+
+
+def _alias_and_meaning(value: object) -> tuple[str, str]:
+    match value:
+        case [str() as alias, str() as meaning]:
+            return alias, meaning
+    wrong("an alias and what it meant", value)
+
+
+_Url = Annotated[str, Read(text_that(lambda url: url == EMBEDDED_URL or _is_url(url), "the URL of a source"))]
+_Former = Items[Annotated[tuple[str, str], Read(_alias_and_meaning, type="array")]]
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class _Row:
+    url: _Url
+    root: Absent[Sha256] = None
+
+
+class _SourcesFile(StateDocument):
+    """By alias the user's sources, where any of them was a registry, and what aliases meant before."""
+
+    sources: Members[str, _Row]
+    registries: Items[str] = ()
+    former: _Former = ()
+
+
+class _AgreedFile(StateDocument):
+    """By the key of a project its sources by alias, and what aliases meant before; where any was a registry."""
+
+    projects: Members[str, Members[str, _Row]]
+    former: Members[str, _Former]
+    registries: Items[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _UserSources:
     sources: Mapping[str, Source]
     registries: frozenset[str] = frozenset()
     former: frozenset[tuple[str, str]] = frozenset()
+
+
+def _user_sources(document: _SourcesFile | None) -> _UserSources:
+    if document is None:
+        return _UserSources({EMBEDDED_ALIAS: Source(EMBEDDED_ALIAS, EMBEDDED_URL, root_fingerprint())})
+    # The root of the one inside the package changes with the package that carries it.
+    sources = {
+        alias: Source(alias, row.url, root_fingerprint() if row.url == EMBEDDED_URL else row.root)
+        for alias, row in document.sources.items()
+    }
+    return _UserSources(sources, frozenset(document.registries) | _registries(sources), frozenset(document.former))
+
+
+def _agreed(document: _AgreedFile | None) -> _AgreedFile:
+    return document or _AgreedFile(version=1, projects={}, former={}, registries=())
 
 
 class Sources:
@@ -106,23 +237,21 @@ class Sources:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._agreed = AgreedSources(home)
         path = os.path.join(home.state, "sources.json")
-        self._file = StateFile(path, "the sources of a user", _HINT, _File)
+        self._file = StateFile(path, "the sources of a user", _HINT, _SourcesFile)
+        path, what = os.path.join(home.state, "project-sources.json"), "the sources of projects that a user agreed to"
+        self._agreed_file = StateFile(path, what, _AGREED_HINT, _AgreedFile)
         self._roots = os.path.join(home.state, "roots")
         self._metadata = os.path.join(home.state, "tuf")
         self._last_seen: dict[Digest, LastSeen] = {}
 
     def mine(self) -> Mapping[str, Source]:
         """Return the user's own by alias; on first use that is the embedded registry, as ``github``."""
-        return self._kept().sources
+        return self._file.read(_user_sources).sources
 
     def all(self) -> Mapping[str, Source]:
         """Return every source that counts here by alias: the user's own."""
         return self.mine()
-
-    def _kept(self) -> _Kept:
-        return self._file.read(_parse)
 
     def get(self, alias: str) -> Source:
         """Return the source of that alias.
@@ -153,7 +282,7 @@ class Sources:
 
     def _former(self) -> frozenset[tuple[str, str]]:
         """Return what aliases meant before, as pairs of both."""
-        return self._kept().former
+        return self._file.read(_user_sources).former
 
     def root(self, source: Source) -> bytes:
         """Return the trusted first root of the source.
@@ -162,7 +291,7 @@ class Sources:
             StateError: the file is gone or no longer has the digest it was trusted by.
         """
         if source.embedded:
-            return root()
+            return embedded_root()
         if source.root is None:
             raise AssertionError("a site that is no registry has no root")
         path = os.path.join(self._roots, f"{source.root.hex}.json")
@@ -210,8 +339,8 @@ class Sources:
         source = Source(alias, url.rstrip("/"), root_digest, named_by)
         if source.root == root_fingerprint() and not source.embedded:
             raise UsageError("that is the root of the embedded registry, whose keys are public test keys")
-        registries = self._kept().registries | self._agreed.registries()
-        if source.root is None and _place(source.url) in registries:
+        known = self._file.read(_user_sources).registries, self._agreed_file.read(_agreed).registries
+        if source.root is None and any(_place(source.url) in registries for registries in known):
             raise TrustDowngrade(
                 "expected a registry, as it was one before, found a site without metadata",
                 where=source.url,
@@ -253,15 +382,41 @@ class Sources:
         with self._file.locked():
             gone = self.get(alias)
             self._write({name: source for name, source in self.mine().items() if name != alias}, gone)
-        self._agreed.forget(alias, gone.locked())
+        self._forget(gone)
         return gone
 
+    def _forget(self, gone: Source, project: str | None = None) -> None:
+        """Forget what was agreed to about that source by its alias: in that project, or in all."""
+
+        def rest() -> Mapping[str, Mapping[str, _Row]]:
+            projects = {key: {**rows} for key, rows in self._agreed_file.read(_agreed).projects.items()}
+            for key, rows in projects.items():
+                row = rows.get(gone.alias)
+                if row and project in (None, key) and gone.is_meant(_locked(row)):
+                    del rows[gone.alias]
+            return projects
+
+        if rest() != self._agreed_file.read(_agreed).projects:
+            with self._agreed_file.locked():
+                self._write_agreed(rest())
+
     def _write(self, sources: Mapping[str, Source], gone: Source | None = None) -> None:
-        rows = {alias: _row(source) for alias, source in sorted(sources.items())}
-        kept = self._kept()
-        were = kept.registries | _registries(sources.values())
-        former = kept.former | ({(gone.alias, _meaning(gone))} if gone else frozenset())
-        self._file.write({"former": sorted(former), "registries": sorted(were), "sources": rows})
+        known = self._file.read(_user_sources)
+        former = known.former | ({(gone.alias, _meaning(gone))} if gone else frozenset())
+        registries = known.registries | _registries(sources)
+        self._file.write({"former": sorted(former), "registries": sorted(registries), "sources": _spelled(sources)})
+
+    def _write_agreed(self, projects: Mapping[str, Mapping[str, _Row]], registry: str | None = None) -> None:
+        """Write what is agreed to from now on, and of what no longer is that it was."""
+        known = self._agreed_file.read(_agreed)
+        former = {key: {*pairs} for key, pairs in known.former.items()}
+        for key, rows in known.projects.items():
+            gone = {alias: row for alias, row in rows.items() if projects[key].get(alias) != row}
+            former.setdefault(key, set()).update((alias, row.root or row.url) for alias, row in gone.items())
+        spelled = {key: _spelled(rows) for key, rows in sorted(projects.items()) if rows}
+        meanings = {key: sorted(pairs) for key, pairs in sorted(former.items()) if pairs}
+        registries = {*known.registries, *([registry] if registry else ())}
+        self._agreed_file.write({"projects": spelled, "former": meanings, "registries": sorted(registries)})
 
 
 class ProjectSources(Sources):
@@ -275,7 +430,7 @@ class ProjectSources(Sources):
         super().__init__(home)
         self._project = project
         self._theirs: Mapping[str, Source] | None = None
-        self._coming: dict[str, tuple[Source, bytes | None]] = {}
+        self._adopted: dict[str, tuple[Source, bytes | None]] = {}
 
     def all(self) -> Mapping[str, Source]:
         """Return every source that counts here by alias: the user's own, and the project's that were agreed to."""
@@ -284,8 +439,11 @@ class ProjectSources(Sources):
         mine = self.mine()
         return {**mine, **{alias: each for alias, each in self._theirs.items() if alias not in mine}}
 
+    def _agreed_rows(self) -> Mapping[str, _Row]:
+        return self._agreed_file.read(_agreed).projects.get(self._project.key, {})
+
     def _proposed(self) -> Mapping[str, Source]:
-        agreed = self._agreed.of(self._project.key)
+        agreed = self._agreed_rows()
         if not agreed:
             return {}
         try:
@@ -293,19 +451,16 @@ class ProjectSources(Sources):
         except (FormatError, StateError, SourceMismatch):  # told of by whoever reads them; nothing of it counts
             return {}
         return {
-            alias: Source(alias, each.url, each.root, "repository")
-            for alias, each in agreed.items()
-            if alias in wanted and is_proposed(each, wanted[alias])
-            if each.url != EMBEDDED_URL or each.root == root_fingerprint()
+            alias: Source(alias, row.url, row.root, "repository")
+            for alias, row in agreed.items()
+            if alias in wanted and is_proposed(_locked(row), wanted[alias])
+            if row.url != EMBEDDED_URL or row.root == root_fingerprint()
         }
 
     def _former(self) -> frozenset[tuple[str, str]]:
-        agreed = self._agreed.of(self._project.key).items()
-        return (
-            super()._former()
-            | self._agreed.former(self._project.key)
-            | {(alias, each.root or each.url) for alias, each in agreed}
-        )
+        former = self._agreed_file.read(_agreed).former.get(self._project.key, ())
+        now = {(alias, row.root or row.url) for alias, row in self._agreed_rows().items()}
+        return super()._former().union(former, now)
 
     def proposed(self, alias: str, url: str, first_root: bytes | None) -> Source:
         """Return what ``adopt`` would adopt.
@@ -322,7 +477,7 @@ class ProjectSources(Sources):
             UsageError, TrustDowngrade: as ``proposed``.
         """
         source = self.proposed(alias, url, first_root)
-        self._coming[alias] = source, first_root
+        self._adopted[alias] = source, first_root
         self._theirs = {**self.all(), alias: source}
         return source
 
@@ -332,16 +487,21 @@ class ProjectSources(Sources):
         Raises:
             StateError: the disk refuses.
         """
-        for alias, (source, first_root) in self._coming.items():
+        for alias, (source, first_root) in self._adopted.items():
             self._keep_root(source, first_root)
             is_registry = source.root is not None and not source.embedded
             place = _place(source.url) if is_registry else None
-            self._agreed.add(self._project.key, alias, source.locked(), place)
-        self._coming.clear()
+            row = _Row(source.url, source.root)
+            if self._agreed_rows().get(alias) != row:
+                with self._agreed_file.locked():
+                    projects = self._agreed_file.read(_agreed).projects
+                    key = self._project.key
+                    self._write_agreed({**projects, key: {**projects.get(key, {}), alias: row}}, place)
+        self._adopted.clear()
 
     def root(self, source: Source) -> bytes:
         """Return the trusted first root of the source, as ``Sources.root`` does."""
-        known = (data for each, data in self._coming.values() if each.root == source.root)
+        known = (data for each, data in self._adopted.values() if each.root == source.root)
         return next(known, None) or super().root(source)
 
     def remove(self, alias: str) -> Source:
@@ -354,7 +514,7 @@ class ProjectSources(Sources):
         if alias in self.mine():
             gone = super().remove(alias)
         else:
-            self._agreed.forget(alias, gone.locked(), self._project.key)
+            self._forget(gone, self._project.key)
         self._theirs = None
         return gone
 
@@ -366,12 +526,18 @@ def _meaning(source: Source | None) -> str:
     return source.url if source.embedded or source.root is None else source.root
 
 
-def _row(source: Source) -> dict[str, str]:
-    return {"url": source.url, **({"root": source.root} if source.root else {})}
+def _locked(source: Source | _Row) -> LockedSource:
+    return LockedSource(kind="registry" if source.root else "well-known", url=source.url, root=source.root)
 
 
-def _registries(sources: Iterable[Source]) -> frozenset[str]:
-    return frozenset(_place(each.url) for each in sources if each.root and not each.embedded)
+def _spelled(sources: Mapping[str, Source | _Row]) -> dict[str, dict[str, str]]:
+    """Return the sources by alias, as both files spell them."""
+    rows = sorted(sources.items())
+    return {alias: {"url": each.url} | ({"root": each.root} if each.root else {}) for alias, each in rows}
+
+
+def _registries(sources: Mapping[str, Source]) -> frozenset[str]:
+    return frozenset(_place(each.url) for each in sources.values() if each.root and not each.embedded)
 
 
 def _place(url: str) -> str:
@@ -381,32 +547,3 @@ def _place(url: str) -> str:
         raise AssertionError("the URL of a source was checked when it was read")
     port = "" if found.port in (80, 443) else f":{found.port}"
     return f"{found.host.rstrip('.')}{port}{unquote(found.path).rstrip('/')}"
-
-
-_Url = Annotated[str, Read(text_that(lambda url: url == EMBEDDED_URL or _is_url(url), "the URL of a source"))]
-
-
-@part
-@dataclass(frozen=True, slots=True)
-class _Row:
-    url: _Url
-    root: Absent[Sha256] = None
-
-
-class _File(StateDocument):
-    sources: Members[str, _Row]
-    registries: Items[str] = ()
-    former: Items[Annotated[tuple[str, str], Read(pair, type="array")]] = ()
-
-
-def _parse(document: _File | None) -> _Kept:
-    if document is None:
-        return _Kept({EMBEDDED_ALIAS: Source(EMBEDDED_ALIAS, EMBEDDED_URL, root_fingerprint())})
-    sources = {alias: _source(alias, row.url, row.root) for alias, row in document.sources.items()}
-    registries = frozenset(document.registries) | _registries(sources.values())
-    return _Kept(sources, registries, frozenset(document.former))
-
-
-def _source(alias: str, url: str, root: Digest | None) -> Source:
-    # The root of the one inside the package changes with the package that carries it.
-    return Source(alias, url, root_fingerprint() if url == EMBEDDED_URL else root)

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from skillhub.formats.digest import Digest
-from skillhub.sources import embedded
+from skillhub.sources.configured import embedded_root
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_the_root_of_another_registry_opens_nothing(shell, served):
 
 
 def test_the_embedded_registrys_root_is_for_it_alone(shell, served):
-    shell.write("embedded.json", embedded.root())
+    shell.write("embedded.json", embedded_root())
     done = shell.run("source", "add", "acme", served, "--root", shell.folder / "embedded.json", "--json")
     assert done.status == 2
     assert "public test keys" in done.error["message"]

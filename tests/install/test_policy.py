@@ -17,7 +17,7 @@ from skillhub.exchange.adopt import adopt
 from skillhub.exchange.import_lock import import_lock
 from skillhub.exchange.other_locks import Origin, OtherLock
 from skillhub.install.context import Options
-from skillhub.sources.embedded import root_fingerprint
+from skillhub.sources.configured import root_fingerprint
 from skillhub.sources.repository import Repository
 from tests.support.registry import Simulator, now
 from tests.support.snapshot import Hub, Memory

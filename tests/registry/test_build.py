@@ -11,7 +11,7 @@ from skillhub.errors import FormatError, NameNotOwned, NotFound, Refused, Skillh
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.check import check
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
-from skillhub.sources.embedded import root_fingerprint
+from skillhub.sources.configured import root_fingerprint
 from skillhub.sources.local import read_local
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.oms import sign

@@ -5,7 +5,7 @@ import pytest
 from skillhub.errors import FormatError, StateError
 from skillhub.registry.push_target import SiteFile, cache_control, media_type, open_target
 from skillhub.server.site import find_page
-from skillhub.sources.embedded import _FOLDER
+from skillhub.sources.configured import _FOLDER
 
 FIXED = f"targets/{'0' * 64}.index.json"
 LISTING = ".well-known/agent-skills/index.json"

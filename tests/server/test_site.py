@@ -8,7 +8,7 @@ from skillhub.errors import StateError, UsageError
 from skillhub.net.client import Http
 from skillhub.registry.check import check
 from skillhub.server.site import site_server
-from skillhub.sources.embedded import root
+from skillhub.sources.configured import embedded_root
 from skillhub.sources.registry import TufRegistry
 from tests.support.registry import now
 from tests.support.serving import serving
@@ -106,7 +106,7 @@ def test_registry_over_the_wire_is_sound(tmp_path):
     with serving(site_server(EMBEDDED)) as server, Http() as fetcher:
         url = f"http://127.0.0.1:{server.server_port}"
         assert check(url, now()).problems == ()
-        registry = TufRegistry.open(url, root(), fetcher, str(tmp_path))
+        registry = TufRegistry.open(url, embedded_root(), fetcher, str(tmp_path))
         release = registry.release_index(["gh-fix-ci"]).releases("gh-fix-ci")[0]
         assert len(registry.artifact(release)) == release.size
 

@@ -15,8 +15,7 @@ from skillhub.registry.build import Setup, init
 from skillhub.registry.check import check
 from skillhub.registry.operator import RegistrySettings, Signing
 from skillhub.registry.upkeep import refresh
-from skillhub.sources.configured import Sources
-from skillhub.sources.embedded import EMBEDDED_URL
+from skillhub.sources.configured import EMBEDDED_URL, Sources
 from skillhub.sources.history import ShownTime
 from skillhub.trust.roles import NAMESPACES, ROLES, SNAPSHOT, TIMESTAMP, signed_by
 from tests.support.registry import URL, Simulator, key_of

@@ -15,8 +15,7 @@ from skillhub.formats.digest import Digest
 from skillhub.model.lock import Lock
 from skillhub.model.reference import parse_ref
 from skillhub.project.project import Project
-from skillhub.sources.configured import Sources
-from skillhub.sources.embedded import root
+from skillhub.sources.configured import Sources, embedded_root
 
 URL = "https://registry.example/hub"
 
@@ -28,7 +27,7 @@ def sources(tmp_path):
 
 def test_first_there_is_the_embedded_one(sources):
     assert [(alias, source.embedded) for alias, source in sources.all().items()] == [("github", True)]
-    assert sources.root(sources.get("github")) == root()
+    assert sources.root(sources.get("github")) == embedded_root()
 
 
 def test_commands_at_once_lose_no_source(tmp_path):
@@ -79,7 +78,7 @@ def test_an_alias_that_is_none(sources, alias):
 
 def test_attack_the_embedded_root_under_another_url(sources):
     with pytest.raises(UsageError):
-        sources.add("acme", URL, root())
+        sources.add("acme", URL, embedded_root())
 
 
 def test_attack_a_registry_that_starts_over_takes_the_name(sources):

@@ -18,7 +18,7 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.formats.digest import Digest
-from skillhub.sources.embedded import EMBEDDED_URL, embedded, root
+from skillhub.sources.configured import EMBEDDED_URL, embedded, embedded_root
 from skillhub.sources.registry import TufRegistry, fetch_root
 from skillhub.trust.metadata import AHEAD_PATH, Dates, MetadataSet
 from tests.support.published import tree_of
@@ -77,7 +77,7 @@ def test_skill_that_is_not_there(hub, tmp_path, name):
 
 
 def test_embedded_registry_opens_and_every_artifact_is_whole(tmp_path):
-    registry = TufRegistry.open(EMBEDDED_URL, root(), embedded(), str(tmp_path))
+    registry = TufRegistry.open(EMBEDDED_URL, embedded_root(), embedded(), str(tmp_path))
     names = registry.listing().names
     assert len(names) == 8
     index = registry.release_index(names)

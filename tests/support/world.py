@@ -26,8 +26,7 @@ from skillhub.project.policies import read_policies
 from skillhub.project.project import Project
 from skillhub.project.publishers import Publishers
 from skillhub.project.store import Store
-from skillhub.sources.configured import Source, Sources
-from skillhub.sources.embedded import embedded
+from skillhub.sources.configured import Source, Sources, embedded
 from skillhub.sources.history import FirstSeen
 from skillhub.sources.registry import TufRegistry
 
