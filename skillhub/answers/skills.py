@@ -393,18 +393,30 @@ class LockMergeAnswer(JsonAnswer, commands=["lock merge"]):
 
 
 class CatalogRow(AnswerRow):
-    """A skill of the catalogue; the last three say why it is held back, where it is."""
+    """A skill of the catalogue; ``scope`` is spelled as by the host, the last three say why it is held back."""
 
     name: Text
     description: Text
     path: Text | None
-    scope: SkillScope
+    scope: Text
+    root: Text | None
     source: Text | None
+    trust: Literal["signed", "unsigned"]
+    needs: tuple[NeedRow, ...]
     enabled: bool
     listed: bool
     why: HeldStatus = "disabled"
     message: Text = ""
     command: Text = ""
+
+
+class SearchedRootRow(AnswerRow):
+    """A folder that was looked into, and the names of what was found there."""
+
+    path: Text
+    scope: Text
+    found: Texts
+    shadowed: Texts
 
 
 class ReadProblemRow(AnswerRow):
@@ -431,6 +443,7 @@ class CatalogAnswer(JsonAnswer, commands=["catalog"]):
     unit: Literal["tokens", "characters", "bytes"]
     shortened: int
     warning: Text | None
+    roots: tuple[SearchedRootRow, ...]
 
 
 class MentionRow(AnswerRow):

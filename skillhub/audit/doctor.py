@@ -15,8 +15,8 @@ from skillhub.policy.policy import rows
 from skillhub.project import copies as links
 from skillhub.project import exclude
 from skillhub.project.installed import agent_folders, beside, managed, unmanaged
-from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.discover import Root, discover
+from skillhub.runtime.catalog import Catalog, Root
+from skillhub.runtime.discover import discover
 from skillhub.sources.configured import Source
 from skillhub.sources.history import ShownTime
 

@@ -158,12 +158,14 @@ class AgentFolder:
         at: Of a path below the project: at its root, in the working folder, or in each folder from one to
             the other, the inner or the outer first.
         env: A variable that, if it is set, stands for the first segment below the home.
+        label: The scope as the agent spells it, if not as we do.
     """
 
     scope: SkillScope
     path: str = ""
     at: At = "root"
     env: str | None = None
+    label: str = ""
 
 
 @part

@@ -234,6 +234,7 @@ class Need(DeclaredNeed):
 
     satisfied: bool
     waived: bool = False  # a person said that they see to it themselves
+    server: object = field(default=None, repr=False)  # of ``mcp`` the ``McpServer``, where the skill describes it
 
     @property
     def open(self) -> bool:
@@ -286,7 +287,10 @@ class Skill:
         held: Why it is not loaded, where the lock, this machine's record or a host's file says so; then ``state`` is
             ``disabled``.
         permission: Whether the person is asked before it is loaded, by the rules of its host.
+        interface: How to show it: ``display_name``, ``short_description``, ``default_prompt``, icons.
+        permissions: What it declares to need, each as ``path.to.key=value``; nothing is granted by that.
         locks: The ``Locks`` that count where it was found; ``load`` asks them again.
+        rules: How strictly the host reads that found it, ``Profile.rules``; ``load`` reads as strictly.
     """
 
     name: str
@@ -315,7 +319,10 @@ class Skill:
     stored: str | None = None
     held: Held | None = None
     permission: Permission = "allow"
+    interface: Mapping[str, str] = field(default_factory=dict, hash=False)
+    permissions: tuple[str, ...] = ()
     locks: object = field(default=None, repr=False, compare=False)
+    rules: object = field(default=None, repr=False, compare=False)
 
     @property
     def full_name(self) -> str:
@@ -326,6 +333,11 @@ class Skill:
     def is_elsewhere(self) -> bool:
         """Whether it is locked and in no folder that was looked into, so that its path is that of the store."""
         return self.managed and not self.root
+
+    @property
+    def trust(self) -> Literal["signed", "unsigned"]:
+        """Whether somebody signed it as it is; a patch of the project's is signed by nobody."""
+        return "signed" if self.signed_by and not self.patch else "unsigned"
 
     @property
     def why(self) -> dict[str, str]:
@@ -360,7 +372,7 @@ class Skill:
             "invocation": self.invocation,
             "managed": self.managed,
             "signed_by": [signer.to_json(self.vouched_by) for signer in self.signed_by],
-            "trust": "signed" if self.signed_by and not self.patch else "unsigned",
+            "trust": self.trust,
             "patch": self.patch,
             "requires": [need.to_json() for need in self.requires],
             "capabilities": list(self.capabilities),

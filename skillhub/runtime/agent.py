@@ -17,6 +17,7 @@ from skillhub.formats.text import quote
 from skillhub.model.hosts import Profile
 from skillhub.model.record import Skill
 from skillhub.model.tree import SKILL_MD
+from skillhub.project.installed import Given, given
 from skillhub.runtime.catalog import Catalog, Problem, folded
 from skillhub.runtime.discover import Search, Surroundings, discover, roots
 from skillhub.runtime.folder import STORED, KnownLocks, Locks, NoLocks, drift, holding, not_agreed
@@ -71,7 +72,16 @@ def catalog_of(
         # What waits is in no folder, and has no root.
         key=lambda skill: (not skill.root, rank.get(skill.scope, len(rank)), skill.full_name, skill.path or ""),
     )
-    return replace(catalog, skills=tuple(ordered), host=profile.id)
+    is_met = given(around.environ or os.environ, {skill.name for skill in ordered if skill.state == "enabled"})
+    skills = [_needing(skill, is_met) if skill.requires and not skill.managed else skill for skill in ordered]
+    return replace(catalog, skills=tuple(skills), host=profile.id, roots=places)
+
+
+def _needing(skill: Skill, is_met: Given) -> Skill:
+    """Return a skill that no lock knows, with those of its needs as satisfied that can be seen from here."""
+    return replace(
+        skill, requires=tuple(replace(need, satisfied=is_met(need.kind, need.name)) for need in skill.requires)
+    )
 
 
 def _more(facts: KnownLocks, known: Iterable[Skill]) -> KnownLocks:
@@ -130,6 +140,7 @@ def _recognized(
 
 
 def _as_locked(skill: Skill, locked: Skill, locks: Locks) -> Skill:
+    servers = {(need.kind, need.name): need.server for need in skill.requires}
     found = replace(
         locked,
         path=skill.path,
@@ -140,7 +151,11 @@ def _as_locked(skill: Skill, locked: Skill, locks: Locks) -> Skill:
         invocation="user" if "user" in (skill.invocation, locked.invocation) else "model",
         user_invocable=skill.user_invocable,
         argument_hint=skill.argument_hint,
+        requires=tuple(replace(need, server=servers.get((need.kind, need.name))) for need in locked.requires),
+        interface=skill.interface,
+        permissions=skill.permissions,
         locks=locks,
+        rules=skill.rules,
     )
     if locked.held is None and locked.tree is not None:
         held = drift(found, locked.tree, locks)
@@ -177,7 +192,8 @@ def skills_list(
                 raise UsageError(f"expected an added root to be absolute, found {quote(root)}")
         catalog = catalog_of(profile, each, cache=cache, reload=reload, ignore_locks=ignore_locks)
         errors = [problem.to_json() for problem in catalog.problems]
-        found.append({"cwd": each.cwd, "skills": [record(skill) for skill in catalog.skills], "errors": errors})
+        skills = [record(skill, catalog) for skill in catalog.skills]
+        found.append({"cwd": each.cwd, "skills": skills, "roots": catalog.root_rows(), "errors": errors})
     return {"data": found}
 
 
@@ -190,7 +206,8 @@ def context_inspect(
     loaded = session.versions if session else {}
     return {
         "skills": {
-            "catalog": [record(skill) for skill in catalog.skills],
+            "catalog": [record(skill, catalog) for skill in catalog.skills],
+            "roots": catalog.root_rows(),
             "shadowed": [shadowed.to_json() for shadowed in catalog.shadowed],
             "errors": [problem.to_json() for problem in catalog.problems],
             "loaded": [{"path": path, "version": version} for path, version in sorted(loaded.items())],
@@ -198,22 +215,20 @@ def context_inspect(
     }
 
 
-def record(skill: Skill) -> dict[str, Any]:
+def record(skill: Skill, catalog: Catalog) -> dict[str, Any]:
     """Return one skill as protocols have it, with ``why`` if it is held back; ``id`` stays as long as the folder."""
     folder = skill.path or ""
     path = os.path.join(folder, SKILL_MD)
     return {
+        **catalog.row(skill),
         "id": sha256(os.fsencode(path)).hexdigest()[:16],
-        "name": skill.full_name,
-        "description": skill.description,
         "path": None if skill.is_elsewhere else path,
         "dir": None if skill.is_elsewhere else folder,
-        "scope": skill.scope,
-        "enabled": skill.state == "enabled",
         "reach": skill.reach,
         "argument_hint": skill.argument_hint,
+        "interface": dict(skill.interface),
+        "permissions": list(skill.permissions),
         "mtime_ms": _changed(path),
-        **skill.why,
     }
 
 

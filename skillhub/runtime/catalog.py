@@ -10,7 +10,7 @@ from typing import Any, Literal
 from unicodedata import normalize
 
 from skillhub.formats.text import as_command
-from skillhub.model.record import Skill
+from skillhub.model.record import Skill, SkillScope
 from skillhub.model.tree import SKILL_MD
 
 
@@ -43,6 +43,22 @@ class LockedNames:
         if not self._places or skill.root not in ("", holder):
             return None
         return self._places.get((skill.scope, folded(folder)))
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder that holds skills' folders.
+
+    Attributes:
+        scope: Whose they are.
+        namespace: What goes before their names if they do not say.
+        label: The scope as the host spells it; empty where it does as we do.
+    """
+
+    path: str
+    scope: SkillScope
+    namespace: str | None = None
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +105,7 @@ class Catalog:
         problems: What could not be read.
         taken: Names that belong to locked skills, wherever these are.
         host: The agent's id, if it is that of one agent.
+        roots: The folders that were looked into, those that come first before those that they may hide.
     """
 
     skills: tuple[Skill, ...] = ()
@@ -96,6 +113,7 @@ class Catalog:
     problems: tuple[Problem, ...] = ()
     taken: frozenset[str] = frozenset()
     host: str = ""
+    roots: tuple[Root, ...] = ()
 
     @classmethod
     def of(
@@ -167,3 +185,40 @@ class Catalog:
         place = os.path.normpath(path)
         folder = os.path.dirname(place) if os.path.basename(place) == SKILL_MD else place
         return self._by_path.get(folder)
+
+    def row(self, skill: Skill) -> dict[str, Any]:
+        """Return one skill as protocols have it, with ``why`` if it is held back."""
+        return {
+            "name": skill.full_name,
+            "description": skill.description,
+            "path": None if skill.is_elsewhere else skill.path,
+            "scope": self._labels.get(skill.root) or skill.scope,
+            "root": skill.root or None,
+            "source": skill.source,
+            "trust": skill.trust,
+            "needs": [need.to_json() for need in skill.requires],
+            "enabled": skill.state == "enabled",
+            **skill.why,
+        }
+
+    def root_rows(self) -> list[dict[str, Any]]:
+        """Return each folder that was looked into, in order of precedence, with what was found there."""
+        found: dict[str, list[str]] = {root.path: [] for root in self.roots}
+        hidden: dict[str, list[str]] = {root.path: [] for root in self.roots}
+        for skill in self.skills:
+            found.get(skill.root, []).append(skill.full_name)
+        for each in self.shadowed:
+            hidden.get(each.skill.root, []).append(each.skill.full_name)
+        return [
+            {
+                "path": root.path,
+                "scope": root.label or root.scope,
+                "found": sorted(found[root.path]),
+                "shadowed": sorted(hidden[root.path]),
+            }
+            for root in self.roots
+        ]
+
+    @cached_property
+    def _labels(self) -> Mapping[str, str]:
+        return {root.path: root.label for root in self.roots}

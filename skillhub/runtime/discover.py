@@ -14,10 +14,10 @@ from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats.text import clean, is_name, quote
 from skillhub.model.hosts import AgentFolder, Bounds, Profile, absolute, expand
 from skillhub.model.manifest import Manifest, Rules, read_head
-from skillhub.model.record import Need, Scope, Skill, SkillScope
+from skillhub.model.record import Need, Scope, Skill
 from skillhub.model.tree import SKILL_MD, File, Tree
-from skillhub.runtime.catalog import Problem
-from skillhub.runtime.walk import Cache, Find, Look, Walk, opened
+from skillhub.runtime.catalog import Problem, Root
+from skillhub.runtime.walk import Cache, Find, Look, Walk, declared, opened
 
 # Finds skills in folders, read as strictly as their agent does; a broken one hides no other.
 
@@ -27,15 +27,6 @@ _CAP = 1 << 20
 # What the frontmatter says by itself, whatever is wrong with the rest of it.
 _NAMED = re.compile(rb"(?m)^[\"']?name[\"']?[ \t]*:[ \t]*[\"']?([a-z0-9-]{1,64})[\"']?[ \t]*(?:#.*)?\r?$")
 _LENIENT = Rules(nameless="folder", undescribed="empty")
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """A folder that holds skills' folders; whose they are, and what goes before their names if they do not say."""
-
-    path: str
-    scope: SkillScope
-    namespace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +74,7 @@ def discover(roots: Iterable[Root], search: Search | None = None) -> Discovered:
                     seen.add(find.folder)
                     problems += find.problems
                     if find.facts is not None:
-                        skills.append(_skill(find, find.facts, root, search.locks))
+                        skills.append(_skill(find, find.facts, root, search))
     return Discovered(tuple(skills), tuple(problems))
 
 
@@ -112,8 +103,8 @@ def _look(root: Root, search: Search) -> Look:
     return look
 
 
-def _skill(find: Find, facts: Mapping[str, Any], root: Root, locks: object) -> Skill:
-    if find.made and find.made[0] == (root, locks):
+def _skill(find: Find, facts: Mapping[str, Any], root: Root, search: Search) -> Skill:
+    if find.made and find.made[0] == (root, search.locks):
         return find.made[1]
     skill = Skill(
         path=find.folder,
@@ -122,10 +113,11 @@ def _skill(find: Find, facts: Mapping[str, Any], root: Root, locks: object) -> S
         links=(find.found,),
         managed=False,
         root=root.path,
-        locks=locks,
-        **{"namespace": root.namespace, **facts},
+        locks=search.locks,
+        rules=search.rules,
+        **{"namespace": root.namespace, **declared(facts)},
     )
-    find.made = (root, locks), skill
+    find.made = (root, search.locks), skill
     return skill
 
 
@@ -253,21 +245,21 @@ def _folders(place: AgentFolder, profile: Profile, around: Surroundings) -> Iter
     for path in _paths(place, profile, around):
         before, star, behind = path.partition(f"{os.sep}*{os.sep}")
         if not star:
-            yield Root(path, place.scope)
+            yield Root(path, place.scope, label=place.label)
             continue
         for name in _names(before):
-            yield Root(os.path.join(before, name, behind), place.scope, name if is_name(name) else None)
+            yield Root(os.path.join(before, name, behind), place.scope, name if is_name(name) else None, place.label)
 
 
 def _named(place: AgentFolder, around: Surroundings) -> Iterator[Root]:
     """Yield the folders that the agent or its user names."""
     if place.scope == "plugin":
         for name, folder in sorted(around.plugins.items()):
-            yield Root(os.path.abspath(folder), "plugin", name if is_name(name) else None)
+            yield Root(os.path.abspath(folder), "plugin", name if is_name(name) else None, place.label)
     else:
         for folder in around.extra:
             path = absolute(folder, around.home) or os.path.join(around.cwd, folder)
-            yield Root(os.path.normpath(path), "extra")
+            yield Root(os.path.normpath(path), "extra", label=place.label)
 
 
 def _paths(place: AgentFolder, profile: Profile, around: Surroundings) -> Iterator[str]:

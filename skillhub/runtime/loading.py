@@ -230,7 +230,7 @@ class Request:
         arguments: As typed behind its name.
         caller: Who asks; a user may not have what is for the model alone, and the other way round.
         session: The conversation, where the host keeps one.
-        rules: How strictly the host reads, ``Profile.rules``.
+        rules: How strictly to read; None as strictly as the host that found the skill.
         commands: Leave to run commands.
         ask: Asks the person whether a skill may be loaded of which its host's rules say ``ask``; without it none is.
         ignore_locks: Load the skill as the host alone would, whatever a lock or this machine's record says of it.
@@ -239,7 +239,7 @@ class Request:
     arguments: str = ""
     caller: Caller = "user"
     session: Session | None = None
-    rules: manifest.Rules = field(default_factory=manifest.Rules)
+    rules: manifest.Rules | None = None
     commands: Commands | None = None
     ask: Callable[[Skill], bool] | None = None
     ignore_locks: bool = False
@@ -346,7 +346,8 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         _refuse(skill, asked)
     _ask(skill, asked)
     data = folder.read(SKILL_MD, _FILE_CAP)
-    read = manifest.read_head(data, os.path.basename(skill.path or ""), asked.rules)
+    found_by = skill.rules if isinstance(skill.rules, manifest.Rules) else manifest.Rules()
+    read = manifest.read_head(data, os.path.basename(skill.path or ""), asked.rules or found_by)
     version = agreed.tree if agreed else f"sha256:{sha256(data).hexdigest()}"
     body = put_in(read.body, _given(folder, version, asked))
     tools = read.allowed_tools if "allowed-tools" in read.front else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import PurePath
 from typing import Any, Final, Literal, NamedTuple
@@ -266,12 +266,12 @@ class Section:
     unit: Unit
     shadowed: tuple[Shadowed, ...]
     problems: tuple[Problem, ...]
-    catalog: tuple[Skill, ...] = ()
+    catalog: Catalog = field(default_factory=Catalog)
 
     @property
     def held(self) -> tuple[Skill, ...]:
         """Those that are held back, each with why."""
-        return tuple(skill for skill in self.catalog if skill.held is not None)
+        return tuple(skill for skill in self.catalog.skills if skill.held is not None)
 
     @property
     def truncated(self) -> bool:
@@ -295,7 +295,7 @@ class Section:
         return {
             "host": self.host,
             "text": self.text,
-            "skills": [self._row(skill) for skill in self.catalog],
+            "skills": [self._row(skill) for skill in self.catalog.skills],
             "omitted": list(self.omitted),
             "shadowed": [each.to_json() for each in self.shadowed],
             "problems": [each.to_json() for each in self.problems],
@@ -305,19 +305,11 @@ class Section:
             "unit": self.unit,
             "shortened": self.shortened,
             "warning": self.warning,
+            "roots": self.catalog.root_rows(),
         }
 
     def _row(self, skill: Skill) -> dict[str, Any]:
-        return {
-            "name": skill.full_name,
-            "description": skill.description,
-            "path": None if skill.is_elsewhere else skill.path,
-            "scope": skill.scope,
-            "source": skill.source,
-            "enabled": skill.state == "enabled",
-            "listed": skill.reach == "active" and skill.full_name in self.skills,
-            **skill.why,
-        }
+        return {**self.catalog.row(skill), "listed": skill.reach == "active" and skill.full_name in self.skills}
 
 
 def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Section:
@@ -352,7 +344,7 @@ def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Se
         unit=limit.unit,
         shadowed=catalog.shadowed,
         problems=catalog.problems,
-        catalog=catalog.skills,
+        catalog=catalog,
     )
 
 

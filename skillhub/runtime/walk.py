@@ -14,11 +14,11 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from skillhub.disk.files import CLOEXEC, NO_LINK, disk_errors, read, write_atomic
-from skillhub.errors import FormatError, SkillhubError, StateError
+from skillhub.errors import FormatError, SecurityError, SkillhubError, StateError
 from skillhub.model import needs
 from skillhub.model.hosts import Bounds
 from skillhub.model.manifest import Head, Rules, read_head
-from skillhub.model.record import Skill
+from skillhub.model.record import Need, Skill
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.runtime.catalog import Problem
 
@@ -91,6 +91,8 @@ _SKIPPED = frozenset({"node_modules"})
 _RESOURCES = frozenset({"scripts", "references", "assets", "agents"})
 # Where a folder counts its subfolders among its links, 2 means none (POSIX leaves it open; 1 means unknown).
 _LEAF: Final = 2
+# Keys of `metadata` in which other clients declare needs.
+_NEEDS: Final = frozenset({"requires", *needs.OPENCLAW})
 
 
 @dataclass(slots=True)
@@ -277,11 +279,12 @@ def _facts(head: Head, find: Find, has_folders: bool) -> dict[str, Any]:
     for issue in head.warnings:
         find.problems.append(_issue(find.found, issue.where, issue.message))
     is_implicit = head.model_invocable
-    if has_folders and (tree := _declarations(find)):
-        declaration = needs.read(tree, head.metadata)
+    if declaration := _declaration(head, find, has_folders):
         is_implicit = is_implicit and declaration.implicit
         for issue in declaration.warnings:
             find.problems.append(_issue(find.found, issue.where, issue.message))
+        if said := _declared_facts(declaration):
+            facts["declared"] = said
     for key in ("version", "namespace", "argument_hint"):
         if said := getattr(head, key):
             facts[key] = said
@@ -290,6 +293,61 @@ def _facts(head: Head, find: Find, has_folders: bool) -> dict[str, Any]:
     if not head.user_invocable:
         facts["user_invocable"] = False
     return facts
+
+
+def _declaration(head: Head, find: Find, has_folders: bool) -> needs.Declared | None:
+    tree = _declarations(find) if has_folders else None
+    if tree is None and not (head.front.get("metadata") and _NEEDS.intersection(head.metadata)):
+        return None
+    try:
+        return needs.read(tree or Tree({}), head.metadata)
+    except SecurityError as error:
+        if tree is not None:
+            raise
+        # The host would load it all the same; of what it may not ask for nobody is asked.
+        find.problems.append(_issue(find.found, error.where or SKILL_MD, error.message))
+        return None
+
+
+def _declared_facts(declaration: needs.Declared) -> dict[str, Any]:
+    """Return what the cache keeps of it, as JSON."""
+    rows = []
+    for need in declaration.requires:
+        server = need.server and [
+            need.server.transport,
+            list(need.server.command),
+            need.server.url,
+            list(need.server.env),
+            need.server.bearer,
+        ]
+        rows.append([need.kind, need.name, need.description, need.required, server])
+    facts = {"requires": rows, "interface": dict(declaration.interface), "permissions": list(declaration.permissions)}
+    return {key: value for key, value in facts.items() if value}
+
+
+def declared(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the facts with what they say of needs as the fields of a ``Skill``; names are checked again.
+
+    Raises:
+        SkillhubError, ValueError, TypeError: no walk found this; the cache was tampered with.
+    """
+    if "declared" not in facts:
+        return facts
+    said = facts["declared"]
+    requires = []
+    for kind, name, description, required, row in said.get("requires", ()):
+        server = None
+        if row is not None:
+            transport, command, url, env, bearer = row
+            server = needs.McpServer(transport, tuple(command), url, tuple(env), bearer)
+        needs.Requirement(kind, name, description, required, server)
+        requires.append(Need(kind, name, description, required, satisfied=False, server=server))
+    return {
+        **{key: value for key, value in facts.items() if key != "declared"},
+        "requires": tuple(requires),
+        "interface": {str(key): str(value) for key, value in said.get("interface", {}).items()},
+        "permissions": tuple(map(str, said.get("permissions", ()))),
+    }
 
 
 def _declarations(find: Find) -> Tree | None:
@@ -327,11 +385,12 @@ def _issue(folder: str, where: str, message: str, is_broken: bool = False) -> Pr
 # Measured with 10,000 skills: JSON takes 0.7 µs for the facts of one, SQLite 1.2 µs and twice the time to
 # import.
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 # What a walk may say of a skill; the rest is said by locks and records, of which the cache knows nothing.
 _FACTS: Final[Mapping[str, type]] = {
     **dict.fromkeys(("name", "description", "version", "namespace", "argument_hint", "invocation"), str),
     "user_invocable": bool,
+    "declared": dict,
 }
 _CACHE_CAP: Final = 1 << 28
 _NEVER: Final[Stamp] = ""
@@ -439,4 +498,10 @@ def _is_below(find: Find, root: str, base: str) -> bool:
 
 
 def _are_facts(facts: Mapping[str, Any] | None) -> bool:
-    return facts is None or all(isinstance(value, _FACTS.get(key, ())) for key, value in facts.items())
+    if facts is None or "declared" not in facts:
+        return facts is None or all(isinstance(value, _FACTS.get(key, ())) for key, value in facts.items())
+    try:
+        declared(facts)
+    except (SkillhubError, ValueError, TypeError, AttributeError, KeyError):
+        return False
+    return all(isinstance(value, _FACTS.get(key, ())) for key, value in facts.items())

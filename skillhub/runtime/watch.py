@@ -8,7 +8,7 @@ from threading import Event
 
 from watchfiles import watch
 
-from skillhub.runtime.discover import Root
+from skillhub.runtime.catalog import Root
 
 
 def changes(roots: Iterable[Root], stop: Event | None = None) -> Iterator[tuple[Root, ...]]:

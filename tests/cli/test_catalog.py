@@ -22,10 +22,18 @@ def test_the_contracts_shape(shell):
             "description": "Does what mine does.",
             "path": str(shell.project / ".agents/skills/mine"),
             "scope": "project",
+            "root": str(shell.project / ".agents/skills"),
             "source": None,
+            "trust": "unsigned",
+            "needs": [],
             "enabled": True,
             "listed": True,
         }
+    ]
+    folders = [(each["path"], each["scope"], each["found"], each["shadowed"]) for each in shown["roots"]]
+    assert folders == [
+        (str(shell.project / ".agents/skills"), "project", ["mine"], []),
+        (str(shell.home / ".agents/skills"), "user", [], ["mine"]),
     ]
     assert shown["shadowed"] == [
         {
