@@ -36,16 +36,21 @@ Written by `python docs/build.py` from the program; a test holds it to that. Exi
 """
 
 
+# The documents of pages in `formats/`; the lock's schema stands beside the files that test it.
+DESCRIBED = ("config", "discovery", "index", "intent", "namespaces", "policy", "publisher", "releases", "skill")
+
+
 def pages() -> dict[Path, str]:
     """Return every page with what is to be in it."""
     architecture = HERE / "architecture.md"
     before, _, rest = architecture.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
-    schema = HERE.parent / "lockfiles" / "skillhub.lock.schema.json"
+    schemas = {HERE / "formats" / "schemas" / f"{name}.schema.json": name for name in DESCRIBED}
+    schemas[HERE.parent / "lockfiles" / "skillhub.lock.schema.json"] = "lock"
     return {
         HERE / "cli.md": commands(),
         architecture: f"{before}{BEGIN}{errors()}{END}{after}",
-        schema: json.dumps(schema_of("lock"), indent=2, ensure_ascii=False) + "\n",
+        **{path: json.dumps(schema_of(name), indent=2, ensure_ascii=False) + "\n" for path, name in schemas.items()},
     }
 
 

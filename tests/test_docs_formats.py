@@ -11,8 +11,7 @@ from skillhub.model.index import Index, parse_namespaces, parse_releases
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.tree import Listing
 from skillhub.model.version import Range
-from skillhub.policy.file import AGREEABLE, parse_policy
-from skillhub.policy.policy import KEYS
+from skillhub.policy.policy import AGREEABLE, KEYS, parse_policy
 from skillhub.project.intent import Intent, ProposedSource, Wanted
 from skillhub.trust.documents import pinned_documents, signed_documents
 from skillhub.trust.registry import admitted, released_by

@@ -3,21 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, Final
 
 from pydantic import BaseModel
 
 from skillhub.answers import VERSION, setup
 from skillhub.answers.skills import CLASSES, JsonAnswer
-from skillhub.model.lock import LockFile
-from skillhub.policy.file import PolicyFile
-from skillhub.project.intent import IntentFile
 
 __all__ = ["ANSWERS", "DIALECT", "DOCUMENTS", "answer", "schema_of", "setup"]
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-# What the TOML of an intent or a policy holds is described as the JSON of the same shape.
-DOCUMENTS: Final[Mapping[str, type[BaseModel]]] = {"intent": IntentFile, "lock": LockFile, "policy": PolicyFile}
+# Every document that is read or written, and the class that does it, imported when its schema is asked for. What the
+# TOML or YAML of one holds is described as the JSON of the same shape.
+DOCUMENTS: Final[Mapping[str, str]] = {
+    "agent-file": "skillhub.model.needs.AgentFile",
+    "agents": "skillhub.model.hosts.AgentsFile",
+    "agreed-sources": "skillhub.sources.configured.AgreedSourcesFile",
+    "apm-package": "skillhub.exchange.other_locks.ApmPackage",
+    "clawhub-entry": "skillhub.exchange.other_locks.ClawHubEntry",
+    "config": "skillhub.net.settings.Settings",
+    "discovery": "skillhub.model.index.DiscoveryListing",
+    "discovery-0.1": "skillhub.model.index.LegacyDiscoveryListing",
+    "docker-config": "skillhub.sources.oci.DockerConfig",
+    "first-seen": "skillhub.sources.history.FirstSeenFile",
+    "github-commit": "skillhub.sources.github.GitHubCommit",
+    "github-tree": "skillhub.sources.github.GitHubTree",
+    "index": "skillhub.model.index.IndexListing",
+    "intent": "skillhub.project.intent.IntentFile",
+    "lock": "skillhub.model.lock.LockFile",
+    "marketplace": "skillhub.sources.marketplace.MarketplaceFile",
+    "namespaces": "skillhub.model.index.NamespacesDocument",
+    "oci-index": "skillhub.sources.oci.OciIndex",
+    "oci-manifest": "skillhub.sources.oci.OciManifest",
+    "openclaw": "skillhub.model.needs.OpenClawMetadata",
+    "owners": "skillhub.sources.history.OwnersFile",
+    "plugin": "skillhub.sources.marketplace.PluginFile",
+    "policy": "skillhub.policy.policy.PolicyFile",
+    "profiles": "skillhub.model.hosts.ProfilesFile",
+    "publisher": "skillhub.model.index.PublisherDocument",
+    "publishers": "skillhub.project.publishers.PublishersFile",
+    "records": "skillhub.model.record.RecordsFile",
+    "registry": "skillhub.registry.operator.RegistryFile",
+    "releases": "skillhub.model.index.ReleasesDocument",
+    "root": "skillhub.trust.roles.RootFile",
+    "secrets": "skillhub.project.secrets.SecretsFile",
+    "shown-time": "skillhub.sources.history.ShownTimeFile",
+    "sites": "skillhub.net.download.SitesFile",
+    "skill": "skillhub.model.index.SkillDocument",
+    "skills-cli-entry": "skillhub.exchange.other_locks.SkillsCliEntry",
+    "skills-lock-entry": "skillhub.exchange.other_locks.SkillsLockEntry",
+    "sources": "skillhub.sources.configured.SourcesFile",
+    "tuf-metadata": "skillhub.trust.roles.MetadataFile",
+}
 ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = dict(sorted(CLASSES.items()))  # those of `setup` too
 
 
@@ -33,5 +71,6 @@ def schema_of(name: str) -> dict[str, Any]:
     Raises:
         KeyError: there is none of that name.
     """
-    found = DOCUMENTS.get(name) or ANSWERS[name]
+    module, _, kind = DOCUMENTS.get(name, "").rpartition(".")
+    found: type[BaseModel] = getattr(import_module(module), kind) if module else ANSWERS[name]
     return {"$schema": DIALECT, **found.model_json_schema()}

@@ -166,7 +166,9 @@ def _false_if_empty(value: object) -> object:
     return False if value in (None, "", "~", "null") else value
 
 
-class _Package(OtherEntry):
+class ApmPackage(OtherEntry):
+    """A package of ``apm.lock.yaml``."""
+
     BINDING: ClassVar = frozenset(
         {
             *("materialization_repo_url", "repo_url", "virtual_path", "package_type", "local_path", "is_insecure"),
@@ -230,7 +232,7 @@ def entries(document: Mapping[str, Any], folder: str) -> Iterator[Found]:
     """Yield each package that brings skills, and whatever else the lock names with the reason why it is left."""
     for package in _list(document.get("dependencies")):
         if isinstance(package, dict):
-            yield _Package.origin(text(package, "name") or text(package, "repo_url"), package, folder)
+            yield ApmPackage.origin(text(package, "name") or text(package, "repo_url"), package, folder)
         else:
             yield NoOrigin(quote(package), "its entry is no package")
     for server in _list(document.get("mcp_servers")):
@@ -253,7 +255,7 @@ _KNOWN = "known: skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/
 _Block = Mapping[str, Any]
 
 
-class _SkillsCli(OtherEntry):
+class SkillsCliEntry(OtherEntry):
     """An entry of the ``skills`` CLI, of a project or of a user; ``gh skill`` writes the latter too."""
 
     BINDING: ClassVar = frozenset(
@@ -284,7 +286,7 @@ class _SkillsCli(OtherEntry):
         return NoOrigin(name, f"it came by way of {quote(kind)}, which skillhub does not install from")
 
 
-class _SkillsLock(OtherEntry):
+class SkillsLockEntry(OtherEntry):
     """An entry of the program ``skills-lock``, which writes the same file name with commits in it."""
 
     BINDING: ClassVar = frozenset({"resolved", "spec", "path", "commit", "ref"})
@@ -304,7 +306,9 @@ class _SkillsLock(OtherEntry):
         return in_git(name, place, self.commit or self.ref, path, skills)
 
 
-class _ClawHub(OtherEntry):
+class ClawHubEntry(OtherEntry):
+    """An entry of ``.clawhub/lock.json``."""
+
     version: Absent = ""
 
     def found(self, name: str, folder: str) -> Found:
@@ -352,13 +356,13 @@ def _apm(data: bytes, folder: str, where: str) -> OtherLock:
 def _kind(document: _Block, skills: _Block, where: str) -> tuple[str, type[OtherEntry]]:
     """Return the name of the format and the class of its entries."""
     if document.get("lockfileVersion") == 1:
-        return "skills-lock.json, lockfileVersion 1", _SkillsLock
+        return "skills-lock.json, lockfileVersion 1", SkillsLockEntry
     version = document.get("version")
     blocks = [block for block in skills.values() if isinstance(block, dict)]
     if version == 1 and any("version" in block and "sourceType" not in block for block in blocks):
-        return ".clawhub/lock.json 1", _ClawHub
+        return ".clawhub/lock.json 1", ClawHubEntry
     if type(version) is int and version in (1, 3):
-        return f"{'skills-lock.json' if version == 1 else '.skill-lock.json'} {version}", _SkillsCli
+        return f"{'skills-lock.json' if version == 1 else '.skill-lock.json'} {version}", SkillsCliEntry
     raise _unknown(where, f"version {quote(version)}")
 
 

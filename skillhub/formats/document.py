@@ -8,6 +8,7 @@ of a document of ours that the rest of the program works with are standard data 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar, cast
 
@@ -28,7 +29,7 @@ from pydantic_core import CoreSchema, ErrorDetails, core_schema
 from skillhub.errors import FormatError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import line_of, line_of_fault, strict_json
-from skillhub.formats.text import clean, quote
+from skillhub.formats.text import NAME_MAX, RESERVED_ALIASES, clean, is_alias, is_name, quote
 
 _K = TypeVar("_K", bound=str)
 _K2 = TypeVar("_K2")
@@ -81,13 +82,22 @@ class Read:
 
 
 class Before:
-    """An annotation: ``read`` makes of the value what pydantic then reads, or raises a FormatError."""
+    """An annotation: ``read`` makes of the value what pydantic then reads, or raises a FormatError.
 
-    def __init__(self, read: Callable[[Any], object]) -> None:
+    Args:
+        read: Takes the value as it was parsed.
+        schema: What JSON Schema says of a value that ``read`` makes something else of.
+    """
+
+    def __init__(self, read: Callable[[Any], object], **schema: object) -> None:
         self._read = read
+        self._schema = schema
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(_raising_faults(self._read), handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> _JsonSchema:
+        return {"anyOf": [handler(schema), self._schema]} if self._schema else handler(schema)
 
 
 class _FailFast:
@@ -154,6 +164,11 @@ def text_that(holds: Callable[[str], object], expected: str) -> Callable[[object
     return read
 
 
+def matching(regex: re.Pattern[str], expected: str) -> Read:
+    """Return the annotation of what a regular expression, in words that JSON Schema has too, matches as a whole."""
+    return Read(text_that(regex.fullmatch, expected), type="string", pattern=f"^(?:{regex.pattern})$")
+
+
 def one_of(*known: str) -> Read:
     """Return the annotation of these words."""
     return Read(
@@ -196,7 +211,7 @@ def version_of(what: str, known: int) -> Read:
             hint="a newer skillhub wrote it; upgrade skillhub" if is_newer else None,
         )
 
-    return Read(read, const=known)
+    return Read(read, type="integer", const=known)
 
 
 def integer(expected: str, most: int | None = None) -> Read:
@@ -212,8 +227,19 @@ def integer(expected: str, most: int | None = None) -> Read:
     return Read(read, type="integer", **bounds)
 
 
+# What JSON Schema says of a name and a digest. Of a key pydantic changes a `pattern`, but not one in `allOf`.
+NAME: dict[str, Any] = {
+    "type": "string",
+    "allOf": [{"pattern": "^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": NAME_MAX, "not": {"pattern": r"\n"}}],
+}
+DIGEST: dict[str, Any] = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$", "minLength": 71, "maxLength": 71}
+ALIAS: dict[str, Any] = {"type": "string", "allOf": [*NAME["allOf"], {"not": {"enum": sorted(RESERVED_ALIASES)}}]}
+
 Visible = Annotated[str, Read(visible, type="string", minLength=1)]
-Sha256 = Annotated[Digest, Read(Digest.parse, type="string", pattern="^sha256:[0-9a-f]{64}$")]
+Sha256 = Annotated[Digest, Read(Digest.parse, **DIGEST)]
+SkillName = Annotated[str, Read(name_that(is_name), **NAME)]
+Alias = Annotated[str, Read(name_that(is_alias, "alias of a source"), **ALIAS)]
+ObjectId = Annotated[str, matching(re.compile("[0-9a-f]{40}"), "a full commit")]
 
 
 def part(cls: type[_T]) -> type[_T]:
@@ -221,7 +247,8 @@ def part(cls: type[_T]) -> type[_T]:
 
     If it has a method ``check``, that raises a FormatError where its fields contradict each other.
     ``NEEDED`` names the fields whose key has to be there although they have a default; ``UNKNOWN`` is the hint about
-    an unknown key, where it is another than the document's; ``SCHEMA`` is what JSON Schema says besides of the part.
+    an unknown key, where it is another than the document's; ``SCHEMA`` is what JSON Schema says besides of the part;
+    ``CONFIG`` is more of pydantic's configuration.
     """
     hint: str | None = getattr(cls, "UNKNOWN", None)
 
@@ -240,7 +267,7 @@ def part(cls: type[_T]) -> type[_T]:
                 del each["default"]  # what is None is absent, and null is refused
         schema.update(getattr(cls, "SCHEMA", {}))
 
-    cls.__pydantic_config__ = ConfigDict(**_STRICT, json_schema_extra=say)  # type: ignore[attr-defined]
+    cls.__pydantic_config__ = ConfigDict(**_STRICT, json_schema_extra=say, **getattr(cls, "CONFIG", {}))  # type: ignore[attr-defined]
     cls.__get_pydantic_core_schema__ = schema  # type: ignore[attr-defined]
     return cls
 

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote as percent_encoded
 from urllib.parse import urljoin, urlsplit
 
-from pydantic import Field
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from skillhub.errors import FormatError, NotFound
-from skillhub.formats.digest import Digest, is_hex
+from skillhub.formats.digest import Digest
 from skillhub.formats.document import (
+    NAME,
     Before,
     ExtensibleDocument,
     ForeignDocument,
@@ -23,6 +24,7 @@ from skillhub.formats.document import (
     Read,
     Sha256,
     integer,
+    matching,
     text_that,
     version_of,
     wrong,
@@ -30,7 +32,7 @@ from skillhub.formats.document import (
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, is_inner_path, is_name, quote
 from skillhub.model.tree import SKILL_MD
-from skillhub.model.version import is_version, precedence
+from skillhub.model.version import VERSION_PATTERN, is_version, precedence
 
 # What a source offers: releases by name, and who may publish them.
 
@@ -164,6 +166,9 @@ _URL = re.compile(
 _PATH = re.compile(r"[A-Za-z0-9_~+-][A-Za-z0-9._~+-]*(?:/[A-Za-z0-9_~+-][A-Za-z0-9._~+-]*)*", re.ASCII)
 
 
+_PATHS = {"type": "string", "pattern": f"^{_PATH.pattern}$"}
+
+
 class LeadsOut(FormatError):
     """A name or a path that would lead out of its folder; of a registry it is `bad-metadata`."""
 
@@ -200,16 +205,23 @@ def _any_version(value: object) -> object:
     return None if isinstance(value, str) and not is_version(value) else value
 
 
-_Hex = Annotated[str, Read(text_that(is_hex, "64 lowercase hex digits"))]
-_Label = Annotated[str, Read(text_that(lambda text: 1 <= len(text) <= 1024, "a text of 1 to 1024 characters"))]
-_Name = Annotated[str, Read(_inner(text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most")))]
-_Path = Annotated[str, Read(_inner(text_that(_PATH.fullmatch, "a relative path without dot segments")))]
-_Pem = Annotated[str, Read(text_that(lambda text: text.startswith("-----BEGIN "), "PEM"))]
-_Shown = Annotated[str, Read(_shown)]
+_Hex = Annotated[str, matching(re.compile("[0-9a-f]{64}"), "64 lowercase hex digits")]
+_Label = Annotated[str, matching(re.compile(r"[\s\S]{1,1024}"), "a text of 1 to 1024 characters")]
+_name = text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most")
+_Name = Annotated[str, Read(_inner(_name), **NAME)]
+_Path = Annotated[str, Read(_inner(text_that(_PATH.fullmatch, "a relative path without dot segments")), **_PATHS)]
+_Pem = Annotated[
+    str, Read(text_that(lambda text: text.startswith("-----BEGIN "), "PEM"), type="string", pattern="^-----BEGIN ")
+]
+_Shown = Annotated[str, Read(_shown, type="string", maxLength=1024)]
 _Size = Annotated[int, integer(f"0 to {_MAX_SIZE}", _MAX_SIZE)]
-_Time = Annotated[str, Read(text_that(_TIME.fullmatch, "a UTC time such as 2026-01-02T03:04:05Z"))]
-_Url = Annotated[str, Read(_inner(text_that(_is_url, "a relative, http or https URL")))]
-_Version = Annotated[str, Read(text_that(is_version, "a version by SemVer 2.0.0"))]
+_Time = Annotated[str, matching(_TIME, "a UTC time such as 2026-01-02T03:04:05Z")]
+_Url = Annotated[
+    str, Read(_inner(text_that(_is_url, "a relative, http or https URL")), type="string", format="uri-reference")
+]
+_Version = Annotated[
+    str, Read(text_that(is_version, "a version by SemVer 2.0.0"), type="string", pattern=VERSION_PATTERN)
+]
 TYPES = ("archive", "skill-md")
 
 
@@ -462,15 +474,15 @@ def _files(value: object) -> tuple[str, ...]:
 
 _text = text_that(lambda text: True, "a text")
 _path = text_that(_is_file, "a relative path without dot segments")
-_SiteName = Annotated[str, Read(text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most"))]
-_Described = Annotated[str, Read(_described)]
+_SiteName = Annotated[str, Read(_name, **NAME)]
+_Described = Annotated[str, Read(_described, type="string")]
 
 
 class _Head(ForeignDocument):
     """What every entry has; of an unknown type nothing else is read."""
 
     name: _SiteName
-    type: Annotated[str, Read(_text)]
+    type: Annotated[str, Read(_text, type="string")]
 
 
 class _Offer(_Head):
@@ -478,9 +490,14 @@ class _Offer(_Head):
 
     description: _Described
     url: Annotated[
-        str, Read(text_that(lambda url: url and _SITE_URL.fullmatch(url), "a relative, http or https URL"))
+        str,
+        Read(
+            text_that(lambda url: url and _SITE_URL.fullmatch(url), "a relative, http or https URL"),
+            type="string",
+            format="uri-reference",
+        ),
     ]
-    digest: Annotated[Digest, Read(Digest.parse)]
+    digest: Sha256
     version: _Version | None = None
     published: _Time | None = None
     size: Annotated[int, Field(ge=0, le=_SIZE_MAX)] | None = None
@@ -488,25 +505,27 @@ class _Offer(_Head):
     withdrawn: _Described | None = None
 
 
-def _entry(value: object) -> _Head:
+def _offer_or_head(value: object, handler: ValidatorFunctionWrapHandler) -> object:
     head = _Head.model_validate(value)
-    return _Offer.model_validate(value) if head.type in TYPES else head
+    return handler(value) if head.type in TYPES else head
 
 
 class _LegacyEntry(ForeignDocument):
     name: _SiteName
-    files: Annotated[tuple[str, ...], Read(_files)]
+    files: Annotated[
+        tuple[str, ...], Read(_files, type="array", items={"type": "string"}, contains={"const": SKILL_MD})
+    ]
     description: _Described = ""
     version: _Version | None = None
 
 
-class _Listing(ForeignDocument):
+class DiscoveryListing(ForeignDocument):
     """Agent Skills Discovery 0.2.0."""
 
-    skills: Items[Annotated[_Head, Read(_entry)]]
+    skills: Items[Annotated[_Offer, WrapValidator(_offer_or_head)]]
 
 
-class _LegacyListing(ForeignDocument):
+class LegacyDiscoveryListing(ForeignDocument):
     """Agent Skills Discovery 0.1.0."""
 
     skills: Items[_LegacyEntry]
@@ -522,19 +541,20 @@ def parse_discovery(data: bytes, url: str) -> DiscoveredSite:
     # The schema is looked at first: another one may mean anything by the rest.
     schema = document.get("$schema") if isinstance(document, dict) else None
     if schema is None:
-        return DiscoveredSite(LEGACY, _legacy(_LegacyListing.parse(document, url), url))
+        return DiscoveredSite(LEGACY, _legacy(LegacyDiscoveryListing.parse(document, url), url))
     if schema != SCHEMA:
         raise FormatError(
             f"expected $schema {SCHEMA}, found {quote(schema)}: nothing of it is used",
             where=url,
             hint="a newer skillhub may know it",
         )
-    return DiscoveredSite(CURRENT, _current(_Listing.parse(document, url), url))
+    return DiscoveredSite(CURRENT, _current(DiscoveryListing.parse(document, url), url))
 
 
-def _current(listing: _Listing, url: str) -> Index:
+def _current(listing: DiscoveryListing, url: str) -> Index:
     refuse_twice((entry.name for entry in listing.skills), url)
-    skills, skipped = {}, []
+    skills: dict[str, tuple[Release, ...]] = {}
+    skipped: list[str] = []
     for entry in listing.skills:
         if isinstance(entry, _Offer):
             facts = {key: getattr(entry, key) for key in _Offer.model_fields}
@@ -551,7 +571,7 @@ def _resolved(base: str, url: str) -> str:
         raise FormatError(f"expected a URL, found {quote(url)}", where=base) from error
 
 
-def _legacy(listing: _LegacyListing, url: str) -> Index:
+def _legacy(listing: LegacyDiscoveryListing, url: str) -> Index:
     refuse_twice((entry.name for entry in listing.skills), url)
     skills = {}
     for entry in listing.skills:

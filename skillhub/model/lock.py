@@ -14,36 +14,30 @@ from pydantic import ConfigDict, Field
 from skillhub.errors import FormatError, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.document import (
+    DIGEST,
+    NAME,
     Absent,
+    Alias,
     Before,
     Document,
     Items,
     Members,
+    ObjectId,
     Read,
+    Sha256,
+    SkillName,
     Visible,
     integer,
     json_bytes,
-    name_that,
+    matching,
     part,
-    text_that,
     version_of,
     visible,
     wrong,
 )
-from skillhub.formats.text import (
-    NAME_MAX,
-    RESERVED_ALIASES,
-    clean,
-    is_alias,
-    is_inner_path,
-    is_name,
-    is_object_id,
-    line_of_marker,
-    quote,
-    word,
-)
+from skillhub.formats.text import clean, is_alias, is_inner_path, line_of_marker, quote, word
 from skillhub.model.reference import Git, GitHub, holds_secret, parse_remote
-from skillhub.model.version import is_version
+from skillhub.model.version import VERSION_PATTERN, is_version
 
 # Who signed a skill, as the lock spells it: ``<kind>:<fingerprint>:<identity>``.
 
@@ -161,19 +155,8 @@ def _repository(value: object) -> str:
     return text
 
 
-# Of a key pydantic makes something else than a rule of a `pattern` of its own, but not of one in `allOf`.
-_NAMED = {"type": "string", "pattern": r"^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": NAME_MAX, "not": {"pattern": r"\n"}}
-_DIGEST = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$", "minLength": 71, "maxLength": 71}
 _BELOW = {"pattern": r"(^|/)\.{0,2}(/|$)|\\"}  # what a path inside of a folder may not have
 
-Alias = Annotated[
-    str,
-    Read(
-        name_that(is_alias, "alias of a source"),
-        type="string",
-        allOf=[_NAMED, {"not": {"enum": sorted(RESERVED_ALIASES)}}],
-    ),
-]
 Capability = Annotated[
     str,
     Read(
@@ -182,18 +165,9 @@ Capability = Annotated[
         pattern=r"^((agents|binary|hooks|scripts|shell)$|(env|mcp|network):.|(permissions|tools):)",
     ),
 ]
-Commit = Annotated[
-    str,
-    Read(
-        text_that(is_object_id, "a full commit"), type="string", pattern="^[0-9a-f]{40}$", minLength=40, maxLength=40
-    ),
-]
 FormatVersion = Annotated[int, version_of("lock format", VERSION)]
 InnerPath = Annotated[str, Read(_inner, type="string", minLength=1, **{"not": {"anyOf": [_BELOW, {"pattern": ":"}]}})]
-LockDigest = Annotated[Digest, Read(Digest.parse, **_DIGEST)]
-Need = Annotated[
-    str, Read(text_that(_NEED.fullmatch, "a need, as kind:name"), type="string", pattern=f"^({_NEED.pattern})$")
-]
+Need = Annotated[str, matching(_NEED, "a need, as kind:name")]
 Path = Annotated[str, Read(_path, type="string", minLength=1)]
 Repository = Annotated[str, Read(_repository, type="string", pattern=r"^(https?://[^/@]+/.|ssh://[^/:]+/.|file:///)")]
 Signers = Annotated[
@@ -201,15 +175,8 @@ Signers = Annotated[
     Before(_some),
 ]
 Size = Annotated[int, integer("a number of bytes")]
-SkillName = Annotated[str, Read(name_that(is_name), type="string", allOf=[_NAMED])]
-TreeDigest = Annotated[Digest, Read(_tree, **_DIGEST)]
+TreeDigest = Annotated[Digest, Read(_tree, **DIGEST)]
 Url = Annotated[str, Read(_url, type="string", minLength=1, **{"not": {"pattern": "^[^/?#]*://[^/?#]*@"}})]
-
-_RELEASE = (
-    r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
-    r"(-(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?"
-    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$"
-)
 
 
 def _kind(needed: str, unwanted: str, **properties: object) -> dict[str, object]:
@@ -223,10 +190,10 @@ def _at(pattern: str) -> dict[str, str]:
 
 
 _PLACE = {"minLength": 1, "not": {"anyOf": [{"pattern": "^~"}, {"pattern": r"(^|[/\\])\.\.([/\\]|$)"}]}}
-OFFERED = _kind("url", "git path rev", source=_NAMED)
+OFFERED = _kind("url", "git path rev", source=NAME)
 # How an entry says where its bytes come from: from a registry, a repository, a place on the network, this machine.
 ORIGINS = (
-    _kind("digest url version", "git path rev", source=_NAMED, version=_at(_RELEASE)),
+    _kind("digest url version", "git path rev", source=NAME, version=_at(VERSION_PATTERN)),
     _kind(
         "git rev",
         "digest url",
@@ -262,7 +229,7 @@ class Patch:
     """
 
     base: TreeDigest
-    digest: LockDigest
+    digest: Sha256
     path: InnerPath
 
 
@@ -288,9 +255,9 @@ class Locked:
     size: Size
     version: Absent[Visible] = None
     url: Absent[Url] = None
-    digest: Absent[LockDigest] = None
+    digest: Absent[Sha256] = None
     git: Absent[Repository] = None
-    rev: Absent[Commit] = None
+    rev: Absent[ObjectId] = None
     path: Absent[Path] = None
     capabilities: Items[Capability] = ()
     requires: Items[Need] = ()
@@ -368,7 +335,7 @@ class LockedSource:
 
     kind: Literal["registry", "well-known"]
     url: Url
-    root: Absent[LockDigest] = None
+    root: Absent[Sha256] = None
 
     def check(self) -> None:
         """Refuse a registry without a root, and a root of what is none.

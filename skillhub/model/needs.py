@@ -260,7 +260,7 @@ class AgentFile(ForeignDocument):
     interface: Members[str, Lenient[_Text]] = Field(default_factory=dict)
     policy: _InvocationPolicy = _InvocationPolicy()
     dependencies: _Dependencies = _Dependencies()
-    permissions: Any = ""
+    permissions: str | list[Any] | dict[str, Any] = ""
 
 
 class _Variable(ForeignDocument):
@@ -274,7 +274,7 @@ class _Variable(ForeignDocument):
 class _OpenClawNeeds(ForeignDocument):
     env: Items[Lenient[_Text]] = ()
     bins: Items[Lenient[_Text]] = ()
-    any_bins: Items[Any] = Field((), alias="anyBins")
+    any_bins: Items[Lenient[_Text]] = Field((), alias="anyBins")
 
 
 class OpenClawMetadata(ForeignDocument):
@@ -384,8 +384,8 @@ class _Reading:
             for number, name in valid(enumerate(getattr(declared.requires, key))):
                 with self.leniently(f"{where}.requires.{key}[{number}]"):
                     self.add(Requirement(kind, name))
-        if declared.requires.any_bins:
-            names = ", ".join(quote(name) for name in declared.requires.any_bins[:20])
+        if any_of := [quote(name) for _, name in valid(enumerate(declared.requires.any_bins))]:
+            names = ", ".join(any_of[:20])
             message = f"one of these programs is needed, which is not checked: {names}"
             self.warnings.append(Issue("any-program", message, f"{where}.requires.anyBins"))
         for number, each in valid(enumerate(declared.variables)):

@@ -18,13 +18,13 @@ from skillhub.formats.document import (
     Members,
     Read,
     Sha256,
-    name_that,
+    SkillName,
     one_of,
     part,
     version_of,
     wrong,
 )
-from skillhub.formats.text import is_name, quote
+from skillhub.formats.text import quote
 from skillhub.model.lock import Locked, Signer
 from skillhub.model.provenance import RECORD, Provenance
 
@@ -53,9 +53,6 @@ def _spelled(place: Provenance) -> tuple[str, ...]:
 
 def _is_empty(value: object) -> bool:
     return not value
-
-
-_Name = Annotated[str, Read(name_that(is_name))]
 
 
 @part
@@ -203,8 +200,8 @@ class RecordsFile(Document):
     version: Annotated[int, version_of("state format", VERSION)]
     agents: Items[str]
     project: str = ""
-    skills: Members[_Name, Record]
-    coming: Members[_Name, Record] = Field(default_factory=dict, exclude_if=_is_empty)
+    skills: Members[SkillName, Record]
+    coming: Members[SkillName, Record] = Field(default_factory=dict, exclude_if=_is_empty)
     made: Items[str] = Field((), exclude_if=_is_empty)
 
 

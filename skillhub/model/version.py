@@ -14,6 +14,7 @@ _NUMBER = r"(?:0|[1-9][0-9]{0,15})"
 _IDENTIFIER = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
 _LABELS = rf"(?:-({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
 _VERSION = re.compile(rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER}){_LABELS}")
+VERSION_PATTERN = f"^(?:{_VERSION.pattern})$"
 _CLAUSE = re.compile(
     rf"(<=?|>=?|==?|!=|~=?|\^)?(?:({_NUMBER})(?:\.({_NUMBER})(?:\.({_NUMBER}){_LABELS})?)?(?:\.\*)*|\*)"
 )

@@ -93,7 +93,7 @@ class Copy:
     fresh_until: Annotated[int, integer("a number of seconds")] = 0
 
 
-class _SeenFile(StateDocument):
+class SitesFile(StateDocument):
     """Which sites have offered digests, and ``copies`` by the URL that was asked for, newest last.
 
     Attributes:
@@ -106,9 +106,9 @@ class _SeenFile(StateDocument):
     sites: Items[str] = ()
 
 
-def _without_secrets(document: _SeenFile | None) -> _SeenFile:
+def _without_secrets(document: SitesFile | None) -> SitesFile:
     if document is None:
-        return _SeenFile(version=1, origins=(), copies={})
+        return SitesFile(version=1, origins=(), copies={})
     # An earlier version noted any URL; what is not read is gone when the file is written next.
     kept = {url: copy for url, copy in document.copies.items() if not (holds_secret(url) or holds_secret(copy.url))}
     return document.model_copy(update={"copies": kept})
@@ -124,9 +124,9 @@ class Seen:
 
     def __init__(self, state: str, *, remember: bool = True) -> None:
         path = os.path.join(state, "sites.json")
-        self._file = StateFile(path, "what sites were seen to offer", _HINT, _SeenFile)
+        self._file = StateFile(path, "what sites were seen to offer", _HINT, SitesFile)
         self._remember = remember
-        self._learned: _SeenFile | None = None
+        self._learned: SitesFile | None = None
 
     def copy(self, url: str) -> Copy | None:
         """Return what is known of the document at ``url``."""
@@ -167,10 +167,10 @@ class Seen:
                     hint="somebody may have taken the index away; ask whoever runs the site",
                 )
 
-    def _read(self) -> _SeenFile:
+    def _read(self) -> SitesFile:
         return self._learned or self._file.read(_without_secrets)
 
-    def _change(self, change: Callable[[_SeenFile], Mapping[str, object]]) -> None:
+    def _change(self, change: Callable[[SitesFile], Mapping[str, object]]) -> None:
         if not self._remember:
             self._learned = self._read().model_copy(update=change(self._read()))
             return

@@ -63,7 +63,12 @@ def _base(value: object) -> str:
     return f"{target.scheme}://{target.authority}{target.raw_path}".rstrip("/")
 
 
-_Base = Annotated[str, Read(_base)]
+_Base = Annotated[str, Read(_base, type="string", pattern="^https?://")]
+_TOKEN = {
+    "properties": {"env": {"pattern": f"^{_VARIABLE.pattern}$"}},
+    "required": ["env"],
+    "additionalProperties": False,
+}
 
 
 class Settings(Document):
@@ -78,8 +83,8 @@ class Settings(Document):
     OBJECT = "a table"
     UNKNOWN = "there are trusted-hosts, [tokens] and [mirrors]; mind the spelling"
 
-    tokens: Members[Annotated[str, Read(_name_of_host)], Annotated[str, Read(_variable, type="object")]] = Field(
-        default_factory=dict
+    tokens: Members[Annotated[str, Read(_name_of_host)], Annotated[str, Read(_variable, type="object", **_TOKEN)]] = (
+        Field(default_factory=dict)
     )
     mirrors: Members[_Base, _Base] = Field(default_factory=dict)
     trusted: Items[Annotated[tuple[str, int | None], Read(_trusted)]] = Field((), alias="trusted-hosts")

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from skillhub.errors import Forbidden
+from pydantic import ConfigDict
+
+from skillhub.errors import Forbidden, FormatError, UsageError
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import quote
+from skillhub.formats.document import Absent, Document, Items, Read, integer, matching, one_of, part, visible, wrong
+from skillhub.formats.text import clean, is_alias, is_name, quote
+from skillhub.formats.toml import strict_toml
 from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
+from skillhub.model.hosts import host, hosts
 from skillhub.model.lock import Signer
 from skillhub.model.question import BEFOREHAND, Kind
-from skillhub.model.reference import is_under
+from skillhub.model.reference import is_prefix, is_under
 from skillhub.policy.patterns import pattern
 
 # What may be installed here: the policies of machine, user and project, of which every one has to permit a
@@ -30,9 +36,67 @@ _HINT = "skillhub doctor policy shows every line that is in force, and where it 
 AGREEABLE = tuple(kind for kind, beforehand in BEFOREHAND.items() if beforehand.policy)
 
 
+# How a person writes them: ``policy.toml``, and ``[policy]`` in ``skillhub.toml``.
+SECTION = "policy"
+KEYS = (
+    *("sources", "signed", "publishers", "deny-capabilities", "capabilities", "fail-on", "min-age-days"),
+    *("agents", "allow-findings", "agree", "trusted-sources"),
+)
+_NEVER_OF_A_PROJECT = ("allow-findings", "agree", "trusted-sources")
+_ONCE_AGREEABLE = ("source",)  # files of before are read; it answers nothing any more
+_AGE_MAX = 3650
+_HEADER = re.compile(r"\s*\[\s*([\w.\" '-]+?)\s*\]")
+_KEY = re.compile(r"\s*([\w.\" '-]+?)\s*=")
+_RULE = re.compile(r"[A-Za-z]{2,8}[0-9]{1,5}")
+
+
+def _source(value: object) -> str:
+    if isinstance(value, str) and value.startswith("sha256:"):
+        return Digest.parse(value)
+    if not isinstance(value, str) or clean(value) != value or not is_prefix(value):
+        wrong("the fingerprint of a root, or a URL such as https://skills.example/", value)
+    return value
+
+
+def _trusted_source(value: object) -> str:
+    """Return the root of a registry, alone or behind the one alias that it may have."""
+    alias, equals, root = value.rpartition("=") if isinstance(value, str) else ("", "", "")
+    if not root.startswith("sha256:") or (equals and not is_alias(alias)):
+        wrong("the fingerprint of a root, sha256:…, or NAME=sha256:…", value)
+    return f"{alias}{equals}{Digest.parse(root)}"
+
+
+def _publisher(value: object) -> str:
+    name = visible(value)
+    if not name.startswith("sha256:"):
+        return name
+    root, slash, publisher = name.partition("/")
+    if slash and not is_name(publisher):
+        wrong("a publisher's name behind the root of its registry, sha256:…/NAME", value)
+    return f"{Digest.parse(root)}{slash}{publisher}"
+
+
+def _capability(value: object) -> str:
+    text = visible(value)
+    pattern(text)
+    return text
+
+
+def _agent(value: object) -> str:
+    try:
+        return host(visible(value)).id
+    except UsageError as error:
+        raise FormatError(error.message, hint=error.hint) from error
+
+
+_Capabilities = Items[Annotated[str, Read(_capability, type="string", pattern=r"^[A-Za-z*?]+(:|$)")]]
+_ROOT = "sha256:[0-9a-f]{64}"
+
+
+@part
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """One file; what it does not speak of is None, and is permitted.
+class PolicyRules:
+    """The lines of one policy; what it does not speak of is None, and is permitted.
 
     Attributes:
         sources: Roots of registries, and URLs that everything has to come from or from below.
@@ -42,25 +106,43 @@ class Policy:
         capabilities: Patterns; what a skill can do has to fit one of them.
         deny_capabilities: Patterns; what a skill can do may fit none of them.
         agents: Ids of the agents that may have skills.
-        allow_findings: Rules of the scan that need nobody's yes any more.
-        agree: Questions that need nobody's yes any more.
+        allow_findings: Rules of the scan that need no further approval.
+        agree: Questions that need no further approval.
         trusted_sources: Roots of registries that projects may propose, each alone or as ``NAME=sha256:…``.
-        lines: Key to the line that it stands on.
     """
+
+    UNKNOWN: ClassVar = f"known: {', '.join(KEYS)}; mind the spelling"
+    CONFIG: ClassVar = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
+
+    sources: Absent[Items[Annotated[str, Read(_source, type="string", pattern=f"^({_ROOT}$|[a-z]+://)")]]] = None
+    publishers: Absent[Items[Annotated[str, Read(_publisher, type="string", minLength=1)]]] = None
+    signed: Absent[Annotated[Signed, one_of("ask", "required")]] = None
+    fail_on: Absent[Annotated[Severity, one_of(*SEVERITIES)]] = None
+    min_age_days: Absent[Annotated[int, integer(f"0 to {_AGE_MAX} days", _AGE_MAX)]] = None
+    capabilities: Absent[_Capabilities] = None
+    deny_capabilities: Absent[_Capabilities] = None
+    agents: Absent[Items[Annotated[str, Read(_agent, type="string", enum=[*hosts()])]]] = None
+    allow_findings: Absent[Items[Annotated[str, matching(_RULE, "the id of a rule, such as SH001")]]] = None
+    agree: Absent[Items[Annotated[Kind, one_of(*AGREEABLE, *_ONCE_AGREEABLE)]]] = None
+    trusted_sources: Absent[
+        Items[Annotated[str, Read(_trusted_source, type="string", pattern=f"^([a-z0-9-]+=)?{_ROOT}$")]]
+    ] = None
+
+
+class PolicyFile(Document):
+    """``policy.toml``, its lines below ``[policy]``."""
+
+    OBJECT = "a table"
+
+    policy: PolicyRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy(PolicyRules):
+    """One file, and the line on which each of its keys stands."""
 
     level: Level
     path: str
-    sources: tuple[str, ...] | None = None
-    publishers: tuple[str, ...] | None = None
-    signed: Signed | None = None
-    fail_on: Severity | None = None
-    min_age_days: int | None = None
-    capabilities: tuple[str, ...] | None = None
-    deny_capabilities: tuple[str, ...] | None = None
-    agents: tuple[str, ...] | None = None
-    allow_findings: tuple[str, ...] | None = None
-    agree: tuple[Kind, ...] | None = None
-    trusted_sources: tuple[str, ...] | None = None
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def where(self, key: str) -> str:
@@ -73,6 +155,61 @@ class Policy:
             value = getattr(self, key.replace("-", "_"))
             if value is not None:
                 yield key, value
+
+
+_FIELDS = tuple(each.name for each in fields(PolicyRules))
+
+
+def parse_policy(data: bytes, level: Level, path: str) -> Policy:
+    """Return the policy that a ``policy.toml`` spells; ``[policy]`` above its lines may be left out.
+
+    Raises:
+        FormatError: not TOML, or a key that is unknown or of the wrong kind.
+    """
+    document = strict_toml(data, path)
+    if document.keys() == {SECTION}:
+        return policy_of(document[SECTION], level, path, data)
+    return _policy(document, level, path, _lines(data))
+
+
+def policy_of(value: object | PolicyRules, level: Level, path: str, data: bytes) -> Policy:
+    """Return the policy that a table spells, which is ``[policy]`` in ``data``.
+
+    Raises:
+        FormatError: a key that is unknown or of the wrong kind, or that a project may not have.
+    """
+    lines = _lines(data)
+    within = {key: lines.get(f"{SECTION}.{key}", lines.get(SECTION, 0)) for key in KEYS}
+    return _policy(value, level, path, {key: line for key, line in within.items() if line})
+
+
+def _policy(value: object, level: Level, path: str, lines: Mapping[str, int]) -> Policy:
+    rules = value if isinstance(value, PolicyRules) else PolicyFile.parse({SECTION: value}, path).policy
+    policy = Policy(level=level, path=path, lines=lines, **{name: getattr(rules, name) for name in _FIELDS})
+    for key, _ in policy.rules():
+        if level == "project" and key in _NEVER_OF_A_PROJECT:
+            message = f"only the machine's and the user's policy may have {key}"
+            hint = "a repository may forbid more, and may agree to nothing in anybody's place"
+            raise FormatError(message, where=f"{path}: {SECTION}", hint=hint)
+    return policy
+
+
+def _lines(data: bytes) -> dict[str, int]:
+    """Return on which line each dotted key begins; for a person to find it, and for nothing else."""
+    found: dict[str, int] = {}
+    header = ""
+    for number, line in enumerate(data.decode("utf-8").split("\n"), 1):
+        match = _HEADER.match(line)
+        if match:
+            header = f"{_plain(match[1])}."
+            found.setdefault(header[:-1], number)
+        elif match := _KEY.match(line):
+            found.setdefault(header + _plain(match[1]), number)
+    return found
+
+
+def _plain(key: str) -> str:
+    return re.sub(r"[\"' ]", "", key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +401,6 @@ ORIGIN = frozenset({"sources"})
 # What a lock's entry says enough for; the other two take the bytes, and the word of whoever offered them.
 LASTING = frozenset({"sources", "signed", "publishers", "deny-capabilities", "capabilities"})
 EVERYTHING = frozenset(_OBJECTIONS)
-KEYS = (*_OBJECTIONS, "agents", "allow-findings", "agree", "trusted-sources")
 
 
 # What policies come to together, for a person: every line with its place, and the strictest of each.

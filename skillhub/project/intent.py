@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar, get_args
 
 from pydantic import Field
 
 from skillhub.errors import FormatError, SourceMismatch, UsageError
 from skillhub.formats.document import (
+    ALIAS,
+    NAME,
     Absent,
+    Alias,
     Before,
     Document,
     Items,
     Members,
     Read,
     Sha256,
+    SkillName,
     Visible,
     name_that,
     part,
@@ -31,8 +35,7 @@ from skillhub.model.provenance import is_same_source
 from skillhub.model.record import LinkKind
 from skillhub.model.reference import NO_SECRET, Git, GitHub, Remote, holds_secret, parse_remote
 from skillhub.model.version import Range
-from skillhub.policy.file import policy_of
-from skillhub.policy.policy import Policy
+from skillhub.policy.policy import Policy, PolicyRules, policy_of
 
 # ``skillhub.toml``: what a project wants, as a person writes it; edits keep its comments and its order.
 
@@ -68,14 +71,14 @@ def _short(value: object) -> object:
     return {"version": value} if isinstance(value, str) else value
 
 
-_Alias = Annotated[str, Read(name_that(is_alias, "alias of a source"))]
-_Name = Annotated[str, Read(name_that(is_name))]
-_Source = Annotated[str, Read(name_that(is_alias, "source"))]
-_Plugin = Annotated[str, Read(name_that(is_name, "plugin"))]
-_Range = Annotated[str, Read(_range)]
-_Url = Annotated[str, Read(_url)]
-_Place = Annotated[str, Read(_place)]
-_Link = Annotated[LinkKind, Read(text_that(("copy", "symlink").__contains__, '"copy" or "symlink"'))]
+_Source = Annotated[str, Read(name_that(is_alias, "source"), **ALIAS)]
+_Plugin = Annotated[str, Read(name_that(is_name, "plugin"), **NAME)]
+_RANGES = {"type": "string", "pattern": r"^[0-9A-Za-z.*^~<>=!,+ -]+$"}
+_Range = Annotated[str, Read(_range, **_RANGES)]
+_Url = Annotated[str, Read(_url, type="string", format="uri")]
+_Place = Annotated[str, Read(_place, type="string", minLength=1)]
+_LINKS = get_args(LinkKind)
+_Link = Annotated[LinkKind, Read(text_that(_LINKS.__contains__, '"copy" or "symlink"'), enum=[*_LINKS])]
 
 
 @part
@@ -163,9 +166,9 @@ class IntentFile(Document):
     UNKNOWN = "this version knows [install], [policy], [skills], [sources]"
 
     install: _Install = _Install()
-    policy: Any = None
-    skills: Members[_Name, Annotated[Wanted, Before(_short)]] = Field(default_factory=dict)
-    sources: Members[_Alias, ProposedSource] = Field(default_factory=dict)
+    policy: Absent[PolicyRules] = None
+    skills: Members[SkillName, Annotated[Wanted, Before(_short, **_RANGES)]] = Field(default_factory=dict)
+    sources: Members[Alias, ProposedSource] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +195,13 @@ class Intent:
                 for what a team wrote and skillhub does not heed would be a false promise.
         """
         found = IntentFile.parse(strict_toml(data, where), where)
-        is_there = found.model_fields_set
         return cls(
             found.skills,
             found.sources,
             found.install.agents,
             found.install.link,
-            policy_of(found.policy, "project", where, data) if "policy" in is_there else None,
-            "skills" in is_there,
+            None if found.policy is None else policy_of(found.policy, "project", where, data),
+            "skills" in found.model_fields_set,
         )
 
 

@@ -11,8 +11,7 @@ from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.errors import StateError
 from skillhub.formats.toml import CAP
-from skillhub.policy.file import parse_policy
-from skillhub.policy.policy import Level, Policies, Policy
+from skillhub.policy.policy import Level, Policies, Policy, parse_policy
 from skillhub.project.project import Project
 
 if sys.platform == "win32":

@@ -48,11 +48,13 @@ class _Row:
     identities: Items[str] = ()  # files of before there were any are read
 
 
-class _File(StateDocument):
+class PublishersFile(StateDocument):
+    """``publishers.json`` in the state: who may sign skills."""
+
     publishers: Members[str, _Row]
 
 
-def _parse(document: _File | None) -> Mapping[str, Trusted]:
+def _parse(document: PublishersFile | None) -> Mapping[str, Trusted]:
     rows = {} if document is None else document.publishers
     return {name: Trusted(name, **{key: getattr(row, key) for key in _KEYS}) for name, row in rows.items()}
 
@@ -65,7 +67,7 @@ class Publishers:
 
     def __init__(self, home: Home) -> None:
         path = os.path.join(home.state, "publishers.json")
-        self._file = StateFile(path, "the publishers of a user", _HINT, _File)
+        self._file = StateFile(path, "the publishers of a user", _HINT, PublishersFile)
         self._pins = os.path.join(home.state, "signers")
         self._own = os.path.join(home.state, "keys")
 

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Annotated, ClassVar
 
 from skillhub.disk.state_file import StateDocument, StateFile
-from skillhub.formats.document import Items, Read, part, text_that
+from skillhub.formats.document import NAME, Items, Read, part, text_that
 from skillhub.formats.text import is_name
 from skillhub.model.record import Scope
 
-_Skill = Annotated[str, Read(text_that(is_name, "a skill"))]
+_Skill = Annotated[str, Read(text_that(is_name, "a skill"), **NAME)]
 _HINT = "move the file away, and set the values again with skillhub env set"
 
 
@@ -40,11 +40,13 @@ class Secret:
     skills: Items[_Skill] = ()
 
 
-class _File(StateDocument):
+class SecretsFile(StateDocument):
+    """``secrets.json`` in the state: which values are stored in the keyring, and for which skills."""
+
     secrets: Items[Secret]
 
 
-def _parse(document: _File | None) -> tuple[Secret, ...]:
+def _parse(document: SecretsFile | None) -> tuple[Secret, ...]:
     return () if document is None else document.secrets
 
 
@@ -57,7 +59,7 @@ class SecretIndex:
 
     def __init__(self, state: str) -> None:
         path = os.path.join(state, "secrets.json")
-        self._file = StateFile(path, "the list of values that a user has stored", _HINT, _File)
+        self._file = StateFile(path, "the list of values that a user has stored", _HINT, SecretsFile)
 
     def all(self) -> tuple[Secret, ...]:
         """Return every one, sorted by project and name.

@@ -27,7 +27,7 @@ from skillhub.errors import (
 )
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import ExtensibleDocument, Read, name_that, version_of
+from skillhub.formats.document import NAME, ExtensibleDocument, Read, name_that, version_of
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, is_name, quote
 from skillhub.model.index import Index, Release, parse_listing, parse_namespaces, parse_releases
@@ -215,14 +215,16 @@ class RegistrySettings:
         Raises:
             FormatError: they are none.
         """
-        found = _File.parse(data, where)
+        found = RegistryFile.parse(data, where)
         return cls(found.publisher, found.bin_bits, found.days, found.compress)
 
 
-class _File(ExtensibleDocument):
+class RegistryFile(ExtensibleDocument):
+    """``registry.json`` in the folder of a registry: its settings."""
+
     CAP = _CAP
 
-    publisher: Annotated[str, Read(name_that(is_name, "publisher"))]
+    publisher: Annotated[str, Read(name_that(is_name, "publisher"), **NAME)]
     bin_bits: int
     days: int | None
     compress: bool

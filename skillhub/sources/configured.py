@@ -183,7 +183,8 @@ def _alias_and_meaning(value: object) -> tuple[str, str]:
     wrong("an alias and what it meant", value)
 
 
-_Url = Annotated[str, Read(text_that(lambda url: url == EMBEDDED_URL or _is_url(url), "the URL of a source"))]
+_url = text_that(lambda url: url == EMBEDDED_URL or _is_url(url), "the URL of a source")
+_Url = Annotated[str, Read(_url, type="string", format="uri")]
 _Former = Items[Annotated[tuple[str, str], Read(_alias_and_meaning, type="array")]]
 
 
@@ -194,7 +195,7 @@ class _Row:
     root: Absent[Sha256] = None
 
 
-class _SourcesFile(StateDocument):
+class SourcesFile(StateDocument):
     """By alias the user's sources, where any of them was a registry, and what aliases meant before."""
 
     sources: Members[str, _Row]
@@ -202,7 +203,7 @@ class _SourcesFile(StateDocument):
     former: _Former = ()
 
 
-class _AgreedFile(StateDocument):
+class AgreedSourcesFile(StateDocument):
     """By the key of a project its sources by alias, and what aliases meant before; where any was a registry."""
 
     projects: Members[str, Members[str, _Row]]
@@ -217,7 +218,7 @@ class _UserSources:
     former: frozenset[tuple[str, str]] = frozenset()
 
 
-def _user_sources(document: _SourcesFile | None) -> _UserSources:
+def _user_sources(document: SourcesFile | None) -> _UserSources:
     if document is None:
         return _UserSources({EMBEDDED_ALIAS: Source(EMBEDDED_ALIAS, EMBEDDED_URL, root_fingerprint())})
     # The root of the one inside the package changes with the package that carries it.
@@ -228,8 +229,8 @@ def _user_sources(document: _SourcesFile | None) -> _UserSources:
     return _UserSources(sources, frozenset(document.registries) | _registries(sources), frozenset(document.former))
 
 
-def _agreed(document: _AgreedFile | None) -> _AgreedFile:
-    return document or _AgreedFile(version=1, projects={}, former={}, registries=())
+def _agreed(document: AgreedSourcesFile | None) -> AgreedSourcesFile:
+    return document or AgreedSourcesFile(version=1, projects={}, former={}, registries=())
 
 
 class Sources:
@@ -238,9 +239,9 @@ class Sources:
     def __init__(self, home: Home) -> None:
         self._home = home
         path = os.path.join(home.state, "sources.json")
-        self._file = StateFile(path, "the sources of a user", _HINT, _SourcesFile)
+        self._file = StateFile(path, "the sources of a user", _HINT, SourcesFile)
         path, what = os.path.join(home.state, "project-sources.json"), "the sources of projects that a user agreed to"
-        self._agreed_file = StateFile(path, what, _AGREED_HINT, _AgreedFile)
+        self._agreed_file = StateFile(path, what, _AGREED_HINT, AgreedSourcesFile)
         self._roots = os.path.join(home.state, "roots")
         self._metadata = os.path.join(home.state, "tuf")
         self._last_seen: dict[Digest, LastSeen] = {}

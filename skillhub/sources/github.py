@@ -25,7 +25,7 @@ from skillhub.disk import files
 from skillhub.disk.home import user_home
 from skillhub.errors import FormatError, NotFound, RateLimited, SourceError, StateError, UsageError, WrongBytes
 from skillhub.formats import yaml
-from skillhub.formats.document import ForeignDocument, Items, Read, text_that
+from skillhub.formats.document import ForeignDocument, Items, matching
 from skillhub.formats.text import is_object_id, quote
 from skillhub.model.reference import PUBLIC, site_of
 from skillhub.net.fetch import Response, UntrustedClient, Web, whole
@@ -136,7 +136,7 @@ _KEPT = 512 << 20
 _SINGLY = 4
 _AT_ONCE = 8
 _T = TypeVar("_T", bound=ForeignDocument)
-_Id = Annotated[str, Read(text_that(is_object_id, "40 hex digits"))]
+_Id = Annotated[str, matching(re.compile("[0-9a-f]{40}"), "40 hex digits")]
 
 
 class _Object(ForeignDocument):
@@ -147,7 +147,9 @@ class _Signature(ForeignDocument):
     date: str | None = None
 
 
-class _Commit(ForeignDocument):
+class GitHubCommit(ForeignDocument):
+    """A commit, as GitHub's API answers."""
+
     tree: _Object
     committer: _Signature | None = None
 
@@ -165,7 +167,9 @@ class _Row:
     size: int | None = None
 
 
-class _Tree(ForeignDocument):
+class GitHubTree(ForeignDocument):
+    """All files of a commit, as GitHub's API answers."""
+
     CAP: ClassVar[int] = _CAP
 
     tree: Items[_Row]
@@ -205,7 +209,7 @@ class GitHubSnapshot:
         self._kept: dict[str, bytes] = {}
         self._unpacked = False
         self._turn = threading.Lock()
-        commit = api.read(_Commit, f"git/commits/{rev}")
+        commit = api.read(GitHubCommit, f"git/commits/{rev}")
         self.date = commit.committer.date if commit.committer else None
         self._leaves = walk(commit.tree.sha, self._read_trees)
         self.nodes: Mapping[str, SnapshotNode] = {path: self._node(leaf) for path, leaf in self._leaves.items()}
@@ -248,7 +252,7 @@ class GitHubSnapshot:
     def _learn(self, path: str) -> None:
         folders: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
         folders[""] = []
-        for row in self._api.read(_Tree, path).tree:
+        for row in self._api.read(GitHubTree, path).tree:
             folder, _, name = row.path.rpartition("/")
             folders[folder].append((row.mode.removeprefix("0"), name, row.sha))
             if row.type == "tree":

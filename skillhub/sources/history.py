@@ -15,7 +15,7 @@ from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, NameNotOwned, StateError
 from skillhub.formats import text as times
-from skillhub.formats.document import Document, Members, Read, part, text_that, wrong
+from skillhub.formats.document import NAME, Document, Members, Read, part, text_that, wrong
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_name, quote
 from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release, parse_namespaces, parse_releases
@@ -47,7 +47,7 @@ def _time(value: object) -> datetime:
     return found if found.tzinfo is not None else wrong("a time with its zone", value)
 
 
-_Time = Annotated[datetime, Read(_time)]
+_Time = Annotated[datetime, Read(_time, type="string", format="date-time")]
 
 
 @part
@@ -65,11 +65,13 @@ class _Place:
         return {"seen": seen, "since": self.since.isoformat()}
 
 
-class _File(StateDocument):
+class FirstSeenFile(StateDocument):
+    """``first-seen.json`` in the state: when versions were first seen."""
+
     places: Members[str, _Place]
 
 
-def _parse(document: _File | None) -> Mapping[str, _Place]:
+def _parse(document: FirstSeenFile | None) -> Mapping[str, _Place]:
     return {} if document is None else document.places
 
 
@@ -83,7 +85,7 @@ class FirstSeen:
 
     def __init__(self, home: Home, *, remember: bool = True) -> None:
         path = os.path.join(home.state, "first-seen.json")
-        self._file = StateFile(path, "what was first seen when", _HINT, _File)
+        self._file = StateFile(path, "what was first seen when", _HINT, FirstSeenFile)
         self._remember = remember
         self._known: Mapping[str, _Place] | None = None
 
@@ -133,12 +135,14 @@ def owners(folder: str) -> Mapping[str, str]:
     # Written without being flushed: after a power cut it may be torn, and is then no worse than absent.
     with suppress(FormatError, StateError):
         data = files.read(os.path.join(folder, HINTS), DOCUMENT_CAP) or b"{}"
-        return _Owners.parse({"owners": strict_json(data, HINTS, DOCUMENT_CAP)}, HINTS).owners
+        return OwnersFile.parse({"owners": strict_json(data, HINTS, DOCUMENT_CAP)}, HINTS).owners
     return {}
 
 
-class _Owners(Document):
-    owners: Members[str, Annotated[str, Read(text_that(is_name, "a publisher"))]]
+class OwnersFile(Document):
+    """``publishers.json`` in the cache of a registry: who owned which name when it was last seen."""
+
+    owners: Members[str, Annotated[str, Read(text_that(is_name, "a publisher"), **NAME)]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +237,14 @@ def _second(value: object) -> datetime:
     return found if found is not None and times.spell(found) == value else wrong("a time", value)
 
 
-class _Shown(StateDocument):
+class ShownTimeFile(StateDocument):
     """The file: a time that had passed when a registry's metadata was verified, and which registry showed it."""
 
-    latest: Annotated[datetime, Read(_second)]
+    latest: Annotated[datetime, Read(_second, type="string", format="date-time")]
     by: str
 
 
-def _same(document: _Shown | None) -> _Shown | None:
+def _same(document: ShownTimeFile | None) -> ShownTimeFile | None:
     return document
 
 
@@ -258,7 +262,7 @@ class ShownTime:
 
     def __init__(self, home: Home, clock: Callable[[], datetime] = system_clock, *, remember: bool = True) -> None:
         self.path = os.path.join(home.state, "shown-time.json")
-        self._file = StateFile(self.path, "the latest time that metadata has shown", _TIME_HINT, _Shown)
+        self._file = StateFile(self.path, "the latest time that metadata has shown", _TIME_HINT, ShownTimeFile)
         self._clock = clock
         self._remember = remember
 
@@ -308,5 +312,5 @@ class ShownTime:
         return f"set the clock; if it is right, delete {quote(self.path)}"
 
 
-def _is_later(time: datetime, known: _Shown | None) -> bool:
+def _is_later(time: datetime, known: ShownTimeFile | None) -> bool:
     return known is None or time > known.latest

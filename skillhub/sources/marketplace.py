@@ -117,7 +117,9 @@ class _Metadata(ForeignDocument):
     plugin_root: _Inner = Field("", alias="pluginRoot")
 
 
-class _Marketplace(ForeignDocument):
+class MarketplaceFile(ForeignDocument):
+    """``marketplace.json``: the plugins of a repository."""
+
     CAP: ClassVar[int] = CAP
     BINDING: ClassVar = frozenset({"metadata"})
 
@@ -125,7 +127,9 @@ class _Marketplace(ForeignDocument):
     metadata: _Metadata = Field(default_factory=lambda: _Metadata.parse({}, ""))
 
 
-class _Manifest(ForeignDocument):
+class PluginFile(ForeignDocument):
+    """``plugin.json``: a plugin's own name, and where it has skills besides ``skills``."""
+
     CAP: ClassVar[int] = CAP
     BINDING: ClassVar = frozenset({"name", "skills"})
 
@@ -210,7 +214,7 @@ def read_marketplace(data: bytes, where: str) -> tuple[Plugin, ...]:
     Raises:
         FormatError: it is no marketplace; of a single entry that is malformed the plugin says so itself.
     """
-    found = _Marketplace.parse(data, where)
+    found = MarketplaceFile.parse(data, where)
     plugins: dict[str, Plugin] = {}
     for number, entry in enumerate(found.plugins):
         plugin = _plugin(entry, number, found.metadata.plugin_root)
@@ -224,7 +228,7 @@ def read_plugin(data: bytes, where: str) -> PluginManifest:
     Raises:
         FormatError: it is none.
     """
-    found = _Manifest.parse(data, where)
+    found = PluginFile.parse(data, where)
     return PluginManifest(found.name, found.skills)
 
 

@@ -20,7 +20,7 @@ from skillhub.disk import files
 from skillhub.disk.home import user_home
 from skillhub.errors import FormatError, NotFound, SourceError, StateError, UnsafeArchive, UsageError, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import ForeignDocument, Items, Read
+from skillhub.formats.document import ForeignDocument, Items, Sha256
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_name, quote
 from skillhub.model.index import LISTING_CAP, Index, Release, parse_listing
@@ -43,7 +43,7 @@ _TOLD_AT = {
 }
 
 
-class _Logins(ForeignDocument):
+class DockerConfig(ForeignDocument):
     """``config.json`` of Docker; each login is read when it is asked for."""
 
     auths: dict[str, object] = Field(default_factory=dict)
@@ -74,7 +74,7 @@ def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
     # What is no object is passed over: an error would show it, and it may be a password.
     if not isinstance(document, dict):
         return None
-    login = _Logins.parse(document, path).auths.get(_HUB_LOGIN if host == _LOGIN_HUB else host)
+    login = DockerConfig.parse(document, path).auths.get(_HUB_LOGIN if host == _LOGIN_HUB else host)
     packed = _Login.parse(login, path).auth if isinstance(login, dict) else ""
     return _unpacked(packed, path) if packed else None
 
@@ -172,7 +172,7 @@ class Image:
 class _Descriptor(ForeignDocument):
     BINDING: ClassVar = frozenset({"mediaType"})
 
-    digest: Annotated[Digest, Read(Digest.parse)]
+    digest: Sha256
     size: Annotated[int, Field(strict=True, ge=0, le=_SIZE_MAX)]
     media_type: str = Field("", alias="mediaType")
     annotations: dict[str, str] = Field(default_factory=dict)
@@ -182,13 +182,13 @@ class _Descriptor(ForeignDocument):
         return Blob(self.digest, self.size, self.media_type, self.annotations)
 
 
-class _Index(ForeignDocument):
+class OciIndex(ForeignDocument):
     """A manifest for several platforms."""
 
     manifests: Items[_Descriptor]
 
 
-class _Manifest(ForeignDocument):
+class OciManifest(ForeignDocument):
     """A manifest of one artifact. What its type is decides how its layers are read."""
 
     BINDING: ClassVar = frozenset({"artifactType"})
@@ -207,11 +207,11 @@ def read_image(data: bytes, where: str) -> Image | Blob:
     """
     document = strict_json(data, where, MANIFEST_CAP)
     if isinstance(document, dict) and "manifests" in document:
-        several = _Index.parse(document, where).manifests
+        several = OciIndex.parse(document, where).manifests
         if not several:
             raise FormatError("expected a manifest for some platform, found none", where=f"{where}: manifests")
         return several[0].blob
-    found = _Manifest.parse(document, where)
+    found = OciManifest.parse(document, where)
     names = [found.annotations[key] for key in _NAMES if is_name(found.annotations.get(key, ""))]
     return Image(
         found.config.blob,

@@ -139,13 +139,17 @@ class _SignedRoot(_Signed):
     roles: Members[str, _Role]
 
 
-class _Metadata(ExtensibleDocument):
+class MetadataFile(ExtensibleDocument):
+    """Metadata of TUF of any role, as far as it is shown to a person."""
+
     CAP = 4 << 20
 
     signed: _Signed
 
 
-class _Root(ExtensibleDocument):
+class RootFile(ExtensibleDocument):
+    """``root.json`` of TUF, as far as it is shown to a person."""
+
     CAP = 4 << 20
 
     signed: _SignedRoot
@@ -157,7 +161,7 @@ def view_root(data: bytes, where: str) -> RootView:
     Raises:
         FormatError: it is no root.
     """
-    signed = _Root.parse(data, where).signed
+    signed = RootFile.parse(data, where).signed
     roles = (RoleView(name, role.threshold, role.keyids) for name, role in sorted(signed.roles.items()))
     return RootView(signed.version, signed.expires, tuple(roles))
 
@@ -168,7 +172,7 @@ def view_expiry(data: bytes, where: str) -> tuple[int, str]:
     Raises:
         FormatError: it is no metadata.
     """
-    signed = _Metadata.parse(data, where).signed
+    signed = MetadataFile.parse(data, where).signed
     return signed.version, signed.expires
 
 

@@ -1,14 +1,23 @@
 """The JSON Schemas of documents and answers, and that what commands print is as they say."""
 
+import contextlib
 import json
+import pkgutil
+import re
+import tomllib
 from importlib import import_module
+from pathlib import Path
 
 import jsonschema
 import pytest
 
+import skillhub
 from skillhub.answers import VERSION
 from skillhub.answers.table import ANSWERS, DOCUMENTS, schema_of
 from skillhub.cli.table import COMMANDS
+from skillhub.formats.document import Document, ForeignDocument
+
+REPO = Path(__file__).parents[2]
 
 # What they print is a document of another format, or another program's.
 NO_ANSWERS = {"env exec", "lock export", "pick"}
@@ -52,6 +61,98 @@ def test_they_are_listed_and_shown(shell):
     for words in (["lock"], ["source", "list"], ["source list"], ["lock", "--json"]):
         name = " ".join(words).removesuffix(" --json")
         assert shell.run("schema", *words).json == schema_of(name)
+
+
+def classes(kind):
+    for each in kind.__subclasses__():
+        yield each
+        yield from classes(each)
+
+
+def test_every_document_that_is_read_or_written_is_listed():
+    for module in pkgutil.walk_packages(skillhub.__path__, "skillhub."):
+        if not module.name.endswith("__main__"):
+            with contextlib.suppress(ModuleNotFoundError):  # what an extra brings
+                import_module(module.name)
+    listed = {path.rpartition(".")[2] for path in DOCUMENTS.values()}
+    parts = {part for name in DOCUMENTS for part in schema_of(name).get("$defs", ())}
+    found = {each for kind in (Document, ForeignDocument) for each in classes(kind) if not each.__subclasses__()}
+    mine = {each.__name__ for each in found if each.__module__.startswith("skillhub.")}
+    # Read one by one, for the rest of their documents may be anything: a login of Docker's, the source of a plugin.
+    assert mine - parts - listed == {"_Folder", "_Git", "_GitHub", "_Kind", "_Login", "_Package"}
+    assert listed <= mine
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_schema_of_a_document_says_what_it_is_and_leaves_no_key_open(name):
+    found = schema_of(name)
+    assert found["description"]
+    for each in (found, *found.get("$defs", {}).values()):
+        for key, field in each.get("properties", {}).items():
+            assert field is False or {"type", "$ref", "enum", "const", "anyOf", "allOf"} & field.keys(), (key, field)
+
+
+EXAMPLES = {
+    "config": ("config.md", "toml"),
+    "index": ("index.md", "json"),
+    "intent": ("intent.md", "toml"),
+    "lock": ("lock.md", "json"),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_examples_of_the_pages_are_as_their_schemas_say(name):
+    page, kind = EXAMPLES[name]
+    text = (REPO / "docs" / "formats" / page).read_text("utf-8")
+    found = re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
+    assert found
+    for each in found:
+        value = json.loads(each) if kind == "json" else tomllib.loads(each)
+        jsonschema.Draft202012Validator(schema_of(name)).validate(value)
+
+
+@pytest.mark.parametrize("name", ["agents", "profiles"])
+def test_the_tables_of_the_package_are_as_their_schemas_say(name):
+    value = json.loads((REPO / "skillhub" / "model" / f"{name}.json").read_bytes())
+    jsonschema.Draft202012Validator(schema_of(name)).validate(value)
+
+
+def test_what_is_kept_in_the_state_is_as_the_schemas_say(shell):
+    shell.skill("project/needy", **{"agents/openai.yaml": "dependencies: {tools: [{type: program, value: sh}]}\n"})
+    for line in ("install github:release-notes --yes", "install ./needy --yes --allow-unsigned"):
+        assert shell.run(*line.split()).status == 0
+    state = shell.hub / "state"
+    kept = {"sources.json": "sources", "first-seen.json": "first-seen", "shown-time.json": "shown-time"}
+    files = {path: kept[path.name] for path in state.glob("*.json") if path.name in kept}
+    files |= dict.fromkeys(state.glob("projects/*.json"), "records")
+    assert "records" in files.values()
+    for path, name in files.items():
+        jsonschema.Draft202012Validator(schema_of(name)).validate(json.loads(path.read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("agent-file", {"dependencies": {"tools": [{"type": "oauth", "value": "x"}]}}),
+        ("agent-file", {"interface": []}),
+        ("config", {"trusted-hosts": "all"}),
+        ("discovery", {"skills": [{"name": "../up", "type": "archive", "description": "", "url": "x"}]}),
+        ("index", {"$schema": "x", "skills": [{"name": "A", "type": "archive", "description": ""}]}),
+        ("intent", {"skills": {"../up": "^1"}}),
+        ("intent", {"sources": {"local": {"url": "https://x.invalid"}}}),
+        ("intent", {"install": {"link": "hard"}}),
+        ("intent", {"policy": {"fail-on": "some"}}),
+        ("policy", {"policy": {"agents": ["nope"]}}),
+        ("policy", {"policy": {"min-age-days": 4000}}),
+        ("policy", {"policy": {"trusted-sources": ["acme"]}}),
+        ("profiles", {"about": "", "profiles": [{"id": "x", "name": "y", "places": [{"scope": "here"}]}]}),
+        ("records", {"version": 1, "agents": [], "skills": {"a": {"tree": "sha256:0"}}}),
+        ("releases", {"publisher": "a", "releases": [{"name": "a", "url": "../up"}]}),
+        ("shown-time", {"version": 2, "latest": "2026-01-02T03:04:05Z", "by": "x"}),
+    ],
+)
+def test_attack_a_document_that_its_schema_refuses(name, value):
+    assert not jsonschema.Draft202012Validator(schema_of(name)).is_valid(value)
 
 
 @pytest.mark.parametrize("name", ["nope", "lock nope", "../lock", "\x1b[31m", "__class__", "Lock"])

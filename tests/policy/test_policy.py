@@ -14,8 +14,7 @@ from skillhub.formats.digest import Digest
 from skillhub.model.finding import SEVERITIES, Finding
 from skillhub.model.lock import Signer
 from skillhub.model.question import BEFOREHAND
-from skillhub.policy.file import AGREEABLE, parse_policy
-from skillhub.policy.policy import EVERYTHING, Policies, Subject
+from skillhub.policy.policy import AGREEABLE, EVERYTHING, Policies, Subject, parse_policy
 from skillhub.project.intent import Intent
 from skillhub.project.intent_file import edit
 
