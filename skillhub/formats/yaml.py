@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import yaml
 from yaml.events import (
@@ -21,78 +20,27 @@ from yaml.events import (
 from skillhub.errors import FormatError
 from skillhub.formats.text import quote
 
-# The YAML that most frontmatter is written in, read without a parser: one ``key: value`` to a line.
-# A third of the time that libyaml takes, a fiftieth of PyYAML's own parser. What is accepted here means the
-# same there; whatever might not is left to it.
+# YAML as documents from outside may use it: text, lists and mappings, nothing that surprises a reader.
+# Every scalar stays the text that was written: ``no`` is not false and ``1.10`` is not 1.1; whoever wants a
+# number or a truth value asks for one. The parser gives events and no constructing loader is at work: so no tag can
+# make an object, and no alias can make a small file large.
 
 Node: TypeAlias = "str | list[Node] | dict[str, Node]"
 
 MAX_BYTES = 64 * 1024
-_KEY_MAX = 1024  # letters; YAML 1.2, 7.4.2: to find a key, no parser has to look further
-
-# What begins a value that is more than text, or might.
-_SIGNS: Final = frozenset("-?:,[]{}#&*!|>%@`")
-
-
-def parse_plain(text: str) -> dict[str, Node] | None:
-    """Return what ``text`` says, as a parser of all of YAML would; None if it has to be asked.
-
-    Text in plain or simply quoted scalars, and mappings of these one level down.
-    """
-    if 4 * len(text) > MAX_BYTES:
-        return None
-    found: dict[str, Node] = {}
-    above: str | None = None  # the key without a value that deeper lines belong to
-    inner: dict[str, Node] = {}
-    indent = 0
-    for line in text.replace("\r\n", "\n").split("\n"):
-        if not line:
-            continue
-        given, colon, rest = line.partition(":")
-        key = given.lstrip(" ")
-        if not (colon and line.isprintable() and len(key) <= _KEY_MAX and key.replace("-", "_").isidentifier()):
-            return None
-        value = _scalar(rest)
-        depth = len(given) - len(key)
-        if depth:
-            if above is None or value is None or depth != (indent or depth):
-                return None
-            indent = depth
-            found[above] = target = inner
-        else:
-            target, inner, indent = found, {}, 0
-            above = key if not rest.strip(" ") else None
-        if value is None or key in target:
-            return None
-        target[key] = value
-    return found or None
-
-
-def _scalar(rest: str) -> str | None:
-    """Return the text that stands behind a colon; None if it may mean more."""
-    value = rest.strip(" ")
-    if not value:
-        return ""
-    if rest[0] != " ":
-        return None
-    first = value[0]
-    if first in "\"'":
-        is_simple = len(value) > 1 and value[-1] == first and value.count(first) == 2 and "\\" not in value
-        return value[1:-1] if is_simple else None
-    if first in _SIGNS or ": " in value or " #" in value or value[-1] == ":":
-        return None
-    return value
-
-
-# YAML as documents from outside may use it: text, lists and mappings, nothing that surprises a reader.
-# Every scalar stays the text that was written: ``no`` is not false and ``1.10`` is not 1.1; whoever wants a
-# number or a truth value asks for one.
-
-
+MAX_DEPTH = 8
+# libyaml's parser where PyYAML was built with it, thirty times as fast; both give the same events.
+FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-def parse(text: str, where: str, line_offset: int = 0, cap: int = MAX_BYTES) -> Node:
+def parse(
+    text: str,
+    where: str,
+    line_offset: int = 0,
+    cap: int = MAX_BYTES,
+    parser: Any = FASTEST,  # noqa: ANN401
+) -> Node:
     """Return the one document in ``text``; an empty one is ``""``.
 
     Args:
@@ -100,17 +48,24 @@ def parse(text: str, where: str, line_offset: int = 0, cap: int = MAX_BYTES) -> 
         where: The file, named in errors as ``where:line``.
         line_offset: Lines of the file above ``text``.
         cap: Bytes; 64 kB unless the format is known to be larger.
+        parser: Any class of PyYAML that gives events.
 
     Raises:
         FormatError: it is not YAML, or holds an anchor, alias, tag, merge key, duplicate key, key that is
             no scalar, second document, more than 8 levels or more than ``cap`` bytes.
     """
-    simple = parse_plain(text)
-    if simple is not None:
-        return simple
-    # Not before it is needed: PyYAML takes 12 ms to import, and most frontmatter does without it.
-
-    return parse_events(text, where, line_offset, cap)
+    if len(text) > cap or len(text.encode("utf-8", "surrogatepass")) > cap:
+        raise FormatError(f"expected at most {cap} bytes of YAML", where=where)
+    try:
+        return _Reader(parser(text).get_event, where, line_offset).document()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
+        place = where if mark is None else f"{where}:{mark.line + 1 + line_offset}"
+        hint = "put a value that holds ': ' or ' #' in quotes" if "mapping values" in problem else None
+        raise FormatError(f"not valid YAML: {problem}", where=place, hint=hint) from error
+    except UnicodeEncodeError as error:
+        raise FormatError("expected text, found half of a surrogate pair", where=where) from error
 
 
 def truth(node: Node, default: bool) -> bool:
@@ -125,53 +80,6 @@ def truth(node: Node, default: bool) -> bool:
     if word not in _TRUTH:
         raise FormatError(f"expected true or false, found {quote(node)}")
     return _TRUTH[word]
-
-
-# Any YAML document, from the events of PyYAML's parser: no constructing loader is at work.
-# So no tag can make an object, and no alias can make a small file large.
-
-MAX_DEPTH = 8
-# libyaml's parser where PyYAML was built with it, ten times as fast; both give the same events.
-FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-def parse_events(
-    text: str,
-    where: str,
-    line_offset: int = 0,
-    cap: int = MAX_BYTES,
-    parser: Any = FASTEST,  # noqa: ANN401
-) -> Node:
-    """Return the one document in ``text``, as ``yaml.parse`` promises.
-
-    Args:
-        text: See there.
-        where: See there.
-        line_offset: See there.
-        cap: See there.
-        parser: Any class of PyYAML that gives events.
-
-    Raises:
-        FormatError: see there.
-    """
-    if len(text) > cap or len(text.encode("utf-8", "surrogatepass")) > cap:
-        raise FormatError(f"expected at most {cap} bytes of YAML", where=where)
-    with _syntax_errors(where, line_offset):
-        return _Reader(parser(text).get_event, where, line_offset).document()
-
-
-@contextmanager
-def _syntax_errors(where: str, line_offset: int) -> Iterator[None]:
-    try:
-        yield
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
-        place = where if mark is None else f"{where}:{mark.line + 1 + line_offset}"
-        hint = "put a value that holds ': ' or ' #' in quotes" if "mapping values" in problem else None
-        raise FormatError(f"not valid YAML: {problem}", where=place, hint=hint) from error
-    except UnicodeEncodeError as error:
-        raise FormatError("expected text, found half of a surrogate pair", where=where) from error
 
 
 class _Reader:

@@ -15,10 +15,10 @@ from tests.support.effort import at_most
 LOADERS = [pyyaml.SafeLoader, *([pyyaml.CSafeLoader] if pyyaml.__with_libyaml__ else [])]
 
 
-READERS = [yaml.parse, *(partial(yaml.parse_events, parser=loader) for loader in LOADERS)]
+READERS = [partial(yaml.parse, parser=loader) for loader in LOADERS]
 
 
-@pytest.fixture(params=READERS, ids=["as it is read", *(loader.__name__ for loader in LOADERS)])
+@pytest.fixture(params=READERS, ids=[loader.__name__ for loader in LOADERS])
 def parse(request):
     return request.param
 

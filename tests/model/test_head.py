@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import yaml as pyyaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.formats import yaml
-from skillhub.formats import yaml as yaml_events
 from skillhub.model.manifest import Rules, is_specified_name, one_line, read_head
 
 STRICT = Rules(strict=True)
@@ -126,38 +123,3 @@ def test_any_bytes_are_read_or_refused(data, strict, nameless):
             read_head(text, "demo", Rules(strict, nameless, "paragraph"))
         except SkillhubError as error:
             assert error.code == "format"
-
-
-_WORD = st.lists(st.sampled_from([*"a #:-'\"~?{[&!%@`|>*,=\t\\\r", "b c", "é", "😀", "x:y"]), max_size=5).map("".join)
-_VALUE = st.one_of(st.just(""), _WORD, _WORD.map("'{}'".format), _WORD.map('"{}"'.format))
-_KEY = st.sampled_from(["name", "d", "a-b", "-a", "-", "--", "_", "metadata", "é", "null", "x"])
-_LINE = st.tuples(
-    st.sampled_from(["", "", "", "  ", "  ", " "]), _KEY, st.sampled_from([": ", ":  ", ":"]), _VALUE
-).map("".join)
-
-
-@given(st.lists(_LINE, max_size=6).map("\n".join))
-def test_what_is_read_without_a_parser_means_the_same_to_one(text):
-    found = yaml.parse_plain(text)
-    for parser in (yaml_events.FASTEST, pyyaml.SafeLoader):
-        assert found is None or yaml_events.parse_events(text, "x", parser=parser) == found
-
-
-@pytest.mark.parametrize("before", ["", "metadata:\n  "])
-def test_a_key_that_is_longer_than_a_parser_looks_is_none(before):
-    assert yaml.parse_plain(f"{before}{'k' * 1024}: v") is not None
-    text = f"{before}{'k' * 1025}: v"
-    assert yaml.parse_plain(text) is None
-    with pytest.raises(FormatError):
-        yaml_events.parse_events(text, "x")
-
-
-def test_most_frontmatters_need_no_parser():
-    text = 'name: demo\ndescription: "Does: it"\nlicense: MIT\nmetadata:\n  version: "1.0"\n  author: me\n'
-    assert yaml.parse_plain(text) == {
-        "name": "demo",
-        "description": "Does: it",
-        "license": "MIT",
-        "metadata": {"version": "1.0", "author": "me"},
-    }
-    assert yaml.parse_plain(text.replace("\n", "\r\n")) == yaml.parse_plain(text)
