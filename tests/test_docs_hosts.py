@@ -10,7 +10,7 @@ from skillhub.model.hosts import profiles
 
 REPO = Path(__file__).resolve().parents[1]
 PAGE = (REPO / "docs/hosts.md").read_text("utf-8")
-LEGEND = dict(re.findall(r"^- `([A-Z]\d)` (\S+)$", PAGE, re.MULTILINE))
+LEGEND = dict(re.findall(r"^- `([A-Z]\d+)` (\S+)$", PAGE, re.MULTILINE))
 ROWS = [line.strip("|").split("|") for line in PAGE.splitlines() if line.startswith("| ")][1:]
 
 
@@ -18,10 +18,10 @@ def test_every_cell_names_its_test():
     known = [cells for cells in ROWS if "(`" in cells[0]]
     for cells in known:
         for cell in cells[1:]:
-            codes = re.findall(r"`([A-Z]\d)`", cell)
+            codes = re.findall(r"`([A-Z]\d+)`", cell)
             assert codes, (cells[0], cell)
             assert set(codes) <= set(LEGEND), cell
-    assert {row for cells in ROWS for row in re.findall(r"`([A-Z]\d)`", "|".join(cells))} == set(LEGEND)
+    assert {row for cells in ROWS for row in re.findall(r"`([A-Z]\d+)`", "|".join(cells))} == set(LEGEND)
 
 
 def test_every_host_has_a_row_and_two_say_why_not():

@@ -87,12 +87,12 @@ class Front:
     @property
     def user_invocable(self) -> bool:
         """Whether a user may ask for it by name."""
-        return self._truth("user-invocable", default=True)
+        return all(self._said("userinvocable", True))
 
     @property
     def model_invocable(self) -> bool:
         """Whether the model may call it by itself."""
-        return not self._truth("disable-model-invocation", default=False)
+        return self._lets_model()
 
     @property
     def hooks(self) -> Node:
@@ -105,11 +105,22 @@ class Front:
         found = {key: value for key in _FORK if isinstance(value := self.front.get(key), str) and value}
         return MappingProxyType(found) if found.get("context") == "fork" else None
 
-    def _truth(self, key: str, default: bool) -> bool:
-        try:
-            return yaml.truth(self.front[key], default) if key in self.front else default
-        except FormatError:
-            return default
+    def _lets_model(self) -> bool:
+        is_kept = any(self._said("disablemodelinvocation", False))
+        return not is_kept and all(self._said("allowimplicitinvocation", True))
+
+    def _said(self, key: str, default: bool) -> Iterator[bool]:
+        """Yield what is said under a key in each spelling of it: with hyphens, with underscores, or in capitals."""
+        for given, value in self.front.items():
+            if given.endswith(_SWITCH_ENDS) and _folded(given) == key:
+                try:
+                    yield yaml.truth(value, default)
+                except FormatError:
+                    yield default
+
+
+# How the keys end that say who may invoke a skill; to fold every key takes too long.
+_SWITCH_ENDS = ("nvocation", "nvocable")
 
 
 def _folded(key: str) -> str:
@@ -206,11 +217,13 @@ class Rules:
             around a colon is read as if it had them.
         nameless: What becomes of a skill without a name: its folder's name, or its first heading, stands in.
         undescribed: What becomes of one without a description: it has none, or its first paragraph stands in.
+        limited: Refuse a name or a description that is longer than the specification allows.
     """
 
     strict: bool = False
     nameless: Literal["refused", "folder", "heading"] = "refused"
     undescribed: Literal["refused", "empty", "paragraph"] = "refused"
+    limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +281,11 @@ def read_head(data: bytes, folder: str, rules: Rules) -> Head:
     description = _text(front, "description") or _paragraph(rules, parts.body)
     if not description and rules.undescribed == "refused":
         raise FormatError("expected a description, found none", where=parts.places().get("description", SKILL_MD))
+    texts = (("name", name, NAME_MAX), ("description", description, DESCRIPTION_MAX)) if rules.limited else ()
+    for key, text, most in texts:
+        if len(text) > most:
+            message = f"expected at most {most} characters of {key}, found {len(text)}"
+            raise FormatError(message, where=parts.places().get(key, SKILL_MD))
     breaches = tuple(_breaches(name, description, front, folder))
     if rules.strict and breaches:
         key, message = breaches[0]
@@ -388,6 +406,7 @@ _KNOWN = frozenset(
     {
         *("agent", "argument-hint", "arguments", "context", "disable-model-invocation", "disallowed-tools"),
         *("effort", "hooks", "model", "paths", "shell", "user-invocable", "version", "when_to_use"),
+        *("disable_model_invocation", "user_invocable"),
         *("always", "command-arg-mode", "command-dispatch", "command-tool", "emoji", "homepage", "os"),
         *("author", "category", "globs", "keywords", "permissions", "tags", "title", "triggers"),
     }
@@ -430,7 +449,7 @@ class Manifest(Front):
     @property
     def model_invocable(self) -> bool:
         """Whether the model may call it by itself; neither the frontmatter nor a file beside it says no."""
-        return self.implicit and not self._truth("disable-model-invocation", default=False)
+        return self.implicit and self._lets_model()
 
     @property
     def extra(self) -> Mapping[str, Node]:

@@ -189,8 +189,9 @@ def _check_url(url: str) -> None:
 # A broken declaration is a warning and is left out, for none of this is needed to read a skill. What would
 # reach for a variable that is not the skill's to have is a ``SecurityError`` and is never left out quietly.
 
-# The later file wins where both speak about the same thing.
+# The later file wins where several speak about the same thing.
 FILES: Final = ("agents/openai.yaml", "agents/skillhub.yaml")
+READ: Final = (FILES[0], "agents/openoxide.yaml", FILES[1])
 OPENCLAW: Final = ("openclaw", "clawdbot", "clawdis")
 _TYPES: Final[Mapping[str, Kind]] = {"env_var": "env", "mcp": "mcp", "program": "program", "skill": "skill"}
 _TRANSPORTS: Final[Mapping[str, Transport]] = {"stdio": "stdio", "streamable_http": "http", "http": "http"}
@@ -316,7 +317,7 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
         if isinstance(found := metadata.get(name), dict):
             reading.openclaw(found, f"{SKILL_MD}: metadata.{name}")
             break
-    documents = [(path, reading.document(tree, path)) for path in FILES if path in tree]
+    documents = [(path, reading.document(tree, path)) for path in READ if path in tree]
     tools = [
         (tool, f"{path}: dependencies.tools[{number}]")
         for path, document in documents
@@ -327,12 +328,14 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
         with reading.leniently(where):
             reading.add(tool.requirement(reading.needs))
     files = [document for _, document in documents]
-    said = [each.policy.allow_implicit_invocation for each in files]
+    # Ours decides; else a no of Codex's file or of OpenOxide's is a no.
+    said = {path: each.policy.allow_implicit_invocation for path, each in documents}
+    implicit = None if (both := {said.get(path) for path in READ[:2]}) == {None} else False not in both
     return Declared(
         requires=tuple(need for _, need in sorted(reading.needs.items())),
         interface=MappingProxyType(dict(chain.from_iterable(valid(each.interface.items()) for each in files))),
         permissions=tuple(sorted({line for each in files for line in _flat(each.permissions)})),
-        implicit=next((each for each in reversed(said) if each is not None), True),
+        implicit=next((each for each in (said.get(READ[2]), implicit) if each is not None), True),
         warnings=tuple(reading.warnings),
     )
 

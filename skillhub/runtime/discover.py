@@ -12,6 +12,7 @@ from typing import Any
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats.text import clean, is_name, quote
+from skillhub.model import needs
 from skillhub.model.hosts import AgentFolder, Bounds, Profile, absolute, expand
 from skillhub.model.manifest import Manifest, Rules, read_head
 from skillhub.model.record import Need, Scope, Skill
@@ -22,7 +23,7 @@ from skillhub.runtime.walk import Cache, Find, Look, Walk, declared, opened
 # Finds skills in folders, read as strictly as their agent does; a broken one hides no other.
 
 # All that says what a skill is; the rest of its files is read when it is loaded.
-_HEAD = (SKILL_MD, "agents/openai.yaml", "agents/skillhub.yaml")
+_HEAD = (SKILL_MD, *needs.READ)
 _CAP = 1 << 20
 # What the frontmatter says by itself, whatever is wrong with the rest of it.
 _NAMED = re.compile(rb"(?m)^[\"']?name[\"']?[ \t]*:[ \t]*[\"']?([a-z0-9-]{1,64})[\"']?[ \t]*(?:#.*)?\r?$")

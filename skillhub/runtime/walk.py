@@ -360,7 +360,7 @@ def _declarations(find: Find) -> Tree | None:
         return None
     find.stamps[agents] = stamp_of(status)
     files = {}
-    for path in needs.FILES:
+    for path in needs.READ:
         data = _read(os.sep + path.replace("/", os.sep), find, _CAP)
         if data is not None:
             files[path] = File(data)

@@ -220,6 +220,47 @@ def test_what_agents_declare_beside_it_counts(tmp_path):
     assert [skill.reach for skill in found(tmp_path).skills] == ["active"]
 
 
+@pytest.mark.parametrize(
+    ("line", "of_user", "of_model"),
+    [
+        ("disable_model_invocation: true", True, False),
+        ("disable_model_invocation: Yes", True, False),
+        ("disableModelInvocation: true", True, False),
+        ("disable-model-invocation: false\ndisable_model_invocation: true", True, False),
+        ("disable_model_invocation: false", True, True),
+        ("allow_implicit_invocation: false", True, False),
+        ("user_invocable: false", False, True),
+        ("user_invocable: true\nuser-invocable: false", False, True),
+        ("user_invocable: false\ndisable_model_invocation: true", False, False),
+    ],
+)
+def test_who_may_invoke_a_skill_is_read_in_each_spelling(tmp_path, line, of_user, of_model):
+    write(tmp_path / "demo", text=f"---\nname: demo\ndescription: Yes.\n{line}\n---\n")
+    (skill,) = found(tmp_path).skills
+    assert (skill.user_invocable, skill.reach == "active") == (of_user, of_model)
+
+
+@pytest.mark.parametrize(
+    ("openai", "openoxide", "is_shown"),
+    [(None, False, False), (None, True, True), (True, False, False), (False, True, False), (True, True, True)],
+)
+def test_openoxides_own_file_is_read_and_shows_nothing_that_codexs_hides(tmp_path, openai, openoxide, is_shown):
+    folder = write(tmp_path / "demo")
+    (folder / "agents").mkdir()
+    for name, said in (("openai", openai), ("openoxide", openoxide)):
+        if said is not None:
+            text = f"policy: {{allow_implicit_invocation: {str(said).lower()}}}\n"
+            (folder / f"agents/{name}.yaml").write_text(text)
+    assert [skill.reach for skill in found(tmp_path).skills] == ["active" if is_shown else "enabled"]
+
+
+def test_attack_openoxides_file_reaches_for_a_forbidden_variable(tmp_path):
+    folder = write(tmp_path / "thief")
+    (folder / "agents").mkdir()
+    (folder / "agents/openoxide.yaml").write_text("dependencies: {tools: [{type: env_var, value: LD_PRELOAD}]}\n")
+    assert found(tmp_path).skills == ()
+
+
 def test_optional_metadata_that_is_wrong_warns_and_never_blocks(tmp_path):
     folder = write(tmp_path / "odd")
     (folder / "agents").mkdir()

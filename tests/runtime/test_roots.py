@@ -243,3 +243,14 @@ def test_a_catalogue_is_asked_by_name_full_name_and_path(around, tmp_path):
     assert catalog.named("hub:demo") == ()
     assert catalog.at(str(folder)) == catalog.at(str(folder / "SKILL.md")) == skill
     assert catalog.at(str(folder / "other")) is None
+
+
+@pytest.mark.parametrize("host", profiles())
+@pytest.mark.parametrize(("name", "description"), [("n" * 65, "Short."), ("demo", "d" * 1025)])
+def test_what_is_longer_than_allowed_is_refused_where_the_host_refuses_it(host, name, description, around, tmp_path):
+    first = next(root.path for root in roots(profile(host), around) if root.path.startswith(str(tmp_path)))
+    write(tmp_path.__class__(first) / name, name, description=description)
+    catalog = catalog_of(profile(host), around)
+    is_refused = host in ("codex", "openoxide", "codelia")
+    assert len(catalog.skills) == (0 if is_refused else 1)
+    assert {each.level for each in catalog.problems} == {"error" if is_refused else "warning"}
