@@ -112,15 +112,11 @@ class Front:
     def _said(self, key: str, default: bool) -> Iterator[bool]:
         """Yield what is said under a key in each spelling of it: with hyphens, with underscores, or in capitals."""
         for given, value in self.front.items():
-            if given.endswith(_SWITCH_ENDS) and _folded(given) == key:
+            if given.endswith(("nvocation", "nvocable")) and _folded(given) == key:
                 try:
                     yield yaml.truth(value, default)
                 except FormatError:
                     yield default
-
-
-# How the keys end that say who may invoke a skill; to fold every key takes too long.
-_SWITCH_ENDS = ("nvocation", "nvocable")
 
 
 def _folded(key: str) -> str:
@@ -281,14 +277,10 @@ def read_head(data: bytes, folder: str, rules: Rules) -> Head:
     description = _text(front, "description") or _paragraph(rules, parts.body)
     if not description and rules.undescribed == "refused":
         raise FormatError("expected a description, found none", where=parts.places().get("description", SKILL_MD))
-    texts = (("name", name, NAME_MAX), ("description", description, DESCRIPTION_MAX)) if rules.limited else ()
-    for key, text, most in texts:
-        if len(text) > most:
-            message = f"expected at most {most} characters of {key}, found {len(text)}"
-            raise FormatError(message, where=parts.places().get(key, SKILL_MD))
     breaches = tuple(_breaches(name, description, front, folder))
-    if rules.strict and breaches:
-        key, message = breaches[0]
+    over = "name" if len(name) > NAME_MAX else "description" if len(description) > DESCRIPTION_MAX else ""
+    refused = breaches if rules.strict else [each for each in breaches if rules.limited and each[0] == over]
+    for key, message in refused[:1]:
         raise FormatError(message, where=parts.places().get(key, SKILL_MD))
     places = parts.places() if breaches else {}
     issues = (*warnings, *(Issue(key, message, places.get(key, SKILL_MD)) for key, message in breaches))
