@@ -387,14 +387,16 @@ class Content:
     findings: tuple[Finding, ...] = ()
 
 
-def read(tree: Tree, *, scanned: bool = True) -> Content:
-    """Read the manifest and, if it is to be ``scanned``, the whole tree.
+def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Content:
+    """Read the manifest and, if it is to be ``scanned`` and is not the tree and version of ``known``, the whole tree.
 
     Raises:
         FormatError: the manifest is malformed.
         SecurityError: it asks for a forbidden variable.
     """
     manifest = Manifest.read(tree)
+    if known is not None and (known.tree, known.version) == (tree.digest, manifest.version):
+        scanned = False
     return Content(manifest, capabilities(tree, manifest), scan(tree)) if scanned else Content(manifest)
 
 

@@ -164,15 +164,20 @@ def by_place(
     return Acquisition(lambda: place.unpacked(release), verify, release.size or 0)
 
 
-def by_path(path: str, ports: Ports, base: str = "", locked: Collection[Digest] = ()) -> Acquisition:
+def by_path(
+    path: str, ports: Ports, base: str = "", locked: Collection[Digest] = (), known: Locked | None = None
+) -> Acquisition:
     """Return how to read a folder or an archive of this machine, as ``from_path`` does."""
-    return Acquisition(nothing, lambda _: from_path(path, ports, base, locked))
+    return Acquisition(nothing, lambda _: from_path(path, ports, base, locked, known))
 
 
-def from_path(path: str, ports: Ports, base: str = "", locked: Collection[Digest] = ()) -> Candidate:
+def from_path(
+    path: str, ports: Ports, base: str = "", locked: Collection[Digest] = (), known: Locked | None = None
+) -> Candidate:
     """Read a folder or an archive of this machine; ``path`` is relative to ``base``, or to the working folder.
 
-    An expired certificate is tolerated for the trees that are ``locked``.
+    An expired certificate is tolerated for the trees that are ``locked``. The tree and version of ``known`` are
+    verified, but not scanned.
 
     Raises:
         NotFound: nothing is there.
@@ -187,7 +192,7 @@ def from_path(path: str, ports: Ports, base: str = "", locked: Collection[Digest
     with named(path, (FormatError,)):
         unpacked, digest = read_local(full)
         try:
-            found = _unvouched(unpacked, LOCAL, {"path": place, "digest": digest}, ports, locked)
+            found = _unvouched(unpacked, LOCAL, {"path": place, "digest": digest}, ports, locked, known)
         except BadSignature as error:
             error.hint = error.hint or sign_anew(typed, error.reason)
             raise
@@ -198,7 +203,12 @@ def from_path(path: str, ports: Ports, base: str = "", locked: Collection[Digest
 
 
 def _unvouched(
-    unpacked: Unpacked, source: str, origin: dict[str, Any], ports: Ports, locked: Collection[Digest]
+    unpacked: Unpacked,
+    source: str,
+    origin: dict[str, Any],
+    ports: Ports,
+    locked: Collection[Digest],
+    known: Locked | None = None,
 ) -> Candidate:
     """Verify a skill that no registry vouches for, by the publishers that the user trusts.
 
@@ -208,7 +218,7 @@ def _unvouched(
     """
     alias = None if source == LOCAL else source
     verdict, own = candidates.judged(unpacked.tree, ports.publishers, alias, ports.clock(), locked)
-    content = read(verdict.tree)
+    content = read(verdict.tree, known=known)
     entry = _entry(content, verdict, source, origin)
     found = candidate(content, entry, verdict, unpacked.warnings, candidates.trusted(ports.publishers))
     return replace(found, own=own)

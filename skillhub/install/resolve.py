@@ -118,11 +118,13 @@ def _of_path(path: str, state: State, ports: Ports, plugin: str | None = None) -
     return ResolvedSkill(path, _read_path(path, plugin, "", state, ports), wanted)
 
 
-def _read_path(path: str, plugin: str | None, base: str, state: State, ports: Ports) -> Acquisition:
+def _read_path(
+    path: str, plugin: str | None, base: str, state: State, ports: Ports, known: Locked | None = None
+) -> Acquisition:
     def of_its_plugin(found: Candidate) -> Candidate:
         return replace(found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin)))
 
-    return by_path(path, ports, base, state.trees).map(of_its_plugin)
+    return by_path(path, ports, base, state.trees, known).map(of_its_plugin)
 
 
 def resolve_locked(name: str, entry: Locked, state: State, ports: Ports) -> ResolvedSkill:
@@ -131,8 +133,12 @@ def resolve_locked(name: str, entry: Locked, state: State, ports: Ports) -> Reso
     return ResolvedSkill(name, by_lock(name, entry, ports, agreed=is_agreed, scanned=not is_agreed))
 
 
-def resolve_wanted(name: str, wanted: Wanted, state: State, ports: Ports) -> ResolvedSkill:
+def resolve_wanted(
+    name: str, wanted: Wanted, state: State, ports: Ports, *, known: Locked | None = None
+) -> ResolvedSkill:
     """Resolve a line of the intent; the line itself stays as the person wrote it.
+
+    A local skill that did not change from ``known`` is not scanned, for callers that drop it then.
 
     Raises:
         FormatError: what it names is no place that there could be, or holds several such skills.
@@ -154,7 +160,7 @@ def resolve_wanted(name: str, wanted: Wanted, state: State, ports: Ports) -> Res
             raise FormatError(error.message, where=where, hint=error.hint) from error
         return replace(found, acquisition=found.acquisition.map(check_name))
     if wanted.path is not None:
-        acquisition = _read_path(wanted.path, wanted.plugin, ports.project.base, state, ports)
+        acquisition = _read_path(wanted.path, wanted.plugin, ports.project.base, state, ports, known)
         return ResolvedSkill(name, acquisition.map(check_name))
     return replace(resolve_named(Named(name, wanted.source, wanted.version), ports, state.trees), wanted=None)
 

@@ -122,7 +122,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
         ranges = dict.fromkeys(wanted for _, wanted in ranges_on(name, state.lock, ports))
         wanted = replace(wanted, version=",".join(ranges) or None)
     try:
-        found = resolve_wanted(name, wanted, state, ports)
+        found = resolve_wanted(name, wanted, state, ports, known=entry.original)
     except TakenBack as error:
         status = _standing(name, entry, ports, newer)
         told = _taken_back(status.release) or error.message
