@@ -10,7 +10,7 @@ from skillhub.audit.report import Locations, Report, worst_first
 from skillhub.audit.rules import RULES, note, seen
 from skillhub.audit.skill import CHECKS, TRUST, Case, StoredSkill, closed_folders
 from skillhub.audit.sources import Inquiry
-from skillhub.audit.verify import verify
+from skillhub.audit.verify import StoredSkills, Verified, Verifier
 from skillhub.author.author import Signature, signature_of, validate
 from skillhub.errors import NotFound, SkillhubError, StateError, UnsafeArchive, UsageError
 from skillhub.formats.text import quote
@@ -134,10 +134,15 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     findings = [*sources.configured(about.aliases)]
     first = worst_first(sources.changed(request.before)) if request.before is not None else ()
     checks = TRUST if request.sources_alone else CHECKS
-    findings += [each for case in _cases(about.locked, request, sources) for check in checks for each in check(case)]
+    stored = StoredSkills(ports.store)
+    verifier = Verifier(ports, stored) if about.locked and not request.sources_alone else None
+    unasked = {*installed.unasked(ports.project)}
+    for case in _cases(about.locked, request, sources, stored):
+        findings += [each for check in checks for each in check(case)]
+        if verifier is not None:
+            findings += _drift(case, verifier.verify(case.name), is_unasked=case.name in unasked)
     if not request.sources_alone:
         sources.ask_places(about.locked)
-        findings += _drift(about.locked, locations, ports)
         try:
             findings += _tracked(about, locations, ports)
         except StateError as error:
@@ -175,20 +180,19 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     return _Subjects(locked, () if request.sources_alone else strays, tuple(aliases))
 
 
-def _cases(names: Sequence[str], request: AuditRequest, sources: Inquiry) -> Iterator[Case]:
+def _cases(names: Sequence[str], request: AuditRequest, sources: Inquiry, stored: StoredSkills) -> Iterator[Case]:
     state, ports = sources.state, sources.ports
     before = request.before.skills if request.before else {}
     closed = {} if request.sources_alone else closed_folders(ports)
     for number, name in enumerate(names):
         ports.report("looking at skills", number, len(names))
         entry = state.lock.skills[name]
-        tree = None if request.sources_alone else ports.store.read(entry.tree)
         yield Case(
             name=name,
             entry=entry,
             record=state.records.skills.get(name),
             before=before.get(name),
-            stored=StoredSkill.of(tree) if tree is not None else None,
+            stored=None if request.sources_alone else StoredSkill.of(entry.tree, stored),
             standing=sources.standings.get(name, ReleaseStatus(name, entry)),
             closed=closed,
             locations=sources.locations,
@@ -196,17 +200,14 @@ def _cases(names: Sequence[str], request: AuditRequest, sources: Inquiry) -> Ite
         )
 
 
-def _drift(names: Sequence[str], locations: Locations, ports: Ports) -> Iterator[Finding]:
-    """Yield what ``verify`` finds; what nobody agreed to here is not to be put back."""
-    install = f"{command(ports.project.scope, 'install')} asks about it, and enables it"
-    unasked = {*installed.unasked(ports.project)}
-    for found in verify(names, ports) if names else ():
-        for each in (*found.problems, *found.notes):
-            in_lock = each.path == ports.project.lock_path
-            at = locations.skill(found.name) if in_lock else (locations.shown(each.path), 0)
-            noted = note(each.code, each.message, found.name, at)
-            is_new = each.code == "missing" and found.name in unasked
-            yield replace(noted, hint=install) if is_new else noted
+def _drift(case: Case, verified: Verified, *, is_unasked: bool) -> Iterator[Finding]:
+    """Yield what ``verify`` finds; a skill that was never asked about is to be installed, not put back."""
+    project = case.ports.project
+    install = f"{command(project.scope, 'install')} asks about it, and enables it"
+    for each in (*verified.problems, *verified.notes):
+        at = None if each.path == project.lock_path else (case.locations.shown(each.path), 0)
+        noted = case.note(each.code, each.message, at)
+        yield replace(noted, hint=install) if is_unasked and each.code == "missing" else noted
 
 
 def _tracked(about: _Subjects, locations: Locations, ports: Ports) -> Iterator[Finding]:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 
 from skillhub.audit.report import Locations
 from skillhub.audit.rules import Location, note, seen
+from skillhub.audit.verify import StoredSkills
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError
+from skillhub.formats.digest import Digest
 from skillhub.install import candidates
 from skillhub.install.admission import asking_for, of_entry, since
 from skillhub.install.candidates import ReleaseStatus, TakenBack, choose_release
@@ -22,7 +24,6 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import AUDIT, Provenance
 from skillhub.model.record import Record
 from skillhub.model.reference import Named
-from skillhub.model.tree import Tree
 from skillhub.model.version import is_version, precedence
 from skillhub.policy.policy import LASTING, Objection
 from skillhub.project.copies import link_folders, place
@@ -46,11 +47,14 @@ class StoredSkill:
     fault: str = ""
 
     @classmethod
-    def of(cls, tree: Tree) -> StoredSkill:
-        """Scan it, and read its manifest."""
-        findings = tuple(scan(tree))
+    def of(cls, digest: Digest, stored: StoredSkills) -> StoredSkill | None:
+        """Scan it, and read its manifest; None if the store does not have it whole."""
+        tree = stored.tree(digest)
+        if tree is None:
+            return None
+        findings = scan(tree)
         try:
-            return cls(findings, capabilities(tree, Manifest.read(tree)))
+            return cls(findings, capabilities(tree, stored.manifest(digest) or Manifest.read(tree)))
         except SkillhubError as error:
             return cls(findings, None, error.message)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 from skillhub.disk.folders import TreeProblem, compare
@@ -22,6 +23,7 @@ from skillhub.model.record import Record, Records
 from skillhub.model.tree import SIGNATURE, Listing, Tree
 from skillhub.project import copies as links
 from skillhub.project.project import Project
+from skillhub.project.store import Store
 from skillhub.trust.publishers import Publisher, judge
 
 # What no copying mends.
@@ -66,33 +68,76 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
         FormatError: the lock is malformed.
         StateError: the lock cannot be read, or a link leads out of the project.
     """
-    project, store = ports.project, ports.store
-    lock, records = project.lock(), project.records()
-    left = _left(lock, records, project)
-    refuse_unknown(names, {*lock.skills, *left}, project.scope)
-    astray, imitating = strays(lock, records, ports), imitations(lock, ports)
-    found = []
-    for name in dict.fromkeys(names or (*lock.skills, *left)):
-        if name in left:
-            found.append(Verified(name, left[name]))
-            continue
-        entry, record = lock.skills[name], records.skills.get(name)
-        tree = store.read(entry.original.tree)
-        problems, notes = _vouched(name, entry.original, tree, lock.root_of(entry), ports)
+    verifier = Verifier(ports, StoredSkills(ports.store))
+    known = dict.fromkeys((*verifier.lock.skills, *verifier.left))
+    refuse_unknown(names, known, ports.project.scope)
+    return [verifier.verify(name) for name in dict.fromkeys(names or known)]
+
+
+class StoredSkills:
+    """Reads skills of the store, and keeps the last one: the checks of an audit all look at the same one."""
+
+    def __init__(self, store: Store) -> None:
+        self.tree = lru_cache(maxsize=1)(store.read)
+        self.manifest = lru_cache(maxsize=1)(self._manifest)
+
+    def _manifest(self, tree: Digest) -> Manifest | None:
+        stored = self.tree(tree)
+        return None if stored is None else Manifest.read(stored)
+
+
+class Verifier:
+    """Verifies skills of a project one by one.
+
+    Attributes:
+        left: What agents still read of skills that left the lock.
+
+    Raises:
+        FormatError: the lock is malformed.
+        StateError: the lock cannot be read, or a link leads out of the project.
+    """
+
+    def __init__(self, ports: Ports, stored: StoredSkills) -> None:
+        self._ports = ports
+        self._stored = stored
+        self.lock, self._records = ports.project.lock(), ports.project.records()
+        self.left = _left(self.lock, self._records, ports.project)
+        self._strays = strays(self.lock, self._records, ports)
+        self._imitations = imitations(self.lock, ports)
+
+    def verify(self, name: str) -> Verified:
+        """Verify a skill that is in the lock, or among those that left it."""
+        if name in self.left:
+            return Verified(name, self.left[name])
+        ports, project = self._ports, self._ports.project
+        entry, record = self.lock.skills[name], self._records.skills.get(name)
+        tree = self._stored.tree(entry.original.tree)
+        problems, notes = _vouched(name, entry.original, tree, self.lock.root_of(entry), ports)
         if record is None or record.tree != entry.tree:  # what was agreed to under this name has it
-            problems += _named(name, entry, store.read(entry.tree) if entry.patch else tree, ports)
+            problems += self._check_name(name, entry)
         problems += _patched(entry, ports)
         places = links.places(project, record.links) if record else []
-        there = [*places, *astray.get(name, ())]
-        listing = store.listing(entry.tree) or listing_of_copy(there, entry.tree)
+        others = self._strays.get(name, ())
+        listing = ports.store.listing(entry.tree) or listing_of_copy([*places, *others], entry.tree)
         problems += _linked(entry, record, places, listing, ports)
         problems += _elsewhere(name, entry, record, project)
         is_enabled = record is not None and record.enabled and record.is_of(entry)
-        problems += _namesakes(astray.get(name, ()), listing, is_enabled, project)
-        copies = imitating.get(name, ())
+        problems += _namesakes(others, listing, is_enabled, project)
+        copies = self._imitations.get(name, ())
         problems += [_other(path) for path in copies if not is_enabled or _is_another(path, listing)]
-        found.append(Verified(name, tuple(problems), tuple(notes)))
-    return found
+        return Verified(name, tuple(problems), tuple(notes))
+
+    def _check_name(self, name: str, entry: Locked) -> Iterator[TreeProblem]:
+        """Yield a problem if the stored skill has another name than the lock."""
+        try:
+            manifest = self._stored.manifest(entry.tree)
+        except FormatError as error:
+            where = error.where or self._ports.store.path(entry.tree)
+            yield TreeProblem("malformed", where, error.message)
+            return
+        if manifest is not None and manifest.name != name:
+            message = f"the lock names {name}, its SKILL.md {manifest.name}"
+            yield TreeProblem(SourceMismatch.code, self._ports.project.lock_path, message)
 
 
 def _left(lock: Lock, records: Records, project: Project) -> dict[str, tuple[TreeProblem, ...]]:
@@ -133,20 +178,6 @@ def _vouched(
             found = _problem(broken, signature, "signature")
             problems += [found] if found.code not in {each.code for each in problems} else []
     return problems, notes
-
-
-def _named(name: str, entry: Locked, tree: Tree | None, ports: Ports) -> Iterator[TreeProblem]:
-    """Yield that what is stored is called otherwise."""
-    if tree is None:
-        return
-    try:
-        found = Manifest.read(tree).name
-    except FormatError as error:
-        yield TreeProblem("malformed", error.where or ports.store.path(entry.tree), error.message)
-        return
-    if found != name:
-        message = f"the lock names {name}, its SKILL.md {found}"
-        yield TreeProblem(SourceMismatch.code, ports.project.lock_path, message)
 
 
 def _patched(entry: Locked, ports: Ports) -> Iterator[TreeProblem]:
