@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,3 +58,21 @@ def steps(work: Callable[[], object]) -> int:
     finally:
         sys.settrace(before)
     return count
+
+
+def calls(work: Callable[[], object], *functions: Callable[..., object]) -> list[int]:
+    """Return how often ``work`` calls each of these functions."""
+    counts = Counter[object]()
+    codes = [inspect.unwrap(each).__code__ for each in functions]
+
+    def profiled(frame: FrameType, event: str, _given: object) -> None:
+        if event == "call" and frame.f_code in codes:
+            counts[frame.f_code] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(profiled)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return [counts[each] for each in codes]
