@@ -15,6 +15,7 @@ from skillhub.errors import NotFound
 from skillhub.formats.text import Quoted, collapsed, quote
 from skillhub.model.changes import Delta
 from skillhub.model.index import Release
+from skillhub.scan.capability import in_words
 
 # ``show``: shows one skill, installed or offered.
 
@@ -49,7 +50,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         ("signed by", signed or "nobody"),
         *((("tree", skill.tree),) if skill.tree else ()),
         *(("" if number else "patched by", text) for number, text in enumerate(_patched(shown))),
-        ("can", ", ".join(skill.capabilities) or "give instructions, which an agent follows with your rights"),
+        ("can", in_words(skill.capabilities)),
         *((f"needs {need.kind}", f"{need.name}{'' if need.satisfied else ' (missing)'}") for need in skill.requires),
         *(("link", link) for link in skill.links),
         *(("release", _spelled(each)) for each in shown.releases),

@@ -16,6 +16,7 @@ from skillhub import __version__
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import Lock, Locked, Signer
 from skillhub.model.reference import GitHub, parse_remote
+from skillhub.scan.capability import in_words
 
 # Package URLs (purl) of locked skills: how bills of materials name what is from where.
 
@@ -220,7 +221,7 @@ def _spdx_facts(entry: Locked) -> Iterator[str]:
     if entry.patch is not None:
         yield f"patch: {entry.patch.path} {entry.patch.digest}, on the tree {entry.patch.base}"
     yield f"signed by: {', '.join(entry.signed_by) or 'nobody'}"
-    yield f"can: {', '.join(entry.capabilities) or 'give instructions'}"
+    yield f"can: {in_words(entry.capabilities)}"
     yield f"requires: {', '.join(entry.requires) or 'nothing'}"
 
 

@@ -23,6 +23,7 @@ from skillhub.model.record import Facts, Record
 from skillhub.model.reference import authority
 from skillhub.project.copies import link_folders
 from skillhub.project.installed import Given, given, needs_of
+from skillhub.scan.capability import NETWORK_UNKNOWN, in_words
 from skillhub.scan.secrets import masked
 from skillhub.sources.configured import EMBEDDED_URL
 
@@ -33,7 +34,6 @@ _SAID_MAX = 480  # characters of what a skill says of itself
 _NOTES_MAX = 6
 _FILES_MAX = 12
 _PLACES_MAX = 3  # of what one rule found
-_INSTRUCTS = "it can: give instructions, which an agent follows with your rights"
 _TRYING_OUT = "the registry inside this package is for trying out: its keys are public"
 
 
@@ -65,21 +65,22 @@ def _new(candidate: Candidate, changes: Changes) -> list[Question]:
     """Ask by name for all that another version can do or needs and the one before did not."""
     name, by = candidate.name, _by(candidate)
     version, was = candidate.entry.version or "as it is now", changes.before.version or "the one before"
-    asked: list[tuple[Kind, str, str, tuple[str, ...]]] = [
-        ("capability", "can", "could not", changes.capabilities.added),
-        ("need", "needs", "did not", changes.requires.added),
+    asked: list[tuple[Kind, str, str]] = [
+        *(("capability", each, f"can {word(each)}, which {was} could not") for each in changes.capabilities.added),
+        *(("need", each, f"needs {word(each)}, which {was} did not") for each in changes.requires.added),
     ]
+    # Whether the version before stayed offline is not known either: an older lock does not say it.
+    unsure = f"is not shown to stay offline ({NETWORK_UNKNOWN}), which was not said of {was}"
     return [
         Question(
             kind,
             name,
-            f"{name} {version} {verb} {word(each)}, which {was} {did}; agree?",
+            f"{name} {version} {unsure if each == NETWORK_UNKNOWN else text}; agree?",
             (),
             each,
             alike=f"{word(each)} {by}",
         )
-        for kind, verb, did, added in asked
-        for each in added
+        for kind, each, text in asked
     ]
 
 
@@ -99,7 +100,7 @@ def _install(
         *([_TRYING_OUT] if (entry.url or "").startswith(EMBEDDED_URL) else ()),
         *(["it will stay disabled; missing: program " + ", program ".join(programs)] if programs else ()),
         f"it needs: {needs or 'nothing'}",
-        "; ".join(filter(None, (_INSTRUCTS, can, _unseen(candidate)))),
+        f"it can: {in_words(candidate.can)}",
         _content(candidate),
         f"from {word(entry.source)}: {word(entry.origin)}",
         f"{_signed(candidate)}{patched}",
@@ -112,7 +113,7 @@ def _install(
         word(entry.version or entry.short),
         _from(entry),
         (candidate.signed_by or "nobody") + (", patched" if entry.patch else ""),
-        can or "-",
+        can or "none seen",
         needs or "-",
     )
     message = f"{verb} {candidate.name}{version}?"
@@ -161,11 +162,6 @@ def _where(candidate: Candidate) -> str:
     elif entry.local and not os.path.isabs(ref):
         ref = f"./{ref}"
     return as_command("skillhub", "show", ref)
-
-
-def _unseen(candidate: Candidate) -> str:
-    """Return what to know where no network was seen: that is no proof that there is none."""
-    return "" if any(each.startswith("network:") for each in candidate.can) else "network: none seen"
 
 
 def _from(entry: Locked) -> str:

@@ -7,16 +7,15 @@ set. Nothing here believes a declaration that the content contradicts, and nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
-from skillhub.formats.text import clean
+from skillhub.formats.text import clean, word
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
 from skillhub.scan.environment import variables
-from skillhub.scan.offline import is_offline
-from skillhub.scan.offline_shell import is_offline_shell, names_network
-from skillhub.scan.running import running, runs_by_itself
+from skillhub.scan.offline import is_offline, is_offline_shell, names_network
+from skillhub.scan.running import PROGRAMS, running, runs_by_itself
 
 TEXT_MAX = 100
 HOSTS_MAX = 200
@@ -43,9 +42,16 @@ _KEPT_FOR_DOCUMENTATION = re.compile(r"(?:.*\.)?(?:example|test|invalid|example\
 # begins with, rather than what is before it, is what it is found by, ten times as fast.
 _SHELL = re.compile(r"!(?:(?<![\w`)\]!]!)`[^`]|(?<=```!)(?=[ \t]*$))", re.MULTILINE)
 
-# What runs, or is told to an agent, and cannot be shown to stay offline.
+_INSTRUCTS = "give instructions, which an agent follows with your rights"
+# Something runs, or is told to an agent, and is not shown to stay offline.
 NETWORK_UNKNOWN = "network:?"
 _COMMANDS = re.compile(r"!`([^`]*)`|```!([^`]*)```")
+# A program of one language that another reads: to each it may say something else.
+_FILE_OF_IT = r"[ \t]+(?:-\S+[ \t]+){0,5}[\"'<]?[^\s\"'`|;&]*"
+_OTHER_PROGRAM = re.compile(
+    rf"(?<![\w./-])(?:(?!python|pypy)(?:{PROGRAMS}|source|\.){_FILE_OF_IT}\.pyw?\b"
+    rf"|(?!(?:ba|da)?sh\b)(?:{PROGRAMS}){_FILE_OF_IT}\.(?:ba)?sh\b)"
+)
 _NETWORK_TOOLS = frozenset({"webfetch", "websearch"})
 
 
@@ -68,45 +74,48 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
         found.add("hooks")
     if manifest.fork is not None:
         found.add("agents")
-    archives = False  # of which Python may import
-    for file in tree.values():
-        archives = archives or file.data.startswith(b"PK")
-        if "binary" not in found and not is_text(file.data):
-            found.add("binary")
+    if any(not is_text(file.data) for file in tree.values()):
+        found.add("binary")
     hosts = {
         host for data in (manifest.body.encode("utf-8"), *(data for _, data in programs)) for host in _hosts(data)
     }
     servers = (need.server.host for need in manifest.requires if need.server and need.server.host)
     hosts |= {host for server in servers for host in _somewhere(server.encode())}
     found |= {f"network:{host}" for host in hosts} if len(hosts) <= HOSTS_MAX else {"network:*"}
-    if not _is_offline(tree, manifest, run, archives=archives):
+    if not _is_offline(tree, manifest, run):
         found.add(NETWORK_UNKNOWN)
     found |= {f"env:{_line(name)}" for name in variables(programs)}
     return tuple(sorted(found))
 
 
-def _is_offline(tree: Tree, manifest: Manifest, run: Mapping[str, bytes], *, archives: bool) -> bool:
+def _is_offline(tree: Tree, manifest: Manifest, run: Iterable[str]) -> bool:
     """Say whether all that runs is shown to stay offline, and the instructions name nothing that does not.
 
     Instructions are no program: what an agent makes of them is shown by nothing.
     """
+    body = manifest.body
     if manifest.hooks or any(need.server and need.server.command for need in manifest.requires):
         return False
     tools = (tool.partition("(") for tool in manifest.allowed_tools)
     if any(name.strip().lower() in _NETWORK_TOOLS or names_network(f"`{inner}".encode()) for name, _, inner in tools):
         return False
-    names = {path.rpartition("/")[2] for path in run}
-    commands = (match[1] or match[2] or "" for match in _COMMANDS.finditer(manifest.body))
-    if _SHELL.search(manifest.body) and not all(is_offline_shell(command, names) for command in commands):
+    commands = (match[1] or match[2] or "" for match in _COMMANDS.finditer(body))
+    if _SHELL.search(body) and not all(map(is_offline_shell, commands)):
         return False
-    return not names_network(manifest.body.encode()) and all(
-        is_offline(path, data, run, is_told=_is_told(path, tree[path]), has_archives=archives)
-        for path, data in run.items()
-    )
+    if names_network(body.encode()) or _OTHER_PROGRAM.search(body):
+        return False
+    return all(is_offline(path, tree[path], is_told=_is_told(path, tree[path])) for path in run)
 
 
 def _is_told(path: str, file: File) -> bool:
     return runs_by_itself(path, file) or not path.startswith("scripts/")
+
+
+def in_words(found: Iterable[str]) -> str:
+    """Return for a person what a skill can do; that no network was seen is no proof that there is none."""
+    names = [*found]
+    seen = [] if any(each.startswith("network:") for each in names) else ["network: none seen"]
+    return "; ".join([_INSTRUCTS, *([", ".join(map(word, names))] if names else []), *seen])
 
 
 def is_kept_for_documentation(host: str) -> bool:

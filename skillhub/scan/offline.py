@@ -1,256 +1,105 @@
-"""Whether what runs can be shown to stay offline, Python by its syntax tree; else it has ``network:?``."""
+"""Whether what runs is shown to stay offline; what is not has the capability ``network:?``.
+
+Shown is only what is written in a small part of two languages, and is plain to see there:
+
+- Shell (``sh``, ``bash``): commands whose names are written out and listed here. No function, no other script, no
+  text that is run, no expansion that could become an option that matters.
+- Python: listed members of listed modules of the standard library, none of which starts a program, loads code or
+  reaches a network. No module of the skill or of a package, no name that leads to another.
+
+Both write only to files whose names are written out and end as data does (``out.json``), so that nothing that is
+written is run. All else is not shown: other languages, other commands, whatever has to be understood to be believed.
+Not seen is a path to another machine that a program puts together on Windows, and what reads the data later.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from skillhub.formats.text import words
-from skillhub.scan.offline_shell import is_offline_shell, names_network
+from skillhub.model.tree import File
 
-# Whether a Python program can be shown to stay offline: by what it imports, and by the names that it uses.
-# It is read by tokens and not by ``ast``, which understands another language in each version of Python.
+# Words that reach a network, whatever they stand in: a program, an instruction, a comment. They are a second look
+# beside the readers of programs, and the only one at instructions, which are no program.
 
-_TOKEN = re.compile(
-    r"(?P<string>[rRbBuUfFtT]{0,2}(?:'''(?:[^\\']|\\.|'(?!''))*+'''|\"\"\"(?:[^\\\"]|\\.|\"(?!\"\"))*+\"\"\""
-    r"|'(?:[^\\'\r\n]|\\\r\n|\\.)*+'|\"(?:[^\\\"\r\n]|\\\r\n|\\.)*+\"))"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*+)|(?P<skip>\#[^\r\n]*+|[ \t\f]++|[0-9][\w.]*+|\\\r?\n)|(?P<sign>[\r\n]|.)",
-    re.DOTALL,
-)
-_CODING = re.compile(r"(?:[^\r\n]*[\r\n]{1,2})?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)")
-_CODINGS = frozenset({"utf-8", "utf8", "ascii", "us-ascii", "latin-1", "iso-8859-1"})
-# Of the standard library what neither reaches a network, nor starts a program, nor runs text.
-_MODULES = frozenset(
-    words(
-        "__future__ abc argparse array ast atexit base64 binascii bisect bz2 calendar cmath codecs"
-        " collections collections.abc colorsys concurrent concurrent.futures configparser contextlib"
-        " contextvars copy csv dataclasses datetime decimal difflib enum errno filecmp fnmatch fractions"
-        " functools getopt glob graphlib gzip hashlib heapq hmac html html.entities html.parser io itertools"
-        " json keyword locale logging lzma math mimetypes numbers operator optparse os os.path pathlib"
-        " platform plistlib pprint queue random re reprlib secrets shlex shutil signal stat statistics string"
-        " struct sys tarfile tempfile textwrap threading time token tokenize tomllib traceback types typing"
-        " unicodedata urllib.parse uuid warnings weakref xml xml.dom xml.dom.minidom xml.etree"
-        " xml.etree.ElementTree xml.sax.saxutils zipfile zlib zoneinfo typing_extensions PIL PIL.Image"
-        " PIL.ImageDraw PIL.ImageFont PIL.ImageOps PIL.ImageFilter docx openpyxl pdfplumber pptx pypdf"
-        " tabulate tomli yaml defusedxml defusedxml.ElementTree defusedxml.minidom bs4"
-    )
-)
-_DENIED = re.compile(
-    r"(?:exec|exec[lv]p?e?|eval|(?:posix_)?spawn\w*|p?[pP]open\w*|system|startfile|breakpoint|_*import_*|import_module"
-    r"|importlib\w*|_*builtins_*|modules|meta_path|path_hooks|globals|locals|vars|attrgetter|methodcaller|FunctionType"
-    r"|CodeType|LambdaType|ctypes|cdll|windll|[CW]\w{0,3}DLL|socket\w*|ssl|subprocess|multiprocessing|asyncio|urlopen"
-    r"|urlretrieve|check_output|check_call|ProcessPoolExecutor|f_globals|f_builtins|f_locals|\w{2}_frame|_getframe"
-    r"|get_type_hints|ForwardRef|_evaluate|enable_load_extension|load_extension|create_module|exec_module|load_module"
-    r"|run_path|run_module|run_code|webbrowser|requests|httpx|aiohttp|pty|posix|nt|pickle|marshal|_\w*os|_sys|_socket)"
-)
-_DUNDERS = frozenset(
-    words(
-        "__name__ __main__ __file__ __doc__ __init__ __post_init__ __new__ __str__ __repr__ __eq__ __ne__"
-        " __hash__ __lt__ __le__ __gt__ __ge__ __len__ __iter__ __next__ __contains__ __getitem__ __setitem__"
-        " __delitem__ __enter__ __exit__ __call__ __bool__ __int__ __float__ __add__ __sub__ __mul__"
-        " __truediv__ __and__ __or__ __all__ __version__ __author__ __class__ __future__ __slots__"
-        " __annotations__ __del__ __format__ __radd__ __neg__ __abs__ __missing__"
-    )
-)
-# Of others the best known that read and write files.
-_PACKAGES = frozenset(words("PIL docx openpyxl pdfplumber pptx pypdf"))
-# Modules of which a member is harmless that is not so elsewhere; none has another name, no other has theirs.
-_GUARDED = {
-    "re": None,
-    "platform": None,
-    "yaml": frozenset(words("safe_load safe_load_all safe_dump safe_dump_all dump YAMLError SafeLoader SafeDumper")),
-}
-_WORD = re.compile(r"\w+", re.ASCII)
+# What hardly stands in a text that reaches nothing.
+_STRONG = rb"""(?xi)
+    (?<![\w.-])(?:
+        curl|wget2?|aria2c|axel|ncat|netcat|socat|scp|sftp|rsync|lftp|tftp|nslookup|rclone|s3cmd|gsutil|ngrok|cloudflared
+        |lynx|w3m|elinks|certutil|bitsadmin|invoke-webrequest|invoke-restmethod|start-bitstransfer|npx|uvx|bunx|pipx
+        |s_client|xmlhttprequest|webfetch|websearch|paramiko|aiohttp|httpx|urllib3|smtplib|ftplib|imaplib|poplib|telnetlib
+        |xmlrpc|socketserver|pycurl
+    )(?![\w-])
+    |/dev/(?:tcp|udp)\b|net\.(?:webclient|sockets|http)|downloadstring|downloadfile|urlopen|urlretrieve|sendbeacon
+    |\bhttp\.client|\burllib2?\.request|\burllib2\b|\brequests\.(?:get|post|put|patch|delete|head|request|session)
+    |\b(?:import|from)[ \t]{1,9}(?:requests|socket|urllib|http)\b(?!\.(?:parse|error|status)|[ ]status)
+    |\bsocket\.(?:socket|create_connection|connect|gethost|getaddr)|\bopen_connection\b
+    |\bnew[ \t]{1,9}(?:websocket|eventsource)\b|(?<![\w.])fetch\(|\baxios\b
+    |(?:require\(|from[ \t]{1,9}|import\(?[ \t]{0,9})["'](?:node:)?(?:https?2?|net|tls|dgram|dns)["'/]
+    |\bnet::http\b|\bopen-uri\b|\blwp::|\bio::socket|\bhttp::tiny|\bfsockopen|\bcurl_(?:init|exec)|\bnet/http\b|\bnet\.dial
+    |\bgit[ \t]{1,9}(?:-\S{1,40}[ \t]{1,9}(?:[^-\s]\S{0,40}[ \t]{1,9})?){0,3}
+        (?:clone|push|pull|fetch|ls-remote|submodule|archive[ \t]{1,9}--remote|send-email)\b
+    |\b(?:pip[0-9.]{0,5}|conda|mamba|gem|brew|apt|apt-get|yum|dnf|apk|pacman|choco|winget|snap|cpanm?|port)[ \t]{1,9}
+        (?:-\S{1,20}[ \t]{1,9}){0,3}(?:install|download|add|update|upgrade|fetch)\b
+    |\buv[ \t]{1,9}(?:pip|add|sync|run|tool|lock|python)\b
+    |\b(?:npm|pnpm|yarn|bun)[ \t]{1,9}(?:i|ci|install|add|exec|x|dlx|create|init|update|publish|view)\b
+    |\b(?:cargo|go|deno|composer|poetry|pdm|rustup|nix|mix|luarocks|stack|cabal|opam)[ \t]{1,9}
+        (?:install|add|fetch|update|get|require|mod|build|shell|run)\b
+    |\b(?:docker|podman|nerdctl)[ \t]{1,9}(?:pull|push|run|build|compose|login)\b
+    |\bgh[ \t]{1,9}(?:api|pr|issue|repo|run|release|auth|gist|search|workflow|secret)\b
+"""
+# Where a command stands: at the start of a line, behind a prompt, a quote or another command.
+_WEAK = rb"""(?xm)
+    (?:^|[`$\#>;&|("'])[ \t]{0,9}(?:sudo[ \t]{1,9})?
+    (?:
+        nc|ssh|ftp|telnet|dig|host|drill|ping6?|traceroute|whois|https?|xh|aws|gcloud|az|kubectl|helm|glab|iwr|irm|mosh
+        |mail|sendmail|ssh-copy-id|terraform|ansible|vercel|netlify|fly|heroku|psql|mysql|redis-cli|mongosh?
+    )[ \t]{1,9}[\w"'$@./<{\[-]
+"""
+_STRONG_PATTERN = re.compile(_STRONG)
+_WEAK_PATTERN = re.compile(_WEAK)
+_JOINT = re.compile(rb"[\\`^]\r?\n")
 
 
-def is_offline_python(text: str, own: Set[str], *, has_archives: bool) -> bool:
-    """Say whether it is shown that a program reaches no network.
+def names_network(data: bytes) -> bool:
+    """Say whether a text has a word that reaches a network."""
+    data = data.translate(None, b"\0")
+    looked = (data, _JOINT.sub(b"", data)) if _JOINT.search(data) else (data,)
+    return any(_STRONG_PATTERN.search(each) or _WEAK_PATTERN.search(each.replace(b"\r", b"\n")) for each in looked)
 
-    Args:
-        text: The program.
-        own: The names of the modules that are in the skill, each of which is judged for itself.
-        has_archives: Whether the skill holds an archive, out of which Python may import what nobody reads.
-    """
-    coding = _CODING.match(text)
-    if "\0" in text or (coding and coding[1].lower() not in _CODINGS):
-        return False
-    tokens = [
-        (match.lastgroup or "", match[0])
-        for match in _TOKEN.finditer(text.removeprefix("\ufeff"))
-        if match.lastgroup != "skip"
-    ]
-    return all(_is_harmless(tokens, at, own, has_archives) for at in range(len(tokens)))
-
-
-def _is_harmless(tokens: list[tuple[str, str]], at: int, own: Set[str], has_archives: bool) -> bool:
-    kind, text = tokens[at]
-    if kind == "string":
-        return _is_harmless_string(text)
-    if kind == "sign":
-        return text.isascii() and text not in "'\"\0"
-    after = tokens[at + 1][1] if at + 1 < len(tokens) else ""
-    before = tokens[at - 1][1] if at else ""
-    previous = tokens[at - 2][1] if at > 1 else ""
-    if text == "import":
-        return _is_harmless_import(tokens, at, own)
-    if text in _GUARDED:
-        return (
-            after == "." or before == "import" or (before == "," and after in (",", "\n", "\r"))
-        ) and before != "as"
-    if before == "." and previous in _GUARDED:
-        members = _GUARDED[previous]
-        return members is None or text in members
-    if text == "compile" or (text == "path" and has_archives and (previous, before) == ("sys", ".")):
-        return False
-    if text == "getattr":
-        return _is_harmless_getattr(tokens, at)
-    if text.startswith("__") and text.endswith("__"):
-        return text in _DUNDERS
-    return _DENIED.fullmatch(text) is None
-
-
-def _is_harmless_string(text: str) -> bool:
-    prefix = re.match(r"[A-Za-z]*", text)
-    if not prefix or not set(prefix[0].lower()) & {"f", "t"}:
-        return True
-    code, depth, at = "", 0, 0
-    while at < len(text):
-        if not depth and text[at : at + 2] in ("{{", "}}"):
-            at += 1
-        elif text[at] == "{":
-            depth += 1
-        elif text[at] == "}":
-            depth -= 1
-        elif depth > 0:
-            code += text[at]
-        code += " " if text[at] in "{}" else ""
-        at += 1
-    if depth:  # a later Python ends the string elsewhere
-        return False
-    return code.isascii() and all(
-        not _DENIED.fullmatch(word)
-        and word not in ("getattr", "compile", "import")
-        and (word[:2] != "__" or word in _DUNDERS)
-        for word in _WORD.findall(code)
-    )
-
-
-def _is_harmless_getattr(tokens: list[tuple[str, str]], at: int) -> bool:
-    texts = [text for _, text in tokens[at + 1 : at + 12]]
-    if texts[:1] != ["("] or "," not in texts:
-        return False
-    comma = texts.index(",")
-    if not all(_WORD.fullmatch(each) or each == "." for each in texts[1:comma]) or comma + 1 >= len(texts):
-        return False
-    name = re.fullmatch(r"[\"']([A-Za-z]\w*)[\"']", texts[comma + 1], re.ASCII)
-    ends = texts[comma + 2 : comma + 3]
-    return name is not None and _DENIED.fullmatch(name[1]) is None and name[1] != "compile" and ends in ([","], [")"])
-
-
-def _is_harmless_import(tokens: list[tuple[str, str]], at: int, own: Set[str]) -> bool:
-    start = at
-    while start and tokens[start - 1][1] not in ("\n", "\r", ";", ":"):
-        start -= 1
-        if at - start > 40:
-            return False
-    source = [text for _, text in tokens[start:at]]
-    if source:
-        path = "".join(source[1:])
-        if source[0] != "from" or path in _GUARDED:
-            return False
-        if path in ("xml", "xml.dom", "xml.etree", "concurrent", "urllib", "os", "html", "collections"):
-            named = _after(tokens, at)
-            return all(
-                f"{path}.{each}" in _MODULES or (path in ("os", "collections", "html") and each != "*")
-                for each in named
-            ) and not _takes_guarded(tokens, at)
-        return _is_known(path, own) and not _takes_guarded(tokens, at)
-    rest = "".join(f" {text} " if text == "as" else text for _, text in tokens[at + 1 : _line_end(tokens, at)])
-    paths = [each.partition(" as ")[0] for each in rest.split(",")]
-    return all(_is_known(each, own) and not each.startswith(".") for each in paths) and not _takes_guarded(tokens, at)
-
-
-def _after(tokens: list[tuple[str, str]], at: int) -> list[str]:
-    names, skip = [], False
-    for _, text in tokens[at + 1 : _line_end(tokens, at)]:
-        if text == "as":
-            skip = True
-        elif _WORD.fullmatch(text) or text == "*":
-            names += [] if skip else [text]
-            skip = False
-    return names
-
-
-def _takes_guarded(tokens: list[tuple[str, str]], at: int) -> bool:
-    """Say whether what is imported gets the name of a guarded module, or one of these gets another."""
-    line = [text for _, text in tokens[at + 1 : _line_end(tokens, at)]]
-    return any(
-        (text == "as" and (line[number + 1 : number + 2] or [""])[0] in _GUARDED)
-        or (text in _GUARDED and line[number + 1 : number + 2] == ["as"])
-        for number, text in enumerate(line)
-    )
-
-
-def _line_end(tokens: list[tuple[str, str]], at: int) -> int:
-    end, inside = at + 1, False
-    while end < len(tokens):
-        text = tokens[end][1]
-        inside = (inside or text == "(") and text != ")"
-        if text == ";" or (text in ("\n", "\r") and not inside):
-            break
-        end += 1
-    return end
-
-
-def _is_known(path: str, own: Set[str]) -> bool:
-    first = path.lstrip(".").partition(".")[0]
-    return path in _MODULES or first in _PACKAGES or first in own or (path.startswith(".") and not first)
-
-
-# Whether what runs can be shown to stay offline; what cannot carries the capability ``network:?``.
-# Python and the shells of POSIX are read, each with a list of what is known to be harmless; other languages are
-# not, so that nothing is shown of them. What a program writes and something else runs later is not seen.
 
 # What is longer was not written to be read.
 _PROGRAM_MAX = 1 << 18
-_INTERPRETER = re.compile(
-    rb"#![ \t]*/(?:usr/(?:local/)?)?bin/(?:env[ \t]+(?:-S[ \t]+)?)?(python[0-9.]*|(?:ba|da|k|z)?sh)"
-    rb"(?:[ \t]+-[A-Za-z]{1,6})?[ \t]*\r?"
+_FIRST_LINE = re.compile(
+    r"#![ \t]*/(?:usr/(?:local/)?)?bin/(?:env[ \t]+)?(python(?:3(?:\.[0-9]+)?)?|(?:ba|da)?sh)"
+    r"(?:[ \t]+-[eux]{1,3})?[ \t]*"
 )
-_SHELL = (".sh", ".bash", ".zsh", ".ksh")
-_PYTHON = (".py", ".pyw")
+_SHELL_FILES = (".sh", ".bash")
+_PYTHON_FILES = (".py", ".pyw")
 # In a folder of scripts lies also what scripts read.
-_READ = (
-    ".md",
-    ".txt",
-    ".json",
-    ".yaml",
-    ".yml",
-    ".toml",
-    ".xml",
-    ".xsd",
-    ".csv",
-    ".tsv",
-    ".css",
-    ".svg",
-    ".png",
-    ".jpg",
-    ".ttf",
+_DATA_FILES = (*words(".md .txt .json .yaml .yml .toml .xml .xsd .csv .tsv .css .svg .png .jpg .ttf"),)
+# What a program may write: nothing that runs has such a name, nor does a tool take it for its settings.
+_DATA = (
+    r"(?:/tmp/|\./)?(?:[\w-]+/)*(?!(?:package|composer|deno|turbo|tsconfig|requirements)\.|CMakeLists)"
+    r"[\w-]+\.(?:txt|json|jsonl|csv|tsv|log)"
 )
+# A folder of another machine: UNC, automounts; and what Bash takes for a connection.
+_REMOTE = re.compile(r"(?:^|=)(?://|\\\\|/(?:net|afs|smb)/)|/dev/(?:tcp|udp)")
 
 
-def is_offline(path: str, data: bytes, run: Mapping[str, bytes], *, is_told: bool, has_archives: bool) -> bool:
+def is_offline(path: str, file: File, *, is_told: bool) -> bool:
     """Say whether it is shown that a file reaches no network when it runs.
 
     Args:
         path: Its path.
-        data: Its bytes.
-        run: All files of the skill that run, each of which is judged for itself.
+        file: The file.
         is_told: Whether it runs for another reason than the folder that it is in.
-        has_archives: Whether the skill holds an archive.
     """
-    folded, shebang = path.lower(), data.removeprefix(b"\xef\xbb\xbf").startswith(b"#!")
-    if not is_told and not shebang and folded.endswith(_READ):
+    folded, data = path.lower(), file.data.removeprefix(b"\xef\xbb\xbf")
+    has_first_line = data.startswith(b"#!")
+    if not is_told and not has_first_line and (folded.endswith(_DATA_FILES) or not data.strip()):
         return True
     try:
         text = data.decode("utf-8")
@@ -258,21 +107,338 @@ def is_offline(path: str, data: bytes, run: Mapping[str, bytes], *, is_told: boo
         return False
     if len(data) > _PROGRAM_MAX or names_network(data):
         return False
-    line = data.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
-    found = _INTERPRETER.fullmatch(line)
-    if shebang and not found:
+    named = "sh" if folded.endswith(_SHELL_FILES) else "python" if folded.endswith(_PYTHON_FILES) else None
+    if has_first_line:
+        found = _FIRST_LINE.fullmatch(text.partition("\n")[0])
+        program = "python" if found and found[1].startswith("python") else "sh" if found else None
+    else:
+        program = None if file.executable and named == "python" else named
+    if program is None or named not in (None, program):
         return False
-    by_name = "python" if folded.endswith(_PYTHON) else "sh" if folded.endswith(_SHELL) else None
-    by_line = None if found is None else "python" if found[1].startswith(b"python") else "sh"
-    if by_name is not None and by_line not in (None, by_name):
-        return False
-    if (by_name or by_line) == "python":
-        return is_offline_python(text, _modules(run), has_archives=has_archives)
-    if (by_name or by_line) == "sh":
-        return is_offline_shell(text, {each.rpartition("/")[2] for each in run})
-    return not text.strip()
+    if program == "sh":
+        return is_offline_shell(text)
+    # One with the name of a listed module would be imported in its place.
+    modules = {each.partition(".")[0] for each in path.split("/")}
+    return modules.isdisjoint(_MEMBERS) and is_offline_python(text)
 
 
-def _modules(run: Mapping[str, bytes]) -> set[str]:
-    names = (part for path in run if path.lower().endswith(_PYTHON) for part in path.split("/"))
-    return {name.removesuffix(".py") for name in names}
+class _NotPlainError(Exception):
+    """A program is not written in the part of its language that is read here."""
+
+
+# Shell. An expansion is one sign in a word: as one word, in double quotes, or as any number of words.
+
+_ONE, _MANY = "\0", "\1"
+_NAME = r"(?:[a-z_][a-z0-9_]*|(?:[A-Z]+_)?(?:DIR|FILE|NAME|ROOT|INPUT|OUTPUT)|IFS)"
+# Whatever their arguments, these start no program and write no file that has content.
+_COMMANDS = frozenset(
+    words(
+        ": true false echo cd pwd basename dirname cat head tail wc cut tr grep egrep fgrep ls date seq sleep mkdir"
+        " rmdir rm touch chmod mktemp stat du df diff cmp comm nl od fold rev tac paste join md5sum sha1sum"
+        " sha256sum shasum cksum realpath readlink uname whoami which jq"
+    )
+)
+_WORD = rf"[^ {_MANY}]+"
+_CONDITION = (
+    rf"(?:! )?(?:-[defhnrswxzL] {_WORD}|{_WORD} (?:=|==|!=) {_WORD}|[0-9]+ -(?:eq|ne|lt|le|gt|ge) [0-9]+|{_WORD})"
+)
+_COPY = rf"(?:-[fnpuv]+ )?(?:(?:{_ONE}/|[\w./])[^ {_MANY}]* )+{_DATA}"
+# Others, and their arguments, one blank between two, and none inside of one.
+_ARGUMENTS = {
+    "[": rf"{_CONDITION} \]",
+    "test": _CONDITION,
+    "for": rf"{_NAME}(?: in(?: .*)?)?",
+    "read": rf"(?:-r )?{_NAME}(?: {_NAME})*",
+    "command": r"-v [\w.-]+",
+    "set": r"[-+][eux]+|[-+][eux]*o pipefail",
+    **dict.fromkeys(("exit", "shift", "break", "continue"), r"[0-9]*"),
+    "printf": rf"(?![-{_ONE}{_MANY}]).+",
+    "sort": rf"(?:(?:-?[bcdfghikmnrsuVz0-9.,]+|{_DATA})(?: |$))*",
+    "uniq": r"(?:-[cdiu]+)?",
+    "tee": rf"(?:-a )?{_DATA}(?: {_DATA})*",
+    "cp": _COPY,
+    "mv": _COPY,
+}
+_KEYWORDS = frozenset(words("if then elif else while until do done fi !"))
+_ENDS = r"(?=[\s;|&)]|\Z)"
+_VALUE = r"\$(?:\w+|[@*]|\{\w+(?::-[\w./-]*)?\}|\{BASH_SOURCE\[0\]\})"
+_OUTSIDE = re.compile(
+    rf"(?P<blank>[ \t]+|(?:[0-9]|&)?>{{1,2}}[ \t]*(?:&[0-9]|/dev/(?:null|stdout|stderr)|{_DATA}){_ENDS}"
+    rf"|<[ \t]*(?:/dev/null|(?:[\w-]+/)*[\w-]+(?:\.\w+)?){_ENDS})"
+    r"|(?P<end>\n|;|&&|\|\|?)|(?P<alone>\#[^\n]*|\\\n)|'(?P<single>[^']*)'|(?P<quote>\")"
+    rf"|(?P<plain>[\w./:=,+%@^~!-]+|\[(?=[ \t])|\]{_ENDS})|(?P<glob>[*?\[\]]+)"
+    rf"|(?P<number>\$[\#?])|(?P<value>{_VALUE})|(?P<open>\$\()|(?P<close>\))",
+    re.ASCII,
+)
+_INSIDE = re.compile(
+    rf"(?P<plain>[^\"$\\]+|\\.)|(?P<quote>\")|(?P<number>\$[\#?])|(?P<value>{_VALUE})|(?P<open>\$\()",
+    re.ASCII | re.DOTALL,
+)
+_NESTED_MAX = 40
+
+
+@dataclass(slots=True)
+class _Level:
+    """A script, or what is in ``$(…)``: its command so far, and whether the reader is in double quotes."""
+
+    words: list[str] = field(default_factory=list)
+    word: str | None = None
+    is_quoted: bool = False
+
+
+def is_offline_shell(text: str) -> bool:
+    """Say whether it is shown that a script for a shell reaches no network."""
+    # In some encodings a backslash is the second byte of a letter.
+    if re.search(r"[\r\0\1`]|[^\x00-\x7f]\\", text):
+        return False
+    try:
+        return all(map(_is_harmless, _commands(text)))
+    except _NotPlainError:
+        return False
+
+
+def _commands(text: str) -> Iterator[list[str]]:
+    """Yield each command in words, without their quotes."""
+    levels, at = [_Level()], 0
+    while at < len(text):
+        level = levels[-1]
+        match = (_INSIDE if level.is_quoted else _OUTSIDE).match(text, at)
+        kind = match.lastgroup if match else None
+        if not match or kind is None or (kind == "alone" and level.word is not None):
+            raise _NotPlainError
+        at = match.end()
+        if kind in ("blank", "end", "close") and level.word is not None:
+            level.words.append(level.word)
+            level.word = None
+        if kind in ("plain", "single"):
+            level.word = (level.word or "") + match[kind]
+        elif kind == "quote":
+            level.word, level.is_quoted = level.word or "", not level.is_quoted
+        elif kind in ("number", "value", "glob", "open"):
+            sign = "0" if kind == "number" else _ONE if level.is_quoted else _MANY
+            level.word = (level.word or "") + sign
+        if kind in ("end", "close"):
+            yield level.words
+            level.words = []
+        if kind == "open":
+            levels.append(_Level())
+        elif kind == "close":
+            levels.pop()
+        if not 0 < len(levels) < _NESTED_MAX:
+            raise _NotPlainError
+    if len(levels) > 1 or levels[0].is_quoted:
+        raise _NotPlainError
+    yield levels[0].words + ([] if levels[0].word is None else [levels[0].word])
+
+
+def _is_harmless(command: list[str]) -> bool:
+    if any(map(_REMOTE.search, command)):
+        return False
+    at = 0
+    while at < len(command) and command[at] in _KEYWORDS:
+        at += 1
+    while at < len(command) and re.match(rf"{_NAME}=", command[at]):
+        at += 1
+    if at == len(command) or command[at] in _COMMANDS:
+        return True
+    arguments = " ".join(re.sub(r"\s", "_", each) or "_" for each in command[at + 1 :])
+    allowed = _ARGUMENTS.get(command[at])
+    return allowed is not None and re.fullmatch(allowed, arguments, re.ASCII) is not None
+
+
+# Python. It is read by tokens and not by ``ast``, which understands another language in each version of Python.
+
+_TOKEN = re.compile(
+    r"(?P<skip>\#[^\r\n]*+|[ \t\f]++|\\\r?\n)"
+    r"|(?P<string>[rRbBuUfFtT]{0,2}(?:'''(?:[^\\']|\\.|'(?!''))*+'''|\"\"\"(?:[^\\\"]|\\.|\"(?!\"\"))*+\"\"\""
+    r"|'(?:[^\\'\r\n]|\\\r\n|\\.)*+'|\"(?:[^\\\"\r\n]|\\\r\n|\\.)*+\"))"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*+)|(?P<number>0[xX][0-9A-Fa-f_]++|[0-9][0-9_]*+(?:\.[0-9]++)?)"
+    r"|(?P<line>\r?\n|\r)|(?P<sign>[!%&()*+,./:;<=>@\[\]^{|}~-])",
+    re.DOTALL,
+)
+_CODING = re.compile(
+    r"(?:[^\r\n]*[\r\n]{1,2})?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*(?!(?:utf-?8|ascii|latin-1)(?![\w.-]))[\w.-]"
+)
+_FIELD = re.compile(r"\{([^{}]*)\}")
+# By module the members that neither reach a network, nor start a program, nor run text, nor write a file.
+_MEMBERS = {
+    line[0]: frozenset(line[1:])
+    for line in map(
+        words,
+        """
+        __future__ annotations
+        argparse ArgumentParser ArgumentTypeError ArgumentDefaultsHelpFormatter HelpFormatter Namespace
+            RawDescriptionHelpFormatter RawTextHelpFormatter REMAINDER SUPPRESS
+        base64 b64decode b64encode urlsafe_b64decode urlsafe_b64encode
+        bisect bisect bisect_left bisect_right insort
+        collections Counter OrderedDict defaultdict deque
+        collections.abc Callable Iterable Iterator Mapping MutableMapping Sequence
+        csv DictReader DictWriter QUOTE_ALL QUOTE_MINIMAL reader writer
+        datetime UTC date datetime fromisoformat now strptime timedelta timezone today utcnow
+        decimal Decimal InvalidOperation ROUND_HALF_EVEN ROUND_HALF_UP
+        difflib SequenceMatcher get_close_matches ndiff unified_diff
+        enum Enum IntEnum StrEnum auto
+        fractions Fraction
+        functools cache cmp_to_key lru_cache partial reduce wraps
+        hashlib md5 sha1 sha256 sha512
+        heapq heapify heappop heappush nlargest nsmallest
+        html escape unescape
+        io BytesIO StringIO
+        itertools accumulate chain combinations count cycle dropwhile groupby islice pairwise permutations product
+            repeat starmap takewhile tee zip_longest
+        json JSONDecodeError dump dumps load loads
+        math ceil cos exp floor gcd hypot inf isclose isinf isnan log log10 log2 nan pi pow prod sin sqrt tan trunc
+        operator itemgetter
+        os environ getcwd linesep listdir makedirs path sep walk
+        os.path abspath basename dirname exists expanduser getmtime getsize isdir isfile join normpath realpath
+            relpath splitext
+        pathlib Path PurePath PurePosixPath
+        random Random choice choices randint random sample seed shuffle uniform
+        re A ASCII DOTALL I IGNORECASE M MULTILINE Match Pattern S UNICODE VERBOSE X compile error escape findall
+            finditer fullmatch match search split sub subn
+        statistics fmean mean median mode pstdev quantiles stdev variance
+        string ascii_letters ascii_lowercase ascii_uppercase digits hexdigits punctuation whitespace
+        sys argv byteorder exit maxsize platform stderr stdin stdout version version_info
+        textwrap dedent fill indent shorten wrap
+        time gmtime localtime monotonic perf_counter sleep strftime strptime time
+        typing Any Callable Dict Final Generator Generic Iterable Iterator List Literal Mapping Optional Protocol
+            Sequence Set TYPE_CHECKING Tuple TypeVar Union cast
+        unicodedata category combining east_asian_width name normalize
+        uuid uuid4
+        """.replace("\n            ", " ")
+        .strip()
+        .splitlines(),
+    )
+}
+_IMPORT = re.compile(
+    r"(?<=[\n;:] )(?:from ((?:\w+ \. )*\w+) )?import (?:((?:\w+ [.,] )*\w+)|\( ((?:\n |\w+ |, )*)\)) (?=[\n;])",
+    re.ASCII,
+)
+# What reads text as a program, opens a file in another way than is read here, or leads from a value to a module.
+_DENIED = re.compile(
+    r"import|exec\w*|eval\w*|compile|[gs]etattr|delattr|vars|globals|locals|breakpoint|case|open|os|sys|io"
+    r"|get_type_hints"
+)
+_DENIED_ATTRIBUTES = re.compile(
+    r"system|popen\w*|spawn\w*|fork\w*|modules|raw|detach|(?:tb|gi|cr|ag)_\w+|f_(?:back|builtins|globals|locals)|help"
+    r"|write_bytes|symlink_to|hardlink_to|link_to|_accessor|_flavour"
+)
+# Of a path of ``pathlib`` they write, too; of a text or a list they do not.
+_DENIED_OF_PATHS = re.compile(r"replace|rename|copy|copy_into|move|move_into|_\w+")
+_DUNDERS = frozenset(
+    words(
+        "__name__ __file__ __doc__ __init__ __post_init__ __new__ __str__ __repr__ __eq__ __ne__ __hash__ __lt__"
+        " __le__ __gt__ __ge__ __len__ __iter__ __next__ __contains__ __getitem__ __setitem__ __delitem__ __enter__"
+        " __exit__ __call__ __bool__ __int__ __float__ __add__ __sub__ __mul__ __truediv__ __and__ __or__ __all__"
+        " __version__ __author__ __slots__ __format__ __radd__ __neg__ __abs__ __missing__"
+    )
+)
+_READING = re.compile(r'(?:mode = )?"(?:rb?|rt|)"|(?:encoding|errors|newline) = (?:"[^"]*"|None)|')
+_WRITING = re.compile(r'(?:mode = )?"[wa]b?t?"')
+_ARGUMENTS_MAX = 200
+
+
+def is_offline_python(text: str) -> bool:
+    """Say whether it is shown that a Python program reaches no network."""
+    if _CODING.match(text):
+        return False
+    modules: dict[str, frozenset[str]] = {}
+
+    def take(match: re.Match[str]) -> str:
+        module = (match[1] or "").replace(" ", "")
+        for name in re.findall(r"[\w.]+", (match[2] or match[3] or "").replace(" . ", ".")):
+            whole = f"{module}.{name}" if module else name
+            if (module and name not in _MEMBERS.get(module, ())) or (not module and whole not in _MEMBERS):
+                raise _NotPlainError
+            if whole in _MEMBERS:
+                bound = name if module else name.partition(".")[0]
+                modules[bound] = _MEMBERS[whole if module else bound]
+        return ""
+
+    try:
+        code = _IMPORT.sub(take, " ".join(["\n", *_tokens(text.removeprefix("\ufeff")), "\n"]))
+    except _NotPlainError:
+        return False
+    tokens = re.sub(r" \. (?:\n )+", " . ", code).split(" ")
+    has_paths = "pathlib" in text
+    return all(_is_plain(tokens, at, modules, has_paths=has_paths) for at in range(len(tokens)))
+
+
+def _tokens(text: str) -> Iterator[str]:
+    """Yield names, signs, and texts as ``"…"``, none with a blank in it; a text that is no plain word is ``"?"``."""
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if not match:
+            raise _NotPlainError
+        at = match.end()
+        if match.lastgroup == "string":
+            prefix, body = re.match(r"(\w*)(.*)", match[0], re.DOTALL).groups()  # type: ignore[union-attr]
+            if _REMOTE.search(body.strip("\"'")):
+                raise _NotPlainError
+            plain = re.fullmatch(r"[\"']([\w./-]*)[\"']", body, re.ASCII)
+            yield f'"{plain[1]}"' if plain and not prefix else '"?"'
+            if set(prefix.lower()) & {"f", "t"}:
+                yield from _fields(body)
+        elif match.lastgroup != "skip":
+            yield {"line": "\n", "number": "0"}.get(match.lastgroup or "", match[0])
+
+
+def _fields(body: str) -> Iterator[str]:
+    """Yield what is code in a text with fields, each field in brackets."""
+    left = body.replace("{{", "").replace("}}", "")
+    for _ in range(3):
+        for inner in _FIELD.findall(left):
+            yield from ("(", *_tokens(inner), ")")
+        left = _FIELD.sub("", left)
+    if "{" in left or "}" in left:  # or a later Python ends the text elsewhere
+        raise _NotPlainError
+
+
+def _is_plain(tokens: list[str], at: int, modules: dict[str, frozenset[str]], *, has_paths: bool) -> bool:
+    before, word, after = tokens[at - 1], tokens[at], tokens[at + 1 : at + 3]
+    is_attribute = before == "."
+    if not (word[:1].isalpha() or word[:1] == "_"):
+        return True
+    if word in modules and not is_attribute:
+        return after[:1] == ["."] and after[1] in modules[word]
+    if is_attribute and tokens[at - 2] in modules and tokens[at - 3] != ".":
+        return True
+    match word:
+        case "open":
+            return not is_attribute and _is_known_file(tokens, at)
+        case "write_text":
+            return (tokens[at - 5 : at - 3], tokens[at - 2]) == (["Path", "("], ")") and _is_data(tokens[at - 3])
+        case "type":
+            return after[:1] == ["="] or (after[:1] == ["("] and tokens[at + 3 : at + 4] == [")"])
+        case "help":
+            return after[:1] == ["="]
+    if word.startswith("__"):
+        return word in _DUNDERS
+    if is_attribute and (_DENIED_ATTRIBUTES.fullmatch(word) or (has_paths and _DENIED_OF_PATHS.fullmatch(word))):
+        return False
+    return not _DENIED.fullmatch(word)
+
+
+def _is_data(token: str) -> bool:
+    return re.fullmatch(f'"{_DATA}"', token, re.ASCII) is not None
+
+
+def _is_known_file(tokens: list[str], at: int) -> bool:
+    """Say whether what ``open`` is called with is plain to see: to read any file, or to write one that is data."""
+    arguments: list[list[str]] = [[]]
+    depth = 0
+    for each in tokens[at + 1 : at + _ARGUMENTS_MAX]:
+        depth += (each in ("(", "[", "{")) - (each in (")", "]", "}"))
+        if depth == 0:
+            break
+        if depth == 1 and each == ",":
+            arguments.append([])
+        elif each != "\n" and (depth > 1 or each != "("):
+            arguments[-1].append(each)
+    first, *others = arguments
+    if depth or not first or {"=", "*"} & set(first):
+        return False
+    how = [" ".join(each) for each in others]
+    is_data = len(first) == 1 and _is_data(first[0])
+    return all(_READING.fullmatch(each) or (is_data and _WRITING.fullmatch(each)) for each in how)

@@ -55,21 +55,21 @@ _PAGE_RUNS = re.compile(
 _PACKAGE_RUNS = re.compile(rb'"(?:scripts|bin|dependencies|devDependencies|main|exports)"\s{0,9}:')
 
 # What a person or an agent is told to run, whatever its kind and place: `bash references/setup.txt`.
-_PROGRAMS = (
+PROGRAMS = (
     r"(?:[bz]a|z|da|k|fi|c|tc)?sh|python[0-9.]*|pypy3?|ipython3?|node|bun|deno|ruby|perl|php|Rscript|pwsh|powershell"
     r"|lua[0-9.]*|luajit|julia|osascript|[cw]script|tsx|ts-node|tclsh|expect|groovy|java|crontab|busybox"
 )
 _BEFORE = (
-    rf"(?<![\w/.-])(?:{_PROGRAMS}|source|\.|uv|go[ \t]+run|exec|xargs|nohup|chmod"
+    rf"(?<![\w/.-])(?:{PROGRAMS}|source|\.|uv|go[ \t]+run|exec|xargs|nohup|chmod"
     r"|(?:make|just|g?awk|mawk|sed)[ \t]+(?:-\S+[ \t]+){0,4}-(?:f|-file|-justfile)[ \t=]?)[ \t]+"
     r"(?:(?:run|-jar|[-+][\w.=-]*)[ \t]+){0,9}"
     r"(?:<[ \t]*)?(?:[\"'](?:[^\"'`|;&<>\n]*/)?|(?:\\ |[^\s\"'`|;&<>()])*/)?\Z"
 )
 _UNDER = r"(?:(?:sudo|xargs|env)[ \t]{1,9}(?:-\S{1,20}[ \t]{1,9}){0,5}){0,3}"
-_AFTER = rf"(?![\w/-]|\.\w)(?:[\"']?[ \t]{{0,9}}\|[ \t]{{0,9}}{_UNDER}({_PROGRAMS})\b)?"
+_AFTER = rf"(?![\w/-]|\.\w)(?:[\"']?[ \t]{{0,9}}\|[ \t]{{0,9}}{_UNDER}({PROGRAMS})\b)?"
 # A program that runs what a variable names, which may be any file: `for each in references/*; do sh "$each"`.
 _RUNS_ANY = re.compile(
-    rf"(?<![\w/.-])(?:{_PROGRAMS}|source)[ \t]+(?:-\S{{1,20}}[ \t]+){{0,5}}"
+    rf"(?<![\w/.-])(?:{PROGRAMS}|source)[ \t]+(?:-\S{{1,20}}[ \t]+){{0,5}}"
     r"\"?\$(?:\w+|\{\w+\})\"?[ \t]*(?:$|[;&|`)])",
     re.MULTILINE,
 )

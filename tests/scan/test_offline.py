@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from skillhub.model.manifest import Manifest
@@ -407,9 +410,495 @@ def test_attack_a_program_that_is_not_what_its_name_says(path, data):
 
 
 def test_attack_python_imports_out_of_an_archive():
-    program = {"scripts/a.py": b"import sys\nsys.path.insert(0, 'x.zip')\nimport yaml\n"}
-    assert is_unsure({**program, "assets/x.zip": b"PK\x03\x04"})
-    assert not is_unsure(program)
+    assert is_unsure({"scripts/a.py": b"import sys\nsys.path.insert(0, 'x.zip')\nimport yaml\n", "x.zip": b"PK\3\4"})
+
+
+# `xcurl` is no program, and no name here looks like a network's: what is unsure is so by the rule alone.
+SHELL_NOT_PLAIN = [
+    *("if false; then gdb() { :; }; fi; gdb e", "false && gdb(){ :; }; gdb e", "gdb e; gdb() { :; }"),
+    *("gdb() { :; }; unset -f gdb; gdb e", "(gdb() { :; }); gdb e", "gdb() { :; }; command gdb e"),
+    *("gdb() { :; }; exec gdb e", "gdb() { :; }; nohup gdb e", "gdb() { :; }; env gdb e", "f() { :; }; f | gdb e"),
+    *("gdb() { :; }; echo e | xargs gdb", "gdb() { :; }; timeout 9 gdb e", "function gdb { :; }; gdb e"),
+    *("echo() { xcurl e; }; echo e", 'cat() { gdb "$@"; }; cat e', "ls () ( gdb e ); ls", "alias ls=gdb; ls"),
+    *("gdb() { :; } > /dev/null; gdb e", "{ gdb() { :; }; }; gdb e", "gdb\\\n() { :; }; gdb e"),
+    *("trap 'gdb e' 0", "trap gdb EXIT", "enable -n echo; echo e", "hash -p ./x ls; ls", "builtin source a.sh"),
+    *("f='-e1e xcurl e'; sed -n p $f", 'sed -n "$1" f', 'sed p "$f"', "sed 's/a/b/' f", 'awk "$p" f', "awk 1 f"),
+    *("find . $x", "find . -name a", "git $x", "git log", "tar cf a.tar $x", "tar xf a.tar", "vim $x", "make $x"),
+    *("o='-o a.sh'; sort $o f", 'sort "$o" f', "sort --compress-program=sh f", "sort -S1 --comp=sh f", "sort -oa.sh"),
+    *("rg --pre=xcurl a", "rg a $x", "uniq a.txt b.sh", 'uniq "$a" b', "shuf -o a.sh f", "split f", "arch gdb e"),
+    *(
+        "printf -v PATH /x; ls",
+        "a=-v; printf $a PATH x",
+        'printf "$a" PATH x',
+        "read PATH < f",
+        "for PATH in /x; do ls; done",
+    ),
+    *(
+        "export PATH=/x; ls",
+        "PATH=/x; ls",
+        "PATH+=:/x",
+        ": ${PATH:=/x}",
+        "declare -n p=PATH; p=/x",
+        "PS4='$(xcurl e)'; set -x",
+    ),
+    *(
+        "set -a; BASH_ENV=x ls",
+        "env -i LD_PRELOAD=x ls",
+        "LD_AUDIT=x ls",
+        "GCONV_PATH=x cat f",
+        "unset x",
+        "set -- a",
+    ),
+    *("[ -v 'a[$(xcurl e)]' ]", """test "$op" 'a[$(xcurl e)]'""", "[ $a ]", '[ "$a" "$b" ]', "[ 'a[$(x)]' -eq 1 ]"),
+    *(
+        '[ "$n" -gt 1 ]',
+        "[[ $a == b ]]",
+        "exit 'a[$(x)]'",
+        'shift "$n"',
+        "echo $((a[$(xcurl e)]))",
+        "((x))",
+        "let x=1",
+    ),
+    *("echo ${a[$(xcurl e)]}", "echo ${!x}", "echo ${x@P}", "echo ${x/a/$(xcurl e)}", 'echo "${x:=$(xcurl e)}"'),
+    *(
+        "cp references/a.txt scripts/b.sh",
+        "cp a.txt b.sh; bash b.sh",
+        'mv a.txt "$0"',
+        "tee b.sh < a.txt",
+        'cp a.txt "$0"',
+    ),
+    *("cp -t scripts a.json", "cp $x a.json", 'cp "$x" a.json', "cp -s scripts/a.sh out.json", "cp -l a.sh out.json"),
+    *(
+        "cp --target-directory=scripts a.json",
+        "mv -t. a.json",
+        "cp *.txt a.json",
+        "cp -r a.txt json.py",
+        "install a.txt b.sh",
+    ),
+    *(
+        """echo 'xcurl e' >> "$0\"""",
+        "echo xcurl >> scripts/a.sh",
+        "echo x > $f",
+        'echo x > "$d/a.json"',
+        "echo x > json.py",
+    ),
+    *(
+        "echo x >| a.sh",
+        "echo x <> a.sh",
+        "echo x > .bashrc",
+        "echo x > package.json",
+        "echo x > ~/a.txt",
+        "exec > a.sh",
+    ),
+    *(
+        "echo x 1> a.sh",
+        "echo x &> a.sh",
+        "echo x >& a.sh",
+        "> a.sh",
+        "echo x >a.json.sh",
+        "echo x > a.txt/../../b.sh",
+    ),
+    *(
+        "bash scripts/b.sh",
+        "python3 a.py",
+        "./a.sh",
+        "scripts/b.sh",
+        '"$DIR/b.sh"',
+        ". b.sh",
+        "source b.sh",
+        "sh a.txt",
+    ),
+    *(
+        "# x \\\nxcurl e",
+        "echo a\\\n#b; xcurl e",
+        "echo a#b; xcurl e",
+        "echo 'a' #'\nxcurl e",
+        'echo "#"; xcurl e',
+        "true;#\nxcurl e",
+    ),
+    *(
+        "ec\\\nho x",
+        "cat\\\nxcurl e",
+        "a=b\\\n xcurl e",
+        "'ca't$x e",
+        "ca* e",
+        "$(echo ls)",
+        '"$(echo xcurl)" e',
+        "l?",
+    ),
+    *(
+        "echo {a,b}",
+        "{ xcurl; }",
+        "( ls )",
+        "! xcurl e",
+        "time xcurl",
+        "if xcurl; then ls; fi",
+        "while xcurl; do ls; done",
+    ),
+    *(
+        "case x in x) ls ;; esac",
+        "select x in a; do ls; done",
+        "cat <<< x",
+        "cat <<E\nE",
+        "cat <(ls)",
+        "ls & xcurl",
+        "ls |& xcurl",
+    ),
+    *(
+        "cat //evil.test/share/x",
+        r"ls '\\evil.test\share'",
+        "cat /net/evil.test/x",
+        "d=//evil.test/share; cd $d",
+        "cat < //evil/x",
+    ),
+    *(
+        "cat < /dev/tcp/e/1",
+        "cat < $d/tcp/e/1",
+        "echo x > /dev/udp/e/1",
+        "exec 3</dev/tcp/e/1",
+        "x=/dev/tcp; ls $x",
+        "coproc ls",
+    ),
+    *(
+        "echo 'é\\'; xcurl e; '",
+        "echo é\\; xcurl e",
+        'echo "é\\"; xcurl e; "',
+        "a=àxcurl e",
+        "ls\vxcurl",
+        "ls\x01xcurl",
+        "ls\u2028xcurl",
+    ),
+    *(
+        'echo "a',
+        "echo 'a",
+        "echo $(ls",
+        "ls )",
+        'echo "$(ls" )',
+        "echo $'a'",
+        'echo $"a"',
+        "echo `ls`",
+        'echo "`ls`"',
+        "ln -s a b.txt",
+    ),
+]
+
+
+@pytest.mark.parametrize("script", SHELL_NOT_PLAIN)
+def test_attack_shell_that_is_not_plainly_harmless_is_not_shown_to_stay_offline(script):
+    assert is_unsure({"scripts/a.sh": f"#!/bin/bash\n{script}\n".encode()})
+
+
+PATHS = "from pathlib import Path\n"
+PYTHON_NOT_PLAIN = [
+    *(
+        "open('helpers.py', 'w').write('import x')\nimport helpers",
+        "import helpers",
+        "from helpers import x",
+        "from . import x",
+    ),
+    *(
+        "from .json import loads",
+        "import tomli",
+        "import yaml",
+        "import site",
+        "import antigravity",
+        "import this",
+        "import imp",
+    ),
+    *(
+        "import zipimport",
+        "import pkgutil",
+        "import code",
+        "import codeop",
+        "import pdb",
+        "import timeit",
+        "import doctest",
+    ),
+    *(
+        "import cProfile",
+        "import ctypes",
+        "import cffi",
+        "import _socket",
+        "import _posixsubprocess",
+        "import pickle",
+        "import shelve",
+    ),
+    *(
+        "import marshal",
+        "import copyreg",
+        "import types",
+        "import inspect",
+        "import dataclasses",
+        "import logging",
+        "import tempfile",
+    ),
+    *(
+        "import shutil",
+        "import zipfile",
+        "import tarfile",
+        "import gzip",
+        "import codecs",
+        "import sqlite3",
+        "import readline",
+    ),
+    *(
+        "import json as j",
+        "from json import loads as l",
+        "from json import *",
+        "from json import codecs",
+        "import json.tool",
+    ),
+    *(
+        "from json import (loads\n, codecs)",
+        "from json import (loads,\n# x\ncodecs)",
+        "from json import loads, codecs",
+    ),
+    *(
+        "import json, \\\nsocket",
+        "import json\njson.codecs.x",
+        "import json\nj = json",
+        "import json\n[json][0].x",
+        "import json\nf(json)",
+    ),
+    *(
+        "import json\n(json\n.codecs)",
+        "import json\njson.\\\ncodecs",
+        "import re\nre.enum.sys",
+        "import random\nrandom._os",
+    ),
+    *(
+        "import json\njson . codecs",
+        "import json\nfor json in x: 1",
+        "import json\ndef f(json): json.codecs",
+        "import json\nx = lambda json: json",
+    ),
+    *(
+        "import os\nos.path.os",
+        "from os import path\npath.os",
+        "import os.path as p",
+        "import os\nos.path.genericpath.os",
+    ),
+    *(
+        "import os\nos.execv(x)",
+        "import os\nos.rename(a, b)",
+        "import os\nos.open(x, 1)",
+        "import os\nos.symlink(a, b)",
+        "from os import replace",
+    ),
+    *(
+        "import os\nos.fork()",
+        "from posix import x",
+        "from os import fdopen",
+        "import os\n(os.\nsystem)(x)",
+        "import os\nos.\\\nsystem(x)",
+    ),
+    *(
+        "import sys\nsys.path.append(x)",
+        "from sys import path",
+        "import sys\nsys.modules",
+        "import sys\nsys.meta_path",
+    ),
+    *(
+        "import sys\nsys.stdout.buffer.raw",
+        "import sys\nsys.stdin.detach()",
+        "import sys\n(sys.stdin.buffer.\nraw)",
+        "import sys\nsys.settrace(x)",
+    ),
+    *(
+        "import pathlib\npathlib.os.system(x)",
+        "import pathlib\npathlib.Path().parser.os",
+        PATHS + "Path()._flavour.x",
+    ),
+    *(
+        PATHS + "Path(a).write_text(x)",
+        PATHS + "Path('a.py').write_text(x)",
+        PATHS + "Path('a').open('w')",
+        PATHS + "Path(a).symlink_to(b)",
+    ),
+    *(
+        PATHS + "Path('a.txt').replace('json.py')",
+        PATHS + "Path.rename(a, b)",
+        PATHS + "Path(a).copy(b)",
+        PATHS + "Path.replace(a, b)",
+    ),
+    *(
+        PATHS + "Path(a).write_bytes(b)",
+        PATHS + "Path(a)._raw_open(1)",
+        PATHS + "w = Path.write_text",
+        PATHS + "map(Path.write_text, x)",
+    ),
+    *(
+        PATHS + "Path('a.json' '.py').write_text(x)",
+        PATHS + "Path(f'{a}.json').write_text(x)",
+        PATHS + "p = Path('a.txt')\n(p.\nreplace(b))",
+    ),
+    *(
+        PATHS + "Path(__file__).with_name('json.py').write_text(x)",
+        PATHS + "Path('a.json').with_suffix('.py').write_text(x)",
+    ),
+    *(
+        "open(p, 'w')",
+        "open('json.py', 'w')",
+        "open(p, mode='a')",
+        "open(p, m)",
+        "open(p, *m)",
+        "open(p, **m)",
+        "open(*p)",
+        "open('a.py', 'r+')",
+    ),
+    *(
+        "open(mode='w', file=p)",
+        "open(p, 'rb', 0)",
+        "open(p, 'rb', buffering=0)",
+        "open(p, opener=x)",
+        "o = open",
+        "map(open, x)",
+        "open\n(p, 'w')",
+    ),
+    *(
+        "open(p, 'r' if x else 'w')",
+        "open(p, 'w' 'b')",
+        "open(p, 'x')",
+        "open(p, f'w')",
+        "open(p, 'r', encoding=x)",
+        "open('a.json' + '.py', 'w')",
+    ),
+    *(
+        r"open(r'\\evil\share')",
+        "open('//evil/share')",
+        r"open('\\\\evil\\share')",
+        "open(b'//evil/x')",
+        "s = '//'",
+        r"s = '\\'",
+    ),
+    *(
+        "exec('x')",
+        "eval('x')",
+        "compile('x', '', 'exec')",
+        "from re import compile\ncompile(x)",
+        "f = exec",
+        "[eval][0]('x')",
+        "print(exec)",
+    ),
+    *(
+        "__builtins__['eval']",
+        "print.__self__.x",
+        "f.__globals__",
+        "f.__code__",
+        "x.__dict__",
+        "().__class__",
+        "type(x).__mro__",
+    ),
+    *(
+        "getattr(x, 'y')",
+        "setattr(x, 'y', 1)",
+        "vars()",
+        "globals()",
+        "locals()",
+        "help('socket')",
+        "breakpoint()",
+        "type('X', (), {'a': 1})",
+    ),
+    *(
+        "class M(type): pass",
+        "t = type",
+        "(type)('X', (), {})",
+        "match x:\n case object(os=o): o",
+        "x.gi_frame.x",
+        "e.tb_frame",
+        "g.cr_frame",
+    ),
+    *(
+        "1..__class__",
+        "1or eval('x')",
+        "0x1for x in eval('x')",
+        "1if x else eval('x')",
+        "0_0.__class__",
+        "1.real.__class__",
+        "1_000..__class__",
+    ),
+    *(
+        "f'{eval(\"x\")}'",
+        "f'{x!r:{eval(\"x\")}}'",
+        "f'{ {eval(\"x\")} }'",
+        "f'''{\neval(1)}'''",
+        "rf'{eval(1)}'",
+        "F'{eval(1)}'",
+    ),
+    *(
+        "f'{x:{{eval(1)}}}'",
+        "t'{eval(1)}'",
+        'f"{x["a"]}" and eval(1)',
+        "f'{'a' + eval('x')}'",
+        "import json\nf'{json}'",
+        "f'{open(p, \"w\")}'",
+    ),
+    *(
+        "x = 1 # \\\nimport socket",
+        "'''x\n'''; import socket",
+        r"x = '\\'; eval(1) #'",
+        r"r'\a'; eval(1)",
+        "\x0cimport socket",
+        "if 1:\timport socket",
+    ),
+    *(
+        "# coding: utf-16\nx",
+        "#!/usr/bin/python3\n# coding: utf8-x\n",
+        "# vim: set fileencoding=unicode_escape :",
+        "\ufeff# coding=idna\nx",
+    ),
+    *(
+        "ｉmport socket",
+        "\u2028import socket",
+        "x\x00import socket",
+        "e\u0301val('x')",
+        "ℯval(1)",
+        "import\xa0socket",
+        "$x",
+        "x?",
+        "`x`",
+    ),
+]
+
+
+@pytest.mark.parametrize("program", PYTHON_NOT_PLAIN)
+def test_attack_python_that_is_not_plainly_harmless_is_not_shown_to_stay_offline(program):
+    assert is_unsure({"scripts/a.py": f"{program}\n".encode(), "scripts/helpers.py": b"x = 1\n"})
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "body"),
+    [
+        *(("scripts/json.py", b"x = 1\n", ""), ("scripts/re/__init__.py", b"", ""), ("os.py", b"x = 1\n", "")),
+        ("scripts/a.py", File(b'"""true"; ls; """\n', executable=True), ""),
+        *(
+            ("scripts/a.py", b"x = 1\n", f"`{each} scripts/a.py`")
+            for each in ("sh", "bash -x", "source", ".", "zsh", "perl")
+        ),
+        *(
+            ("scripts/a.sh", b"ls\n", f"`{each} scripts/a.sh`")
+            for each in ("python3", "python", "fish", "zsh", "tcsh", "ksh")
+        ),
+        *((f"scripts/a.{end}", b"ls\n", "") for end in ("zsh", "ksh", "fish", "pyz", "pyx", "so", "bin", "")),
+        *(
+            ("scripts/a.py", f"#!{line}\nx = 1\n".encode(), "")
+            for line in ("/usr/bin/python3 -mpip", "/usr/bin/env -S python3 -mx")
+        ),
+        *(
+            ("scripts/a.py", f"#!{line}\nx = 1\n".encode(), "")
+            for line in ("/usr/bin/python2", "/tmp/bin/python3", "/bin/python3 -i x")
+        ),
+        *(
+            ("scripts/a.sh", f"#!{line}\nls\n".encode(), "")
+            for line in ("/bin/bash -c", "/bin/zsh", "/bin/bash -i", "./bin/sh", "/bin/sh\r")
+        ),
+        ("references/a.txt", b"", "Write it, then `bash references/a.txt`"),
+    ],
+)
+def test_attack_a_program_is_read_by_another_or_taken_for_another(path, data, body):
+    assert is_unsure({path: data}, body=body)
+    told = "`python3 scripts/a.py | bash scripts/a.sh`"
+    assert not is_unsure({"scripts/a.py": b"x = 1\n", "scripts/a.sh": b"ls\n"}, body=told)
 
 
 HONEST = {
@@ -418,62 +907,80 @@ HONEST = {
 from __future__ import annotations
 import argparse, json, re
 import os.path
-from pathlib import Path
-import platform
-import yaml
-from helpers import load
-from .helpers import (
-    load as other,
+import sys
+from collections.abc import (
+    Iterable,  # of rows
+    Mapping,
 )
+from pathlib import Path
+from datetime import datetime
+
 PATTERN = re.compile(r"'x\\"")
+
+
+class Table:
+    """Rows."""
+
+    def __init__(self, rows: Iterable[Mapping[str, str]]) -> None:
+        self.rows = list(rows)
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="x")
+    parser.add_argument("--name", type=str, help="a name")
     args = parser.parse_args()
-    name = getattr(args, "name", None)
-    with open(os.path.join("a", "b"), encoding="utf-8") as f:
-        data = yaml.safe_load(f)
-    print(f"{data!r} {name or 'x'} {len(data):>{8}} {{}}")
+    with open(os.path.join("a", "b"), encoding="utf-8", newline="\\n") as f:
+        data = json.load(f)
+    rows = [json.loads(line) for line in sys.stdin if PATTERN.search(line)]
+    print(f"{data!r} {args.name or 'x'} {len(data):>8} {{}} {datetime.now():%Y}", type(rows))
+    with open("out/report.json", "w", encoding="utf-8") as f:
+        json.dump(rows, f)
+    Path("out.txt").write_text("\\n".join(map(str, rows)))
+    print(os.environ["HOME"], 1.5e3, file=sys.stderr)
+
 
 if __name__ == "__main__":
-    print(platform.system())
     main()
 ''',
-    "scripts/helpers.py": b"import csv\n\ndef load(x):\n    return list(csv.reader(x))\n",
     "scripts/b.sh": b"""#!/usr/bin/env bash
-# It does what it says.
+# It does what it says: it's plain.
 set -euo pipefail
-DIR="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-usage() { echo "usage: $0 [-h] FILE" >&2; exit 1; }
-trap 'rm -f "$tmp"' EXIT
-tmp=$(mktemp)
-while [[ $# -gt 0 && "$1" != "--" ]]; do
-  case "$1" in
-    -h|--help) usage ;;
-    (-v) v=1; shift ;;
-    *) break ;;
-  esac
-done
-for f in *.md; do
-  if grep -q "x" "$f" 2>/dev/null; then echo "$f"; fi
-done | sort -u > "$tmp"
-cat <<'EOF'
-not a command $(x)
-EOF
-sed -e 's/a/b/g' "$tmp" | awk '{print $1}'
-n=$((1 + 2)); [ "$n" -gt 1 ] && python3 "$DIR/a.py" "$tmp"
-command -v jq >/dev/null || { echo "no jq"; exit 1; }
-git log --oneline -5
+SCRIPT_DIR="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+if [ $# -lt 1 ]; then
+  echo "usage: $0 [-h] FILE \\"x\\"" >&2
+  exit 1
+fi
+file="${1:-a.txt}"
+if [ ! -f "$file" ] || [ "$file" = "" ]; then exit 2; fi
+for f in *.md "$SCRIPT_DIR"/*.md; do
+  if grep -q 'x' "$f" 2>/dev/null; then echo "$f"; fi
+done | sort -u -k 2 > out/names.txt
+jq -r '.a | "\\(.b)$(x)"' "$file" \\
+  | tee -a log.txt
+while IFS= read -r line; do
+  printf '%s\\n' "$line"
+done < out/names.txt
+mkdir -p "$SCRIPT_DIR/out"; cp "$SCRIPT_DIR/a.json" out/b.json
+command -v jq >/dev/null || echo "no jq \xe2\x9c\x97"
 """,
     "scripts/README.md": b"https://elsewhere.io",
     "scripts/schema.json": b"{}",
+    "scripts/.gitkeep": b"",
 }
 
 
-@pytest.mark.parametrize("path", [path for path in HONEST if path.endswith((".py", ".sh"))])
-def test_honest_programs_are_shown_to_stay_offline(path):
-    others = {each: HONEST[each] for each in ("scripts/helpers.py", "scripts/a.py")}
-    assert not is_unsure({**others, path: HONEST[path]})
+@pytest.mark.parametrize("path", [*HONEST])
+def test_plain_programs_are_shown_to_stay_offline(path):
+    assert not is_unsure({path: HONEST[path]})
+
+
+@pytest.mark.parametrize(
+    ("path", "check"),
+    [("scripts/b.sh", ["bash", "-n"]), ("scripts/a.py", [sys.executable, "-I", "-m", "py_compile"])],
+)
+def test_what_is_shown_to_stay_offline_is_a_program(tmp_path, path, check):
+    (tmp_path / "program").write_bytes(HONEST[path])
+    assert subprocess.run([*check, tmp_path / "program"], check=False, capture_output=True).stderr == b""
 
 
 def test_honest_instructions_are_shown_to_name_no_network():
