@@ -218,7 +218,10 @@ def test_attack_an_update_begins_to_reach_a_network_that_no_url_names(
     name = "run.py" if "import" in script else "run.sh"
     upstream.have({"SKILL.md": text("Do it better."), name: script.encode()})
     error = refused(reaching, Refused, lambda: reaching.update(answers=Answers("yes", capability="no")))
-    assert ("capability", "network:?") in {(question.kind, question.subject) for question, _ in error.asked}
+    asked = {question.subject: question.message for question, _ in error.asked if question.kind == "capability"}
+    assert asked["network:?"].endswith(
+        "is not shown to stay offline (network:?), which was not said of the one before; agree?"
+    )
 
 
 def key(label: str) -> PrivateKey:
