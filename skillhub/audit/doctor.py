@@ -10,7 +10,7 @@ from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import as_command
 from skillhub.install.context import Ports, command
 from skillhub.model.hosts import Host, detect, hosts
-from skillhub.model.record import Skill
+from skillhub.model.record import Need, Skill
 from skillhub.policy.policy import rows
 from skillhub.project import copies as links
 from skillhub.project import exclude
@@ -116,9 +116,12 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
     yield Check("lock", True, f"{len(skills)} locked")
     for skill in skills:
         enabling = command(ports.project.scope, "enable", skill.name)
-        missing = [need.spell() for need in skill.requires if need.open]
+        missing = [need for need in skill.requires if need.open]
         if missing:
-            yield Check(f"needs of {skill.name}", False, f"missing: {', '.join(missing)}", enabling)
+            hint = enabling
+            if skill.state == "enabled":  # it stays so; what its agent lacks is the value
+                hint = "; ".join(dict.fromkeys(_supplying(need, ports) or enabling for need in missing))
+            yield Check(f"needs of {skill.name}", False, f"missing: {', '.join(map(Need.spell, missing))}", hint)
         elif skill.state == "disabled":
             yield Check(f"state of {skill.name}", True, "disabled", enabling)
     folders = agent_folders(ports.project, ports.user_home, ports.environ)
@@ -131,6 +134,14 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
             yield Check("git", False, f"an enabled copy is tracked by git: {path}", hint)
     except StateError as error:
         yield Check("git", False, error.message, "git status tells more")
+
+
+def _supplying(need: Need, ports: Ports) -> str:
+    """Return what gives a variable to agents from now on; empty for any other need."""
+    if need.kind != "env":
+        return ""
+    keep = command(ports.project.scope, "env", "set", need.name)
+    return f"export {need.name} where your agent runs, or keep it: {keep}"
 
 
 def _links(agents: tuple[Host, ...], ports: Ports) -> Iterator[Check]:

@@ -142,7 +142,7 @@ def carry_out(plans: Sequence[Plan], options: Options, asked: Sequence[Asked], s
         for each in changes
     )
     return Outcome(
-        tuple(_with_given(skill, each.given) for each, skill in shown),
+        tuple(_with_given(skill, each.needs.met if each.needs else each.given) for each, skill in shown),
         changed,
         tuple(asked),
         tuple(_warnings(plans, ports)),
@@ -232,7 +232,7 @@ def _warnings(plans: Sequence[Plan], ports: Ports) -> Iterator[str]:
 
 
 def _with_given(skill: Skill, given: Collection[str]) -> Skill:
-    """Return the skill, which waits for something else, with the variables that this very command gave it as met."""
+    """Return the skill with the variables that this very command gave it as met."""
     requires = tuple(
         replace(need, satisfied=True) if need.kind == "env" and need.spell() in given else need
         for need in skill.requires

@@ -92,9 +92,12 @@ def or_stored(is_met: Given, skill: str, project: Project) -> Given:
     return is_met_for_it
 
 
-def needs_of(facts: Facts, record: Record | None, is_met: Given) -> tuple[Need, ...]:
-    """Return every need of a skill; what a person answered for when it was enabled counts as they said."""
-    met = record.met if record else ()
+def needs_of(facts: Facts, record: Record | None, is_met: Given, supplied: Collection[str] = ()) -> tuple[Need, ...]:
+    """Return every need of a skill; what a person answered for when it was enabled counts as they said.
+
+    A value that was given to a command is gone with it: only ``supplied`` variables, of the command at work, count.
+    """
+    met = {*supplied, *(each for each in record.met if not each.startswith("env:"))} if record else {*supplied}
     waived = record.waived if record else ()
     servers = record.mcp if record else {}
     return tuple(_need(row, is_met, {*met, *(f"mcp:{name}" for name in servers)}, waived) for row in facts.needs)

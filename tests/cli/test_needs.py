@@ -149,3 +149,53 @@ def test_nothing_is_asked_for_a_skill_that_a_missing_program_keeps_disabled(shel
         assert (done.status, done.json["questions"]) == (6, [])
         assert needs == {"env": True, "mcp": False, "program": False}
     assert not (shell.project / ".mcp.json").exists()
+
+
+NEEDS_A_TOKEN = 'metadata:\n  openclaw:\n    requires:\n      env: ["SOME_TOKEN"]\n'
+
+
+@pytest.mark.parametrize("how", ["--env", "--env-file", "asked"])
+def test_a_value_given_once_is_open_again_after_the_command(shell, how):
+    shell.skill("project/needy", head=NEEDS_A_TOKEN)
+    words = ["install", "./needy", "--allow-unsigned", "--json"]
+    if how == "asked":
+        say = [(ASK, "y\n"), ("not shown", "secret-value\n")]
+        done = shell.at_terminal("install", "./needy", "--allow-unsigned", say=say, columns=400)
+        assert done.status == 0
+    else:
+        file = shell.write("env", "SOME_TOKEN=secret-value\n")
+        done = shell.run(*words, "--yes", how, file if how == "--env-file" else "SOME_TOKEN=secret-value")
+        (skill,) = done.json["skills"]
+        assert (done.status, skill["state"], skill["requires"][0]["satisfied"]) == (0, "enabled", True)
+    for command in (("list",), ("show", "needy")):
+        seen = shell.run(*command, "--json").json
+        skill = seen["skills"][0] if "skills" in seen else seen
+        assert (skill["state"], skill["requires"][0]["satisfied"]) == ("enabled", False)
+    assert "SOME_TOKEN (missing)" in shell.run("show", "needy").out
+    done = shell.run("doctor", "--json")
+    (check,) = [each for each in done.json["checks"] if each["name"] == "needs of needy"]
+    assert (done.status, check["ok"], check["message"]) == (1, False, "missing: env:SOME_TOKEN")
+    assert "skillhub env set SOME_TOKEN" in check["hint"]
+    (check,) = [
+        each for each in shell.run("doctor", "--json", SOME_TOKEN="v").json["checks"] if "needy" in each["name"]
+    ] or [{"ok": True}]
+    assert check["ok"]
+
+
+def test_what_is_enabled_stays_so_when_its_value_is_gone(shell):
+    shell.skill("project/needy", head=NEEDS_A_TOKEN)
+    given = "install", "./needy", "--allow-unsigned", "--yes", "--env", "SOME_TOKEN=v"
+    assert shell.run(*given).status == 0
+    for command in (
+        ("sync",),
+        ("verify",),
+        ("install", "--yes"),
+        ("update", "--yes"),
+        ("install", "--frozen", "--yes"),
+    ):
+        done = shell.run(*command)
+        assert done.status == 0, (command, done.err)
+        assert shell.run("list", "--json").json["skills"][0]["state"] == "enabled"
+    assert shell.run("disable", "needy").status == 0
+    assert shell.run("enable", "needy").status == 6  # to be enabled, it needs the value again
+    assert shell.run("enable", "needy", "--env", "SOME_TOKEN=v").status == 0
