@@ -7,14 +7,14 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from skillhub.formats.text import as_command, quoted
+from skillhub.formats.text import quoted
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import McpChoice, Options, Ports, command
 from skillhub.model import mcp_server
 from skillhub.model.hosts import Host
 from skillhub.model.manifest import Manifest
 from skillhub.model.needs import McpServer, Requirement
-from skillhub.model.question import Asked, Kind, Question
+from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Asked, Kind, Question
 from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Scope, SkillScope
 from skillhub.model.server_command import Risk, steered_by
 from skillhub.project import mcp
@@ -55,13 +55,6 @@ def or_skip(enable: str) -> str:
 
 
 # An MCP server that a skill needs, held against the configuration of the agents that are to have the skill.
-
-_KINDS: Mapping[Risk, Kind] = {"ordinary": "mcp", "unpinned": "mcp-unpinned", "shell": "mcp-shell"}
-_RUNS: Mapping[Risk, str] = {
-    "ordinary": "",
-    "unpinned": ", which downloads a package of no fixed version",
-    "shell": ", which runs a shell or other code that nobody has checked",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +119,7 @@ class ServerNeed:
         if self.theirs:
             kind: Kind = "mcp-shell" if self.uses_code else "mcp-conflict"
             which = f"{'an' if server is None else 'another'} MCP server is configured as {need.name}"
-            runs = _RUNS["shell"] if self.uses_code else ""
+            runs = SERVER_RUNS["shell"] if self.uses_code else ""
             message = f"{which}{runs}; use that one for {skill}, unchanged?"
             yield Question(kind, skill, message, tuple(self._against()), need.name)
         elif self.elsewhere:
@@ -134,14 +127,14 @@ class ServerNeed:
             yield Question("mcp-conflict", skill, message, tuple(self._against()), need.name)
         if server is None or not self.absent:
             return
-        details = (*_facts(server), *self._files(self.absent))
+        details = (*server.facts(), *self._files(self.absent))
         steered = f"{', '.join(self.steered)} of this project may have it run something else"
         details = (*details, steered) if self.steered else details
         risk: Risk = "unpinned" if self.steered and server.risk == "ordinary" else server.risk
         if risk != "ordinary" or choice == "ask":
-            runs = _RUNS[risk] if risk == server.risk else f", and {steered}"
+            runs = SERVER_RUNS[risk] if risk == server.risk else f", and {steered}"
             message = f"{about}{runs}; write it into the configuration?"
-            yield Question(_KINDS[risk], skill, message, details, need.name)
+            yield Question(SERVER_KINDS[risk], skill, message, details, need.name)
 
     def _files(self, agents: Iterable[str]) -> Iterator[str]:
         return (f"{agent}: {self.files[agent].path}" for agent in agents)
@@ -160,7 +153,7 @@ class ServerNeed:
             yield from mcp_server.facts(entry)
         if self.need.server is not None:
             another = "another" if self.theirs or self.absent else "the one that is configured"
-            yield f"the skill asks for {another}: {'; '.join(_facts(self.need.server))}"
+            yield f"the skill asks for {another}: {'; '.join(self.need.server.facts())}"
 
     def ways(self, skill: str, scope: Scope) -> tuple[str, ...]:
         """Return, as ``how_to_meet`` does, what to do where ``--mcp configure`` does not make an end of it."""
@@ -264,15 +257,6 @@ def _undescribed(entry: object) -> mcp.State:
     if entry is None:
         return "absent"
     return "different" if mcp_server.runs_code(entry) else "equal"
-
-
-def _facts(server: McpServer) -> tuple[str, ...]:
-    if server.url is not None:
-        token = f"it is given the variable {server.bearer} as its token, which goes to {server.host}"
-        given = token if server.bearer else "it is given no variable"
-        return (f"it is reached at {server.url}", given)
-    given = f"it is given the variables {', '.join(server.env)}" if server.env else "it is given no variable"
-    return (f"it runs: {as_command(*server.command)}", given)
 
 
 # What a skill still needs before it is enabled: the questions about it, and what comes of the answers.

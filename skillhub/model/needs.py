@@ -17,7 +17,7 @@ from pydantic import Field
 from skillhub.errors import ForbiddenVariable, FormatError, SecurityError, UndeclaredVariable, UsageError
 from skillhub.formats import yaml
 from skillhub.formats.document import Before, ForeignDocument, Items, Lenient, Members, Read, valid
-from skillhub.formats.text import is_hidden, is_name, quote
+from skillhub.formats.text import as_command, is_hidden, is_name, quote
 from skillhub.formats.yaml import Node
 from skillhub.model.finding import Issue
 from skillhub.model.reference import Named, parse_ref
@@ -97,6 +97,15 @@ class McpServer:
         """The host of ``url``, in lower case, without port or brackets."""
         match = _URL.fullmatch(self.url or "")
         return match["host"].strip("[]").lower() if match else None
+
+    def facts(self) -> tuple[str, ...]:
+        """Return what it runs, or where it is reached, and which variables it is given, a line each."""
+        if self.url is not None:
+            token = f"it is given the variable {self.bearer} as its token, which goes to {self.host}"
+            given = token if self.bearer else "it is given no variable"
+            return (f"it is reached at {self.url}", given)
+        given = f"it is given the variables {', '.join(self.env)}" if self.env else "it is given no variable"
+        return (f"it runs: {as_command(*self.command)}", given)
 
     @property
     def risk(self) -> Risk:

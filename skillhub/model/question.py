@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from skillhub.model.server_command import Risk
+
 Kind = Literal[
     "install",  # first install of this tree in this project
     "unsigned",  # nobody vouches for the bytes
@@ -24,6 +26,14 @@ Kind = Literal[
     "unused",  # what no project needs is to be removed from the store
     "local-edit",  # a copy in an agent's folder was edited by hand
 ]
+
+# What is asked of a server, by what its command may run, and how the question says so.
+SERVER_KINDS: Mapping[Risk, Kind] = {"ordinary": "mcp", "unpinned": "mcp-unpinned", "shell": "mcp-shell"}
+SERVER_RUNS: Mapping[Risk, str] = {
+    "ordinary": "",
+    "unpinned": ", which downloads a package of no fixed version",
+    "shell": ", which runs a shell or other code that nobody has checked",
+}
 
 # What becomes of edits made by hand: a patch keeps them and they give way, they go into what is new, they are thrown
 # away, or the skill stays as it is.

@@ -21,6 +21,7 @@ _HOMES = {
         "runtime.envelope": "inject",
         "runtime.folder": "Agreed",
         "runtime.loading": "Commands Loaded Request Session load pick",
+        "runtime.needs": "PermissionProfile TurnNeeds open_needs permission_profile supply values",
         "runtime.overview": "Section section",
         "runtime.ranking": "Hit SearchIndex rows_of search",
         "runtime.resolve": "Completion Mention Resolved Selected complete mentioned",
@@ -38,6 +39,7 @@ __all__ = [
     "Hit",
     "Loaded",
     "Mention",
+    "PermissionProfile",
     "Problem",
     "Profile",
     "Request",
@@ -48,6 +50,7 @@ __all__ = [
     "Session",
     "Skill",
     "Surroundings",
+    "TurnNeeds",
     "answers",
     "catalog_of",
     "complete",
@@ -55,6 +58,8 @@ __all__ = [
     "inject",
     "load",
     "mentioned",
+    "open_needs",
+    "permission_profile",
     "permitted",
     "pick",
     "profile",
@@ -65,6 +70,8 @@ __all__ = [
     "section",
     "set_reach",
     "skills_list",
+    "supply",
+    "values",
 ]
 
 if TYPE_CHECKING:
@@ -76,6 +83,7 @@ if TYPE_CHECKING:
     from skillhub.runtime.envelope import inject
     from skillhub.runtime.folder import Agreed
     from skillhub.runtime.loading import Commands, Loaded, Request, Session, load, pick
+    from skillhub.runtime.needs import PermissionProfile, TurnNeeds, open_needs, permission_profile, supply, values
     from skillhub.runtime.overview import Section, section
     from skillhub.runtime.ranking import Hit, SearchIndex, rows_of, search
     from skillhub.runtime.resolve import Completion, Mention, Resolved, Selected, complete, mentioned

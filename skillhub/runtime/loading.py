@@ -201,6 +201,8 @@ class Session:
     def __init__(self, name: str = "") -> None:
         self.name = name
         self._versions: dict[str, str] = {}
+        # By folder, need and server what was asked; the value of a variable, if one was given, for that skill alone.
+        self.asked: dict[tuple[str, str, str], str | None] = {}
         self._texts: set[tuple[str, str]] = set()
 
     def has(self, path: str, version: str, text: str = "") -> bool:
