@@ -18,7 +18,7 @@ from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.folder import STORED, Agreed, Folder, Locks, holding, imitates, is_inside
 from skillhub.runtime.mention import Suggestions
-from skillhub.runtime.resolve import Caller, called, refusal
+from skillhub.runtime.resolve import Caller, called, refusal, usable
 
 # Fills the places in instructions: arguments, the session, the folder, and what agreed commands print.
 # One pass over the text as it was agreed to: what is put in is never looked at again, so that no argument and
@@ -301,7 +301,7 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
             raise NotFound(f"no skill of the catalogue is at {quote(path)}", hint=hint)
         return found
     name = name or ""
-    matches = called(catalog, name) or catalog.named(name)
+    matches = called(catalog, name) or usable(catalog.named(name))
     if len(matches) > 1:
         paths = ", ".join(clean(skill.path or "") for skill in matches)
         raise UsageError(f"{quote(name)} are {len(matches)} skills", hint=f"name one by its path: {paths}")

@@ -100,7 +100,8 @@ def _merged(spans: list[Span]) -> list[Span]:
     return found
 
 
-# Finds mentions of skills in a message: ``$name``, ``$ns:name``, ``[$name](path)``, ``/name args``.
+# Finds mentions of skills in a message: ``$name``, ``$ns:name``, ``[$name](path)``, ``/name args``, and
+# ``/skill name args``.
 
 # `_` is in no name of the specification, but in those of lenient hosts; a hyphen ends none. ASCII alone, so that
 # a mention ends where text without blanks between words goes on.
@@ -115,7 +116,9 @@ _MENTION = re.compile(
     rf"\[\${_NO_NAME}(?P<linked>{_FULL_NAME})\][ \t]*\([ \t]*(?P<path>[^()\n]+)\)"
     rf"|{NOT_WITHIN}\${_NO_NAME}(?P<plain>{_FULL_NAME})"
 )
-_SLASH = re.compile(rf"\s*(?P<text>/(?P<name>{_FULL_NAME}))(?=\s|\Z)")
+# `/skill NAME` as well, but for the words of a host's own `/skill`.
+_OWN = r"(?!(?:list|enable|disable|reload|install)(?:\s|\Z))"
+_SLASH = re.compile(rf"\s*(?P<text>/(?:skill[ \t]+{_OWN})?(?P<name>{_FULL_NAME}))(?=\s|\Z)")
 _SHELL = frozenset({"path", "home", "user", "shell", "pwd", "tmpdir", "temp", "tmp", "lang", "term"})
 
 
@@ -147,7 +150,7 @@ def mentions(text: str) -> Iterator[Typed]:
     passed over.
     """
     if slash := _SLASH.match(text):
-        yield Typed(slash["text"], slash["name"], *slash.span("text"))
+        yield Typed(slash["text"], slash["name"], *slash.span("text"), None, slash["text"] == "/skill")
     if "$" not in text:
         return
     spans = iter([*code_spans(text), Span(len(text), len(text))])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, Literal
 
 from skillhub.formats.text import as_command, clean, quote
@@ -130,12 +131,20 @@ def mentioned(
 
 
 def called(catalog: Catalog, name: str) -> Sequence[Skill]:
-    """Return the skills of exactly this full name; before the colon may also stand the source of a locked one."""
-    whole = [skill for skill in catalog.named(name) if skill.full_name == name]
-    if whole or ":" not in name:
-        return whole
-    source, _, bare = name.partition(":")
-    return [skill for skill in catalog.named(bare) if skill.source == source]
+    """Return the skills of exactly this full name; before the colon may also stand the source of a locked one.
+
+    One that is disabled makes nothing ambiguous: it is returned where no other has the name.
+    """
+    found = [skill for skill in catalog.named(name) if skill.full_name == name]
+    if not found and ":" in name:
+        source, _, bare = name.partition(":")
+        found = [skill for skill in catalog.named(bare) if skill.source == source]
+    return usable(found)
+
+
+def usable(skills: Sequence[Skill]) -> Sequence[Skill]:
+    """Return those that are enabled; all of them where none is."""
+    return [skill for skill in skills if skill.state == "enabled"] or skills
 
 
 def may_invoke(skill: Skill, caller: Caller) -> bool:
@@ -198,7 +207,7 @@ class _Meaning:
         self.rules = rules
         self._catalog = catalog
         self._connectors = {name.lower() for name in rules.connectors}
-        self._suggested = 0
+        self._looked = 0
 
     def of(self, typed: Typed) -> Mention | None:
         """Return what was meant; None if it is no mention after all."""
@@ -206,7 +215,8 @@ class _Meaning:
             return self._linked(typed, typed.path)
         exact = called(self._catalog, typed.name)
         if typed.doubtful and not exact:
-            return None
+            found = self._spelled.get(typed.name.lower(), ()) if typed.name != typed.name.lower() else ()
+            return self._suggested(typed, Suggested(tuple(found))) if found else None
         if typed.name.lower() in self._connectors:
             return _connector(typed, exact)
         if len(exact) > 1:
@@ -234,18 +244,31 @@ class _Meaning:
     def _suggestions(self) -> Suggestions:
         return Suggestions(each for each in self._catalog.skills if may_invoke(each, self.rules.caller))
 
+    @cached_property
+    def _spelled(self) -> Mapping[str, Sequence[Skill]]:
+        """The skills by full name in small letters: `$Aleph` may be a variable, or `aleph`."""
+        found: dict[str, dict[str, Skill]] = {}
+        for skill in self._catalog.skills:
+            if may_invoke(skill, self.rules.caller):
+                found.setdefault(skill.full_name.lower(), {}).setdefault(skill.full_name, skill)
+        return {name: tuple(skills.values()) for name, skills in found.items()}
+
     def _like(self, typed: Typed) -> Mention:
         text, name = typed.text, typed.name
         if name in self._catalog.taken and not self._catalog.named(name):
             message = f"Skill {quote(name)} is locked, and lies in no folder that this agent reads."
             return Mention(text, "unknown", message)
-        self._suggested += 1
-        is_worth_it = self._suggested <= _SUGGESTED_MAX and len(name) <= _NAME_MAX
+        self._looked += 1
+        is_worth_it = self._looked <= _SUGGESTED_MAX and len(name) <= _NAME_MAX
         found = self._suggestions.like(name) if is_worth_it else Suggested()
+        if found.skills:
+            return self._suggested(typed, found)
+        message = f"No skill named {quote(name)}. Run {self._catalog.command} to see which there are."
+        return Mention(text, "unknown", message)
+
+    def _suggested(self, typed: Typed, found: Suggested) -> Mention:
+        text, name = typed.text, typed.name
         names = tuple(clean(skill.full_name) for skill in found.skills)
-        if not names:
-            message = f"No skill named {quote(name)}. Run {self._catalog.command} to see which there are."
-            return Mention(text, "unknown", message)
         if len(names) == 1:
             message = f"No exact skill {quote(name)}, did you mean ${names[0]}?"
             return Mention(text, "suggested", message, None, names, names[0] if found.is_short_form else "")
@@ -278,7 +301,7 @@ def _connector(typed: Typed, skills: Sequence[Skill]) -> Mention:
 _SHOWN = 20
 # What may stand between a `$` and the cursor, longer than any full name; and the rest of the name behind it.
 _BEFORE = re.compile(NOT_WITHIN + r"\$[A-Za-z0-9_:-]{0,200}\Z")
-_SLASH = re.compile(r"\s*/[A-Za-z0-9_:-]{0,200}\Z")
+_SLASH = re.compile(r"\s*(?P<sign>/(?:skill[ \t]+)?)[A-Za-z0-9_:-]{0,200}\Z")
 _AFTER = re.compile(r"[A-Za-z0-9_:-]*")
 
 
@@ -287,7 +310,8 @@ class Completion:
     """What to put in place of ``text[start:end]``, the likeliest first.
 
     Attributes:
-        names: Each with the sign that it was begun with, such as ``$github:gh-fix-ci``.
+        names: Each with the sign that it was begun with, such as ``$github:gh-fix-ci``; where several have the name,
+            a link to each: ``[$gh-fix-ci](/path)``.
         skills: The skill of each name.
     """
 
@@ -305,13 +329,14 @@ class Completion:
         return {"start": self.start, "end": self.end, "items": items}
 
 
-def complete(text: str, cursor: int, catalog: Catalog) -> Completion | None:
+def complete(text: str, cursor: int, catalog: Catalog, rules: MentionRules | None = None) -> Completion | None:
     """Return what the mention under the cursor may become; None if there is none, as in code.
 
     Args:
         text: The message so far.
         cursor: How many characters stand before the cursor.
-        catalog: The skills there are; those that the user may not invoke are not offered.
+        catalog: The skills there are; only what ``mentioned`` would choose is offered.
+        rules: How this host understands mentions.
     """
     before = text[max(0, cursor - 201) : cursor]
     found = _BEFORE.search(before) or (_SLASH.match(before) if cursor < 200 else None)
@@ -322,9 +347,22 @@ def complete(text: str, cursor: int, catalog: Catalog) -> Completion | None:
     if typed[0] == "$" and any(span.start <= start < span.end for span in code_spans(text)):
         return None
     after = _AFTER.match(text, cursor)
-    known = Suggestions(skill for skill in catalog.skills if may_invoke(skill, "user"))
-    part = typed[1:]
+    asked = rules or MentionRules()
+    known = Suggestions(skill for skill in catalog.skills if may_invoke(skill, asked.caller))
+    sign = "$" if typed[0] == "$" else found["sign"]
+    part = typed.removeprefix(sign)
     skills = {skill.full_name: skill for skill in (*known.beginning(part), *known.containing(part))}
-    shown = tuple(skills.values())[:_SHOWN]
-    names = tuple(typed[0] + skill.full_name for skill in shown)
-    return Completion(start, after.end() if after else cursor, names, shown)
+    offers = (offer for skill in skills.values() for offer in _offers(skill, sign, catalog, asked))
+    shown = tuple(islice(offers, _SHOWN))
+    end = after.end() if after else cursor
+    return Completion(start, end, tuple(name for name, _ in shown), tuple(skill for _, skill in shown))
+
+
+def _offers(skill: Skill, sign: str, catalog: Catalog, rules: MentionRules) -> Iterator[tuple[str, Skill]]:
+    """Yield what may be typed for a skill of this name, with the skill that it means."""
+    same = called(catalog, skill.full_name)
+    is_linked = len(same) > 1 and sign == "$"
+    for each in same if is_linked else (skill,):
+        name = f"[${each.full_name}]({each.path})" if is_linked else sign + each.full_name
+        if any(found is each for found in mentioned(name, catalog, rules=rules).skills):
+            yield name, each

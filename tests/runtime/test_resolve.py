@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from skillhub.model.record import Skill
 from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.loading import pick
 from skillhub.runtime.resolve import MentionRules, Selected, complete, mentioned
 from tests.support.effort import at_most, is_linear
 
@@ -280,3 +281,100 @@ def test_what_is_objected_to_is_not_activated():
     found, resolved = only("$deploy now", rules=MentionRules(objection=lambda each: f"{each.name} was changed"))
     assert (found.outcome, found.message) == ("disabled", "Skill 'deploy' cannot be loaded: deploy was changed")
     assert (resolved.task, resolved.skills) == ("$deploy now", ())
+
+
+@pytest.mark.parametrize(
+    "text", ["/skill deploy to production", "  /skill  deploy to production", "/deploy to production"]
+)
+def test_slash_skill_and_a_name_is_that_skill(text):
+    found, resolved = only(text)
+    assert (found.outcome, found.skill.name, resolved.task) == ("activated", "deploy", "to production")
+
+
+@pytest.mark.parametrize(
+    "text", ["/skill", "/skill list", "/skill enable aleph", "/skill disable deploy", "/skill reload"]
+)
+def test_what_else_a_host_does_by_slash_skill_is_no_mention(text):
+    resolved = mentioned(text, CATALOG)
+    assert (resolved.mentions, resolved.task) == ((), text)
+
+
+def test_slash_skill_and_an_unknown_name_says_so():
+    assert only("/skill nope")[0].outcome == "unknown"
+    assert only("/skill aleph")[0].outcome == "disabled"
+    assert only("/skill systematic-debug")[0].candidates[0] == "systematic-debugging"
+
+
+def test_a_skill_that_is_named_skill_is_still_meant():
+    catalog = Catalog.of([skill("skill"), skill("deploy")])
+    assert only("/skill", catalog)[0].skill.name == "skill"
+    assert only("/skill deploy", catalog)[0].skill.name == "deploy"
+
+
+@pytest.mark.parametrize("typed", ["Deploy", "DEploy", "dEploy"])
+def test_another_case_is_suggested_and_never_chosen(typed):
+    found, resolved = only(f"${typed} it")
+    assert (found.outcome, found.candidates, found.skill) == ("suggested", ("deploy",), None)
+    assert found.message == f"No exact skill '{typed}', did you mean $deploy?"
+    assert resolved.task == f"${typed} it"
+
+
+@pytest.mark.parametrize("text", ["$Aleph", "$Background", "$Nothing", "$DEPLOY", "$PATH", "$HOME"])
+def test_another_case_of_what_may_not_be_used_or_is_a_variable_is_no_mention(text):
+    assert mentioned(text, CATALOG).mentions == ()
+
+
+def test_two_names_that_differ_in_case_alone_are_both_suggested():
+    catalog = Catalog.of([skill("Demo"), skill("demo")])
+    assert only("$DeMo", catalog)[0].outcome == "ambiguous"
+    assert only("$Demo", catalog)[0].skill.name == "Demo"
+
+
+TWINS = [skill("demo", path="/a/demo"), skill("demo", path="/b/demo"), skill("demo", path="/c (1)/demo")]
+
+
+def test_a_disabled_twin_makes_nothing_ambiguous():
+    off = skill("demo", path="/off/demo", state="disabled")
+    catalog = Catalog.of([off, TWINS[0], off], hides=False)
+    assert only("$demo", catalog)[0].skill is TWINS[0]
+    assert pick(catalog, "demo") is TWINS[0]
+    assert only("[$demo](/off/demo)", catalog)[0].outcome == "disabled"
+    spaced = Catalog.of([skill("demo", "ns", state="disabled"), skill("demo", "other")], hides=False)
+    assert pick(spaced, "demo").full_name == "other:demo"
+
+
+def test_twins_that_are_both_disabled_or_both_enabled_are_ambiguous():
+    assert only("$demo", Catalog.of(TWINS, hides=False))[0].outcome == "ambiguous"
+    off = [skill("demo", path=f"/{each}/demo", state="disabled") for each in "ab"]
+    assert only("$demo", Catalog.of(off, hides=False))[0].skill is None
+
+
+def test_attack_a_twin_of_a_disabled_locked_skill_takes_its_place():
+    locked = skill("demo", path="/a/demo", state="disabled", managed=True, source="team")
+    catalog = Catalog.of([locked, TWINS[1]], hides=False)
+    assert only("$demo", catalog)[0].outcome == "disabled"
+    assert complete("$de", 3, catalog).names == ()
+
+
+def test_completion_offers_only_what_resolves():
+    odd = [skill("Ünïcode"), skill("two words"), skill("PATH"), skill("dem.o"), skill("demo-"), skill("a" * 300)]
+    catalog = Catalog.of([*TWINS, *odd, skill("demo-two")], hides=False)
+    found = complete("$de", 3, catalog)
+    assert found.names == ("[$demo](/a/demo)", "[$demo](/b/demo)", "$demo-two")
+    assert [each.path for each in found.skills] == ["/a/demo", "/b/demo", "/r/-/demo-two"]
+    assert complete("/de", 3, catalog).names == ("/demo-two",)
+    for text in ("$", "/", "/skill "):
+        for name, each in zip((all_of := complete(text, len(text), catalog)).names, all_of.skills, strict=True):
+            assert mentioned(name, catalog).skills == (each,)
+
+
+def test_completion_of_slash_skill():
+    found = complete("/skill dep", 10, CATALOG)
+    assert (found.start, found.end, found.names) == (0, 10, ("/skill deploy",))
+    assert "/deploy" in complete("/", 1, CATALOG).names
+
+
+def test_completion_offers_no_connector_and_nothing_that_cannot_be_loaded():
+    assert complete("$dep", 4, CATALOG, MentionRules(connectors=("deploy",))).names == ()
+    assert complete("$dep", 4, CATALOG, MentionRules(objection=lambda _: "drifted")).names == ()
+    assert complete("$dep", 4, CATALOG, MentionRules(caller="model")).names == ()
