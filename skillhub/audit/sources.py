@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from skillhub.audit.report import Locations
-from skillhub.audit.rules import note
+from skillhub.audit.report import Locations, note
 from skillhub.errors import (
     Forbidden,
     FormatError,

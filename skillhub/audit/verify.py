@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from skillhub.disk.folders import TreeProblem, compare
-from skillhub.edits.edited import listing_of_copy, read_patch
+from skillhub.edits.patch import listing_of_copy, read_patch
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SourceMismatch
 from skillhub.formats.digest import Digest
 from skillhub.install import candidates

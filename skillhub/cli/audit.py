@@ -138,8 +138,7 @@ def show_findings(findings: Iterable[Finding], terminal: Terminal, indent: str =
 
 def _sarif(report: Report) -> dict[str, object]:
     from skillhub import __version__
-    from skillhub.audit.report import sarif
-    from skillhub.audit.rules import RULES
+    from skillhub.audit.report import RULES, sarif
 
     return sarif(report, RULES, __version__)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from skillhub.audit.diff import Diff, Edit
+from skillhub.audit.show import Diff, Edit
 from skillhub.cli.common import Common, Run, options_of, read_lock, trusted_sources
 from skillhub.cli.options import (
     Agents,
@@ -55,7 +55,7 @@ def diff(
 
     Example: skillhub diff gh-fix-ci
     """
-    from skillhub.audit.diff import diff_locks
+    from skillhub.audit.show import diff_locks
 
     ports = common.ports(scratch=True)
     sources: tuple[SourceChange, ...] = ()
@@ -82,8 +82,8 @@ def diff(
 
 def _of_names(names: Sequence[str], ports: Ports, terminal: Terminal, *, is_read: bool) -> list[Diff]:
     """Compare installed skills; edits are here, and a person reads them though the source cannot be reached."""
-    from skillhub.audit.diff import diff as flow
-    from skillhub.audit.diff import edits_of
+    from skillhub.audit.show import diff as flow
+    from skillhub.audit.show import edits_of
     from skillhub.model.reference import Named, parse_ref
 
     refs = []

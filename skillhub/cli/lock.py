@@ -34,8 +34,7 @@ def import_(
 
     Example: skillhub lock import skills-lock.json
     """
-    from skillhub.exchange.import_lock import import_lock
-    from skillhub.exchange.other_locks import CAP, parse_other_lock
+    from skillhub.exchange.other_locks import CAP, import_lock, parse_other_lock
 
     data = read_file(file, CAP)
     folder = os.path.dirname(os.path.abspath(file))

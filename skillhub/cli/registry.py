@@ -18,7 +18,7 @@ from skillhub.model.reference import holds_secret
 
 if TYPE_CHECKING:
     from skillhub.model.index import Release
-    from skillhub.registry.push_target import Target
+    from skillhub.registry.push import Target
 
 
 # ``registry yank``, ``withdraw``, ``delegate``, ``rotate``, ``refresh``: what operators sign besides releases.
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from skillhub.model.index import Release
-    from skillhub.registry.delegate import Delegated
     from skillhub.registry.operator import Signing
-    from skillhub.registry.upkeep import Expiry
+    from skillhub.registry.upkeep import Delegated, Expiry
 
     _T = TypeVar("_T")
 
@@ -123,23 +122,23 @@ def delegate(
 
     Example: skillhub registry delegate ./registry acme --key acme.pub.pem --name my-skill
     """
-    from skillhub.registry import delegate as flow
+    from skillhub.registry import upkeep
 
-    mandate = flow.Mandate(
+    mandate = upkeep.Mandate(
         publisher=publisher,
         keys=tuple(map(read_file, key or ())),
         certificates=tuple(map(read_file, certificate or ())),
         names=tuple(name or ()),
         move=move,
         revoke=tuple(each if each.startswith("sha256:") else _pem_text(each) for each in revoke or ()),
-        since=_time(since) if since else flow.ALWAYS,
+        since=_time(since) if since else upkeep.ALWAYS,
     )
-    _show_delegated(signed(common, keys, lambda signing: flow.delegate(folder, mandate, signing)), common)
+    _show_delegated(signed(common, keys, lambda signing: upkeep.delegate(folder, mandate, signing)), common)
     return 0
 
 
 def _show_delegated(done: Delegated, common: Common) -> None:
-    from skillhub.registry.delegate import ALWAYS, fingerprints
+    from skillhub.registry.upkeep import ALWAYS, fingerprints
 
     admission, did = done.admission, common.terminal.did
     if common.json:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from skillhub.disk import files
 from skillhub.disk.folders import compare
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SourceError, UsageError
-from skillhub.exchange.import_lock import Origins, compared
+from skillhub.exchange.other_locks import Origins, compared
 from skillhub.formats.text import is_inner_path, quote
 from skillhub.install.admission import admit
 from skillhub.install.candidates import Candidate

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from skillhub.edits.edited import free_path
-from skillhub.edits.patch import difference, merge
+from skillhub.edits.patch import difference, free_path, merge
 from skillhub.errors import Forbidden, FormatError, SecurityError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_word, quote

@@ -9,7 +9,7 @@ from typing import Literal
 
 from skillhub.disk import files
 from skillhub.disk.folders import TreeProblem, is_link, list_folder
-from skillhub.edits import edited as edits
+from skillhub.edits import patch as edits
 from skillhub.errors import NotFound, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import did_you_mean, quote, spelled_like

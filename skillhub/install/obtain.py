@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 from skillhub.archive import Entry, Unpacked, gather, unpack
 from skillhub.disk import files
-from skillhub.edits.edited import read_patch
-from skillhub.edits.patch import apply
+from skillhub.edits.patch import apply, read_patch
 from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote

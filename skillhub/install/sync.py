@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from skillhub.disk.folders import is_link, list_folder
-from skillhub.edits.edited import tree_of_copy
+from skillhub.edits.patch import tree_of_copy
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.install.admission import of_entry
 from skillhub.install.candidates import ReleaseStatus

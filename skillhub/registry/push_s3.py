@@ -20,15 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
 from skillhub.errors import NotFound, SourceError, StateError, UsageError
 from skillhub.formats.text import quote
-from skillhub.registry.push_target import (
-    FILE_CAP,
-    SiteFile,
-    Target,
-    cache_control,
-    media_type,
-    other_content,
-    overtaken,
-)
+from skillhub.registry.push import FILE_CAP, SiteFile, Target, cache_control, media_type, other_content, overtaken
 
 _ADDRESS = re.compile(r"s3://([a-z0-9][a-z0-9._-]{2,62})((?:/[A-Za-z0-9._~+-]+)*)/?", re.ASCII)
 # Checksums of newer protocols are left out: not every store that calls itself compatible knows them.

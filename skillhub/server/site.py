@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote_to_bytes
 
 from skillhub.errors import StateError, UsageError
-from skillhub.registry.push_target import cache_control, media_type
+from skillhub.registry.push import cache_control, media_type
 
 _SEGMENT = re.compile(r"[A-Za-z0-9._~+-]+", re.ASCII)
 

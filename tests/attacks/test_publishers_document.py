@@ -9,10 +9,9 @@ import pytest
 from skillhub.errors import FormatError, NameNotOwned, Refused, SourceError, WrongBytes
 from skillhub.registry.build import add
 from skillhub.registry.check import check
-from skillhub.registry.delegate import Mandate, delegate
 from skillhub.registry.operator import Signing
-from skillhub.registry.push import push
-from skillhub.registry.push_target import open_target
+from skillhub.registry.push import open_target, push
+from skillhub.registry.upkeep import Mandate, delegate
 from skillhub.sources.history import LastSeen, kept
 from skillhub.trust.roles import namespace_path, publisher_path
 from tests.attacks.scene import installs_other

@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 
 from skillhub.audit.audit import AuditRequest, audit, names_and_paths
-from skillhub.audit.rules import RULES
+from skillhub.audit.report import RULES
 from skillhub.errors import NotFound, SourceError, StateError, UsageError
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.lock import Lock, Signer
 from skillhub.project.publishers import Trusted
-from skillhub.registry.delegate import Mandate, delegate
 from skillhub.registry.operator import Signing
-from skillhub.registry.upkeep import withdraw, yank
+from skillhub.registry.upkeep import Mandate, delegate, withdraw, yank
 from skillhub.sources.configured import Sources
 from skillhub.sources.local import read_local
 from skillhub.trust import oms

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.audit.diff import diff, diff_locks, edits_of
+from skillhub.audit.show import diff, diff_locks, edits_of
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import NotFound, SourceMismatch
 from skillhub.formats.digest import Digest

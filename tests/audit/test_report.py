@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.audit.report import Report, markdown, sarif, workflow_commands, worst_first
-from skillhub.audit.rules import RULES
+from skillhub.audit.report import RULES, Report, markdown, sarif, workflow_commands, worst_first
 from skillhub.model.finding import SEVERITIES, Finding
 
 NASTY = "a|b\n::error::x\r\n@admin <img src=x> [l](https://evil.example) `c` *d* \x1b[31m \u202e www.evil.example"

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.audit.diff import diff
-from skillhub.audit.show import search, show
+from skillhub.audit.show import diff, search, show
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import NotFound, Refused, SourceMismatch, TrustDowngrade, UsageError, WrongBytes
 from skillhub.formats.digest import Digest

@@ -14,8 +14,7 @@ from skillhub.audit.doctor import diagnose
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SignerChanged
 from skillhub.exchange.adopt import adopt
-from skillhub.exchange.import_lock import import_lock
-from skillhub.exchange.other_locks import Origin, OtherLock
+from skillhub.exchange.other_locks import Origin, OtherLock, import_lock
 from skillhub.install.context import Options
 from skillhub.sources.configured import root_fingerprint
 from skillhub.sources.repository import Repository

@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 
 from skillhub.audit.audit import AuditRequest, audit
-from skillhub.audit.diff import diff, diff_locks, edits_of
-from skillhub.audit.show import search, show
+from skillhub.audit.show import diff, diff_locks, edits_of, search, show
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import Forbidden, Refused, SkillhubError, SourceError
 from skillhub.exchange.adopt import adopt, drop, patch
-from skillhub.exchange.import_lock import import_lock
-from skillhub.exchange.other_locks import Origin, OtherLock
+from skillhub.exchange.other_locks import Origin, OtherLock, import_lock
 from skillhub.formats.digest import Digest
 from skillhub.install.context import Options
 from skillhub.install.install import enable, install

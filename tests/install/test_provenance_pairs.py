@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.audit.audit import Case, change
 from skillhub.audit.report import Locations
-from skillhub.audit.skill import Case, change
 from skillhub.edits.merge import merge
 from skillhub.errors import SecurityError
 from skillhub.formats.digest import Digest

@@ -10,9 +10,8 @@ from skillhub.errors import BadSignature, NameNotOwned, SourceError, Withdrawn
 from skillhub.install.context import Options
 from skillhub.install.install import enable
 from skillhub.install.update import update
-from skillhub.registry.delegate import Mandate, delegate
 from skillhub.registry.operator import Signing
-from skillhub.registry.upkeep import withdraw, yank
+from skillhub.registry.upkeep import Mandate, delegate, withdraw, yank
 from skillhub.sources.configured import Sources
 from tests.support.world import Answers
 

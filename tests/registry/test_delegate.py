@@ -11,8 +11,8 @@ from skillhub.errors import BadSignature, FormatError, NameNotOwned, NotFound, R
 from skillhub.model.index import parse_namespaces
 from skillhub.registry.build import add
 from skillhub.registry.check import check
-from skillhub.registry.delegate import Mandate, delegate
 from skillhub.registry.operator import Signing
+from skillhub.registry.upkeep import Mandate, delegate
 from skillhub.sources.local import read_local
 from skillhub.trust import x509
 from skillhub.trust.keys import PrivateKey

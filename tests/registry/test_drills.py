@@ -14,9 +14,8 @@ from skillhub.errors import BadMetadataSignature, NameNotOwned, Refused, Rollbac
 from skillhub.formats.digest import Digest
 from skillhub.project.publishers import Trusted
 from skillhub.registry.build import add
-from skillhub.registry.delegate import Mandate, delegate
 from skillhub.registry.operator import Signing
-from skillhub.registry.upkeep import rotate
+from skillhub.registry.upkeep import Mandate, delegate, rotate
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, path_of
 from skillhub.trust.roles import ROLES, index_path, namespace_path

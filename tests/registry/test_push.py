@@ -8,8 +8,7 @@ import pytest
 from skillhub.errors import BadMetadata, NotFound, Refused, Rollback, SkillhubError, StateError, UsageError
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
-from skillhub.registry.push import push
-from skillhub.registry.push_target import FolderTarget, open_target
+from skillhub.registry.push import FolderTarget, open_target, push
 from skillhub.registry.upkeep import rotate
 from skillhub.trust.metadata import path_of
 from tests.support.faults import KILLED, forbidden, in_child, kill, no_space

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import FormatError, StateError
-from skillhub.registry.push_target import SiteFile, cache_control, media_type, open_target
+from skillhub.registry.push import SiteFile, cache_control, media_type, open_target
 from skillhub.server.site import find_page
 from skillhub.sources.configured import _FOLDER
 
