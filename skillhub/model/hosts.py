@@ -189,6 +189,9 @@ class Budget:
         size: Bytes.
         entries: Skills.
         description: Characters of one description.
+        least: Characters that a description is cut down to at the least; where None, none is cut, and whole skills
+            are left out instead.
+        env: A variable in which the user says how many characters.
     """
 
     percent: float | None = None
@@ -196,6 +199,8 @@ class Budget:
     size: int | None = None
     entries: int | None = None
     description: int | None = None
+    least: int | None = 60
+    env: str | None = None
 
 
 @part

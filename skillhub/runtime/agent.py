@@ -7,6 +7,7 @@ to on this machine, or is disabled, is listed as held back and is not loaded.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -74,7 +75,9 @@ def catalog_of(
     )
     is_met = given(around.environ or os.environ, {skill.name for skill in ordered if skill.state == "enabled"})
     skills = [_needing(skill, is_met) if skill.requires and not skill.managed else skill for skill in ordered]
-    return replace(catalog, skills=tuple(skills), host=profile.id, roots=places)
+    named = (around.environ or os.environ).get(profile.budget.env or "", "").strip()
+    room = int(named) if re.fullmatch("[1-9][0-9]{0,8}", named) else None
+    return replace(catalog, skills=tuple(skills), host=profile.id, roots=places, room=room)
 
 
 def _needing(skill: Skill, is_met: Given) -> Skill:

@@ -106,6 +106,7 @@ class Catalog:
         taken: Names that belong to locked skills, wherever these are.
         host: The agent's id, if it is that of one agent.
         roots: The folders that were looked into, those that come first before those that they may hide.
+        room: How many characters the user gives to the list of skills, in the host's variable; None if not said.
     """
 
     skills: tuple[Skill, ...] = ()
@@ -114,6 +115,7 @@ class Catalog:
     taken: frozenset[str] = frozenset()
     host: str = ""
     roots: tuple[Root, ...] = ()
+    room: int | None = None
 
     @classmethod
     def of(

@@ -207,12 +207,14 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
 
 
 # Makes the list of skills that a model sees first, in its host's dialect and within its host's budget.
-# Over the budget, descriptions are shortened, each to the same length, and then, without any, the last entries
-# are left out. The budget is for all of the text; what did not fit is told.
+# Over the budget, descriptions are shortened to the same length, at the end of a word and down to a length that is
+# of use; then whole skills are left out, those of the lowest precedence first. The budget is for all of the text;
+# what did not fit is told.
 
 Unit = Literal["tokens", "characters", "bytes"]
 # What hosts reckon with, as no tokenizer is the same for all models.
 _BYTES_PER_TOKEN: Final = 4
+_NAMED: Final = 20  # of those left out, in a warning
 _FILES: Final = ("scripts", "references", "assets")
 
 
@@ -287,7 +289,10 @@ class Section:
         size = "what its host allows" if self.budget is None else f"{self.budget} {self.unit}"
         hint = "disable those that are not needed"
         if self.omitted:
-            return f"the model is not shown {len(self.omitted)} of {total} skills, to keep to {size}; {hint}"
+            more = len(self.omitted) - _NAMED
+            names = ", ".join([*map(clean, self.omitted[:_NAMED]), *([f"and {more} more"] if more > 0 else [])])
+            number = len(self.omitted)
+            return f"the model is not shown {number} of {total} skills, to keep to {size}: {names}; {hint}"
         return f"the descriptions of {self.shortened} of {total} skills are shortened to {size}; {hint}"
 
     def to_json(self) -> dict[str, Any]:
@@ -323,7 +328,7 @@ def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Se
     dialect = DIALECTS[profile.dialect]
     active = [skill for skill in catalog.skills if skill.reach == "active"]
     entries = [_entry(skill, dialect.counts_files) for skill in active]
-    limit = Limit.of(profile.budget, window)
+    limit = Limit.of(profile.budget, window) if catalog.room is None else Limit(catalog.room, "characters")
 
     def spell(some: Sequence[ListedSkill]) -> str:
         return "\n".join(dialect.spell(some, len(entries) - len(some))) if some else ""
@@ -356,25 +361,28 @@ def _fitted(
     longest = max((len(entry.description) for entry in kept), default=0)
     if budget.description is not None:
         longest = min(longest, budget.description)
+    least = longest if budget.least is None else min(longest, budget.least)
 
     def fits(number: int, length: int) -> bool:
         return limit.holds(spell([_shortened(entry, length) for entry in kept[:number]]))
 
     # The most that fits is just before the first that does not; the key is false up to there.
-    if not kept or fits(len(kept), longest):
-        length = longest
-    else:
-        length = bisect_right(range(longest), False, key=lambda length: not fits(len(kept), length)) - 1
-    if length < 0:
-        length = 0
-        kept = kept[: bisect_right(range(1, len(kept)), False, key=lambda number: not fits(number, 0))]
+    if not fits(len(kept), least):
+        kept = kept[: bisect_right(range(1, len(kept)), False, key=lambda number: not fits(number, least))]
+    lengths = range(least + 1, longest + 1)
+    length = least + bisect_right(lengths, False, key=lambda length: not fits(len(kept), length))
     return [_shortened(entry, length) for entry in kept]
 
 
 def _shortened(entry: ListedSkill, length: int) -> ListedSkill:
-    if len(entry.description) <= length:
+    """Return the entry with at most so many characters of its description, up to the end of a word."""
+    text = entry.description
+    if len(text) <= length:
         return entry
-    return entry._replace(description=f"{entry.description[: length - 1].rstrip()}…" if length else "")
+    cut = text[: length - 1]
+    word = cut if text[length - 1] == " " else cut.rpartition(" ")[0]
+    # Not every script has blanks between words, and some words are long.
+    return entry._replace(description=f"{(word if len(word) * 2 >= length else cut).rstrip()}…" if length else "")
 
 
 def _entry(skill: Skill, counts_files: bool) -> ListedSkill:

@@ -99,10 +99,86 @@ def test_what_is_last_in_the_hosts_order_is_left_out_first():
     assert seen.used <= seen.budget == 16_000
     assert seen.skills == tuple(f"skill-{number:03}" for number in range(len(seen.skills)))
     assert len(seen.skills) + len(seen.omitted) == 300
-    assert set(lengths(seen.text)) == {0}
+    assert set(lengths(seen.text)) == {50}
     assert f"the model is not shown {len(seen.omitted)} of 300 skills" in seen.warning
+    assert seen.omitted[0] in seen.warning
     more = section(many, _with(profile("agents"), Budget(chars=seen.used)))
     assert more.skills == seen.skills
+
+
+WORDS = "Reviews pull requests with a checklist that puts the risks first and explains each finding in full. " * 5
+
+
+@pytest.mark.parametrize("host", sorted(set(profiles()) - {"opencode", "gencode"}))
+@pytest.mark.parametrize("number", [2, 30, 300, 3000])
+def test_never_a_list_of_names_without_descriptions(host, number):
+    many = Catalog(tuple(skill(f"skill-{each:04}", WORDS.strip()) for each in range(number)))
+    seen = section(many, profile(host))
+    assert seen.skills
+    assert seen.skills + seen.omitted == tuple(each.name for each in many.skills)
+    shown = re.findall(r"Reviews pull requests[^<\n(]*", seen.text)
+    assert len(shown) == len(seen.skills)
+    for each in map(str.strip, shown):
+        assert len(each) >= 40
+        assert each == WORDS.strip() or (each[-1] == "…" and WORDS.startswith(each[:-1] + " "))
+
+
+def test_what_is_left_out_is_named_in_the_warning():
+    many = Catalog(tuple(skill(f"skill-{each:04}", WORDS) for each in range(3000)))
+    seen = section(many, profile("agents"))
+    assert ", ".join(seen.omitted[:20]) in seen.warning
+    assert f"and {len(seen.omitted) - 20} more" in seen.warning
+    tight = section(MANY, _with(profile("agents"), Budget(chars=700)))
+    assert tight.omitted
+    assert f": {', '.join(tight.omitted)}; " in tight.warning
+
+
+def test_pegasus_leaves_whole_skills_out_and_cuts_nothing():
+    many = Catalog(tuple(skill(f"skill-{each:04}", WORDS) for each in range(100)))
+    seen = section(many, profile("pegasus"))
+    assert seen.omitted and seen.shortened == 0
+    assert seen.text.count(WORDS) == len(seen.skills)
+
+
+def test_the_lowest_precedence_is_left_out_first(tmp_path):
+    for root in (".agents/skills", "home/.agents/skills"):
+        for each in range(40):
+            name = f"{'own' if root.startswith('home') else 'the'}-{each:02}"
+            write(tmp_path / root / name, name, description=WORDS)
+    row = profile("agents")
+    catalog = catalog_of(row, Surroundings(cwd=str(tmp_path), home=str(tmp_path / "home")))
+    seen = section(catalog, _with(row, Budget(chars=12_000)))
+    assert seen.skills[0] == "the-00"
+    assert seen.omitted and all(each.startswith("own") for each in seen.omitted)
+
+
+@pytest.mark.parametrize(
+    ("value", "budget"),
+    [
+        ("500", 500),
+        (" 2000 ", 2000),
+        ("", 16_000),
+        ("0", 16_000),
+        ("-5", 16_000),
+        ("many", 16_000),
+        ("9" * 99, 16_000),
+    ],
+)
+def test_claude_codes_variable_is_the_budget(tmp_path, value, budget):
+    for each in range(30):
+        write(tmp_path / f".claude/skills/skill-{each:02}", description=WORDS)
+    environ = {"SLASH_COMMAND_TOOL_CHAR_BUDGET": value, "SKILLHUB_HOME": str(tmp_path / "hub")}
+    around = Surroundings(cwd=str(tmp_path), home=str(tmp_path / "home"), environ=environ)
+    seen = section(catalog_of(profile("claude-code"), around), profile("claude-code"))
+    assert (seen.budget, seen.unit) == (budget, "characters")
+    assert seen.used <= budget
+    assert section(catalog_of(profile("agents"), around), profile("agents")).budget == 16_000
+
+
+def test_text_without_blanks_is_cut_all_the_same():
+    many = Catalog(tuple(skill(f"s{each}", "技能" * 300) for each in range(40)))
+    seen = section(many, profile("agents"))
+    assert seen.shortened and all(length > 50 for length in lengths(seen.text))
 
 
 def test_a_budget_that_holds_no_entry_holds_nothing():
