@@ -49,8 +49,7 @@ LAZY = {
     "skillhub/trust/x509.py",
     "skillhub/disk/home.py",
     "skillhub/net/target.py",
-    "skillhub/project/intent_file.py",
-    "skillhub/project/project.py",
+    "skillhub/project/intent.py",
 }
 
 

@@ -30,8 +30,9 @@ from skillhub.model.reference import Local, Named, parse_ref
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.model.version import is_version, precedence
 from skillhub.policy.policy import LASTING, Objection
-from skillhub.project import exclude, installed
+from skillhub.project import installed
 from skillhub.project.copies import link_folders, place
+from skillhub.project.project import tracked_copies
 from skillhub.scan import scan
 from skillhub.scan.capability import capabilities
 from skillhub.sources.local import read_local
@@ -473,6 +474,6 @@ def _tracked(about: _Subjects, locations: Locations, ports: Ports) -> Iterator[F
     """Yield copies in agents' folders that git would carry to others, past lock, consent and signature."""
     folders = installed.agent_folders(ports.project, ports.user_home, ports.environ)
     copies = [os.path.join(folder, name) for folder in folders for name in about.locked]
-    for path in exclude.copies(ports.project.base, list(dict.fromkeys((*copies, *about.strays)))):
+    for path in tracked_copies(ports.project.base, list(dict.fromkeys((*copies, *about.strays)))):
         message = "git tracks it, and carries it to others past lock, consent and signature"
         yield note("tracked-copy", message, os.path.basename(path), (locations.shown(path), 0))

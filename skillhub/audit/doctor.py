@@ -13,8 +13,8 @@ from skillhub.model.hosts import Host, detect, hosts
 from skillhub.model.record import Need, Skill
 from skillhub.policy.policy import rows
 from skillhub.project import copies as links
-from skillhub.project import exclude
 from skillhub.project.installed import agent_folders, beside, managed, unmanaged
+from skillhub.project.project import tracked_copies
 from skillhub.runtime.catalog import Catalog, Root
 from skillhub.runtime.discover import discover
 from skillhub.sources.configured import Source
@@ -129,7 +129,7 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
     # Also what nobody here agreed to: agents read what is in their folders, whoever put it there.
     copies |= dict.fromkeys(os.path.join(folder, skill.name) for folder in folders for skill in skills)
     try:
-        for path in exclude.copies(ports.project.base, list(copies)):
+        for path in tracked_copies(ports.project.base, list(copies)):
             hint = as_command("git", "rm", "-r", "--cached", path)
             yield Check("git", False, f"an enabled copy is tracked by git: {path}", hint)
     except StateError as error:

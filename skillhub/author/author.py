@@ -18,7 +18,7 @@ from skillhub.install import candidates
 from skillhub.model.finding import Finding, Issue
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import SIGNATURE, File, Tree
-from skillhub.project.publishers import Publishers
+from skillhub.project.user_state import Publishers
 from skillhub.scan import scan
 from skillhub.sources.local import named, read_local
 from skillhub.trust import oms

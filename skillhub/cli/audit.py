@@ -201,11 +201,10 @@ def doctor(
 def _policy(common: Common) -> int:
     """Show every line of a policy that is in force, and where it stands."""
     from skillhub.policy.policy import effective, rows
-    from skillhub.project.policies import places
 
     ports = common.ports()
     every = list(rows(ports.policies))
-    where = {**places(common.home), "project": ports.project.intent_path}
+    where = {**policy_places(common.home), "project": ports.project.intent_path}
     if common.json:
         lines = [row._asdict() for row in every]
         return common.result(

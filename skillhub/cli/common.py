@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from skillhub.model.lock import Lock
     from skillhub.model.question import Accept, Approver
     from skillhub.model.record import LinkKind
-    from skillhub.project.publishers import Publishers
+    from skillhub.project.user_state import Publishers
     from skillhub.sources.configured import Sources
     from skillhub.sources.history import ShownTime
 
@@ -130,7 +130,7 @@ class Common:
     @property
     def publishers(self) -> Publishers:
         """Whom the user trusts."""
-        from skillhub.project.publishers import Publishers
+        from skillhub.project.user_state import Publishers
 
         return Publishers(self.home)
 
@@ -157,7 +157,7 @@ class Common:
         """
         from skillhub.cli.network import OpenNetwork
         from skillhub.install.context import Ports
-        from skillhub.project.policies import read_policies
+        from skillhub.project.intent import read_policies
         from skillhub.sources.history import FirstSeen
 
         scratch = scratch or self.dry_run
@@ -177,7 +177,7 @@ class Common:
             approver=self.approver(allow_unsigned=allow_unsigned),
             environ=os.environ,
             user_home=self.user_home,
-            policies=read_policies(self.home, project),
+            policies=read_policies(self.home, project.intent),
             first_seen=FirstSeen(self.home, remember=not scratch),
             clock=time.now,
             report=self.terminal.progress,

@@ -13,7 +13,7 @@ from skillhub.errors import UsageError
 
 if TYPE_CHECKING:
     from skillhub.exchange.values import Vault
-    from skillhub.project.secrets import Secret
+    from skillhub.project.user_state import Secret
 
 Name = Annotated[str, argument("NAME", "The variable.")]
 _BYTES_MAX = 1 << 20

@@ -9,7 +9,7 @@ from skillhub.cli.options import argument, option
 from skillhub.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
-    from skillhub.project.publishers import Trusted
+    from skillhub.project.user_state import Trusted
 
 Name = Annotated[str, argument("NAME", "What you call the publisher.")]
 KeyFile = Annotated[str | None, option("--key FILE", "A public key, PEM.")]
@@ -56,7 +56,7 @@ def trust(
     Example: skillhub publisher trust acme --key acme.pub.pem
     """
     from skillhub.cli.common import read_as
-    from skillhub.project.publishers import Trusted
+    from skillhub.project.user_state import Trusted
     from skillhub.trust import x509
     from skillhub.trust.keys import PublicKey
 

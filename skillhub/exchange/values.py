@@ -16,7 +16,7 @@ from skillhub.formats.text import is_name, quote
 from skillhub.install.links import refuse_unknown
 from skillhub.model.needs import Requirement, is_forbidden
 from skillhub.project.project import Project
-from skillhub.project.secrets import Secret
+from skillhub.project.user_state import Secret
 
 # Env: values that skills need, kept in the system's keyring, each for the skills that a person named.
 # A value is released to a skill of a project by the name of both, never to whoever declares that it needs it.

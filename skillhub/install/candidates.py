@@ -35,7 +35,7 @@ from skillhub.model.tree import Tree
 from skillhub.model.version import Range, is_version
 from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
-from skillhub.project.publishers import OWN_SUFFIX, Publishers, Trusted
+from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted
 from skillhub.scan import scan
 from skillhub.scan.capability import capabilities
 from skillhub.sources.configured import Sources

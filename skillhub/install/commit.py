@@ -22,8 +22,8 @@ from skillhub.install.needs import MetNeeds
 from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
 from skillhub.project import copies
-from skillhub.project.exclude import exclude
-from skillhub.project.intent_file import edit
+from skillhub.project.intent import edit
+from skillhub.project.project import exclude
 
 # A patch is held to its digest, which git must not change by writing the line ends of Windows.
 _ATTRIBUTES = b"*.patch -text\n"

@@ -27,8 +27,8 @@ from skillhub.net.target import Who
 from skillhub.policy.policy import ORIGIN, Policies, Subject
 from skillhub.project.intent import Intent, Wanted
 from skillhub.project.project import Project
-from skillhub.project.publishers import Publishers, voucher
 from skillhub.project.store import Store
+from skillhub.project.user_state import Publishers, voucher
 from skillhub.sources.configured import ProjectSources, Source
 from skillhub.sources.history import FirstSeen
 

@@ -37,7 +37,7 @@ from skillhub.model.record import Record, Records, Scope, Skill
 from skillhub.model.reference import Ref
 from skillhub.project import copies, mcp
 from skillhub.project.installed import Given, given, or_stored, view
-from skillhub.project.intent_file import edit
+from skillhub.project.intent import edit
 
 # Install: resolve, obtain, ask every question at once, then store, lock and enable; all skills or none.
 

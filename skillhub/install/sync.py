@@ -22,9 +22,8 @@ from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.policy.policy import LASTING
 from skillhub.project import copies
 from skillhub.project.copies import folders_of, portable
-from skillhub.project.exclude import exclude
 from skillhub.project.installed import agent_folders, by_folder, managed, unmanaged
-from skillhub.project.project import Project
+from skillhub.project.project import Project, exclude
 from skillhub.project.store import Store
 from skillhub.runtime.discover import found_name
 

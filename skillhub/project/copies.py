@@ -18,9 +18,8 @@ from skillhub.errors import FormatError, StateError
 from skillhub.model.hosts import Host, skill_folder
 from skillhub.model.record import LinkKind
 from skillhub.model.tree import Listing, Tree
-from skillhub.project.exclude import exclude_file
 from skillhub.project.mcp import DIALECTS
-from skillhub.project.project import Project
+from skillhub.project.project import Project, exclude_file
 
 # Enabling is linking: a skill's tree in the folders where agents look, and nowhere before it is agreed to.
 

@@ -12,8 +12,8 @@ from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.project.copies import absolute, folders_of
 from skillhub.project.project import Project
-from skillhub.project.publishers import voucher
 from skillhub.project.store import Store
+from skillhub.project.user_state import voucher
 
 Given = Callable[[str, str], bool]  # kind and name of a need -> whether it is met
 

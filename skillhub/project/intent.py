@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, ClassVar, get_args
 
 from pydantic import Field
 
-from skillhub.errors import FormatError, SourceMismatch, UsageError
+from skillhub.disk import files
+from skillhub.disk.home import Home
+from skillhub.errors import FormatError, SourceMismatch, StateError, UsageError
 from skillhub.formats.document import (
     ALIAS,
     NAME,
@@ -28,14 +33,14 @@ from skillhub.formats.document import (
     text_that,
     visible,
 )
-from skillhub.formats.text import is_alias, is_name, quote
-from skillhub.formats.toml import strict_toml
+from skillhub.formats.text import clean, is_alias, is_name, quote
+from skillhub.formats.toml import CAP, spell_toml, strict_toml
 from skillhub.model.lock import Lock, LockedSource
 from skillhub.model.provenance import is_same_source
 from skillhub.model.record import LinkKind
 from skillhub.model.reference import NO_SECRET, Git, GitHub, Remote, holds_secret, parse_remote
 from skillhub.model.version import Range
-from skillhub.policy.policy import Policy, PolicyRules, policy_of
+from skillhub.policy.policy import Level, Policies, Policy, PolicyRules, parse_policy, policy_of
 
 # ``skillhub.toml``: what a project wants, as a person writes it; edits keep its comments and its order.
 
@@ -250,3 +255,140 @@ def is_proposed(agreed: LockedSource, proposal: LockedSource) -> bool:
     if proposal.root is None and proposal.kind == "registry":
         return agreed.url == proposal.url
     return agreed == proposal
+
+
+_WHERE = "skillhub.toml"
+
+
+def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes:
+    """Return ``data`` with these lines of ``[skills]`` set and those taken out; no change gives the same bytes.
+
+    Raises:
+        FormatError: ``data`` is no intent, or is written in a way that cannot be edited without harm.
+    """
+    before = Intent.parse(data, _WHERE)
+    gone = set(remove)
+    kept = {name: each for name, each in before.skills.items() if name not in gone}
+    wanted = {**kept, **add}
+    if wanted == before.skills:
+        return data
+    text = data.decode("utf-8")
+    if "skills" in strict_toml(data, _WHERE):
+        lines = _edited(text, before.skills, wanted)
+    else:
+        lines = "".join([text, "\n" if text else "", "[skills]\n", *map(_line, wanted.items())])
+    edited = _ended(text, lines)
+    # Another parser's word that the edit did what was meant and nothing else.
+    if replace(Intent.parse(edited, _WHERE), lists=True) != replace(before, skills=wanted, lists=True):
+        hint = "write its skills as lines of one [skills] table"
+        raise FormatError("the file cannot be edited without harm", where=_WHERE, hint=hint)
+    return edited
+
+
+def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted]) -> str:
+    """Return ``text`` with other lines in its table; what cannot be done without harm is not done."""
+    # 9 ms of import, which a project's first install has no use for.
+    import tomlkit  # noqa: PLC0415
+    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
+
+    try:
+        document = tomlkit.parse(text)
+        skills = document["skills"]
+        if not isinstance(skills, MutableMapping):
+            raise FormatError("expected a table", where=f"{_WHERE}: skills")
+        for name in before.keys() - wanted.keys():
+            del skills[name]
+        for name, each in wanted.items():
+            if before.get(name) != each:
+                skills[name] = tomlkit.value(_value(each))
+        return str(tomlkit.dumps(document))
+    except TOMLKitError as error:
+        raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=_WHERE) from error
+    except IndexError:  # tomlkit (seen in 0.15.2), when both parts of a table that is in two are emptied
+        return text
+
+
+def _ended(text: str, edited: str) -> bytes:
+    """Return ``edited`` with the line ends of ``text``."""
+    if text.count("\r\n") == text.count("\n") > 0:
+        edited = re.sub(r"(?<!\r)\n", "\r\n", edited)
+    return edited.encode()
+
+
+def _line(item: tuple[str, Wanted]) -> str:
+    return f"{item[0]} = {_value(item[1])}\n"
+
+
+def _value(wanted: Wanted) -> str:
+    pairs = [f"{key} = {spell_toml(value)}" for key, value in wanted.spell().items()]
+    return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
+
+
+if sys.platform == "win32":
+    import ctypes
+
+
+_POLICY_FILE = "policy.toml"
+_COMMON_APPDATA = 0x23
+
+
+def machine_policy() -> str:
+    """Return where the machine's policy is; no variable of the environment says so, or anybody could do without it.
+
+    Raises:
+        StateError: Windows does not say where its machine-wide folder is.
+    """
+    if sys.platform == "win32":
+        folder = ctypes.create_unicode_buffer(1024)
+        if ctypes.windll.shell32.SHGetFolderPathW(None, _COMMON_APPDATA, None, 0, folder):
+            raise StateError("Windows does not say where the machine's policy would be")
+        return os.path.join(folder.value, "skillhub", _POLICY_FILE)
+    return f"/etc/skillhub/{_POLICY_FILE}"
+
+
+def policy_places(home: Home) -> dict[Level, str]:
+    """Return where the machine's policy is read from, and the user's."""
+    return {"machine": machine_policy(), "user": os.path.join(home.config, _POLICY_FILE)}
+
+
+def read_policies(home: Home, intent: Callable[[], Intent], machine: str | None = None) -> Policies:
+    """Return the policies of machine, user and project, as far as there are any; they are read when one is asked.
+
+    So who only takes away, or looks at what is here, is not stopped by one that is malformed. Whoever asks gets a
+    FormatError then, since nobody can tell what it would have forbidden, or a StateError if it cannot be read.
+
+    Args:
+        home: Where the user's is.
+        intent: Reads the project's intent, which may have one.
+        machine: Where the machine's is; None is ``machine_policy()``.
+    """
+    paths = policy_places(home) | ({"machine": machine} if machine is not None else {})
+    return Policies(_WhenAsked(paths, intent))
+
+
+class _WhenAsked(Collection[Policy]):
+    """The policies of these files and of the project, each read once, by the first question."""
+
+    def __init__(self, paths: Mapping[Level, str], intent: Callable[[], Intent]) -> None:
+        self._paths = paths
+        self._intent = intent
+
+    @cached_property
+    def _each(self) -> tuple[Policy, ...]:
+        found = [_read_policy(level, path) for level, path in self._paths.items()]
+        found.append(self._intent().policy)
+        return tuple(policy for policy in found if policy is not None)
+
+    def __iter__(self) -> Iterator[Policy]:
+        return iter(self._each)
+
+    def __contains__(self, policy: object) -> bool:
+        return policy in self._each
+
+    def __len__(self) -> int:
+        return len(self._each)
+
+
+def _read_policy(level: Level, path: str) -> Policy | None:
+    data = files.read(os.path.realpath(path), CAP)
+    return None if data is None else parse_policy(data, level, path)

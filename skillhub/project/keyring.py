@@ -6,7 +6,7 @@ import keyring
 from keyring.errors import KeyringError, NoKeyringError
 
 from skillhub.errors import SkillhubError, StateError, UsageError
-from skillhub.project.secrets import Secret
+from skillhub.project.user_state import Secret
 
 _REFUSALS = (KeyringError, OSError, RuntimeError)
 

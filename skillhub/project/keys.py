@@ -10,7 +10,7 @@ from skillhub.disk.home import Home
 from skillhub.errors import FormatError, NotFound, PassphraseNeeded, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, is_name, quote
-from skillhub.project.publishers import OWN_SUFFIX
+from skillhub.project.user_state import OWN_SUFFIX
 from skillhub.trust.keys import Kind, PrivateKey, PublicKey
 
 _CAP = 1 << 16

@@ -17,7 +17,7 @@ from skillhub.model.index import Admission, Index, Release, newest_first
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.model.version import is_version
-from skillhub.project.publishers import Publishers
+from skillhub.project.user_state import Publishers
 from skillhub.registry.operator import Opened, RegistryDir, RegistrySettings, Signing, opened
 from skillhub.scan.capability import capabilities
 from skillhub.sources.local import named, read_local

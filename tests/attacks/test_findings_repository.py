@@ -19,9 +19,9 @@ from skillhub.formats import toml
 from skillhub.install.context import Options
 from skillhub.model.needs import McpServer
 from skillhub.model.question import answered_by
-from skillhub.project import exclude as tracked
 from skillhub.project import mcp
 from skillhub.project.installed import unmanaged
+from skillhub.project.project import tracked_copies
 from tests.support.effort import at_most
 from tests.support.world import Answers, World, refused, skill
 
@@ -56,7 +56,7 @@ def test_a_repository_whose_missing_tree_a_program_is_to_fetch(tmp_path):
         "protocol.ext.allow": "always",
     }.items():
         git(base, "config", key, value)
-    assert tracked.copies(str(base), [str(base / ".agents/skills/plain")]) == []
+    assert tracked_copies(str(base), [str(base / ".agents/skills/plain")]) == []
     assert not mark.exists()
 
 
@@ -274,14 +274,14 @@ def test_a_tracked_link_or_submodule_in_place_of_a_copy_is_told_of(world, how):
         git(place, "add", ".")
         git(place, "commit", "-q", "-m", "x")
     git(world.base, "add", "-f", ".claude")
-    assert tracked.copies(str(world.base), [str(world.copy("plain")), str(place)]) == [str(place)]
+    assert tracked_copies(str(world.base), [str(world.copy("plain")), str(place)]) == [str(place)]
     assert "git" in {check.name for check in diagnose(world.ports()).checks if not check.ok}
 
 
 def test_more_places_than_a_command_line_holds_hide_no_tracked_copy_in_silence(world):
     many = [str(world.base / f"{number}" / "/".join(["x" * 250] * 16)) for number in range(2000)]
     with pytest.raises(StateError):
-        tracked.copies(str(world.base), [*many, str(world.copy("plain"))])
+        tracked_copies(str(world.base), [*many, str(world.copy("plain"))])
 
 
 def test_a_place_outside_hides_no_tracked_copy(world):
@@ -289,7 +289,7 @@ def test_a_place_outside_hides_no_tracked_copy(world):
     git(world.base, "init", "-q")
     place = skill(world.base / ".agents/skills")
     git(world.base, "add", "-f", ".agents")
-    assert tracked.copies(str(world.base), [str(world.folder / "else"), str(place)]) == [str(place)]
+    assert tracked_copies(str(world.base), [str(world.folder / "else"), str(place)]) == [str(place)]
 
 
 def test_a_folder_is_named_so_that_what_doctor_has_one_type_runs_a_program(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.disk.files import HeldFolder
-from skillhub.project.exclude import exclude
+from skillhub.project.project import exclude
 from tests.support.swapping import unchanged
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git makes the repositories")

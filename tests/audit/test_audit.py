@@ -17,7 +17,7 @@ from skillhub.audit.report import RULES
 from skillhub.errors import NotFound, SourceError, StateError, UsageError
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.lock import Lock, Signer
-from skillhub.project.publishers import Trusted
+from skillhub.project.user_state import Trusted
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import Mandate, delegate, withdraw, yank
 from skillhub.sources.configured import Sources

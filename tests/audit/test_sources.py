@@ -15,7 +15,7 @@ from skillhub.install.update import is_fixed
 from skillhub.model.lock import Locked
 from skillhub.model.reference import parse_remote
 from skillhub.model.tree import SIGNATURE, File, Tree
-from skillhub.project.publishers import Trusted
+from skillhub.project.user_state import Trusted
 from skillhub.trust import oms
 from tests.support import oci
 from tests.support.gitrepos import Content, Repo, link

@@ -9,7 +9,7 @@ import pytest
 
 from skillhub.disk.home import Home
 from skillhub.project.project import Project
-from skillhub.project.secrets import Secret
+from skillhub.project.user_state import Secret
 from tests.support.cli import SECONDS
 
 PYTHON = sys.executable

@@ -8,7 +8,7 @@ import pytest
 
 from skillhub.errors import ForbiddenVariable, NotFound, StateError, UsageError
 from skillhub.exchange.values import due, forget, intended, keep, release, remainder
-from skillhub.project.secrets import Secret
+from skillhub.project.user_state import Secret
 from tests.support.world import TOKEN, Answers, World, needs, skill
 
 NEEDY = needs(TOKEN)

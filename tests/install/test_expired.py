@@ -10,7 +10,7 @@ from fixtures.attacks_oms.forge import LEAF, MIDDLE, ROOT, chain, leaf_key
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import BadSignature
 from skillhub.install.candidates import EXPIRED
-from skillhub.project.publishers import Trusted
+from skillhub.project.user_state import Trusted
 from skillhub.sources.local import read_local
 from skillhub.trust import x509
 from skillhub.trust.oms import sign

@@ -196,7 +196,7 @@ def signed(parent, key, name="plain", body="Do it.\n"):
 
 
 def test_a_local_skill_signed_by_another_or_no_longer_is_refused(world, tmp_path):
-    from skillhub.project.publishers import Trusted
+    from skillhub.project.user_state import Trusted
 
     one, two = (key_of(label)("publisher", "p256") for label in ("one", "two"))
     for name, key in (("ann", one), ("bob", two)):

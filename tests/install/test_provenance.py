@@ -14,7 +14,7 @@ from skillhub.errors import FormatError, Refused, SignerChanged, UnsafeTransfer
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.model.provenance import Provenance
 from skillhub.model.tree import SIGNATURE
-from skillhub.project.publishers import Trusted
+from skillhub.project.user_state import Trusted
 from tests.support.gitrepos import SKILL, Repo
 from tests.support.reaching import Reaching
 from tests.support.registry import URL, Simulator

@@ -11,7 +11,7 @@ from skillhub.install.context import read_state
 from skillhub.install.sources import Pin, add_source
 from skillhub.install.update import behind, newest_of
 from skillhub.model.tree import SIGNATURE, File, Tree
-from skillhub.project.publishers import Trusted
+from skillhub.project.user_state import Trusted
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import withdraw, yank
 from skillhub.sources.configured import Sources

@@ -8,7 +8,7 @@ import pytest
 
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, StateError
-from skillhub.project.policies import machine_policy, places, read_policies
+from skillhub.project.intent import machine_policy, policy_places, read_policies
 from skillhub.project.project import Project
 
 
@@ -31,14 +31,14 @@ def write(path, text):
 
 
 def test_none_is_none(home, project, tmp_path):
-    assert not read_policies(home, project, str(tmp_path / "none.toml"))
+    assert not read_policies(home, project.intent, str(tmp_path / "none.toml"))
 
 
 def test_the_machines_comes_first_and_each_says_where(home, project, tmp_path):
     machine = write(tmp_path / "etc" / "policy.toml", "signed = 'required'\n")
     user = write(os.path.join(home.config, "policy.toml"), "\n[policy]\nmin-age-days = 3\n")
     intent = write(project.intent_path, "[policy]\nsigned = 'required'\n")
-    found = read_policies(home, project, machine)
+    found = read_policies(home, project.intent, machine)
     paths = [("machine", machine), ("user", user), ("project", intent)]
     assert [(each.level, each.path) for each in found.each] == paths
     assert [each.where(key) for each in found.each for key, _ in each.rules()] == [
@@ -53,13 +53,13 @@ def test_no_variable_moves_the_machines_policy(monkeypatch, tmp_path):
     for name in ("SKILLHUB_HOME", "PROGRAMDATA", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     assert machine_policy() == before == "/etc/skillhub/policy.toml"
-    assert places(Home.of(os.environ))["machine"] == before
+    assert policy_places(Home.of(os.environ))["machine"] == before
 
 
 @pytest.mark.parametrize("text", ["signed = 'no'", "sign = 'required'", "[policy", "\x00"])
 def test_a_malformed_policy_permits_nothing(home, project, tmp_path, text):
     machine = write(tmp_path / "policy.toml", text)
-    policies = read_policies(home, project, machine)
+    policies = read_policies(home, project.intent, machine)
     with pytest.raises(FormatError) as caught:
         bool(policies)
     assert caught.value.where.startswith(machine)
@@ -67,7 +67,7 @@ def test_a_malformed_policy_permits_nothing(home, project, tmp_path, text):
 
 def test_a_policy_that_cannot_be_read_permits_nothing(home, project, tmp_path):
     (tmp_path / "policy.toml").mkdir()
-    policies = read_policies(home, project, str(tmp_path / "policy.toml"))
+    policies = read_policies(home, project.intent, str(tmp_path / "policy.toml"))
     with pytest.raises(StateError):
         policies.agrees("install")
 
@@ -75,5 +75,5 @@ def test_a_policy_that_cannot_be_read_permits_nothing(home, project, tmp_path):
 def test_a_policy_may_be_a_link_of_whoever_may_write_there(home, project, tmp_path):
     real = write(tmp_path / "real.toml", "signed = 'required'\n")
     (tmp_path / "policy.toml").symlink_to(real)
-    (found,) = read_policies(home, project, str(tmp_path / "policy.toml")).each
+    (found,) = read_policies(home, project.intent, str(tmp_path / "policy.toml")).each
     assert found.signed == "required"

@@ -7,7 +7,7 @@ import pytest
 from skillhub.disk.home import Home
 from skillhub.errors import NotFound, StateError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.project.publishers import Publishers, Trusted
+from skillhub.project.user_state import Publishers, Trusted
 
 
 @pytest.fixture

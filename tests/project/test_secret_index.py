@@ -8,7 +8,7 @@ import os
 import pytest
 
 from skillhub.errors import StateError
-from skillhub.project.secrets import Secret, SecretIndex
+from skillhub.project.user_state import Secret, SecretIndex
 
 ONE = Secret("k1", "project", "/one", "TOKEN", ("a", "b"))
 OTHER = Secret("k2", "project", "/two", "TOKEN", ("a",))

@@ -12,7 +12,7 @@ from tuf.api.metadata import Timestamp
 
 from skillhub.errors import BadMetadataSignature, NameNotOwned, Refused, Rollback, SecurityError
 from skillhub.formats.digest import Digest
-from skillhub.project.publishers import Trusted
+from skillhub.project.user_state import Trusted
 from skillhub.registry.build import add
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import Mandate, delegate, rotate

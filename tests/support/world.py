@@ -22,10 +22,10 @@ from skillhub.install.sync import sync
 from skillhub.install.update import update
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import Local, parse_ref
-from skillhub.project.policies import read_policies
+from skillhub.project.intent import read_policies
 from skillhub.project.project import Project
-from skillhub.project.publishers import Publishers
 from skillhub.project.store import Store
+from skillhub.project.user_state import Publishers
 from skillhub.sources.configured import Source, Sources, embedded
 from skillhub.sources.history import FirstSeen
 from skillhub.sources.registry import TufRegistry
@@ -123,7 +123,7 @@ class World:
             approver=self.answers,
             environ=self.environ,
             user_home=str(self.user_home),
-            policies=read_policies(self.home, project, str(self.folder / "machine" / "policy.toml")),
+            policies=read_policies(self.home, project.intent, str(self.folder / "machine" / "policy.toml")),
             first_seen=FirstSeen(self.home),
             clock=lambda: self.now,
             report=lambda what, done, of: None,

@@ -15,7 +15,7 @@ from skillhub.errors import BadSignature, FormatError, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import Signer
 from skillhub.model.tree import File, Tree
-from skillhub.project.publishers import Publishers, Trusted
+from skillhub.project.user_state import Publishers, Trusted
 from skillhub.trust import oms
 from skillhub.trust.keys import Identity
 from skillhub.trust.publishers import judge

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
+from typing import Annotated, ClassVar
 
 from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, NotFound, StateError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import Items, Members, part
+from skillhub.formats.document import NAME, Items, Members, Read, part, text_that
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_name, quote
 from skillhub.model.lock import Lock, Locked
+from skillhub.model.record import Scope
 
 # The publishers a user trusts, and what was pinned with what is installed; all in ``<state>``.
 
 _KEY_CAP = 1 << 16
-_HINT = "put the file back, or move it away and trust your publishers again"
+_PUBLISHERS_HINT = "put the file back, or move it away and trust your publishers again"
 OWN_SUFFIX = ".pub.pem"
 
 
@@ -54,7 +56,7 @@ class PublishersFile(StateDocument):
     publishers: Members[str, _Row]
 
 
-def _parse(document: PublishersFile | None) -> Mapping[str, Trusted]:
+def _parse_publishers(document: PublishersFile | None) -> Mapping[str, Trusted]:
     rows = {} if document is None else document.publishers
     return {name: Trusted(name, **{key: getattr(row, key) for key in _KEYS}) for name, row in rows.items()}
 
@@ -67,7 +69,7 @@ class Publishers:
 
     def __init__(self, home: Home) -> None:
         path = os.path.join(home.state, "publishers.json")
-        self._file = StateFile(path, "the publishers of a user", _HINT, PublishersFile)
+        self._file = StateFile(path, "the publishers of a user", _PUBLISHERS_HINT, PublishersFile)
         self._pins = os.path.join(home.state, "signers")
         self._own = os.path.join(home.state, "keys")
 
@@ -77,7 +79,7 @@ class Publishers:
         Raises:
             StateError: the file is none of ours, or cannot be read.
         """
-        return self._file.read(_parse)
+        return self._file.read(_parse_publishers)
 
     def get(self, name: str) -> Trusted:
         """Return the publisher of this name.
@@ -189,11 +191,11 @@ def _own(home: Home) -> Mapping[str, str | None]:
         status = os.lstat(path)
     except OSError:
         return {"github": _packaged()}
-    return _read(path, (status.st_ino, status.st_size, status.st_mtime_ns))
+    return _read_sources(path, (status.st_ino, status.st_size, status.st_mtime_ns))
 
 
 @lru_cache(maxsize=4)
-def _read(path: str, stamp: tuple[int, int, int]) -> Mapping[str, str | None]:
+def _read_sources(path: str, stamp: tuple[int, int, int]) -> Mapping[str, str | None]:
     try:
         document = strict_json(files.read(path, _CAP) or b"", path, _CAP)
     except (FormatError, StateError):
@@ -207,3 +209,98 @@ def _read(path: str, stamp: tuple[int, int, int]) -> Mapping[str, str | None]:
 def _packaged() -> str | None:
     data = files.read(_PACKAGED, _CAP)
     return Digest.of(data) if data is not None else None
+
+
+_Skill = Annotated[str, Read(text_that(is_name, "a skill"), **NAME)]
+_SECRETS_HINT = "move the file away, and set the values again with skillhub env set"
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A stored value, without the value.
+
+    Attributes:
+        key: What names the project, or the user's own scope, in the files that this machine keeps.
+        project: The folder, for a person.
+        name: The variable.
+        skills: The skills of that project that may have it, sorted; none if nobody agreed to any yet.
+    """
+
+    NEEDED: ClassVar = ("skills",)
+
+    key: str
+    scope: Scope
+    project: str
+    name: str
+    skills: Items[_Skill] = ()
+
+
+class SecretsFile(StateDocument):
+    """``secrets.json`` in the state: which values are stored in the keyring, and for which skills."""
+
+    secrets: Items[Secret]
+
+
+def _parse_secrets(document: SecretsFile | None) -> tuple[Secret, ...]:
+    return () if document is None else document.secrets
+
+
+class SecretIndex:
+    """All of a user's.
+
+    Args:
+        state: The ``state`` folder of a ``Home``.
+    """
+
+    def __init__(self, state: str) -> None:
+        path = os.path.join(state, "secrets.json")
+        self._file = StateFile(path, "the list of values that a user has stored", _SECRETS_HINT, SecretsFile)
+
+    def all(self) -> tuple[Secret, ...]:
+        """Return every one, sorted by project and name.
+
+        Raises:
+            StateError: the file is none of ours, or cannot be read.
+        """
+        return self._file.read(_parse_secrets)
+
+    def find(self, key: str, name: str) -> Secret | None:
+        """Return that of this variable in this project; raises as ``all``."""
+        return next((each for each in self.all() if (each.key, each.name) == (key, name)), None)
+
+    def names_for(self, key: str, skill: str) -> frozenset[str]:
+        """Return the variables whose stored values this skill of this project may have; raises as ``all``."""
+        return frozenset(each.name for each in self.all() if each.key == key and skill in each.skills)
+
+    def put(self, secret: Secret) -> None:
+        """Keep it, in the place of what was kept of this variable in this project; raises as ``leave``."""
+        self._change(lambda known: (*(each for each in known if not _same(each, secret)), secret))
+
+    def drop(self, secret: Secret) -> None:
+        """Forget it; raises as ``leave``."""
+        self._change(lambda known: tuple(each for each in known if not _same(each, secret)))
+
+    def leave(self, key: str, skills: Collection[str]) -> None:
+        """Let skills of a project, which are gone, have nothing any more: another of that name is another.
+
+        Raises:
+            StateError: the file is none of ours, or cannot be read or written.
+        """
+        if any(self.names_for(key, skill) for skill in skills):
+            self._change(lambda known: tuple(_without(each, key, skills) for each in known))
+
+    def _change(self, change: Callable[[tuple[Secret, ...]], tuple[Secret, ...]]) -> None:
+        with self._file.locked():
+            rows = sorted(change(self.all()), key=lambda each: (each.scope, each.project, each.key, each.name))
+            self._file.write({"secrets": [asdict(each) for each in rows]})
+
+
+def _same(one: Secret, other: Secret) -> bool:
+    return (one.key, one.name) == (other.key, other.name)
+
+
+def _without(secret: Secret, key: str, skills: Collection[str]) -> Secret:
+    if secret.key != key:
+        return secret
+    return replace(secret, skills=tuple(each for each in secret.skills if each not in skills))
