@@ -201,6 +201,7 @@ def doctor(
 def _policy(common: Common) -> int:
     """Show every line of a policy that is in force, and where it stands."""
     from skillhub.policy.policy import effective, rows
+    from skillhub.project.intent import policy_places
 
     ports = common.ports()
     every = list(rows(ports.policies))

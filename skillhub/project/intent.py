@@ -1,4 +1,4 @@
-"""``skillhub.toml``: what a project wants, with comments and order kept; the sources that it proposes."""
+"""``skillhub.toml``: what a project wants, and edits that keep its comments; the policies in force."""
 
 from __future__ import annotations
 
@@ -41,6 +41,9 @@ from skillhub.model.record import LinkKind
 from skillhub.model.reference import NO_SECRET, Git, GitHub, Remote, holds_secret, parse_remote
 from skillhub.model.version import Range
 from skillhub.policy.policy import Level, Policies, Policy, PolicyRules, parse_policy, policy_of
+
+if sys.platform == "win32":
+    import ctypes
 
 # ``skillhub.toml``: what a project wants, as a person writes it; edits keep its comments and its order.
 
@@ -322,10 +325,6 @@ def _line(item: tuple[str, Wanted]) -> str:
 def _value(wanted: Wanted) -> str:
     pairs = [f"{key} = {spell_toml(value)}" for key, value in wanted.spell().items()]
     return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
-
-
-if sys.platform == "win32":
-    import ctypes
 
 
 _POLICY_FILE = "policy.toml"

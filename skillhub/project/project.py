@@ -1,4 +1,4 @@
-"""A project or the user scope: its lock, intent and record; and all projects of a user."""
+"""A project or the user scope: its lock, intent and record; all projects of a user; the git repository around one."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ def _is_gone(base: str) -> bool:
     return False
 
 
-# Keeping enabled tracked_copies out of git, through ``.git/info/exclude``, which no clone shares.
+# Keeping enabled copies out of git, through ``.git/info/exclude``, which no clone shares.
 # A repository may come with its ``.git``: one that leads to another repository, which it does not belong to, is
 # none.
 
@@ -509,7 +509,7 @@ def _is_own(status: os.stat_result) -> bool:
     return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
 
 
-# Enabled tracked_copies that git tracks: they would travel to others without lock, consent or signature.
+# Enabled copies that git tracks: they would travel to others without lock, consent or signature.
 
 # Of the user's environment git gets what it needs to run, and no setting that could make it run something.
 _PASSED = ("PATH", "HOME", "SYSTEMROOT")
