@@ -224,7 +224,7 @@ def loaded_by(statement):
         ("import skillhub; skillhub.Tree, skillhub.Digest, skillhub.SkillhubError", HEAVY),
         ("import skillhub.runtime.discover", {"tuf", "cryptography", "typer", "httpx"}),
         ("from skillhub.cli import main", {"typer", "tuf", "cryptography", "pydantic", "rich"}),
-        ("import skillhub.install.sync, skillhub.cli.common", {"tuf", "typer", "rich"}),
+        ("import skillhub.install.links, skillhub.cli.common", {"tuf", "typer", "rich"}),
     ],
 )
 def test_importing_loads_little(statement, heavy):

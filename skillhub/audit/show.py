@@ -13,9 +13,9 @@ from skillhub.edits.patch import difference, read_edited, text_of
 from skillhub.errors import Forbidden, NotFound, SecurityError, SourceError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.install.candidates import Candidate, ReleaseStatus, choose_release, hold_to_lock
-from skillhub.install.context import LeftOut, Options, Ports, State, command, read_state, wanted_of
+from skillhub.install.context import LeftOut, Options, Ports, State, command, read_state, refuse_unknown, wanted_of
 from skillhub.install.gather import carried
-from skillhub.install.links import Linker, refuse_unknown
+from skillhub.install.links import Linker
 from skillhub.install.needs import facts_of
 from skillhub.install.obtain import by_source, from_lock
 from skillhub.install.resolve import look_up, resolve_ref, resolve_wanted, typed

@@ -14,9 +14,8 @@ from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, Sour
 from skillhub.formats.digest import Digest
 from skillhub.install import candidates
 from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.context import Ports, command
-from skillhub.install.links import refuse_unknown
-from skillhub.install.sync import imitations, is_outside, strays
+from skillhub.install.context import Ports, command, refuse_unknown
+from skillhub.install.links import is_outside, name_collisions, unmanaged_copies
 from skillhub.model.lock import Lock, Locked, Signer, spelled
 from skillhub.model.manifest import Manifest
 from skillhub.model.record import Record, Records
@@ -24,6 +23,7 @@ from skillhub.model.tree import SIGNATURE, Listing, Tree
 from skillhub.project import copies as links
 from skillhub.project.project import Project
 from skillhub.project.store import Store
+from skillhub.runtime.discover import found_name
 from skillhub.trust.publishers import Publisher, judge
 
 # What no copying mends.
@@ -102,8 +102,8 @@ class Verifier:
         self._stored = stored
         self.lock, self._records = ports.project.lock(), ports.project.records()
         self.left = _left(self.lock, self._records, ports.project)
-        self._strays = strays(self.lock, self._records, ports)
-        self._imitations = imitations(self.lock, ports)
+        self._strays = unmanaged_copies(self.lock, self._records, ports)
+        self._imitations = name_collisions(self.lock, ports, found_name)
 
     def verify(self, name: str) -> Verified:
         """Verify a skill that is in the lock, or among those that left it."""

@@ -187,8 +187,8 @@ def sync(common: Common) -> int:
 
 def restored(ports: Ports, *, dry_run: bool = False) -> Outcome:
     """Make store, copies and lock agree; what is missing is fetched as the lock says."""
+    from skillhub.install.links import sync as flow
     from skillhub.install.obtain import from_lock
-    from skillhub.install.sync import sync as flow
 
     records, locked = ports.project.records().skills, ports.project.lock().skills
     notes: list[str] = []

@@ -13,7 +13,7 @@ from typing import Protocol
 from skillhub.disk import files
 from skillhub.errors import ForbiddenVariable, FormatError, NotFound, StateError, UsageError
 from skillhub.formats.text import is_name, quote
-from skillhub.install.links import refuse_unknown
+from skillhub.install.context import refuse_unknown
 from skillhub.model.needs import Requirement, is_forbidden
 from skillhub.project.project import Project
 from skillhub.project.user_state import Secret

@@ -17,13 +17,12 @@ from skillhub.install import candidates
 from skillhub.install.admission import followed, rebased
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import Options, Ports, State, read_state
-from skillhub.install.links import Linker, Linking
+from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.needs import MetNeeds
 from skillhub.model.lock import Lock
 from skillhub.model.record import Record, Records
 from skillhub.project import copies
 from skillhub.project.intent import edit
-from skillhub.project.project import exclude
 
 # A patch is held to its digest, which git must not change by writing the line ends of Windows.
 _ATTRIBUTES = b"*.patch -text\n"
@@ -189,17 +188,6 @@ def _leaving(records: Records, before: Records) -> Records:
         if old is not None and not set(old.links) <= set(record.links):
             skills[name] = replace(record, links=tuple(dict.fromkeys((*record.links, *old.links))))
     return replace(records, skills=skills)
-
-
-def write_records(records: Records, ports: Ports) -> None:
-    """Write the records and tell git of their links; the same records are not written again.
-
-    Raises:
-        StateError: the disk refuses.
-    """
-    if records != ports.project.records():
-        ports.project.write_records(records)
-    exclude(ports.project.around, [link for record in records.skills.values() for link in record.links])
 
 
 def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -> bool:

@@ -12,16 +12,16 @@ from typing import Literal, Protocol
 from urllib.parse import quote
 
 from skillhub.archive import Unpacked
-from skillhub.errors import FormatError, Refused, SourceError, SourceMismatch, UsageError
+from skillhub.errors import FormatError, NotFound, Refused, SourceError, SourceMismatch, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.formats.text import as_command
+from skillhub.formats.text import as_command, did_you_mean, spelled_like
 from skillhub.model.changes import Changes, SourceChange
 from skillhub.model.hosts import Host, detect, host, hosts
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, place_of
 from skillhub.model.provenance import Provenance
 from skillhub.model.question import YES, Answer, Approver, Asked, Question, how_to_answer, unanswerable
-from skillhub.model.record import LinkKind, Record, Records, Skill, SkillScope, typed_flags
+from skillhub.model.record import LinkKind, Record, Records, Scope, Skill, SkillScope, typed_flags
 from skillhub.model.reference import Local, Remote, SiteReference, parse_remote, url_of
 from skillhub.net.target import Who
 from skillhub.policy.policy import ORIGIN, Policies, Subject
@@ -571,3 +571,17 @@ def orphans(gone: Sequence[str], state: State) -> list[str]:
             if each in locked and each not in kept and not needing[each]:
                 leaving.append(each)
     return leaving[named:]
+
+
+def refuse_unknown(names: Iterable[str], installed: Collection[str], scope: Scope) -> None:
+    """Refuse names of skills that are not installed here, in a project or for the user.
+
+    Raises:
+        NotFound: one is none; the hint lists names that are spelled alike.
+    """
+    for name in names:
+        if name not in installed:
+            listed, adopt = command(scope, "list"), command(scope, "adopt")
+            rest = f"{listed} shows what is; {adopt} takes in what is unmanaged there"
+            hint = f"{did_you_mean(spelled_like(name, installed))} {rest}".lstrip()
+            raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)

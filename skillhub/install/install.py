@@ -11,7 +11,7 @@ from skillhub.errors import Refused, StateError, UsageError
 from skillhub.formats.digest import NO_FILES
 from skillhub.install.admission import sources_with, without_other_signers
 from skillhub.install.candidates import Candidate, about_skill
-from skillhub.install.commit import Change, commit, write_records
+from skillhub.install.commit import Change, commit
 from skillhub.install.context import (
     LeftOut,
     Options,
@@ -23,9 +23,10 @@ from skillhub.install.context import (
     orphans,
     read_state,
     read_unchecked,
+    refuse_unknown,
 )
 from skillhub.install.gather import gather
-from skillhub.install.links import Linker, Linking, about_deleted, left_alone, refuse_unknown
+from skillhub.install.links import Linker, Linking, about_deleted, left_alone, write_records
 from skillhub.install.obtain import by_lock
 from skillhub.install.resolve import with_dependencies
 from skillhub.install.review import Plan, Planner, decide

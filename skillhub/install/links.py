@@ -1,24 +1,32 @@
-"""Where a skill is enabled, local edits there, and the list of installed skills."""
+"""Where a skill is enabled: links planned, made and removed; local edits there; sync; unmanaged copies."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from skillhub.disk import files
 from skillhub.disk.folders import TreeProblem, is_link, list_folder
 from skillhub.edits import patch as edits
-from skillhub.errors import NotFound, StateError
-from skillhub.formats.digest import Digest
-from skillhub.formats.text import did_you_mean, quote, spelled_like
-from skillhub.install.context import LeftOut, command
+from skillhub.edits.patch import tree_of_copy
+from skillhub.errors import StateError
+from skillhub.formats.digest import NO_FILES, Digest
+from skillhub.install.admission import of_entry
+from skillhub.install.candidates import ReleaseStatus
+from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, chosen_agents, command, read_state
+from skillhub.model.lock import Lock, Locked
 from skillhub.model.question import Asked, Question, Way, way_of
-from skillhub.model.record import LinkKind, Record, Scope
-from skillhub.model.tree import Listing, Tree
+from skillhub.model.record import LinkKind, Record, Records
+from skillhub.model.tree import SKILL_MD, Listing, Tree
+from skillhub.policy.policy import LASTING
 from skillhub.project import copies
-from skillhub.project.project import Project
+from skillhub.project.copies import folders_of, portable
+from skillhub.project.installed import agent_folders, by_folder, managed, unmanaged
+from skillhub.project.project import Project, exclude
 from skillhub.project.store import Store
 
 # Where a skill is to be enabled, what is in the way there, and what becomes of edits made by hand.
@@ -296,18 +304,285 @@ def _edited_meanwhile(path: str) -> StateError:
     return StateError("it was edited once more meanwhile", where=path, hint=hint)
 
 
-# List: what the lock has, and what lies in agents' folders without it.
+# Folders that agents take for a locked skill, and that are no place of a record.
 
 
-def refuse_unknown(names: Iterable[str], installed: Collection[str], scope: Scope) -> None:
-    """Refuse names of skills that are not installed here, in a project or for the user.
+def unmanaged_copies(lock: Lock, records: Records, ports: Ports) -> Mapping[str, Sequence[str]]:
+    """Return by name the folders that agents take for a locked skill, and that skillhub does not keep there."""
+    project = ports.project
+    kept: defaultdict[str, set[str]] = defaultdict(set)
+    links = (link for record in records.skills.values() for link in record.links)
+    for folder, names in by_folder(project, links).items():
+        kept[os.path.realpath(folder)] |= names  # two agents' folders may be one place
+    local = [entry.path for entry in lock.skills.values() if entry.local and entry.path]
+    sources = [f"{os.path.realpath(os.path.join(project.base, each))}{os.sep}" for each in local]
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for folder in agent_folders(project, ports.user_home, ports.environ):
+        real = os.path.realpath(folder)
+        if not (kept[real] or _is_for_agents(real, project)):
+            continue
+        try:
+            there = lock.skills.keys() & {*os.listdir(real)}
+        except OSError:
+            continue
+        for name in sorted(there - kept[real]):
+            path = os.path.join(real, name)
+            own = f"{os.path.realpath(path)}{os.sep}"
+            holds_source = any(each.startswith(own) for each in sources)
+            if os.path.isfile(os.path.join(path, SKILL_MD)) and not holds_source:
+                found[name].append(path)
+    return found
+
+
+def name_collisions(lock: Lock, ports: Ports, name_in: Callable[[str], str | None]) -> Mapping[str, Sequence[str]]:
+    """Return by name where agents find, otherwise called or deeper, a skill whose ``SKILL.md`` has a locked name.
+
+    ``name_in`` returns the name that agents read in a folder.
 
     Raises:
-        NotFound: one is none; the hint lists names that are spelled alike.
+        FormatError, StateError: as for ``installed.unmanaged``.
     """
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    tops = agent_folders(ports.project, ports.user_home, ports.environ)
+    # What a link in such a folder leads to is found there, wherever it lies.
+    of_agents = tuple(f"{top}{os.sep}" for top in tops if _is_for_agents(os.path.realpath(top), ports.project))
+    for path in unmanaged(ports.project, ports.user_home, ports.environ):
+        folder, base = os.path.split(path)
+        is_copy = base in lock.skills and folder in tops  # which ``unmanaged_copies`` returns
+        if not is_copy and f"{path}{os.sep}".startswith(of_agents):
+            name = name_in(path)  # agents may read what cannot be installed
+            if name is not None and name in lock.skills:
+                found[name].append(path)
+    return found
+
+
+def _is_for_agents(real: str, project: Project) -> bool:
+    """Return whether a folder is for agents alone, as hidden ones are.
+
+    One agent reads ``skills``, where authors keep what they write, too. In a home, what agents read is theirs,
+    wherever links lead: dotfiles are kept so.
+    """
+    below = portable(real, os.path.realpath(project.base))
+    return below.startswith(".") or os.path.isabs(below) or project.scope == "user"
+
+
+def is_outside(path: str, project: Project) -> bool:
+    """Return whether a link leads out of the project to ``path``, which is then none of the project's."""
+    below = portable(path, os.path.realpath(project.base))
+    return project.scope == "project" and os.path.isabs(below)
+
+
+def _to_remove(name: str, paths: Iterable[str], state: State, ports: Ports) -> tuple[list[Step], list[str]]:
+    """Decide on unmanaged copies of a skill that is not enabled, which no agent may read.
+
+    Returns:
+        What is to be removed, once edits in it are saved; and what skillhub never put there, and so leaves.
+    """
+    tree, record = state.lock.skills[name].tree, state.records.skills.get(name)
+    was_enabled = record is not None and record.held == "user" and record.tree != NO_FILES
+    agents = chosen_agents(Options(), state.records, state.intent, ports) if was_enabled else ()
+    # In the folder of an agent that was not chosen, a skill of that name is a person's own.
+    folders = {*map(os.path.realpath, folders_of(ports.project, agents, ports.user_home, ports.environ))}
+    steps, left = [], []
+    for path in paths:
+        if is_outside(path, ports.project):
+            left.append(path)
+        elif _is_spare(path, tree, record, ports.store):
+            steps.append(Step(path, path, "keep"))
+        elif was_enabled and not is_link(path) and os.path.dirname(path) in folders:
+            steps.append(Step(path, path, "save"))
+        else:
+            left.append(path)
+    return steps, left
+
+
+def _is_spare(path: str, tree: Digest, record: Record | None, store: Store) -> bool:
+    """Return whether ``path``, or its target, is to the byte what the lock has, or what this machine had enabled.
+
+    Another tree of the store does not count: ``cache gc`` might remove it, and this copy would be the last.
+    """
+    try:
+        listing = list_folder(path)
+    except OSError:
+        return False
+    if listing is None:
+        return False
+    return listing.digest == tree or (
+        record is not None and listing.digest == record.tree and not store.check(record.tree)
+    )
+
+
+def write_records(records: Records, ports: Ports) -> None:
+    """Write the records and tell git of their links; the same records are not written again.
+
+    Raises:
+        StateError: the disk refuses.
+    """
+    if records != ports.project.records():
+        ports.project.write_records(records)
+    exclude(ports.project.around, [link for record in records.skills.values() for link in record.links])
+
+
+# Sync: finish what was cut off, and restore what differs from the lock; nothing new is ever enabled.
+
+Obtain = Callable[[str, Locked], Tree]  # name and lock entry -> the very tree that is locked, or an error
+
+
+def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
+    """Make store, links and lock agree; in a dry run fetch and verify what is missing, and write nothing.
+
+    A skill that nobody agreed to on this machine, and one that is disabled, is stored and removed from agents'
+    folders, whoever put a copy there. A skill that left the lock leaves the agents' folders.
+
+    Args:
+        obtain: Returns a tree that is not whole in the store, verified.
+        ports: The world.
+        dry_run: Only say what would be done, and asked.
+
+    Raises:
+        SecurityError: what is fetched is not what was locked, or its registry has recalled it as last seen.
+        SourceError: it cannot be fetched.
+        Refused: nobody agreed to what becomes of local edits, or a policy forbids what is to be restored.
+        StateError: the disk is in the way.
+    """
+    with nullcontext() if dry_run else ports.project.exclusively():
+        state = read_state(ports)
+        for name, entry in state.lock.skills.items():
+            ReleaseStatus.last_seen(name, entry, state.lock.root_of(entry), ports.sources).refuse(ports.project)
+        if not dry_run:
+            known = [link for record in state.records.skills.values() for link in record.links]
+            copies.sweep(ports.project, known, copies.shared(ports.project))
+        fetched = _fetch(obtain, state, ports)
+        planned, foreign = _plan(fetched, Linker(ports.project, ports.store), state, ports)
+        _refuse_forbidden([each.name for each in planned if state.enabled(each.name) and not each.done], state, ports)
+        questions = [
+            question
+            for each in planned
+            for question in (each.questions() if state.enabled(each.name) else about_deleted([each]))
+        ]
+        asked = ask(questions, ports, dry_run)
+        answered = {each.name: each.answered(asked) for each in planned}
+        kept = {name for name, linking in answered.items() if linking is None}
+        plans = [linking for linking in answered.values() if linking is not None]
+        removed = _removed(plans, state, "would be" if dry_run else "was")
+        changed = not dry_run and _carry_out(plans, kept, fetched, state, ports)
+    touched = {each.name for each in planned if (each.steps if not state.enabled(each.name) else not each.done)}
+    touched |= {name for name, entry in state.lock.skills.items() if entry.tree in fetched}
+    return Outcome(
+        tuple(managed(ports.project, ports.store, ports.environ)),
+        changed,
+        tuple(asked),
+        (*removed, *_disagreements(state, ports)),
+        left=(*map(left_alone, sorted(kept)), *foreign),
+        as_before=frozenset(state.lock.skills.keys() - touched),
+        due=dry_run and bool(removed),
+    )
+
+
+def _removed(plans: Iterable[Linking], state: State, verb: str) -> list[str]:
+    """Return a line for each skill that is about to leave agents' folders, with the places."""
+    lines = []
+    for linking in plans:
+        there = [step.path for step in linking.steps if os.path.lexists(step.path)]
+        if there and not state.enabled(linking.name):
+            why = "it is not enabled" if state.agreed(linking.name) else "nobody here agreed to what the lock has now"
+            why = why if linking.name in state.lock.skills else "the lock does not name it"
+            lines.append(f"{linking.name} {verb} taken out of the agents' folders, for {why}: {', '.join(there)}")
+    return lines
+
+
+def _disagreements(state: State, ports: Ports) -> Iterator[str]:
+    """Yield how intent and lock disagree, which sync leaves so."""
+    install = command(ports.project.scope, "install")
+    if names := ", ".join(name for name in state.intent.skills if name not in state.lock.skills):
+        yield f"skillhub.toml names {names}, and the lock does not: {install}"
+    if names := ", ".join(state.unwanted):
+        yield f"the lock has {names}, which skillhub.toml has no need of: {install} removes it"
+
+
+def _refuse_forbidden(names: Iterable[str], state: State, ports: Ports) -> None:
+    """Refuse to fetch or to restore what a policy forbids; without names no policy is read."""
     for name in names:
-        if name not in installed:
-            listed, adopt = command(scope, "list"), command(scope, "adopt")
-            rest = f"{listed} shows what is; {adopt} takes in what is unmanaged there"
-            hint = f"{did_you_mean(spelled_like(name, installed))} {rest}".lstrip()
-            raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)
+        entry, record = state.lock.skills[name], state.agreed(name)
+        can = record.facts.capabilities if record else entry.capabilities
+        ports.policies.refuse(of_entry(name, entry, can, ports), LASTING)
+
+
+def _fetch(obtain: Obtain, state: State, ports: Ports) -> Mapping[Digest, Tree]:
+    """Return every locked tree that is not whole in the store; nothing is stored before all are here.
+
+    Of a patched skill that is two: the signature is of what its source has. A copy of what was agreed to is
+    read before its source is asked; a registry is asked all the same, since it may have withdrawn the release.
+    """
+    fetched: dict[Digest, Tree] = {}
+    for name, entry in state.lock.skills.items():
+        for one in (entry.original, entry) if entry.patch else (entry,):
+            if ports.store.check(one.tree):
+                _refuse_forbidden([name], state, ports)
+                agreed = state.agreed(name)
+                from_copies = agreed is not None and state.lock.root_of(one) is None
+                places = copies.places(ports.project, agreed.links) if agreed and from_copies else []
+                fetched[one.tree] = tree_of_copy(places, one.tree) or obtain(name, one)
+    return fetched
+
+
+def _plan(
+    fetched: Mapping[Digest, Tree], linker: Linker, state: State, ports: Ports
+) -> tuple[list[Linking], list[LeftOut]]:
+    """Return what is to be done in each place, and what skillhub did not put there and leaves."""
+    plans: dict[str, Linking] = {}
+    for name, record in state.records.skills.items():
+        whole = fetched.get(record.tree)
+        listing = whole.listing if whole is not None else ports.store.listing(record.tree)
+        if state.enabled(name) and listing is not None:
+            plans[name] = linker.plan(name, record.links, record.link, listing, record)
+        else:
+            plans[name] = linker.plan_removal(name, record)
+    left: dict[str, str] = {}
+    for name, paths in unmanaged_copies(state.lock, state.records, ports).items():
+        tree, before = state.lock.skills[name].tree, state.records.skills.get(name)
+        if state.enabled(name):
+            others = [path for path in paths if not _is_spare(path, tree, before, ports.store)]
+        else:
+            steps, others = _to_remove(name, paths, state, ports)
+            linking = plans.get(name, Linking(name, "copy", ()))
+            plans[name] = replace(linking, steps=(*linking.steps, *steps))
+        left |= dict.fromkeys(others, name)
+    why = "has the name of a locked skill, and skillhub did not put it there; move it away"
+    return [*plans.values()], [LeftOut(name, "other-skill", f"{path} {why}") for path, name in left.items()]
+
+
+def _carry_out(
+    plans: Sequence[Linking], kept: Collection[str], fetched: Mapping[Digest, Tree], state: State, ports: Ports
+) -> bool:
+    """Save edits, store what was fetched, restore or remove links; return whether anything changed."""
+    linker, records = Linker(ports.project, ports.store), state.records.skills
+    for each in plans:
+        record = records.get(each.name)
+        linker.save(each, record, fetched.get(record.tree) if record else None)
+    if state.lock.skills:
+        ports.project.remember()  # from now on ``cache gc`` keeps what is stored for it
+    # A tree that is edited through links into the store, and kept, stays as it is there.
+    edited = {records[name].tree for name in kept if name in records and records[name].link == "symlink"}
+    for digest, tree in fetched.items():
+        if digest not in edited:
+            ports.store.put(tree)
+    changed = bool(fetched)
+    for each in plans:
+        enabled = state.enabled(each.name)
+        if enabled is None:
+            linker.take_away(each)
+            changed |= bool(each.steps)
+        elif not each.done and (whole := fetched.get(enabled.tree) or ports.store.read(enabled.tree)) is not None:
+            linker.make(each, whole, enabled)
+            changed = True
+    # MCP entries outlive the lock's word until `remove` takes them back.
+    after = {
+        name: record if name in kept or state.enabled(name) else replace(record, enabled=False, links=())
+        for name, record in records.items()
+        if name in kept or name in state.lock.skills or record.mcp
+    }
+    now = replace(state.records, skills=after)
+    changed |= now != ports.project.records()
+    write_records(now, ports)
+    return changed

@@ -27,12 +27,13 @@ from skillhub.install.context import (
     State,
     command,
     read_state,
+    refuse_unknown,
     reinstall,
     wanted_of,
 )
 from skillhub.install.gather import Gathered, admit_optional, carried
 from skillhub.install.install import take
-from skillhub.install.links import Linker, refuse_unknown
+from skillhub.install.links import Linker
 from skillhub.install.obtain import prefetched
 from skillhub.install.resolve import (
     HeldTrees,

@@ -133,7 +133,7 @@ def test_an_unknown_source_is_told_of(world):
 
 def test_sync_loads_no_network():
     heavy = ["tuf", "httpx", "typer", "tomlkit"]
-    code = f"import sys, skillhub.install.sync; print([each for each in {heavy} if each in sys.modules])"
+    code = f"import sys, skillhub.install.links; print([each for each in {heavy} if each in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
