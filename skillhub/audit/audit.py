@@ -15,10 +15,10 @@ from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError, 
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
 from skillhub.install import candidates
-from skillhub.install.admission import asking_for, of_entry, since
 from skillhub.install.candidates import ReleaseStatus, TakenBack, choose_release
 from skillhub.install.context import Ports, command, read_unchecked, reinstall
 from skillhub.install.obtain import unsaid
+from skillhub.install.review import asking_for, of_entry, since
 from skillhub.model.finding import Finding, Issue, Severity
 from skillhub.model.hosts import hosts
 from skillhub.model.index import Admission

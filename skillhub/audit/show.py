@@ -14,12 +14,11 @@ from skillhub.errors import Forbidden, NotFound, SecurityError, SourceError, Sta
 from skillhub.formats.digest import Digest
 from skillhub.install.candidates import Candidate, ReleaseStatus, choose_release, hold_to_lock
 from skillhub.install.context import LeftOut, Options, Ports, State, command, read_state, refuse_unknown, wanted_of
-from skillhub.install.gather import carried
+from skillhub.install.gather import carried, wanted_under
 from skillhub.install.links import Linker
 from skillhub.install.needs import facts_of
 from skillhub.install.obtain import by_source, from_lock
 from skillhub.install.resolve import look_up, resolve_ref, resolve_wanted, typed
-from skillhub.install.update import wanted_under
 from skillhub.model.changes import Changes, Delta
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked

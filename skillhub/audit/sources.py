@@ -21,8 +21,8 @@ from skillhub.errors import (
 from skillhub.formats.text import as_command
 from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.context import May, Network, Place, Ports, State, command
+from skillhub.install.gather import is_fixed, newest_of, wanted_under
 from skillhub.install.sources import view_source
-from skillhub.install.update import is_fixed, newest_of, wanted_under
 from skillhub.model.changes import source_changes
 from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource

@@ -250,8 +250,8 @@ def update(
 
     Example: skillhub update --check
     """
-    from skillhub.install.update import behind
-    from skillhub.install.update import update as flow
+    from skillhub.install.install import behind
+    from skillhub.install.install import update as flow
 
     chosen = [*(names or []), *(skill or [])]
     if every and chosen:

@@ -11,14 +11,14 @@ from skillhub.disk.folders import compare
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SourceError, UsageError
 from skillhub.exchange.other_locks import Origins, compared
 from skillhub.formats.text import is_inner_path, quote
-from skillhub.install.admission import admit
 from skillhub.install.candidates import Candidate
+from skillhub.install.commit import Plan, Planner
 from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, command, read_state, refuse_unknown
 from skillhub.install.gather import with_edits
 from skillhub.install.install import carry_out
 from skillhub.install.links import Step
 from skillhub.install.obtain import from_lock, from_path
-from skillhub.install.review import Plan, Planner
+from skillhub.install.review import admit
 from skillhub.model.record import Scope
 from skillhub.model.tree import Tree
 from skillhub.project import copies as links

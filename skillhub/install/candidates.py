@@ -473,15 +473,16 @@ def same_signer(after: Candidate, before: Locked, scope: Scope) -> None:
         SignerChanged: another signer, or none where there was one; no flag lifts this.
     """
     was = {*signers_of(before.signed_by)}
-    if was and not _is_same_publisher(was, _proven(after), lambda: after.kin):
+    if was and not is_same_publisher(was, proven_signers(after), lambda: after.kin):
         raise _another_signer(after, before, scope)
 
 
-def _proven(candidate: Candidate) -> set[str]:
+def proven_signers(candidate: Candidate) -> set[str]:
+    """Return who is proven to have signed a candidate, by kind and fingerprint."""
     return {*signers_of((candidate.signer.spell(),))} if candidate.signer else set()
 
 
-def _is_same_publisher(was: set[str], now: set[str], kin: Callable[[], frozenset[Digest]]) -> bool:
+def is_same_publisher(was: set[str], now: set[str], kin: Callable[[], frozenset[Digest]]) -> bool:
     """Say whether what is signed now is signed by whoever signed before, be it with another key of theirs.
 
     Args:
@@ -521,10 +522,10 @@ def is_at(found: Locked, entry: Locked, ports: Ports) -> bool:
     mine, locked = ports.sources.all().get(entry.source), ports.project.lock().sources.get(entry.source)
     if mine is None or locked is None or not mine.is_meant(locked):
         return False
-    return found.url == _below(mine.url, entry.url, locked.url)
+    return found.url == relocated(mine.url, entry.url, locked.url)
 
 
-def _below(url: str, place: str | None, was: str) -> str | None:
+def relocated(url: str, place: str | None, was: str) -> str | None:
     """Return ``place``, which is below where a registry was, below where it is."""
     below = f"{was}/"
     return f"{url}/{place.removeprefix(below)}" if place and place.startswith(below) else place

@@ -1,34 +1,51 @@
-"""From references to candidates: one for each name, with the skills that they need."""
+"""From references to candidates, one for each name; and the newer releases of what is locked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from skillhub.edits.patch import difference, free_path, merge
-from skillhub.errors import Forbidden, FormatError, SecurityError, UsageError
+from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_word, quote
-from skillhub.install.admission import admit
-from skillhub.install.candidates import Candidate, about_skill, hold_to_lock, read, spelled
-from skillhub.install.context import LeftOut, Options, Ports, State, command
+from skillhub.formats.text import as_word, is_object_id, quote
+from skillhub.install.candidates import (
+    EXPIRED,
+    Candidate,
+    ReleaseStatus,
+    TakenBack,
+    about_skill,
+    choose_release,
+    hold_to_lock,
+    is_within,
+    read,
+    spelled,
+)
+from skillhub.install.context import LeftOut, Options, Ports, State, command, reinstall, wanted_of
 from skillhub.install.obtain import from_lock, gated, on_top, prefetched
 from skillhub.install.resolve import (
     HeldTrees,
     ResolvedSkill,
     fitting,
+    looked_at,
     none_of,
+    offered_by,
+    ranges_on,
     resolve_locked,
     resolve_ref,
     resolve_wanted,
     satisfies,
     words_for,
 )
+from skillhub.install.review import admit, too_young
 from skillhub.model.index import Release
 from skillhub.model.lock import Locked, Patch
-from skillhub.model.reference import Ref
+from skillhub.model.reference import Git, GitHub, Named, Oci, Ref, SiteReference
 from skillhub.model.tree import Tree
-from skillhub.net.target import Who
+from skillhub.model.version import is_version, precedence
+from skillhub.net.target import Who, by_agreement
+from skillhub.project.intent import Wanted
 
 # The refusal of ``--all`` where skills are not what they should be: all of them are named, to be left out.
 
@@ -267,9 +284,6 @@ def _disagree(message: str, ports: Ports) -> FormatError:
     )
 
 
-# Skills that skills need: found, held to one version each, and refused with the chain that led there.
-
-
 def carried(found: Candidate, entry: Locked | None, ports: Ports) -> Candidate | LeftOut:
     """Return the candidate with the patch that the lock has of its name; what cannot have it is to be left out.
 
@@ -329,3 +343,215 @@ def with_edits(found: Candidate, tree: Tree, ports: Ports, before: Locked | None
     )
     data = None if is_there else text.encode()
     return replace(on_top(found, tree, content), entry=entry, patch=data)
+
+
+# What is newer than the lock, of each kind of source: for who updates, and for who only tells of it.
+
+Excuse = Callable[[str, SkillhubError], None]
+
+
+def newest_of(names: Iterable[str], state: State, ports: Ports, *, excuse: Excuse, keep: bool = False) -> Gathered:
+    """Return what is newer than the lock, of these locked skills; left out is what is, and cannot be had.
+
+    Args:
+        names: The skills.
+        state: What is locked, and what is wanted.
+        ports: The world.
+        excuse: Is told of a skill of which nobody can say, and why; if it returns, the others go on.
+        keep: It is only told of: the store is not touched, and no file stays in memory.
+
+    Raises:
+        SourceError, SecurityError, FormatError, Refused, UsageError: as ``excuse`` raises them.
+        StateError: the disk is in the way.
+    """
+    newer, resolved = Gathered(), []
+    for name in names:
+        try:
+            found = _latest(name, state.lock.skills[name], state, ports, newer)
+        except SkillhubError as error:
+            excuse(name, error)
+        else:
+            resolved += [] if found is None else [found]
+    held = None if keep else HeldTrees(ports.store)
+    with prefetched([each.acquisition for each in resolved], ports.report) as coming:
+        for each, turn in zip(resolved, coming, strict=True):
+            try:
+                with about_skill(each.name):
+                    candidate = turn() if held is None else held.keep(turn())
+                    _compare(candidate, state.lock.skills[each.name], newer, ports, keep=keep)
+            except SkillhubError as error:
+                excuse(each.name, error)
+    return newer
+
+
+def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports, *, keep: bool) -> None:
+    """Add a candidate to what is newer, if it is."""
+    if (candidate.tree.digest, candidate.entry.version) == (entry.original.tree, entry.version):
+        newer.warnings.extend(f"{candidate.name}: {each}" for each in candidate.warnings if each == EXPIRED)
+        return
+    hold_to_lock(candidate, entry, ports.project.scope)
+    if young := too_young(candidate, ports):
+        newer.warnings.append(f"{young.message} ({young.where})")
+        return
+    whole = carried(candidate, entry, ports)
+    if isinstance(whole, LeftOut):
+        newer.left.append(whole)
+    if keep:
+        newer.found[candidate.name] = looked_at(candidate if isinstance(whole, LeftOut) else whole)
+    elif not isinstance(whole, LeftOut):
+        newer.found[candidate.name] = whole
+
+
+def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathered) -> ResolvedSkill | None:
+    """Return the newest that is wanted under a name, unless its index says that it is the locked one."""
+    wanted, warnings = wanted_under(name, entry, state), newer.warnings
+    if is_fixed(wanted, entry):
+        return None
+    if name not in state.intent.skills and entry.named:
+        # It is here because others need it: no further than they allow.
+        ranges = dict.fromkeys(wanted for _, wanted in ranges_on(name, state.lock, ports))
+        wanted = replace(wanted, version=",".join(ranges) or None)
+    try:
+        found = resolve_wanted(name, wanted, state, ports, known=entry.original)
+    except TakenBack as error:
+        status = _standing(name, entry, ports, newer)
+        told = _taken_back(status.release) or error.message
+        warnings.append(f"{told}; there is no other that skillhub.toml allows")
+        if other := status.other(settled=ports.policies.settled(ports.clock())):
+            warnings.append(_outside(other, wanted, status, ports))
+        return None
+    offered = found.release
+    if offered is None:
+        return found
+    if ports.root_of(entry) is None:
+        now, before = (offered.rev, entry.rev) if entry.git else (offered.digest, entry.digest)
+        return None if now == before is not None else found
+    status = _standing(name, entry, ports, newer)
+    warnings.extend(_beyond(offered, wanted, status, ports))
+    if offered.digest == entry.digest:
+        return None
+    if note := _taken_back(status.release):
+        warnings.append(note)
+    return found if _is_wanted(entry, offered, wanted, status.release) else None
+
+
+def _standing(name: str, entry: Locked, ports: Ports, newer: Gathered) -> ReleaseStatus:
+    """Ask how a locked release stands, and note it if it was withdrawn."""
+    status = ReleaseStatus.now(name, entry, ports)
+    if status.release is not None and status.release.withdrawn is not None:
+        newer.withdrawn.add(name)
+    return status
+
+
+def _beyond(offered: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> Iterator[str]:
+    """Yield what is newer than what is allowed, for nobody would learn of it otherwise."""
+    here = precedence(offered.version or "0.0.0")
+    younger = choose_release(Named(offered.name, None, wanted.version), status.offered)
+    if precedence(younger.version or "0.0.0") > here:
+        yield f"{offered.name} {younger.version} is there, and has not been out for as long as a policy wants"
+    if wanted.version is None or is_version(wanted.version):
+        return  # they may all be taken, or somebody chose just this one
+    newest = choose_release(Named(offered.name), status.offered, ports.policies.settled(ports.clock()))
+    if precedence(newest.version or "0.0.0") > here:
+        yield _outside(newest, wanted, status, ports)
+
+
+def _outside(release: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> str:
+    """Return what is told of a release that is there and not allowed."""
+    take = status.to_take(release, ports.project.scope)
+    return f"{release.name} {release.version} is there, and {wanted.version} is what is wanted; to take it: {take}"
+
+
+def _is_wanted(entry: Locked, offered: Release, wanted: Wanted, locked: Release | None) -> bool:
+    """Say whether to leave a locked release for the one offered: up always, down only where it may not stay."""
+    old, new = entry.version or "", offered.version or ""
+    if not (is_version(old) and is_version(new)) or precedence(new) > precedence(old):
+        return True
+    is_gone = locked is not None and locked.withdrawn is not None
+    return is_gone or not is_within(entry, wanted.version)
+
+
+def _taken_back(locked: Release | None) -> str | None:
+    """Return what is told of a locked release that nobody should have any more, if that is so."""
+    if locked is None or not locked.taken_back:
+        return None
+    return f"{locked.name} {locked.version} was {locked.taken_back}"
+
+
+def wanted_under(name: str, entry: Locked, state: State) -> Wanted:
+    """Return what is wanted under a locked name: as the intent says, else as the lock does."""
+    return state.intent.skills.get(name) or wanted_of(entry)
+
+
+def is_fixed(wanted: Wanted, entry: Locked) -> bool:
+    """Say whether a person asked for the very commit or artifact that is locked: there is no newer one."""
+    ref = wanted.remote()
+    if isinstance(ref, Git | GitHub):
+        return ref.rev is not None and is_object_id(ref.rev) and ref.rev == entry.rev
+    return isinstance(ref, Oci) and ref.digest is not None and ref.source == entry.place
+
+
+# Skills that nothing newer can be had of, though whoever has them can be asked: an update of all goes on
+# without.
+
+
+def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> SkillhubError:
+    """Return what is wrong with this one skill, and the way out of it.
+
+    Raises:
+        SkillhubError: the error itself where it is not about one skill, or whoever has the skill cannot be asked.
+    """
+    if not isinstance(error, NotFound | FormatError):
+        raise error
+    entry = state.lock.skills[name]
+    wanted = wanted_under(name, entry, state)
+    try:
+        now_at = _asked(name, entry, wanted, state, ports)
+    except SkillhubError:
+        raise error from None
+    scope = ports.project.scope
+    remove = command(scope, "remove", name)
+    if isinstance(error, FormatError):
+        message = f"{name} cannot be updated: {error.message}"
+        hint = f"what is installed stays until that is mended; {remove} takes it out"
+        return FormatError(message, where=error.where, hint=hint)
+    message = f"nothing newer of {name} can be had: {error.message}"
+    hint = f"{remove} takes it out; what is installed stays until then"
+    if now_at is not None:
+        hint = f"it is elsewhere now: {reinstall(scope, name, now_at)}"
+    elif error.hint and not wanted.remote():
+        hint = f"{hint}; {error.hint}"
+    return NotFound(message, where=error.where, hint=hint)
+
+
+def left_behind(error: SkillhubError, name: str) -> LeftOut:
+    """Return how an update of all tells of it."""
+    where = f" ({error.where})" if error.where else ""
+    return LeftOut(name, error.code, f"{error.message}{where}; {error.hint}")
+
+
+def _asked(name: str, entry: Locked, wanted: Wanted, state: State, ports: Ports) -> list[str] | None:
+    """Ask whoever has a skill what it has, and return the words that name the skill there now, if that can be told.
+
+    Raises:
+        SourceError, FormatError, SecurityError, Refused: it cannot be asked.
+    """
+    ref = wanted.remote()
+    if ref is None:
+        source = ports.sources.all().get(wanted.source or entry.source)
+        if wanted.path is None and source is not None and source.root is None:
+            ports.reach(SiteReference(source.url)).index((name,))
+        elif wanted.path is None and source is not None:
+            registry = ports.open(source)
+            with suppress(NotFound):
+                registry.release_index([name])
+        return None
+    whole = replace(ref, path=None) if isinstance(ref, Git | GitHub) else ref
+    index = ports.reach(whole, named_by=by_agreement(state.is_known(name, ref.source))).index((name,))
+    there = [each for each in offered_by(index) if each.name == name]
+    if len(there) != 1 or there[0].path == entry.path or not isinstance(whole, Git | GitHub):
+        return None
+    (found,) = there
+    if found.plugin:
+        return [str(whole), "--skill", f"{found.plugin}:{name}"]
+    return [str(replace(whole, path=found.path) if found.path else whole)]

@@ -1,17 +1,15 @@
-"""Install and enable: resolve, obtain, ask once, then store, lock and link; all skills or none."""
+"""Install, update, enable, disable and remove: obtain, ask once, then store, lock and link; all skills or none."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from skillhub.errors import Refused, StateError, UsageError
+from skillhub.errors import FormatError, Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import NO_FILES
-from skillhub.install.admission import sources_with, without_other_signers
 from skillhub.install.candidates import Candidate, about_skill
-from skillhub.install.commit import Change, commit
+from skillhub.install.commit import Change, Plan, Planner, changes_of, commit, decide
 from skillhub.install.context import (
     LeftOut,
     Options,
@@ -25,18 +23,19 @@ from skillhub.install.context import (
     read_unchecked,
     refuse_unknown,
 )
-from skillhub.install.gather import gather
+from skillhub.install.gather import Gathered, admit_optional, gather, left_behind, newest_of, unavailable
 from skillhub.install.links import Linker, Linking, about_deleted, left_alone, write_records
+from skillhub.install.needs import config_files, take_back_servers
 from skillhub.install.obtain import by_lock
-from skillhub.install.resolve import with_dependencies
-from skillhub.install.review import Plan, Planner, decide
+from skillhub.install.resolve import HeldTrees, resolve_locked, with_dependencies
+from skillhub.install.review import sources_with, without_other_signers
 from skillhub.install.sources import needed_by, settle_sources
-from skillhub.model.changes import source_changes
+from skillhub.model.changes import Changes, source_changes
 from skillhub.model.lock import Lock
 from skillhub.model.question import Asked
 from skillhub.model.record import Record, Records, Scope, Skill
 from skillhub.model.reference import Ref
-from skillhub.project import copies, mcp
+from skillhub.project import copies
 from skillhub.project.installed import Given, given, or_stored, view
 from skillhub.project.intent import edit
 
@@ -327,7 +326,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         names = tuple(dict.fromkeys((*names, *orphans(names, state))))
     # What `sync` found gone from the lock may have left MCP entries behind.
     refuse_unknown(names, {*state.lock.skills, *state.records.skills}, ports.project.scope)
-    configured = _config_files(names, state, ports)
+    configured = config_files(names, state, ports)
     cleared, asked = _ask(names, state, ports, dry_run)
     if dry_run:
         return Outcome(_views(names, state.records.skills, state, ports), False, asked)
@@ -346,7 +345,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         for linking in cleared:
             linker.take_away(linking)
         removed = [now.records.skills[name] for name in names if name in now.records.skills]
-        records = _take_back_servers(removed, records, configured, ports)
+        records = take_back_servers(removed, records, configured, ports)
         write_records(replace(records, made=copies.clear(ports.project, records.made)), ports)
     return Outcome(skills, True, asked)
 
@@ -371,52 +370,6 @@ def _refuse_needed(names: frozenset[str], state: State, ports: Ports) -> None:
         if missed and other not in names:
             hint = f"remove both: {command(ports.project.scope, 'remove', other, *missed)}"
             raise Refused(f"{other} needs {', '.join(missed)}", where=other, hint=hint)
-
-
-def _config_files(names: Iterable[str], state: State, ports: Ports) -> Mapping[str, mcp.ConfigFile | None]:
-    """Return the file of each agent that has servers of these skills, as it is before anything is asked."""
-    project, records = ports.project, state.records.skills
-    agents = {agent for name in names if name in records for each in records[name].mcp.values() for agent in each}
-    return {
-        agent: mcp.config_file(agent, project.scope, project.base, ports.user_home, ports.environ)
-        for agent in sorted(agents)
-    }
-
-
-def _take_back_servers(
-    gone: Iterable[Record], left: Records, configured: Mapping[str, mcp.ConfigFile | None], ports: Ports
-) -> Records:
-    """Remove the MCP entries of skills that are gone, unless somebody changed them.
-
-    Entries that another skill needs stay, and are that skill's from now on.
-
-    Raises:
-        FormatError: an agent's configuration is malformed; it is left as it is.
-        StateError: it cannot be written.
-    """
-    skills = dict(left.skills)
-    for record in gone:
-        for server, entries in record.mcp.items():
-            heir = next((name for name, each in skills.items() if _needs(each, server)), None)
-            if heir is None:
-                _take_back(server, entries, configured, ports)
-            else:
-                merged = {**entries, **skills[heir].mcp.get(server, {})}
-                skills[heir] = replace(skills[heir], mcp={**skills[heir].mcp, server: merged})
-    return replace(left, skills=skills)
-
-
-def _needs(record: Record, server: str) -> bool:
-    return server in record.mcp or any(need.spell() == f"mcp:{server}" for need in record.facts.needs)
-
-
-def _take_back(
-    server: str, entries: Mapping[str, Any], configured: Mapping[str, mcp.ConfigFile | None], ports: Ports
-) -> None:
-    for agent, entry in entries.items():
-        file = configured.get(agent)  # one that came meanwhile is not of what was removed
-        if file is not None:
-            mcp.remove(file, server, entry, ports.project)
 
 
 def _ask(names: Sequence[str], state: State, ports: Ports, dry_run: bool) -> tuple[list[Linking], tuple[Asked, ...]]:
@@ -456,3 +409,155 @@ def _saving(cleared: Sequence[Linking], state: State, ports: Ports) -> Linker:
 def _held(record: Record | None) -> Record:
     """Return the record of a skill that its user disabled; to disable it is not to agree to its tree."""
     return replace(record or Record(tree=NO_FILES, enabled=False), enabled=False, held="user")
+
+
+def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
+    """Bring these skills, or all, to the newest version that the intent allows; all or none.
+
+    Of all, those are left as they are that their source no longer has, and those whose newer version is malformed,
+    critical in the scan, or forbidden by a policy.
+
+    Raises:
+        NotFound: a name that is not locked, or that its source no longer has.
+        SourceError: a source cannot be reached.
+        FormatError: what a named one has now is malformed, or ``--frozen`` and there is something newer.
+        SecurityError: another signer than the lock's, wrong bytes; nothing was changed.
+        Refused: a question was answered no or by nobody, or a policy forbids it; nothing was changed.
+        StateError: the disk is in the way.
+    """
+    state, names = read_state(ports), tuple(dict.fromkeys(names))
+    asked, missing = settle_sources(state, options.trusted, options, ports)
+    if missing:
+        note = f"you do not have the source {', '.join(missing)}; what it has is not known yet"
+        return Outcome((), False, tuple(asked), (note,))
+    newer, gone = _newest(names, state, ports)
+    candidates = newer.found
+    if not names:
+        admitted = [admit_optional(each, state, ports) for each in newer.found.values()]
+        gone |= {each.name: each for each in admitted if isinstance(each, LeftOut)}
+        candidates = {name: each for name, each in candidates.items() if name not in gone}
+    rest = [name for name in names or state.lock.skills if name not in candidates and name not in gone]
+    otherwise = list(_otherwise(rest, {each.name for each in newer.left}, state, ports))
+    candidates |= _restored(otherwise, state, ports)
+    found, notes = with_dependencies(candidates, state, ports)
+    newer.warnings.extend(notes)
+    if options.frozen:
+        _refuse_changes(found, state, ports)
+    if not names:
+        found, notes = without_other_signers(found, state, ports)
+        newer.warnings.extend(notes)
+    outcome = take(found, options, state, ports)
+    ports.sources.keep()
+    warnings = (*newer.warnings, *outcome.warnings)
+    # Also of what is only put back: that nothing differs from the version before is told in the same keys.
+    changes = {name: _changes(found[name], state, ports) for name in otherwise if name in found}
+    return replace(
+        outcome,
+        asked=(*asked, *outcome.asked),
+        left=(*gone.values(), *newer.left, *outcome.left),
+        warnings=warnings,
+        changes={**changes, **outcome.changes},
+        due=outcome.due or bool(newer.withdrawn),
+    )
+
+
+def _refuse_changes(found: Mapping[str, Candidate], state: State, ports: Ports) -> None:
+    """Hold to the lock as it stands.
+
+    Raises:
+        FormatError: it does not have what an update would bring, as for ``install --frozen``.
+    """
+    locked = state.lock.skills
+    behind = [
+        f"{name} {candidate.entry.version or candidate.entry.short}"
+        for name, candidate in found.items()
+        if candidate.entry != locked.get(name)
+    ]
+    if behind:
+        raise FormatError(
+            f"the lock is behind, and --frozen leaves it as it stands: {', '.join(behind)} would come",
+            where=ports.project.lock_path,
+            hint=f"run {command(ports.project.scope, 'update')} without --frozen and commit the lock",
+        )
+
+
+def _edited(name: str, state: State, ports: Ports) -> Sequence[str]:
+    """Return the places of a skill that were edited by hand."""
+    record = state.records.skills.get(name)
+    return Linker(ports.project, ports.store).plan_removal(name, record).edited if record else ()
+
+
+def behind(names: Sequence[str], ports: Ports) -> Outcome:
+    """Return what ``update`` would bring, having verified it in memory; nothing is asked and nothing written.
+
+    Raises:
+        NotFound, SourceError, SecurityError: as for ``update``.
+    """
+    state, names = read_state(ports), tuple(dict.fromkeys(names))
+    newer, gone = _newest(names, state, ports, keep=True)
+    is_met = given(ports.environ, state.records.enabled(state.lock.skills))
+    records = state.records.skills
+    skills = tuple(
+        replace(
+            view(each.name, each.entry, None, is_met, ports.project, ports.store),
+            description=each.manifest.description,
+            vouched_by=each.voucher,
+            state="enabled" if each.name in records and records[each.name].enabled else "disabled",
+        )
+        for each in newer.found.values()
+    )
+    changes = {each.name: _changes(each, state, ports) for each in newer.found.values()}
+    edited = [
+        f"{name} was edited by hand: {place}"
+        for name in names or state.lock.skills
+        for place in _edited(name, state, ports)
+    ]
+    sources = source_changes(state.lock.sources, sources_with(newer.found.values(), state.lock, ports))
+    warnings, left = (*newer.warnings, *edited), (*gone.values(), *newer.left)
+    return Outcome(
+        skills, False, warnings=warnings, left=left, changes=changes, due=bool(newer.withdrawn), sources=sources
+    )
+
+
+def _newest(
+    names: Sequence[str], state: State, ports: Ports, *, keep: bool = False
+) -> tuple[Gathered, dict[str, LeftOut]]:
+    """Return what is newer, and those of all skills of which nothing can be had, so that they hold up no other.
+
+    Raises:
+        NotFound: one is not locked, or is named and gone from where it was.
+        SourceError, SecurityError, FormatError: as for ``update``.
+    """
+    gone: dict[str, LeftOut] = {}
+
+    def excuse(name: str, error: SkillhubError) -> None:
+        found = unavailable(name, error, state, ports)
+        if names:
+            raise found from error
+        gone[name] = left_behind(found, name)
+
+    refuse_unknown(names, state.lock.skills, ports.project.scope)
+    return newest_of(names or state.lock.skills, state, ports, keep=keep, excuse=excuse), gone
+
+
+def _changes(candidate: Candidate, state: State, ports: Ports) -> Changes:
+    before = state.lock.skills[candidate.name]
+    found = changes_of(candidate, state, ports)
+    return found or Changes.between(before, candidate.entry, candidate.tree.listing, candidate.tree.listing)
+
+
+def _otherwise(names: Iterable[str], left: Collection[str], state: State, ports: Ports) -> Iterator[str]:
+    """Yield what this person has otherwise than the lock: edited, cut off in an update, or not agreed to yet."""
+    for name in names:
+        if state.agreed(name) is None or (name not in left and _edited(name, state, ports)):
+            yield name
+
+
+def _restored(names: Iterable[str], state: State, ports: Ports) -> dict[str, Candidate]:
+    """Return what the lock has of skills that this machine knows."""
+    held, found = HeldTrees(ports.store), {}
+    for name in names:
+        if name in state.records.skills:
+            with about_skill(name):
+                found[name] = held.keep(resolve_locked(name, state.lock.skills[name], state, ports).acquisition.run())
+    return found

@@ -15,9 +15,9 @@ from skillhub.edits import patch as edits
 from skillhub.edits.patch import tree_of_copy
 from skillhub.errors import StateError
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.install.admission import of_entry
 from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, chosen_agents, command, read_state
+from skillhub.install.review import of_entry
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.question import Asked, Question, Way, way_of
 from skillhub.model.record import LinkKind, Record, Records

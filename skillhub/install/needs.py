@@ -6,16 +6,17 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from skillhub.formats.text import quoted
 from skillhub.install.candidates import Candidate
-from skillhub.install.context import McpChoice, Options, Ports, command
+from skillhub.install.context import McpChoice, Options, Ports, State, command
 from skillhub.model import mcp_server
 from skillhub.model.hosts import Host
 from skillhub.model.manifest import Manifest
 from skillhub.model.needs import McpServer, Requirement
 from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Asked, Kind, Question
-from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Scope, SkillScope
+from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Records, Scope, SkillScope
 from skillhub.model.server_command import Risk, steered_by
 from skillhub.project import mcp
 from skillhub.project.installed import Given, or_stored
@@ -436,3 +437,49 @@ def _ask_variable(skill: str, need: Requirement) -> Question:
     about = quoted(need.description, _ABOUT_MAX, command("project", "show", skill)) if need.description else ()
     details = (*about, "it is not stored: export it where your agent runs")
     return Question("env", skill, message, details, need.name)
+
+
+def config_files(names: Iterable[str], state: State, ports: Ports) -> Mapping[str, mcp.ConfigFile | None]:
+    """Return the file of each agent that has servers of these skills, as it is before anything is asked."""
+    project, records = ports.project, state.records.skills
+    agents = {agent for name in names if name in records for each in records[name].mcp.values() for agent in each}
+    return {
+        agent: mcp.config_file(agent, project.scope, project.base, ports.user_home, ports.environ)
+        for agent in sorted(agents)
+    }
+
+
+def take_back_servers(
+    gone: Iterable[Record], left: Records, configured: Mapping[str, mcp.ConfigFile | None], ports: Ports
+) -> Records:
+    """Remove the MCP entries of skills that are gone, unless somebody changed them.
+
+    Entries that another skill needs stay, and are that skill's from now on.
+
+    Raises:
+        FormatError: an agent's configuration is malformed; it is left as it is.
+        StateError: it cannot be written.
+    """
+    skills = dict(left.skills)
+    for record in gone:
+        for server, entries in record.mcp.items():
+            heir = next((name for name, each in skills.items() if _needs_server(each, server)), None)
+            if heir is None:
+                _take_back(server, entries, configured, ports)
+            else:
+                merged = {**entries, **skills[heir].mcp.get(server, {})}
+                skills[heir] = replace(skills[heir], mcp={**skills[heir].mcp, server: merged})
+    return replace(left, skills=skills)
+
+
+def _needs_server(record: Record, server: str) -> bool:
+    return server in record.mcp or any(need.spell() == f"mcp:{server}" for need in record.facts.needs)
+
+
+def _take_back(
+    server: str, entries: Mapping[str, Any], configured: Mapping[str, mcp.ConfigFile | None], ports: Ports
+) -> None:
+    for agent, entry in entries.items():
+        file = configured.get(agent)  # one that came meanwhile is not of what was removed
+        if file is not None:
+            mcp.remove(file, server, entry, ports.project)

@@ -1,31 +1,44 @@
-"""What an install would do: the questions that it raises, and the change that follows from the answers."""
+"""Whether a skill may be installed, by policies and provenance; and what a person is asked first."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 
+from skillhub.errors import BadSignature, Forbidden, SignerChanged
+from skillhub.formats import text as times
+from skillhub.formats.digest import Digest
 from skillhub.formats.text import Quoted, as_command, quoted, shown, word
-from skillhub.install.admission import admit, hold_to_record
-from skillhub.install.candidates import Candidate, spelled
-from skillhub.install.commit import Change
-from skillhub.install.context import Options, Ports, State, chosen_agents
-from skillhub.install.links import Linker, Linking
-from skillhub.install.needs import OpenNeeds, facts_of, open_for_more_agents, open_needs
+from skillhub.install import candidates
+from skillhub.install import candidates as signers
+from skillhub.install.candidates import (
+    Candidate,
+    ReleaseStatus,
+    is_same_publisher,
+    proven_signers,
+    relocated,
+    spelled,
+)
+from skillhub.install.context import Ports, State, reinstall
 from skillhub.model.changes import Changes
-from skillhub.model.finding import Finding, at_least, counted, in_short
-from skillhub.model.hosts import Host
-from skillhub.model.lock import Locked
-from skillhub.model.provenance import Provenance
-from skillhub.model.question import Asked, Kind, Question
+from skillhub.model.finding import Finding, at_least, counted
+from skillhub.model.index import Release
+from skillhub.model.lock import Lock, Locked, LockedSource, Signer
+from skillhub.model.manifest import Manifest
+from skillhub.model.provenance import Provenance, signers_of
+from skillhub.model.question import Kind, Question
 from skillhub.model.record import Facts, Record
-from skillhub.model.reference import authority
-from skillhub.project.copies import link_folders
-from skillhub.project.installed import Given, given, needs_of
-from skillhub.scan.capability import NETWORK_UNKNOWN, in_words
+from skillhub.model.reference import Local, authority, parse_remote, repository
+from skillhub.model.tree import SIGNATURE
+from skillhub.net.target import by_agreement
+from skillhub.policy.policy import EVERYTHING, LASTING, Subject
+from skillhub.scan import scan
+from skillhub.scan.capability import NETWORK_UNKNOWN, capabilities, in_words
 from skillhub.scan.secrets import masked
-from skillhub.sources.configured import EMBEDDED_URL
+from skillhub.sources.configured import EMBEDDED_URL, Source
+from skillhub.trust.registry import publisher_of
 
 # What is asked of a person before a skill may reach a disk; the words of each Question stand here.
 
@@ -257,163 +270,306 @@ def _seen(finding: Finding, candidate: Candidate) -> Iterator[str]:
         yield Quoted(shown(line.strip()[:_LINE_MAX])[:_LINE_MAX])
 
 
-# What taking a candidate would mean, before anybody is asked about it; and, once all is answered, its change.
+# What policies may know of what is locked, without its bytes; ``admission`` judges those.
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """One candidate, and all that enabling it would mean.
+def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subject:
+    """Return what policies may know of a locked skill without its bytes; ``can`` is what it was seen to be able to.
 
-    Attributes:
-        needs: Those that stand open, or where it is enabled those that an added agent brings; None where it is to
-            stay disabled.
-        linking: The places to make, or to clear if it is ``held``.
-        held: Why it is to stay disabled, as a ``Record`` has it; empty if it is to be enabled.
-        changes: What differs from the version before, if there was one.
+    The name of its signer counts: whoever agreed to the lock was shown whose it is.
     """
-
-    candidate: Candidate
-    record: Record | None
-    needs: OpenNeeds | None
-    linking: Linking | None
-    held: str
-    changes: Changes | None
-
-    @property
-    def name(self) -> str:
-        """The skill's name."""
-        return self.candidate.name
-
-    def questions(self) -> list[Question]:
-        """Return everything that is to be asked about the candidate."""
-        programs = self.needs.programs if self.needs else ()
-        found = consent(self.candidate, self.record, self.changes, programs)
-        found += self.needs.questions() if self.needs else []
-        return found + (self.linking.questions() if self.linking else [])
+    signer = Signer.parse(entry.signed_by[0]) if entry.signed_by else None
+    return Subject(
+        name=name,
+        root=_root(entry, ports),
+        urls=(*urls_of(entry, ports), *_artifact(entry, ports)),
+        signer=signer,
+        vouched=True,
+        known_as=names_of(signer, entry, ports) if signer else frozenset(),
+        can=tuple(can),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Planner:
-    """Plans for one command: for these agents, in these folders of theirs, as its options say."""
-
-    options: Options
-    state: State
-    ports: Ports
-    agents: tuple[Host, ...]
-    folders: tuple[str, ...]
-    linker: Linker
-    is_met: Given
-
-    @classmethod
-    def of(cls, options: Options, state: State, ports: Ports) -> Planner:
-        """Work out what is the same for all skills.
-
-        Raises:
-            UsageError: an id that is no agent's.
-            LinkLeavesProject: a folder of the project is a link to somewhere outside of it.
-        """
-        agents = chosen_agents(options, state.records, state.intent, ports)
-        folders = link_folders(ports.project, agents, ports.user_home, ports.environ)
-        linker = Linker(ports.project, ports.store)
-        return cls(options, state, ports, agents, folders, linker, given(ports.environ))
-
-    def plan(self, candidate: Candidate) -> Plan:
-        """Work out what taking the candidate would mean: its needs, its places, and what differs from before.
-
-        Raises:
-            Forbidden: a policy forbids it.
-            SignerChanged, BadSignature: it is not signed as what the person agreed to, or is so no longer.
-            StateError: something is in the way that skillhub did not put there.
-        """
-        hold_to_record(candidate, self.state, self.ports)
-        candidate = admit(candidate, self.state, self.ports)
-        record = self.state.records.skills.get(candidate.name)
-        is_agreed = record is not None and record.is_of(candidate.entry)
-        if not is_agreed:
-            candidate = candidate.noted(*in_short(candidate.findings))
-        is_enabled = record is not None and record.enabled and is_agreed
-        held = "user" if record is not None and record.held == "user" else "asked"
-        needs = None
-        if held == "user" or not (self.options.enable or is_enabled):
-            linking = self.linker.plan_removal(candidate.name, record) if record else None
-        else:
-            held = ""
-            needs = self._needs(candidate, record, is_enabled=is_enabled)
-            linking = self._linking(candidate, record)
-        return Plan(candidate, record, needs, linking, held, changes_of(candidate, self.state, self.ports))
-
-    def _needs(self, candidate: Candidate, record: Record | None, *, is_enabled: bool) -> OpenNeeds:
-        name, manifest = candidate.name, candidate.manifest
-        if is_enabled and record is not None:
-            return open_for_more_agents(name, manifest, record, self.options, self.agents, self.ports)
-        return open_needs(candidate, record, self.options, self.is_met, self.agents, self.ports)
-
-    def _linking(self, candidate: Candidate, record: Record | None) -> Linking:
-        kind = self.options.link or (record.link if record else None) or self.state.intent.link or "copy"
-        wanted = dict.fromkeys([f"{folder}/{candidate.name}" for folder in self.folders])
-        # An agent chosen now is added to those that have it already.
-        wanted |= dict.fromkeys(record.links if record else ())
-        linking = self.linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
-        return self.linker.merging(linking, candidate.tree, record)
+def names_of(signer: Signer, entry: Locked, ports: Ports) -> frozenset[str]:
+    """Return the names under which this user trusts a signer, for where an entry is from, if a policy asks."""
+    if not any(policy.publishers for policy in ports.policies.each):
+        return frozenset()
+    mine = ports.sources.mine()
+    # Trust that is narrowed to a source of the user's is none in what a project calls so.
+    source = None if entry.local else entry.source if not entry.named or entry.source in mine else ""
+    trusted = candidates.trusted(ports.publishers)
+    return frozenset(each.name for each in trusted if signer.fingerprint in each.fingerprints and each.covers(source))
 
 
-def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | None:
-    """Return what differs from the version that this person has, else from the locked one; None without either."""
-    before, record = state.lock.skills.get(candidate.name), state.records.skills.get(candidate.name)
-    if before is None:
-        return None
-    if record is not None and record.facts == Facts():
-        return None  # disabled here before anybody agreed to anything
-    if record is not None:
-        before = _as_agreed(before, record, candidate.entry)
-    if before.tree == candidate.tree.digest:
-        return None
-    was = ports.store.listing(before.tree)
-    changes = Changes.between(before, candidate.entry, was, candidate.tree.listing)
-    return replace(changes, vouchers=(ports.voucher(before), candidate.voucher))
+def urls_of(entry: Locked, ports: Ports) -> tuple[str, ...]:
+    """Return every place that a skill comes from: what was asked for, and the repository that this led to."""
+    if entry.named:
+        source = _source(entry, ports)
+        return (source.url,) if source is not None else ()
+    if entry.local:
+        return (ports.url_of(Local(os.path.join(ports.project.base, entry.path or ""))),)
+    asked = ports.url_of(parse_remote(entry.place))
+    return tuple(dict.fromkeys((asked, entry.git or asked)))
 
 
-def _as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
-    """Return the entry of the version before with all that is known of what the person agreed to.
+def _artifact(entry: Locked, ports: Ports) -> tuple[str, ...]:
+    """Return where a lock says that the artifact of a site is: nobody proves that the site ever named that place."""
+    is_web = (entry.url or "").startswith(("https://", "http://"))
+    return (entry.url,) if entry.url and is_web and _root(entry, ports) is None else ()
 
-    Their record was read off its bytes and says where it was from; the lock may have been changed since.
+
+def _root(entry: Locked, ports: Ports) -> Digest | None:
+    source = _source(entry, ports) if entry.named else None
+    return source.root if source is not None else None
+
+
+def _source(entry: Locked, ports: Ports) -> Source | LockedSource | None:
+    """Return the source of a named entry as this user has it, else as the lock does."""
+    return ports.sources.all().get(entry.source) or ports.project.lock().sources.get(entry.source)
+
+
+# Whether a candidate may be installed, by the policies of machine, user and project.
+
+_AGE = frozenset({"min-age-days"})
+
+
+def admit(candidate: Candidate, state: State, ports: Ports) -> Candidate:
+    """Return the candidate, less the findings that a policy agrees to, of which it is warned instead.
+
+    What is enabled already is held to where it comes from, who signed it and what it can do; it was held to all
+    else when it was enabled. What is locked, and its user keeps disabled, is held to nothing: so one may do with
+    a team's lock without what one's own policy forbids.
+
+    Raises:
+        Forbidden: a line of a policy.
+        SourceError: nobody can say how old it is, for its repository cannot be reached.
     """
-    if before.tree != record.tree:
-        before = replace(before, version=None, rev=None, signed_by=())
-    needs = tuple(need.spell() for need in record.facts.needs)
-    before = replace(before, tree=record.tree, capabilities=record.facts.capabilities, requires=needs)
-    if record.provenance is None:
-        return before
-    # A record knows signers by kind and fingerprint; whoever is still there is spelled as now.
-    spelled = next(
-        (each.signed_by for each in (after, before) if Provenance.of(each).signers == record.provenance.signers),
-        record.provenance.signers,
-    )
-    return replace(before, source=record.provenance.source, signed_by=spelled)
+    policies, record = ports.policies, state.records.skills.get(candidate.name)
+    is_out = record is not None and record.held == "user"
+    if not policies or (is_out and state.lock.skills.get(candidate.name) == candidate.entry):
+        return candidate
+    known = record if record is not None and record.is_of(candidate.entry) else None
+    subject = _subject(candidate, known, ports)
+    if known is not None and known.enabled:
+        policies.refuse(subject, LASTING)
+        return candidate
+    if policies.min_age is not None:
+        entry = candidate.entry
+        agreed_to = known is not None or state.is_known(candidate.name, entry.place, entry.git)
+        subject = replace(subject, age=_age(candidate, ports, agreed=agreed_to))
+    policies.refuse(subject, EVERYTHING)
+    agreed = [each for each in candidate.findings if policies.allows_finding(each.rule)]
+    notes = [f"a policy agrees to {each.rule} at {each.path}:{each.line}: {each.message}" for each in agreed]
+    left = tuple(each for each in candidate.findings if each not in agreed)
+    return replace(candidate, findings=left, warnings=(*candidate.warnings, *notes))
 
 
-def decide(plan: Plan, asked: Sequence[Asked], is_met: Given) -> Change:
-    """Return what becomes of one candidate now that all ``asked`` about it is answered: enabled, or waiting."""
-    candidate, before, linking = plan.candidate, plan.record, plan.linking
-    is_known = before is not None and before.is_of(candidate.entry)
-    facts = before.facts if before and is_known else facts_of(candidate.manifest, candidate.can)
-    base = Record(
-        tree=candidate.tree.digest,
-        enabled=False,
-        held=plan.held,
-        facts=facts,
-        provenance=Provenance.of(candidate.entry),
+def too_young(candidate: Candidate, ports: Ports) -> Forbidden | None:
+    """Return why a candidate has to be waited for, or None.
+
+    Raises:
+        SourceError: as for ``admit``.
+    """
+    if ports.policies.min_age is None:
+        return None
+    subject = Subject(name=candidate.name, age=_age(candidate, ports, agreed=True))
+    return next((each.error for each in ports.policies.objections(subject, _AGE)), None)
+
+
+def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subject:
+    can, findings = candidate.can, candidate.findings
+    if known is not None and known.enabled:
+        can = known.facts.capabilities
+    elif known is not None:  # nobody read all of its bytes again
+        can, findings = capabilities(candidate.tree, Manifest.read(candidate.tree)), scan(candidate.tree)
+    subject = of_entry(candidate.name, candidate.entry, can, ports)
+    is_vouched = candidate.trust == "signed"
+    signer, entry = candidate.signer, candidate.entry
+    known_as = names_of(signer, entry, ports) if signer else frozenset()
+    return replace(subject, signer=signer, vouched=is_vouched, known_as=known_as, findings=findings)
+
+
+def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | None:
+    """Return how long a skill has been out; None if nobody knows.
+
+    A registry signs when a release was published. Of a commit its maker chooses the date, so that the first sight
+    of it counts if that is later; of a repository that is met for the first time nothing but the date is known.
+    """
+    now, entry = ports.clock(), candidate.entry
+    subject = of_entry(candidate.name, entry, (), ports)
+    published = times.parse(candidate.published)
+    if subject.root is not None:
+        return since(candidate.published, ports)
+    if published is None and entry.git is not None:
+        commit = Release(name=candidate.name, url=entry.git, type="tree", rev=entry.rev, path=entry.path)
+        place = ports.reach(repository(entry.git), entry.rev, named_by=by_agreement(agreed))
+        published = times.parse(place.committed(commit))
+    where = urls_of(entry, ports)[-1:] or (entry.source,)
+    sight = ports.first_seen.of(where[0], entry.rev or entry.tree, now)
+    if published is None:
+        return now - sight.time
+    return now - (published if sight.at_first else max(published, sight.time))
+
+
+def since(published: str | None, ports: Ports) -> timedelta | None:
+    """Return how long ago that was; None if it is no time."""
+    time = times.parse(published)
+    return ports.clock() - time if time is not None else None
+
+
+# Whether what comes under a name is from where, and by whom, it was before: as the lock has it, as a person
+# agreed.
+# ``hold_to_lock`` holds it against the lock, ``hold_to_record`` against this machine's record, whatever the
+# lock says.
+
+
+def hold_to_record(candidate: Candidate, state: State, ports: Ports) -> None:
+    """Refuse what is not by the publisher whom the person agreed to, or has new bytes under an expired certificate.
+
+    Raises:
+        SignerChanged, BadSignature, SourceError, FormatError: as for the two below.
+    """
+    refuse_other_signer(candidate, state.records.skills.get(candidate.name), ports)
+    _refuse_expired(candidate, state)
+
+
+def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Ports) -> None:
+    """Refuse what is not signed by the publisher whose signature the person agreed to, or is so no longer.
+
+    Raises:
+        SignerChanged: no flag and no answer lifts this.
+        SourceError, FormatError: whether the two are one publisher's is its registry's word, which cannot be had.
+    """
+    entry, before = candidate.entry, record.provenance if record else None
+    if record is None or before is None or not before.signers or record.is_of(entry):
+        return
+    # A lock may name others beside whoever signed: what is agreed to now would let them sign the next version.
+    was, named, proven = {*before.signers}, {*signers_of(entry.signed_by)}, proven_signers(candidate)
+    now = named | proven if named and proven else set()
+    if is_same_publisher(was, now, lambda: _kin(candidate, before.source, ports)):
+        return
+    scope = ports.project.scope
+    raise SignerChanged(
+        f"expected {candidate.name} to be signed by {', '.join(sorted(was))}, as when it was agreed to here; "
+        f"it is signed by {', '.join(entry.signed_by) or 'nobody'} now",
+        where=entry.origin,
+        hint=f"if that is meant: {reinstall(scope, candidate.name, asking_for(candidate.name, entry, ports))}",
     )
-    if before is not None:
-        base = replace(base, mcp=before.mcp, link=before.link)
-        if is_known and (before.enabled or plan.needs is None):  # unchecked now: what was said of needs stands
-            base = replace(base, met=before.met, waived=before.waived)
-    if linking is None or plan.needs is None:
-        return Change(candidate, base, linking, None)
-    is_enabled = is_known and before is not None and before.enabled
-    needs = plan.needs.answered(asked)
-    record = needs.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
-    if not is_enabled and any(need.open for need in needs_of(facts, record, is_met, needs.met)):
-        waiting = replace(base, held="needs")
-        return Change(candidate, waiting, linking.given_up(), None, (*needs.met, *needs.waived))
-    return Change(candidate, record, linking, needs)
+
+
+def _refuse_expired(candidate: Candidate, state: State) -> None:
+    """Refuse what is signed with an expired certificate and is not what the person agreed to, though it is locked.
+
+    A lock comes with a repository: whoever changes it, and has the key of a certificate that is past its time, would
+    have new bytes taken for those of its publisher. Where nobody agreed to any yet, the lock is all there is.
+
+    Raises:
+        BadSignature: no flag and no answer lifts this.
+    """
+    record = state.records.skills.get(candidate.name)
+    if signers.EXPIRED not in candidate.warnings or record is None or record.facts == Facts():
+        return
+    entry, before = candidate.entry, state.lock.skills.get(candidate.name)
+    known = {record.tree, before.original.tree} if before and record.is_of(before) else {record.tree}
+    if known.isdisjoint((entry.tree, entry.original.tree)):
+        message = f"expected the tree that was agreed to here, {record.tree}, or a certificate that is still valid"
+        hint = "its publisher may sign it anew"
+        raise BadSignature("certificate-expired", message, where=f"{candidate.name}: {SIGNATURE}", hint=hint)
+
+
+def without_other_signers(
+    candidates: Mapping[str, Candidate], state: State, ports: Ports
+) -> tuple[dict[str, Candidate], list[str]]:
+    """Return the candidates less those that stay disabled and that another signs now, and what is told of these.
+
+    They hold up nothing that the person uses: the record stays as it is, so that ``enable`` refuses another signer
+    as ever. Were they to stop the command, the way on would be to agree to what was disabled.
+
+    Raises:
+        SourceError, FormatError: as ``hold_to_record``.
+    """
+    found, notes = dict(candidates), []
+    for name, candidate in candidates.items():
+        record = state.records.skills.get(name)
+        if record is None or record.held != "user":
+            continue
+        try:
+            hold_to_record(candidate, state, ports)
+        except (SignerChanged, BadSignature) as error:
+            del found[name]
+            notes.append(f"{name} stays disabled, in the version agreed to: {error.message}; {error.hint}")
+    return found, notes
+
+
+def _kin(candidate: Candidate, source: str, ports: Ports) -> frozenset[Digest]:
+    """Return the keys of the candidate's publisher: of what is in the store, its registry alone knows them all.
+
+    Of whoever signed what came from another source, be it under the same alias, a registry says nothing that counts.
+
+    Raises:
+        SourceError, SecurityError, FormatError: that cannot be asked.
+    """
+    name, entry = candidate.name, candidate.entry
+    if entry.source != source or ports.sources.had_another(source):
+        return signers.kin(candidate.signer, signers.trusted(ports.publishers))
+    if ports.root_of(entry) is None:
+        return candidate.kin
+    status = ReleaseStatus.now(name, entry, ports)
+    release, admitted = status.release, status.admitted
+    if release is None or admitted is None:
+        return candidate.kin
+    return candidate.kin | signers.kin(candidate.signer, [publisher_of(admitted, release.published)])
+
+
+def asking_for(name: str, entry: Locked, ports: Ports) -> list[str]:
+    """Return the words that ask ``install`` for what the lock names, once the lock no longer does."""
+    if entry.named:
+        version = f"@{entry.version}" if ports.root_of(entry) else ""
+        return [f"{entry.source}:{name}{version}"]
+    if entry.local:
+        path = entry.path or ""
+        return [path if os.path.isabs(path) else f"./{path}"]
+    return [entry.place, "--skill", f"{entry.plugin}:{name}" if entry.plugin else name]
+
+
+# A registry that is elsewhere than where a lock has it: it is known by its root, and a lock is no guide to it.
+
+
+def rebased(lock: Lock, sources: Mapping[str, LockedSource]) -> Lock:
+    """Return the lock with these sources; what it has of a registry that moved is where that is now."""
+    skills = dict(lock.skills)
+    for alias, now in sources.items():
+        was = lock.sources.get(alias)
+        if was is None or was.root is None or was == now or was.root != now.root:
+            continue
+        for name, entry in lock.skills.items():
+            if entry.named and entry.source == alias:
+                skills[name] = replace(entry, url=relocated(now.url, entry.url, was.url))
+    return Lock(skills, {**lock.sources, **sources})
+
+
+def sources_with(candidates: Iterable[Candidate], lock: Lock, ports: Ports) -> Mapping[str, LockedSource]:
+    """Return the sources that a lock names once it has the candidates."""
+    known = ports.sources.all()
+    used = {each.entry.source for each in candidates if each.entry.named} & known.keys()
+    return {**lock.sources, **{alias: known[alias].locked() for alias in used}}
+
+
+def followed(records: Mapping[str, Record], before: Lock, after: Lock, ports: Ports) -> dict[str, Record]:
+    """Return the records with what was agreed to, and proven, in ``before`` where ``after``, rebased, has it.
+
+    Raises:
+        StateError: the disk refuses.
+    """
+    found = dict(records)
+    for name, was in before.skills.items():
+        now, record = after.skills.get(name), records.get(name)
+        root = after.sources[was.source].root if was.named else None
+        if root is None or now is None or now is was or replace(was, url=now.url) != now:
+            continue
+        pem = ports.publishers.pinned(signers.proven(name, was.original, root))
+        if pem is not None:
+            ports.publishers.pin(signers.proven(name, now.original, root), pem)
+        if record is not None and record.is_of(was):
+            found[name] = replace(record, provenance=Provenance.of(now))
+    return found

@@ -11,7 +11,7 @@ from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.report import Report
 from skillhub.formats.digest import Digest
 from skillhub.install.context import wanted_of
-from skillhub.install.update import is_fixed
+from skillhub.install.gather import is_fixed
 from skillhub.model.lock import Locked
 from skillhub.model.reference import parse_remote
 from skillhub.model.tree import SIGNATURE, File, Tree

@@ -25,7 +25,7 @@ from skillhub.errors import (
 from skillhub.exchange.adopt import drop, patch
 from skillhub.formats.digest import Digest
 from skillhub.install.context import Options
-from skillhub.install.update import behind
+from skillhub.install.install import behind
 from skillhub.model.tree import File, Tree
 from skillhub.sources.local import read_local
 from tests.support.world import Answers, refused, skill, unlocked

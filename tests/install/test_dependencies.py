@@ -8,9 +8,9 @@ import pytest
 from skillhub.errors import Refused
 from skillhub.formats.digest import Digest
 from skillhub.install import install
+from skillhub.install.commit import decide
 from skillhub.install.context import State, orphans
 from skillhub.install.resolve import NeedConflict
-from skillhub.install.review import decide
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.record import Records
 from skillhub.project.intent import Intent

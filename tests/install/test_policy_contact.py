@@ -19,11 +19,10 @@ from skillhub.exchange.adopt import adopt, drop, patch
 from skillhub.exchange.other_locks import Origin, OtherLock, import_lock
 from skillhub.formats.digest import Digest
 from skillhub.install.context import Options
-from skillhub.install.install import enable, install
+from skillhub.install.install import behind, enable, install, update
 from skillhub.install.links import sync
 from skillhub.install.obtain import from_lock
 from skillhub.install.sources import Pin, add_source, listings, trust_source
-from skillhub.install.update import behind, update
 from skillhub.model.lock import Lock
 from skillhub.model.reference import Named, parse_ref
 from tests.support.gitbackend import backend

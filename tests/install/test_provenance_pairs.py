@@ -16,8 +16,8 @@ from skillhub.audit.report import Locations
 from skillhub.edits.merge import merge
 from skillhub.errors import SecurityError
 from skillhub.formats.digest import Digest
-from skillhub.install.admission import refuse_other_signer
 from skillhub.install.candidates import Content, ReleaseStatus, candidate, hold_to_lock
+from skillhub.install.review import refuse_other_signer
 from skillhub.model.changes import source_changes
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer
 from skillhub.model.manifest import Manifest

@@ -8,8 +8,7 @@ import pytest
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import BadSignature, NameNotOwned, SourceError, Withdrawn
 from skillhub.install.context import Options
-from skillhub.install.install import enable
-from skillhub.install.update import update
+from skillhub.install.install import enable, update
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import Mandate, delegate, withdraw, yank
 from skillhub.sources.configured import Sources

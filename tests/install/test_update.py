@@ -8,8 +8,9 @@ import pytest
 
 from skillhub.errors import NotFound, Refused, SignerChanged, SourceMismatch, WrongBytes
 from skillhub.install.context import read_state
+from skillhub.install.gather import newest_of
+from skillhub.install.install import behind
 from skillhub.install.sources import Pin, add_source
-from skillhub.install.update import behind, newest_of
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.user_state import Trusted
 from skillhub.registry.operator import Signing

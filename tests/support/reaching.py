@@ -9,7 +9,7 @@ from pathlib import Path
 
 from skillhub.cli.network import OpenNetwork
 from skillhub.install.context import Ports
-from skillhub.install.update import behind
+from skillhub.install.install import behind
 from tests.support.world import Answers, World
 
 

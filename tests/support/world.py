@@ -16,10 +16,9 @@ from skillhub.audit.verify import verify
 from skillhub.disk.home import Home
 from skillhub.errors import NotFound
 from skillhub.install.context import Options, Ports
-from skillhub.install.install import disable, enable, install, remove
+from skillhub.install.install import disable, enable, install, remove, update
 from skillhub.install.links import sync
 from skillhub.install.obtain import from_lock
-from skillhub.install.update import update
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import Local, parse_ref
 from skillhub.project.intent import read_policies
