@@ -70,7 +70,7 @@ def disk_errors(path: str) -> Iterator[None]:
 def inside(root: str, relative: str) -> str:
     """Return the path that ``relative`` (``/`` between segments) names below ``root``, free of links.
 
-    Links that stay inside are followed; what does not exist yet is no link. ``root`` is taken as it is.
+    Links that stay inside are followed; what does not exist yet is no link. ``root`` itself is not checked.
 
     Raises:
         LinkLeavesProject: a component is ``..``, or a link to somewhere else or into ``.git``.
@@ -94,11 +94,11 @@ def inside(root: str, relative: str) -> str:
 
 
 class HeldFolder:
-    """A folder that is opened once: what is done below it is done in that very folder, and behind no link.
+    """A folder that is opened once; operations below it stay in that folder and follow no link.
 
-    Between a look at a path and what is done there, each folder on the way can become a link, and so can those above
-    the project. So the way is gone anew from the open folder, name by name. Where a system opens no folders, every
-    name is looked at once more right before.
+    Between the check of a path and its use, each folder on the way can become a link, and so can those above the
+    project. So the path is walked again from the open folder, name by name. Where a system cannot open folders,
+    every name is checked once more immediately before.
 
     Args:
         path: The folder; None is the whole machine, for paths that are free of links from their beginning on.
@@ -120,7 +120,7 @@ class HeldFolder:
             self._opened()
 
     def covers(self, path: str) -> bool:
-        """Say whether ``path`` is spelled as one below this folder."""
+        """Return whether ``path`` is spelled as one below this folder."""
         return path.startswith(self._top(path))
 
     def parent(self) -> HeldFolder | None:
@@ -212,7 +212,7 @@ MACHINE = HeldFolder(None)
 
 
 def is_link_at(name: str, at: int | None) -> bool:
-    """Say whether ``name`` in the folder ``at`` is a link of any sort."""
+    """Return whether ``name`` in the folder ``at`` is a link of any sort."""
     try:
         return _is_link(os.stat(name, dir_fd=at, follow_symlinks=False))
     except OSError:
@@ -255,7 +255,7 @@ def read(path: str, limit: int, *, root: HeldFolder | None = None) -> bytes | No
 
 @contextmanager
 def _held(path: str, root: HeldFolder | None, *, make: bool = False) -> Iterator[tuple[str, int | None]]:
-    """Hold ``path`` below its root; one of skillhub's own, which has none, is taken as it is."""
+    """Hold ``path`` below its root; without a root (a file of skillhub's own), yield ``path`` itself."""
     if root is None:
         yield path, None
         return
@@ -284,7 +284,7 @@ def _read_in(name: str, at: int | None, limit: int, path: str) -> bytes | None:
 def write_atomic(
     path: str, data: bytes, *, mode: int | None = None, sync: bool = True, root: HeldFolder | None = None
 ) -> None:
-    """Make ``data`` the content of ``path``: whoever looks sees the old file whole or the new one whole.
+    """Replace the content of ``path`` by ``data``; a reader sees the whole old file or the whole new one.
 
     Missing parent folders are made. A link at ``path`` is replaced, never written through.
 

@@ -25,7 +25,7 @@ _HAS_JUNCTIONS = os.name == "nt"
 # ioctl_ficlone(2) of Linux; file systems without it say so at the first file.
 _FICLONE = 0x40049409 if sys.platform == "linux" else 0
 
-LARGEST = 64 << 20  # bytes; no skill has a file as large, so that nobody needs what is in it
+LARGEST = 64 << 20  # bytes; no file of a skill is as large
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def write_file(path: str, data: bytes, mode: int, dir_fd: int | None = None) -> 
 
 
 def walk(folder: str, *, largest: int, skip: str | None = None, dir_fd: int | None = None) -> Iterator[Found]:
-    """Yield every file below ``folder`` with its bytes, and what is neither file nor folder with None.
+    """Yield every file below ``folder`` with its bytes; anything but a file or folder with None.
 
     Args:
         folder: Where to start; it may itself be reached through a link.
@@ -268,7 +268,7 @@ def _read(full: str, path: str, largest: int, dir_fd: int | None = None) -> tupl
 
 
 def list_folder(folder: str) -> Listing | None:
-    """Return the listing of what is in ``folder``, or None if something there is in no skill."""
+    """Return the listing of ``folder``, or None if it contains something that no skill may contain."""
     rows = []
     for path, is_file in _paths(folder):
         try:
@@ -316,7 +316,7 @@ def _difference(full: str, is_file: bool, expected: ListedFile | None) -> tuple[
 
 
 def is_link(path: str) -> bool:
-    """Say whether ``path`` is a link of any sort: a symbolic one, or a junction of Windows."""
+    """Return whether ``path`` is a link of any sort: a symbolic one, or a junction of Windows."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -346,7 +346,7 @@ def remove_tree(folder: str, dir_fd: int | None = None) -> None:
 
 def _empty(folder: str, dir_fd: int | None) -> None:
     """Remove all that is in a folder, in the folders that were opened and nowhere else."""
-    # With a list, not by recursion, and one open folder at a time: whoever put a folder there may have nested it
+    # With a list, not by recursion, and one open folder at a time: an attacker may have nested folders
     # deeper than either goes. The way back is `..`, if that still is where we came from.
     at = _enter(folder, dir_fd)
     above: list[tuple[str, os.stat_result, list[str]]] = []
@@ -373,7 +373,7 @@ def _empty(folder: str, dir_fd: int | None) -> None:
 
 
 def _without_files(at: int) -> list[str]:
-    """Remove what is in an open folder and is none, and return the names of its folders."""
+    """Remove everything but folders from an open folder, and return the names of its folders."""
     folders = []
     with os.scandir(at) as rows:
         for row in rows:

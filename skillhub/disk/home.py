@@ -34,8 +34,8 @@ class Home:
         """Return the home that ``SKILLHUB_HOME`` names, else the platform's own folders.
 
         Raises:
-            StateError: somebody else owns it or may write it, who would so decide whom this user trusts; or nothing
-                says where it is.
+            StateError: another user owns it or may write it, and could change whom this user trusts; or its place is
+                unknown.
         """
         root = environ.get("SKILLHUB_HOME", "")
         if not root or root.startswith("~"):
@@ -57,7 +57,7 @@ class Home:
 
     @classmethod
     def around(cls, environ: Mapping[str, str], user_home: str) -> Home:
-        """Return the home of somebody whose variables and home folder are given, which need not be this process's.
+        """Return the home for these variables and this home folder, which need not be those of this process.
 
         Raises:
             StateError: as ``of`` raises it.
@@ -96,7 +96,7 @@ def user_home() -> str:
     """Return the user's home folder.
 
     Raises:
-        StateError: nobody says where it is, or only from wherever the program happens to run.
+        StateError: it is unknown, or only known relative to the working folder.
     """
     home = os.path.expanduser("~")
     if os.environ.get("HOME") == "" or not os.path.isabs(home):
@@ -121,13 +121,13 @@ def _refuse_others(folder: str) -> None:
         raise StateError(
             "it belongs to another user, who would decide whom you trust",
             where=folder,
-            hint="take it over with chown if you trust what is in it, or name your own with SKILLHUB_HOME",
+            hint="chown it if you trust its content, or set SKILLHUB_HOME to a folder of yours",
         )
-    # A umask of 002 lets the group write, which is nobody else where each user has a group of their own.
+    # A umask of 002 lets the group write; that is harmless where each user has a private group.
     is_private = status.st_gid == status.st_uid == os.getegid()
     if status.st_mode & (stat.S_IWOTH if is_private else stat.S_IWOTH | stat.S_IWGRP):
         raise StateError(
             "other users may write it, and so decide whom you trust",
             where=folder,
-            hint="look at what is in it, then take that away: chmod go-w",
+            hint="check its content, then: chmod go-w",
         )

@@ -61,7 +61,7 @@ class StateFile(Generic[_D]):
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from changing the file between a look at it and what is made of that.
+        """Hold the lock of the file, so that no other process changes it between read and write.
 
         Raises:
             StateError: another process is at work for too long, or the disk refuses.
@@ -77,7 +77,7 @@ class StateFile(Generic[_D]):
             StateError: the disk refuses.
         """
         text = json.dumps({**document, "version": _VERSION}, indent=2, ensure_ascii=False) + "\n"
-        # A path need not be UTF-8; what of it is not becomes a question mark, or nobody could read the file.
+        # A path need not be UTF-8; bytes that are not become question marks, so that the file stays readable.
         files.write_atomic(self._path, text.encode("utf-8", "replace"), mode=0o600)
         self._seen = None
 
@@ -91,7 +91,7 @@ class StateFile(Generic[_D]):
 
 
 def _stamp(path: str) -> tuple[int, ...] | None:
-    """Return what a file that is written anew has another of; None where there is none.
+    """Return values that change when the file is replaced; None if there is no file.
 
     Raises:
         StateError: the disk refuses.

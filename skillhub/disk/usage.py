@@ -86,7 +86,7 @@ def remove(path: str) -> bool:
 
 
 def remove_repository(path: str) -> bool:
-    """Remove the copy of a repository unless somebody is at work on it; say whether it could be."""
+    """Remove the copy of a repository unless a process uses it; return whether it was removed."""
     gone = f"{path}.{os.urandom(4).hex()}.gone"
     try:
         with files.lock(f"{path}.lock", timeout=0):
@@ -157,7 +157,7 @@ def throwaway() -> TemporaryDirectory[str]:
 def abandoned(before: float) -> Iterator[Old]:
     """Yield such folders of this user's, last changed before that time (epoch seconds), whose process is no more.
 
-    Others can make what they like where these are: a link, or what is theirs, is passed over.
+    Other users may create anything in that folder: links and entries of other users are skipped.
     """
     try:
         with os.scandir(gettempdir()) as rows:
@@ -179,7 +179,7 @@ def _is_ours(row: os.DirEntry[str], before: float) -> bool:
 
 
 def _runs(process: int) -> bool:
-    """Say whether there is such a process; where asking for it would end it, nobody is asked."""
+    """Return whether the process exists; on Windows, where the check would end it, return False."""
     if os.name == "nt":
         return False
     try:

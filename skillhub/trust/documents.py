@@ -37,7 +37,7 @@ def pinned_documents(index: Index, publishers: Collection[str]) -> Mapping[str, 
 
 
 def public_documents(index: Index, signed: Mapping[str, bytes], names: Iterable[str]) -> Mapping[str, bytes]:
-    """Return what is served under plain names, by path below the site: for readers that know no TUF.
+    """Return the documents for clients without TUF, by their plain path below the site.
 
     The scoped index of a skill is for those that would read the whole listing to find one.
     """

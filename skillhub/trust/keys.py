@@ -34,7 +34,7 @@ class PublicKey:
     """A key that signatures are checked with; two are equal if kind and bytes are.
 
     Attributes:
-        der: The SubjectPublicKeyInfo (RFC 5280, 4.1.2.7), encoded anew, so that one key has one spelling.
+        der: The SubjectPublicKeyInfo (RFC 5280, 4.1.2.7), encoded again, so that one key has one spelling.
     """
 
     kind: Kind
@@ -197,7 +197,7 @@ class Identity:
         """Refuse what no person could tell apart.
 
         Raises:
-            FormatError: a name or issuer that is empty, too long or holds what nobody can see; an issuer that
+            FormatError: a name or issuer that is empty, too long or contains invisible characters; an issuer that
                 is no URL; a root that is none.
         """
         for what, text in (("identity", self.name), ("issuer", self.issuer)):

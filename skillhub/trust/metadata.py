@@ -45,7 +45,7 @@ from skillhub.trust.roles import (
 
 # Signing and verifying one document of a registry's metadata, by TUF's rules of keys and thresholds.
 
-# The private keys of a role that are at hand; asked only for roles whose documents are signed.
+# Returns the available private keys of a role; called only for roles whose documents are signed.
 Keys = Callable[[str], Sequence[PrivateKey]]
 
 
@@ -67,7 +67,7 @@ def sign(role: str, document: Signed, delegators: Sequence[Any], keys: Keys) -> 
         role: The role.
         document: What it says.
         delegators: The metadata that delegates to the role, or, for a root, that root and the one before.
-        keys: The keys at hand; those that count for nobody are left alone.
+        keys: The available keys; irrelevant ones are ignored.
 
     Raises:
         Refused: too few of the right keys are at hand.
@@ -164,7 +164,7 @@ _WANTED = tuple(f".{role}.json" for role in (SNAPSHOT, TARGETS, NAMESPACES, RELE
 
 
 def is_ahead(name: str) -> bool:
-    """Say whether a document of that name may be among those that are packed."""
+    """Return whether a document of that name may be among those that are packed."""
     return name.endswith(_WANTED)
 
 
@@ -177,7 +177,7 @@ def ahead(files: Mapping[str, bytes]) -> bytes:
 def read_ahead(data: bytes) -> Mapping[str, bytes]:
     """Return the documents by name. Bytes that are something else hold nothing that is asked for.
 
-    Roots and the timestamp are always fetched: they say what is newest.
+    Roots and the timestamp are always fetched, since they name the newest versions.
     """
     rows = (line.partition(b" ") for line in data.split(b"\n"))
     found = {name.decode("latin-1"): document for name, _, document in rows}
@@ -190,7 +190,7 @@ _Kind = TypeVar("_Kind", bound=Signed)
 
 
 def publisher_target(publisher: str, pinned: Pinned) -> TargetFile:
-    """Return the document of a publisher as what is named and verified like every other target file."""
+    """Return the document of a publisher as a target file, to be named and verified like every other."""
     return TargetFile(pinned.size, {"sha256": pinned.digest.hex}, publisher_path(publisher))
 
 
@@ -271,7 +271,7 @@ class MetadataSet:
         return self.changed(changed, keys, dates)
 
     def renewed(self, roles: Collection[str], keys: Keys, dates: Dates) -> MetadataSet:
-        """Return the next state, in which these roles say what they said, signed and dated anew.
+        """Return the next state, with the same content for these roles, signed and dated again.
 
         Raises:
             Refused: too few keys of one of them are at hand.
@@ -345,7 +345,7 @@ class MetadataSet:
         return tuple(delegator.get_delegated_role(role).keyids)
 
     def holds(self, path: str, data: bytes) -> bool:
-        """Say whether target ``path`` has this content."""
+        """Return whether target ``path`` has this content."""
         target = self.find(path)
         return target is not None and target.hashes == TargetFile.from_data(path, data, ["sha256"]).hashes
 
@@ -355,7 +355,7 @@ class MetadataSet:
         return tuple(sorted(self.signed(NAMESPACES, Targets).targets))
 
     def find(self, path: str) -> TargetFile | None:
-        """Return what is signed of target ``path``, or None."""
+        """Return the signed entry of target ``path``, or None."""
         return self._targets(self.role_of(path)).targets.get(path)
 
     def role_of(self, path: str) -> str:
@@ -460,7 +460,7 @@ def states(before: MetadataSet, rotation: Rotation, keys: Keys, dates: Dates) ->
     Args:
         before: The state now.
         rotation: The change.
-        keys: The keys at hand, the new ones among them.
+        keys: The available keys, including the new ones.
         dates: When.
 
     Raises:

@@ -164,7 +164,7 @@ def _envelope(value: object) -> tuple[bytes, bytes]:
 
 
 def _is_sigstore(material: Mapping[str, object]) -> bool:
-    """Say whether a certificate with log entries signed; either without the other is refused."""
+    """Return whether a certificate with log entries signed; either without the other is refused."""
     found = [kind for kind in _KINDS if kind in material]
     if found == ["certificate"] and material.get("tlogEntries"):
         return True
@@ -392,7 +392,7 @@ def _under(path: str, folders: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A signature that fits its tree, and that nobody is proven to have made until ``prove`` returns.
+    """A signature that matches its tree; its maker is unproven until ``prove`` returns.
 
     Attributes:
         tree: The tree less the files that the signature ignores: this one, no other, is what was signed.
@@ -426,7 +426,7 @@ def read(tree: Tree) -> Envelope | None:
     """Return the signature at the root of ``tree``, held against all of its files; ``None`` if there is none.
 
     Raises:
-        BadSignature: it is malformed, or says something else than what is there; the reasons are those of
+        BadSignature: it is malformed, or does not match the files; the reasons are those of
             ``Bundle.parse``, ``Statement.parse`` and ``Statement.match``.
     """
     if SIGNATURE not in tree:
@@ -444,7 +444,7 @@ def sign(tree: Tree, name: str, key: PrivateKey, chain: tuple[Certificate, ...] 
 
     Args:
         tree: The skill.
-        name: Its name, for people to read; nobody verifies it.
+        name: Its name, for people to read; it is not verified.
         key: ECDSA, if the reference verifier is to accept the signature: it knows no Ed25519.
         chain: The certificate of ``key``, then its issuers; empty to sign with the bare key.
 

@@ -23,7 +23,7 @@ Status = Literal["valid", "untrusted", "unsigned"]
 
 @dataclass(frozen=True)
 class Publisher:
-    """A publisher that somebody vouches for: a person who pinned it, or a registry's ``ns``.
+    """A publisher that a person pinned or that a registry's ``ns`` vouches for.
 
     Attributes:
         keys: The keys it signs with.
@@ -50,7 +50,7 @@ class Publisher:
         return (*keys, *roots, *(identity.fingerprint for identity in self.identities))
 
     def covers(self, source: str | None) -> bool:
-        """Say whether it is trusted for ``source``; ``None`` is a local path, which nobody is narrowed to."""
+        """Return whether it is trusted for ``source``; ``None`` is a local path."""
         return not self.sources or source in self.sources
 
 
@@ -59,13 +59,13 @@ class Verdict:
     """What a signature is worth; a broken one never gets here.
 
     Attributes:
-        status: ``valid`` by a publisher trusted for the source, ``untrusted`` by somebody nobody pinned.
+        status: ``valid``: signed by a publisher trusted for the source; ``untrusted``: by an unknown signer.
         tree: What was signed: the skill less the files that its signature ignores.
         signer: Who is proven to have signed. ``None`` with ``untrusted``: the key, or the root that the chain
             leads to, is not at hand, so nothing is proven, and no yes of a person can pin it; it takes
             ``publisher trust``.
         claim: The SHA-256 of the PEM file of the key that is said to have signed, where that is all there is.
-        pem: The key or root that ``signer`` names, for whoever pins it; of an identity its ``dump``.
+        pem: The key or root that ``signer`` names, to be pinned; for an identity its ``dump``.
         expired: A certificate is past its time, which is tolerated for the locked tree alone: say it.
     """
 
@@ -77,13 +77,10 @@ class Verdict:
     expired: bool = False
 
 
-# Proving who signed: each kind of signer in its own way, who is then looked for among the trusted.
-
-
 def judge(
     tree: Tree, publishers: Iterable[Publisher], source: str | None, now: datetime, locked: Collection[Digest] = ()
 ) -> Verdict:
-    """Return what the signature of ``tree`` is worth to somebody who trusts ``publishers``.
+    """Return the verdict on the signature of ``tree``, with ``publishers`` as the trusted ones.
 
     Args:
         tree: The skill, as unpacked.
@@ -97,7 +94,7 @@ def judge(
             key that is ``revoked``, or with a certificate that is unsound or past its time
             (``certificate-expired``); or it is said to be by a Sigstore identity, and that is not proven
             (``sigstore``), if only for lack of the extra.
-        FormatError: a trusted root that somebody pinned is none.
+        FormatError: a pinned root is invalid.
     """
     envelope = oms.read(tree)
     if envelope is None:
@@ -154,7 +151,7 @@ def _by_identity(envelope: Envelope, trusted: tuple[Publisher, ...]) -> Verdict:
         hint = f"{extra('sigstore')}, or have it signed with a key or a certificate"
         raise BadSignature("sigstore", message, where=SIGNATURE, hint=hint) from error
     owners = {each: publisher.name for publisher in reversed(trusted) for each in publisher.identities}
-    # A pinned root vouches for the identities that it was pinned with, and for nobody else.
+    # A pinned root vouches only for the identities that it was pinned with.
     for root in {each.root: None for each in owners if each.root is not None}:
         try:
             found = sigstore.prove(envelope, root)

@@ -15,7 +15,7 @@ from skillhub.formats.document import ExtensibleDocument, Items, Members, intege
 
 ROOT, TIMESTAMP, SNAPSHOT, TARGETS = "root", "timestamp", "snapshot", "targets"
 NAMESPACES, RELEASES, LISTING = "namespaces", "releases", "listing"
-CEREMONY_DAYS = 30  # So early it is told that what offline keys have signed expires.
+CEREMONY_DAYS = 30  # Documents of offline keys: warn this long before they expire.
 WELL_KNOWN = ".well-known/agent-skills"  # Where Agent Skills Discovery has the public documents.
 
 
@@ -100,7 +100,7 @@ def index_path(publisher: str) -> str:
 
 
 def skill_path(name: str) -> str:
-    """Return the target that lists every release of a skill, for whoever looks; it is no authority."""
+    """Return the target that lists every release of a skill; it informs people and authorizes nothing."""
     return f"skills/{name}.json"
 
 
@@ -140,7 +140,7 @@ class _SignedRoot(_Signed):
 
 
 class MetadataFile(ExtensibleDocument):
-    """Metadata of TUF of any role, as far as it is shown to a person."""
+    """TUF metadata of any role: the fields that are shown to a person."""
 
     CAP = 4 << 20
 
@@ -148,7 +148,7 @@ class MetadataFile(ExtensibleDocument):
 
 
 class RootFile(ExtensibleDocument):
-    """``root.json`` of TUF, as far as it is shown to a person."""
+    """``root.json`` of TUF: the fields that are shown to a person."""
 
     CAP = 4 << 20
 

@@ -1,6 +1,6 @@
 """Signatures with a Sigstore identity, proven offline from their bundle alone by the package ``sigstore``.
 
-That package is an extra: this module is imported by whoever meets such a signature, and by nobody else.
+That package is an extra: this module is imported only to verify such a signature.
 Established are the chain to the certificate authority at the time of signing, the certificate's and the
 signature's entries in the transparency logs, the signature, and that all of these speak of the same bytes.
 """
@@ -55,7 +55,7 @@ _MALFORMED = (
 
 
 def prove(envelope: Envelope, root: str | None) -> Identity:
-    """Return who is proven to have made the signature, to whoever believes this trusted root.
+    """Return the identity that made the signature, as proven by this trusted root.
 
     Args:
         envelope: With a ``bundle``.

@@ -63,7 +63,7 @@ class Certificate:
         return self._raw.public_bytes(Encoding.PEM)
 
     def issued(self, other: Certificate) -> bool:
-        """Say whether ``other`` names this certificate as its issuer and is signed with its key."""
+        """Return whether ``other`` names this certificate as its issuer and is signed with its key."""
         return _issued(self, other)
 
 
@@ -79,7 +79,7 @@ def _issued(issuer: Certificate, certificate: Certificate) -> bool:
 # From the certificate that signed a skill to a root that a person pinned (RFC 5280, 6), and no further.
 # Smaller than a general verifier and stricter: every certificate of a chain has an elliptic key, names its
 # issuer next to it, carries key usage, and is held to the present time, the root among them. Revocation lists
-# are not asked; a publisher's keys are revoked by whoever pinned it.
+# are not used; the person or registry that pinned a publisher revokes its keys.
 
 LONGEST = 8
 
