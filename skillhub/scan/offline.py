@@ -259,7 +259,6 @@ _TOKEN = re.compile(
 _CODING = re.compile(
     r"(?:[^\r\n]*[\r\n]{1,2})?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*(?!(?:utf-?8|ascii|latin-1)(?![\w.-]))[\w.-]"
 )
-_FIELD = re.compile(r"\{([^{}]*)\}")
 # By module the members that neither reach a network, nor start a program, nor run text, nor write a file.
 _MEMBERS = {
     line[0]: frozenset(line[1:])
@@ -279,7 +278,7 @@ _MEMBERS = {
         difflib SequenceMatcher get_close_matches ndiff unified_diff
         enum Enum IntEnum StrEnum auto
         fractions Fraction
-        functools cache cmp_to_key lru_cache partial reduce wraps
+        functools cache cmp_to_key lru_cache partial reduce
         hashlib md5 sha1 sha256 sha512
         heapq heapify heappop heappush nlargest nsmallest
         html escape unescape
@@ -320,8 +319,10 @@ _DENIED = re.compile(
     r"|get_type_hints"
 )
 _DENIED_ATTRIBUTES = re.compile(
-    r"system|popen\w*|spawn\w*|fork\w*|modules|raw|detach|(?:tb|gi|cr|ag)_\w+|f_(?:back|builtins|globals|locals)|help"
+    r"system|\w*popen\w*|\w*spawn\w*|fork\w*|modules|raw|detach|obj|help|(?:tb|gi|cr|ag)_\w+|f_(?:back|builtins|globals|locals)"
     r"|write_bytes|symlink_to|hardlink_to|link_to|_accessor|_flavour"
+    r"|_*(?:os|sys|io|nt|posix|builtins|codecs|ctypes|importlib|inspect|linecache|multiprocessing|pickle|runpy|shutil|signal"
+    r"|socket|ssl|subprocess|tempfile|thread|threading|tokenize|types|urllib|warnings|weakref|(?:generic|posix|nt)path)"
 )
 # Of a path of ``pathlib`` they write, too; of a text or a list they do not.
 _DENIED_OF_PATHS = re.compile(r"replace|rename|copy|copy_into|move|move_into|_\w+")
@@ -357,7 +358,7 @@ def is_offline_python(text: str) -> bool:
 
     try:
         code = _IMPORT.sub(take, " ".join(["\n", *_tokens(text.removeprefix("\ufeff")), "\n"]))
-    except _NotPlainError:
+    except (_NotPlainError, RecursionError):
         return False
     tokens = re.sub(r" \. (?:\n )+", " . ", code).split(" ")
     has_paths = "pathlib" in text
@@ -372,27 +373,54 @@ def _tokens(text: str) -> Iterator[str]:
         if not match:
             raise _NotPlainError
         at = match.end()
-        if match.lastgroup == "string":
-            prefix, body = re.match(r"(\w*)(.*)", match[0], re.DOTALL).groups()  # type: ignore[union-attr]
-            if _REMOTE.search(body.strip("\"'")):
-                raise _NotPlainError
-            plain = re.fullmatch(r"[\"']([\w./-]*)[\"']", body, re.ASCII)
-            yield f'"{plain[1]}"' if plain and not prefix else '"?"'
-            if set(prefix.lower()) & {"f", "t"}:
-                yield from _fields(body)
-        elif match.lastgroup != "skip":
-            yield {"line": "\n", "number": "0"}.get(match.lastgroup or "", match[0])
+        yield from _spelled(match)
+
+
+def _spelled(match: re.Match[str]) -> Iterator[str]:
+    if match.lastgroup == "string":
+        body = match[0].lstrip("rRbBuUfFtT")
+        if _REMOTE.search(body.strip("\"'")):
+            raise _NotPlainError
+        plain = re.fullmatch(r"[\"']([\w./-]*)[\"']", match[0], re.ASCII)
+        yield f'"{plain[1]}"' if plain else '"?"'
+        if set(match[0][: -len(body)].lower()) & {"f", "t"}:
+            yield from _fields(body)
+    elif match.lastgroup != "skip":
+        yield {"line": "\n", "number": "0"}.get(match.lastgroup or "", match[0])
 
 
 def _fields(body: str) -> Iterator[str]:
     """Yield what is code in a text with fields, each field in brackets."""
-    left = body.replace("{{", "").replace("}}", "")
-    for _ in range(3):
-        for inner in _FIELD.findall(left):
-            yield from ("(", *_tokens(inner), ")")
-        left = _FIELD.sub("", left)
-    if "{" in left or "}" in left:  # or a later Python ends the text elsewhere
-        raise _NotPlainError
+    at = 0
+    while at < len(body):
+        if body[at : at + 2] in ("{{", "}}"):
+            at += 2
+        elif body[at] == "{":
+            tokens, at = _field(body, at + 1)
+            yield from tokens
+        elif body[at] == "}":
+            raise _NotPlainError
+        else:
+            at += 1
+
+
+def _field(body: str, at: int) -> tuple[list[str], int]:
+    """Return the tokens of a field, and where it ends."""
+    tokens, depth = ["("], 0
+    while True:
+        match = _TOKEN.match(body, at)
+        if not match or "#" in match[0]:  # a comment may hide a bracket
+            raise _NotPlainError
+        at = match.end()
+        if depth == 0 and match[0] == "}":
+            return [*tokens, ")"], at
+        depth += (match[0] in ("(", "[", "{")) - (match[0] in (")", "]", "}"))
+        tokens += _spelled(match)
+        while depth == 0 and match[0] == ":" and body[at : at + 1] not in ("", "}"):  # how to spell the value
+            if body[at] in "'\"#":
+                raise _NotPlainError
+            inner, at = _field(body, at + 1) if body[at] == "{" else ([], at + 1)
+            tokens += inner
 
 
 def _is_plain(tokens: list[str], at: int, modules: dict[str, frozenset[str]], *, has_paths: bool) -> bool:
@@ -406,7 +434,7 @@ def _is_plain(tokens: list[str], at: int, modules: dict[str, frozenset[str]], *,
         return True
     match word:
         case "open":
-            return not is_attribute and _is_known_file(tokens, at)
+            return not is_attribute and after[:1] == ["("] and _is_known_file(tokens, at)
         case "write_text":
             return (tokens[at - 5 : at - 3], tokens[at - 2]) == (["Path", "("], ")") and _is_data(tokens[at - 3])
         case "type":

@@ -858,6 +858,33 @@ PYTHON_NOT_PLAIN = [
         "x?",
         "`x`",
     ),
+    # Found by attacking the rule above.
+    *(
+        "(open)(p, 'w')",
+        "[open][0](p, 'w')",
+        "f(open)",
+        "import functools\nfunctools.wraps(f, assigned=('__globals__',))(o)",
+    ),
+    *(
+        "import json\ndel json.loads\ntry: json.loads\nexcept AttributeError as e: e.obj",
+        "m._os",
+        "m.posix_spawn(1)",
+        "m.codecs",
+    ),
+    *(
+        "f\"{ '{' + eval('}') }\"",
+        "f'''{ {1:2 # {\n} [eval(1)] # }\n}'''",
+        "f\"{x:'} {eval(1)} {y:'}\"",
+        "f'{x:{eval(1)}}'",
+    ),
+    *(
+        "f'{x[1:eval(1)]}'",
+        "f'{x:{y:{eval(1)}}}'",
+        "f'{eval(1)!r}'",
+        "f'{a:b:{eval(1)}}'",
+        "f'{x!r:{{eval(1)}}}'",
+        "f'" + "{x:" * 3000 + "'",
+    ),
 ]
 
 
