@@ -143,7 +143,7 @@ def detect(project: str, home: str, environ: Mapping[str, str], exists: Callable
 # How each agent reads skills and shows them to its model, as data: a row of ``profiles.json``, never a
 # subclass.
 
-At = Literal["root", "cwd", "inner", "outer"]
+At = Literal["root", "cwd", "inner", "outer", "below"]
 
 
 @part
@@ -156,7 +156,9 @@ class AgentFolder:
         path: With ``/``: below the project, below the home (``~/``), or absolute. A segment ``*`` stands for
             every folder there, whose name is the namespace of its skills.
         at: Of a path below the project: at its root, in the working folder, or in each folder from one to
-            the other, the inner or the outer first.
+            the other, the inner or the outer first; or in every folder below the working folder.
+        form: What is there: folders of skills, commands (files ``NAME.md``), or Claude's list of the plugins that are
+            installed, of each of which either counts.
         env: A variable that, if it is set, stands for the first segment below the home.
         label: The scope as the agent spells it, if not as we do.
     """
@@ -164,6 +166,7 @@ class AgentFolder:
     scope: SkillScope
     path: str = ""
     at: At = "root"
+    form: Literal["skills", "commands", "plugin-skills", "plugin-commands"] = "skills"
     env: str | None = None
     label: str = ""
 

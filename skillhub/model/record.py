@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -283,6 +284,7 @@ class Skill:
         patch: The project's patch of it, which nobody signed; relative to the project.
         held: Why it is not loaded, where the lock, this machine's record or a host's file says so; then ``state`` is
             ``disabled``.
+        is_command: Whether it is a single file, ``path``, and no folder.
         permission: Whether the person is asked before it is loaded, by the rules of its host.
         interface: How to show it: ``display_name``, ``short_description``, ``default_prompt``, icons.
         permissions: What it declares to need, each as ``path.to.key=value``; nothing is granted by that.
@@ -316,6 +318,7 @@ class Skill:
     stored: str | None = None
     held: Held | None = None
     permission: Permission = "allow"
+    is_command: bool = False
     interface: Mapping[str, str] = field(default_factory=dict, hash=False)
     permissions: tuple[str, ...] = ()
     locks: object = field(default=None, repr=False, compare=False)
@@ -325,6 +328,12 @@ class Skill:
     def full_name(self) -> str:
         """``namespace:name``, or the name where there is no namespace."""
         return f"{self.namespace}:{self.name}" if self.namespace else self.name
+
+    @property
+    def file(self) -> str:
+        """The file that holds its instructions."""
+        path = self.path or ""
+        return path if self.is_command else os.path.join(path, "SKILL.md")
 
     @property
     def is_elsewhere(self) -> bool:

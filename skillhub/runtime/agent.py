@@ -17,7 +17,6 @@ from skillhub.errors import UsageError
 from skillhub.formats.text import quote
 from skillhub.model.hosts import Profile
 from skillhub.model.record import Skill
-from skillhub.model.tree import SKILL_MD
 from skillhub.project.installed import Given, given
 from skillhub.runtime.catalog import Catalog, Problem, folded
 from skillhub.runtime.discover import Search, Surroundings, discover, roots
@@ -53,7 +52,11 @@ def catalog_of(
     extra = tuple(path for layer in said for path in layer.extra)
     wider = replace(around, extra=(*around.extra, *extra)) if extra else around
     places = roots(profile, wider)
-    locks = NoLocks() if ignore_locks else Locks(around, (around.cwd, *(root.path for root in places)))
+    locks = (
+        NoLocks()
+        if ignore_locks
+        else Locks(around, (around.cwd, *(root.path for root in places if not root.problem)))
+    )
     search = Search(rules=profile.rules, bounds=profile.bounds, cache=cache, reload=reload, locks=locks)
     found = discover(places, search)
     led = {os.path.dirname(each.path or "") for each in found.skills if each.links != (each.path,)}
@@ -220,13 +223,12 @@ def context_inspect(
 
 def record(skill: Skill, catalog: Catalog) -> dict[str, Any]:
     """Return one skill as protocols have it, with ``why`` if it is held back; ``id`` stays as long as the folder."""
-    folder = skill.path or ""
-    path = os.path.join(folder, SKILL_MD)
+    path = skill.file
     return {
         **catalog.row(skill),
         "id": sha256(os.fsencode(path)).hexdigest()[:16],
         "path": None if skill.is_elsewhere else path,
-        "dir": None if skill.is_elsewhere else folder,
+        "dir": None if skill.is_elsewhere else os.path.dirname(path),
         "reach": skill.reach,
         "argument_hint": skill.argument_hint,
         "interface": dict(skill.interface),

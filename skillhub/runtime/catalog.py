@@ -53,12 +53,16 @@ class Root:
         scope: Whose they are.
         namespace: What goes before their names if they do not say.
         label: The scope as the host spells it; empty where it does as we do.
+        is_commands: Whether it holds commands, each a file ``NAME.md``, as opposed to folders.
+        problem: Why what is there cannot be looked into; then nothing is.
     """
 
     path: str
     scope: SkillScope
     namespace: str | None = None
     label: str = ""
+    is_commands: bool = False
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from skillhub.errors import FormatError, SkillhubError
+from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, is_name, quote
 from skillhub.model import needs
 from skillhub.model.hosts import AgentFolder, Bounds, Profile, absolute, expand
@@ -18,7 +20,7 @@ from skillhub.model.manifest import Manifest, Rules, read_head
 from skillhub.model.record import Need, Scope, Skill
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.runtime.catalog import Problem, Root
-from skillhub.runtime.walk import Cache, Find, Look, Walk, declared, opened
+from skillhub.runtime.walk import Cache, Find, Look, Walk, commands, declared, opened
 
 # Finds skills in folders, read as strictly as their agent does; a broken one hides no other.
 
@@ -93,6 +95,10 @@ def _collecting_nothing() -> Iterator[None]:
 
 def _look(root: Root, search: Search) -> Look:
     cache = search.cache
+    if root.problem:
+        return Look(problems=[Problem(root.path, root.problem)])
+    if root.is_commands:
+        return commands(root.path, search.rules, search.bounds)
     is_contained = root.scope == "system"
     asked = root.path, search.rules, search.bounds
     earlier = Look() if cache is None or search.reload else cache.load(*asked, is_contained)
@@ -116,6 +122,7 @@ def _skill(find: Find, facts: Mapping[str, Any], root: Root, search: Search) -> 
         root=root.path,
         locks=search.locks,
         rules=search.rules,
+        is_command=root.is_commands,
         **{"namespace": root.namespace, **declared(facts)},
     )
     find.made = (root, search.locks), skill
@@ -243,10 +250,18 @@ def _folders(place: AgentFolder, profile: Profile, around: Surroundings) -> Iter
     if not place.path:
         yield from _named(place, around)
         return
+    if place.form.startswith("plugin-"):
+        for path in _paths(place, profile, around):
+            yield from _installed(path, place, project_root(profile, around), around)
+        return
+    is_commands = place.form == "commands"
+    if place.at == "below":
+        yield from _nested(around.cwd, place)
+        return
     for path in _paths(place, profile, around):
         before, star, behind = path.partition(f"{os.sep}*{os.sep}")
         if not star:
-            yield Root(path, place.scope, label=place.label)
+            yield Root(path, place.scope, label=place.label, is_commands=is_commands)
             continue
         for name in _names(before):
             yield Root(os.path.join(before, name, behind), place.scope, name if is_name(name) else None, place.label)
@@ -256,11 +271,79 @@ def _named(place: AgentFolder, around: Surroundings) -> Iterator[Root]:
     """Yield the folders that the agent or its user names."""
     if place.scope == "plugin":
         for name, folder in sorted(around.plugins.items()):
-            yield Root(os.path.abspath(folder), "plugin", name if is_name(name) else None, place.label)
+            path, is_commands = os.path.abspath(folder), place.form == "commands"
+            path = os.path.join(os.path.dirname(path), "commands") if is_commands else path
+            yield Root(path, "plugin", name if is_name(name) else None, place.label, is_commands)
     else:
         for folder in around.extra:
             path = absolute(folder, around.home) or os.path.join(around.cwd, folder)
             yield Root(os.path.normpath(path), "extra", label=place.label)
+
+
+def _installed(path: str, place: AgentFolder, root: str, around: Surroundings) -> Iterator[Root]:
+    """Yield the folder of each plugin that Claude's ``installed_plugins.json`` names and no settings switch off.
+
+    What cannot be read switches off: somebody may have written it to do so.
+    """
+    settings = os.path.join(os.path.dirname(os.path.dirname(path)), "settings.json")
+    own = (os.path.join(root, ".claude", name) for name in ("settings.json", "settings.local.json"))
+    off: set[str] = set()
+    try:
+        known = _object(_json(path).get("plugins"))
+        for file in (settings, *own):
+            off |= {key for key, said in _object(_json(file).get("enabledPlugins")).items() if said is not True}
+    except (SkillhubError, OSError) as error:
+        message = error.message if isinstance(error, SkillhubError) else error.strerror
+        yield Root(path, "plugin", problem=f"no plugin is looked into: {message}")
+        return
+    below = place.form.removeprefix("plugin-")
+    for key, entries in known.items():
+        name = key.partition("@")[0]
+        for entry in map(_object, entries if isinstance(entries, list) else [entries]):
+            folder, project = entry.get("installPath"), entry.get("projectPath")
+            is_here = not isinstance(project, str) or os.path.normpath(project) in upwards(around.cwd)
+            if key not in off and is_here and is_name(name) and isinstance(folder, str) and os.path.isabs(folder):
+                place_of = os.path.join(os.path.normpath(folder), below)
+                yield Root(place_of, "plugin", name, place.label, below == "commands")
+
+
+def _json(path: str) -> Mapping[str, Any]:
+    """Return what a file of Claude's holds; nothing where there is none. A user may keep it behind a link."""
+    data = _content(os.path.realpath(path))
+    return _object(strict_json(data, path, _CAP)) if data is not None and data.strip() else {}
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _nested(cwd: str, place: AgentFolder) -> Iterator[Root]:
+    """Yield the folders of this name below the working folder, level by level; links are not followed."""
+    bounds, met = Bounds(), 0
+    queue = deque([(os.path.normpath(cwd), 1)])
+    while queue:
+        folder, depth = queue.popleft()
+        for name in _folders_in(folder):
+            met += 1
+            if met > bounds.folders:
+                message = f"more than {bounds.folders} folders; {place.path} was not looked for in the rest"
+                yield Root(os.path.normpath(cwd), place.scope, problem=message)
+                return
+            below = os.path.join(folder, name)
+            path = os.path.join(below, *place.path.split("/"))
+            if os.path.isdir(path):
+                yield Root(path, place.scope, label=place.label, is_commands=place.form == "commands")
+            if depth < bounds.depth:
+                queue.append((below, depth + 1))
+
+
+def _folders_in(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as rows:
+            found = (row.name for row in rows if row.is_dir(follow_symlinks=False) and not row.name.startswith("."))
+            return sorted(name for name in found if name != "node_modules")
+    except OSError:
+        return []
 
 
 def _paths(place: AgentFolder, profile: Profile, around: Surroundings) -> Iterator[str]:
@@ -300,6 +383,7 @@ def upwards(folder: str) -> Iterator[str]:
 
 def _names(folder: str) -> list[str]:
     try:
-        return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+        return [name for name in names if os.path.isdir(os.path.join(folder, name))]
     except OSError:
         return []

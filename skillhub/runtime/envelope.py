@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from html import escape
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 from skillhub.formats.text import clean
 from skillhub.model.hosts import Profile, profile
-from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.loading import Loaded
+from skillhub.runtime.overview import counted
 
 # Of every host, so that what is written for one cannot be misread by another. Between `<` and the name may stand
 # what a lenient reader, or a model, passes over; hidden characters, each a `_VEIL` here, between any two letters.
@@ -41,6 +41,43 @@ def inject(loaded: Loaded, host: Profile | str = "agents") -> str:
     row = profile(host) if isinstance(host, str) else host
     loaded = replace(loaded, is_repeat=loaded.is_repeat and row.reminds)
     return "\n".join(_ENVELOPES.get(row.envelope, _skill_content)(loaded))
+
+
+class Display(NamedTuple):
+    """What GenCode shows its user of a skill that was called, apart from the text that its model gets.
+
+    Attributes:
+        status: ``loading``, ``loaded`` or ``failed``.
+        name: The skill; empty while it is not known.
+        detail: Behind the mark of the second line.
+    """
+
+    status: Literal["loading", "loaded", "failed"]
+    name: str
+    detail: str
+
+    @property
+    def lines(self) -> tuple[str, str]:
+        """The two lines: ``⚡Skill(git:commit)`` and what became of it."""
+        called = f"({self.name})" if self.name else ""
+        return f"⚡Skill{called}", f"  {_MARKS[self.status]}  {self.detail}".replace("⠹  ", "⠹ ")
+
+
+_MARKS: Final = {"loading": "⠹", "loaded": "⎿", "failed": "✗"}
+
+
+def display(loaded: Loaded | None = None, name: str = "", error: str = "") -> Display:
+    """Return what to show of a skill that was loaded, could not be (``name`` and ``error``), or is not yet."""
+    if loaded is not None:
+        scripts, references, assets = (
+            sum(each.startswith(f"{folder}/") for each in loaded.files)
+            for folder in ("scripts", "references", "assets")
+        )
+        shown = clean(loaded.skill.full_name)
+        return Display("loaded", shown, f"Loaded: {shown}{counted((scripts, references, assets))}")
+    if error:
+        return Display("failed", clean(name), clean(error))
+    return Display("loading", clean(name), "Loading skill...")
 
 
 def to_json(loaded: Loaded, host: Profile | str = "agents") -> dict[str, Any]:
@@ -92,7 +129,7 @@ def _instructions(loaded: Loaded, whole: bool = False) -> str:
 
 
 def _skill_md(loaded: Loaded) -> str:
-    return os.path.join(loaded.folder.path, SKILL_MD)
+    return os.path.join(loaded.folder.path, os.path.basename(loaded.skill.file))
 
 
 def _file_lines(loaded: Loaded, most: int, indent: str, absolute: bool) -> list[str]:

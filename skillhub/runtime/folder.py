@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import tempfile
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -33,6 +35,7 @@ from skillhub.runtime.walk import Stamp, changed, opened, stamp_of, write_own
 # Reads the folder of one skill: its files, never outside of it, and whether they are what was agreed to.
 
 FILES_MAX: Final = 2000
+SYSTEM_MARKER: Final = ".codex-system-skills.marker"
 _CAP: Final = 64 * 1024 * 1024
 _STATE_CAP: Final = 1 << 20
 _HAS_EXECUTE_BIT = os.name == "posix"
@@ -62,6 +65,7 @@ class Folder:
     Args:
         path: The folder; links on the way to it are followed, none inside.
         skipped: Names of folders that are passed over.
+        only: The name of the one file that counts; else all do.
 
     Attributes:
         stamps: By path, ``/`` between segments.
@@ -72,13 +76,13 @@ class Folder:
         StateError: it cannot be read.
     """
 
-    def __init__(self, path: str, skipped: Collection[str] = ()) -> None:
+    def __init__(self, path: str, skipped: Collection[str] = (), only: str = "") -> None:
         self.path = os.path.realpath(path)
         self._listing: Listing | None = None
         self.stamps: dict[str, Stamp] = {}
         self.odd: list[str] = []
         try:
-            entries = _entries(self.path, skipped)
+            entries = _only(self.path, only) if only else _entries(self.path, skipped)
             for relative, entry in islice(entries, FILES_MAX):
                 if entry.is_file(follow_symlinks=False):
                     self.stamps[relative] = stamp_of(os.lstat(entry.path))
@@ -196,6 +200,53 @@ class Folder:
         return {"tree": tree, "stamps": stamps}
 
 
+def bring_system_skills(source: str, target: str) -> bool:
+    """Make a host's folder of system skills what the host ships; say whether anything was written.
+
+    Codex keeps its own skills in ``$CODEX_HOME/skills/.system``. While the marker in there names the digest of
+    ``source``, nothing is written; else the folder is replaced as a whole.
+
+    Args:
+        source: The folder that the host ships.
+        target: The folder of system skills.
+
+    Raises:
+        OutsideSkill: something in ``source`` is neither a file nor a folder.
+        StateError: the disk refuses; the folder is as it was.
+    """
+    shipped = Folder(source)
+    if shipped.odd or shipped.is_cut:
+        raise OutsideSkill(f"expected at most {FILES_MAX} files and folders", where=source)
+    digest = f"{Listing(shipped._hashed(None)).digest}\n".encode()
+    if files.read(os.path.join(target, SYSTEM_MARKER), _STATE_CAP) == digest:
+        return False
+    above = os.path.dirname(os.path.abspath(target))
+    with files.disk_errors(above):
+        os.makedirs(above, exist_ok=True)
+        made = tempfile.mkdtemp(prefix=".system-", dir=above)
+        try:
+            new, old = os.path.join(made, "new"), os.path.join(made, "old")
+            for name in shipped.names:
+                path = os.path.join(new, *name.split("/"))
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "xb") as file:
+                    file.write(shipped.read(name, _CAP))
+                shutil.copymode(os.path.join(shipped.path, *name.split("/")), path)
+            with open(os.path.join(new, SYSTEM_MARKER), "xb") as file:
+                file.write(digest)
+            if os.path.lexists(target):
+                os.rename(target, old)
+            try:
+                os.rename(new, target)
+            except OSError:
+                if os.path.lexists(old):
+                    os.rename(old, target)
+                raise
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    return True
+
+
 def _entries(folder: str, skipped: Collection[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield all that is no folder, breadth first, by name within a folder."""
     waiting = deque([""])
@@ -207,6 +258,11 @@ def _entries(folder: str, skipped: Collection[str]) -> Iterator[tuple[str, os.Di
                     yield prefix + row.name, row
                 elif row.name not in skipped:
                     waiting.append(f"{prefix}{row.name}/")
+
+
+def _only(folder: str, name: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    with os.scandir(folder) as rows:
+        yield from ((row.name, row) for row in rows if row.name == name)
 
 
 def _is_folder(row: os.DirEntry[str]) -> bool:

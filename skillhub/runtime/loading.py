@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final
 
-from skillhub.errors import Drifted, NotFound, Refused, UsageError
+from skillhub.errors import Drifted, FormatError, NotFound, Refused, UsageError
+from skillhub.formats import yaml
 from skillhub.formats.text import clean, did_you_mean, quote
 from skillhub.formats.yaml import Node
 from skillhub.model import manifest
 from skillhub.model.record import Skill
-from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.folder import STORED, Agreed, Folder, Locks, holding, imitates, is_inside
 from skillhub.runtime.mention import Suggestions
@@ -342,16 +342,18 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
     if agreed is None or skill.held is None or skill.held.status != "drifted":
         _refuse(skill, asked)
     # What was agreed to is checked whole; of what somebody works on, tools keep folders that are none of the skill's.
-    folder = Folder(skill.path or "", () if agreed else _NOT_THE_SKILLS)
+    place, name = os.path.split(skill.file)
+    folder = Folder(place, () if agreed else _NOT_THE_SKILLS, name if skill.is_command else "")
     if agreed is not None:
         folder.hold_to(agreed)
         _refuse(skill, asked)
     _ask(skill, asked)
-    data = folder.read(SKILL_MD, _FILE_CAP)
+    data = folder.read(name, _FILE_CAP)
     found_by = skill.rules if isinstance(skill.rules, manifest.Rules) else manifest.Rules()
     read = manifest.read_head(data, os.path.basename(skill.path or ""), asked.rules or found_by)
     version = agreed.tree if agreed else f"sha256:{sha256(data).hexdigest()}"
     body = put_in(read.body, _given(folder, version, asked))
+    key = os.path.join(folder.path, name) if skill.is_command else folder.path
     tools = read.allowed_tools if "allowed-tools" in read.front else None
     return Loaded(
         skill=skill,
@@ -360,13 +362,37 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         body=body,
         arguments=asked.arguments,
         version=version,
-        files=tuple(name for name in folder.names if name != SKILL_MD),
+        files=tuple(each for each in folder.names if each != name),
         tools=tools,
         fork=Fork(read.fork.get("agent", ""), read.fork.get("model", ""), body) if read.fork else None,
         hooks=hooks_of(read.hooks),
-        is_repeat=asked.session is not None and asked.session.has(folder.path, version, body),
+        is_repeat=asked.session is not None and asked.session.has(key, version, body),
         notes=_notes(skill, tools, folder),
     )
+
+
+def preload(agent: bytes, catalog: Catalog, request: Request | None = None) -> tuple[Loaded, ...]:
+    """Return the skills that a sub-agent has from its start: those that ``skills`` of its frontmatter names.
+
+    Args:
+        agent: The file that describes it, such as ``.claude/agents/reviewer.md``.
+        catalog: The skills there are.
+        request: What for; they are loaded as for the model.
+
+    Raises:
+        FormatError: the file has no such frontmatter.
+        NotFound, UsageError: a name means no skill, or several.
+        Refused, Drifted, OutsideSkill, StateError: as ``load``.
+    """
+    where = "the sub-agent's file"
+    front = yaml.parse(manifest.split(agent, where).yaml, where, line_offset=1)
+    named = front.get("skills", "") if isinstance(front, dict) else ""
+    words = re.split(r"[,\s]+", named) if isinstance(named, str) else named
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise FormatError(f"expected names of skills, found {quote(named)}", where=where)
+    asked = replace(request or Request(), caller="model", arguments="")
+    names = dict.fromkeys(word for word in map(str, words) if word)
+    return tuple(load(pick(catalog, name), asked) for name in names)
 
 
 def _by_now(skill: Skill) -> tuple[Skill, Agreed | None]:

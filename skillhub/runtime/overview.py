@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, NamedTuple
 from skillhub.formats.text import clean
 from skillhub.model.hosts import Budget, Profile
 from skillhub.model.record import Skill
-from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.catalog import Catalog, Problem, Shadowed
 
 # Spells the list of skills that a model sees first, as each host does; text from skills is escaped inside tags.
@@ -163,7 +162,7 @@ def _pegasus(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
 
 
 def _gencode(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
-    rows = [_row(_xml(entry.name), _xml(entry.description)) + _counted(entry.files) for entry in entries]
+    rows = [_row(_xml(entry.name), _xml(entry.description)) + counted(entry.files) for entry in entries]
     return [
         "<system-reminder>",
         "Use the Skill tool to invoke these capabilities:",
@@ -180,7 +179,8 @@ def _row(name: str, description: str) -> str:
     return f"- {name}: {description}" if description else f"- {name}"
 
 
-def _counted(files: tuple[int, int, int]) -> str:
+def counted(files: tuple[int, int, int]) -> str:
+    """Return how many scripts, references and assets there are as GenCode writes it; nothing where there are none."""
     words = [
         f"{number} {word}{'s' if number > 1 else ''}"
         for number, word in zip(files, ("script", "ref", "asset"), strict=True)
@@ -388,8 +388,7 @@ def _shortened(entry: ListedSkill, length: int) -> ListedSkill:
 def _entry(skill: Skill, counts_files: bool) -> ListedSkill:
     folder = skill.path or ""
     scripts, references, assets = (_count(os.path.join(folder, name)) if counts_files else 0 for name in _FILES)
-    path = os.path.join(folder, SKILL_MD)
-    return ListedSkill(skill.full_name, skill.description, path, skill.scope, (scripts, references, assets))
+    return ListedSkill(skill.full_name, skill.description, skill.file, skill.scope, (scripts, references, assets))
 
 
 def _count(folder: str) -> int:

@@ -300,12 +300,11 @@ def rows_of(skills: Iterable[Skill]) -> Iterator[Stored]:
             description=skill.description,
             path=skill.path or "",
             scope=skill.scope,
-            body=_body(skill.path) if skill.path else "",
+            body=_body(skill.file) if skill.path else "",
         )
 
 
-def _body(folder: str) -> str:
-    path = os.path.join(folder, SKILL_MD)
+def _body(path: str) -> str:
     with suppress(FormatError, StateError):
         return split(files.read(path, _CAP) or b"", path).body
     return ""

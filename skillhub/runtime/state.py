@@ -19,7 +19,6 @@ from skillhub.formats.text import as_command, clean
 from skillhub.formats.toml import others_toml, spell_toml
 from skillhub.model.hosts import Profile, expand
 from skillhub.model.record import Held, Permission, Reach, Scope, Skill, typed_flags
-from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.catalog import Problem
 from skillhub.runtime.discover import Surroundings, project_root
 from skillhub.runtime.walk import write_own
@@ -105,7 +104,7 @@ class Layer:
     def reach(self, skill: Skill) -> Reach | None:
         """Return how far a skill reaches; None if the file does not say."""
         if self.paths and skill.path:
-            for path in (os.path.join(skill.path, SKILL_MD), skill.path):
+            for path in (skill.file, skill.path):
                 if path in self.paths:
                     return self.paths[path]
         return self.names.get(skill.full_name)
@@ -185,7 +184,7 @@ def _codex_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
                 block.pop()  # comments and blank lines at its end are about what comes next
             text = text[: head.start()] + text[head.end() + sum(map(len, block)) :]
     if reach == "disabled":
-        path = os.path.join(skill.path or "", SKILL_MD)
+        path = skill.file
         gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
         text += f"{gap}[[skills.config]]\npath = {spell_toml(path)}\nenabled = false\n"
         kept = [*kept, {"path": path, "enabled": False}]
@@ -206,7 +205,7 @@ def _is_about(entry: Mapping[str, Any], skill: Skill) -> bool:
     if entry.get("name") == skill.full_name:
         return True
     path = entry.get("path")
-    places = (skill.path, os.path.join(skill.path or "", SKILL_MD))
+    places = (skill.path, skill.file)
     return isinstance(path, str) and os.path.realpath(path) in places
 
 

@@ -9,7 +9,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
@@ -235,6 +235,44 @@ def _find(step: _Step, rules: Rules, stamp: Stamp, has_folders: bool) -> Find | 
         find.facts = _facts(_head(data, find, rules), find, has_folders)
     except (SkillhubError, OSError) as error:
         find.problems.append(_problem(find.found, error))
+    return find
+
+
+def commands(root: str, rules: Rules, bounds: Bounds) -> Look:
+    """Return the commands in a folder: each file ``NAME.md`` is a skill of that name; links are passed over."""
+    look = Look()
+    queue = deque([(os.path.realpath(root), root, 0)] if os.path.isdir(root) else [])
+    while queue:
+        folder, found, depth = queue.popleft()
+        try:
+            with os.scandir(folder) as entries:
+                ordered = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            look.problems.append(Problem(found, f"cannot be read: {error.strerror}"))
+            continue
+        for entry in ordered:
+            if entry.name.startswith("."):
+                continue
+            met = os.path.join(found, entry.name)
+            if len(look.finds) + len(queue) >= bounds.folders:
+                look.problems.append(Problem(root, f"more than {bounds.folders} files; the rest was not looked at"))
+                return look
+            if entry.is_dir(follow_symlinks=False) and depth < bounds.depth:
+                queue.append((os.path.join(folder, entry.name), met, depth + 1))
+            elif entry.name.endswith(".md") and entry.is_file(follow_symlinks=False):
+                look.finds.append(_command(os.path.join(folder, entry.name), met, rules))
+    return look
+
+
+def _command(path: str, met: str, rules: Rules) -> Find:
+    find = Find(path, met)
+    try:
+        name = os.path.basename(met).removesuffix(".md")
+        head = read_head(_read("", find, _CAP) or b"", name, rules)
+        find.facts = _facts(replace(head, name=name, warnings=()), find, has_folders=False)
+    except (SkillhubError, OSError) as error:
+        message = error.message if isinstance(error, SkillhubError) else error.strerror
+        find.problems.append(Problem(met, message or type(error).__name__))
     return find
 
 

@@ -19,8 +19,8 @@ from skillhub.model.hosts import profiles
 from skillhub.model.record import Skill
 from skillhub.model.tree import File, Tree
 from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.envelope import inject, listed, safe, to_json
-from skillhub.runtime.folder import Agreed, Folder
+from skillhub.runtime.envelope import display, inject, listed, safe, to_json
+from skillhub.runtime.folder import Agreed, Folder, bring_system_skills
 from skillhub.runtime.loading import Commands, Request, Session, load, pick
 from tests.support.effort import is_linear
 
@@ -490,3 +490,39 @@ def test_any_bytes_at_all_as_skill_md_raise_only_our_errors(tmp_path_factory, da
     (folder / "SKILL.md").write_bytes(b"---\nname: x\ndescription: y\n" + data)
     with contextlib.suppress(SkillhubError):
         inject(load(skill_at(folder)))
+
+
+def test_gencodes_lines_as_data(tmp_path):
+    folder = write(tmp_path / "commit", **{"scripts/a.sh": "", "scripts/b.sh": "", "references/API.md": ""})
+    loaded = load(skill_at(folder, namespace="git"))
+    assert display(loaded) == ("loaded", "git:deploy", "Loaded: git:deploy [2 scripts, 1 ref]")
+    assert display(loaded).lines == ("⚡Skill(git:deploy)", "  ⎿  Loaded: git:deploy [2 scripts, 1 ref]")
+    assert display().lines == ("⚡Skill", "  ⠹ Loading skill...")
+    failed = display(name="unknown-skill", error="Skill not found: unknown-skill")
+    assert failed.lines == ("⚡Skill(unknown-skill)", "  ✗  Skill not found: unknown-skill")
+
+
+def test_system_skills_are_brought_once_and_again_when_they_change(tmp_path):
+    shipped, target = tmp_path / "shipped", tmp_path / "home/skills/.system"
+    write(shipped / "creator", **{"scripts/new.py": "print()"})
+    (shipped / "creator/scripts/new.py").chmod(0o755)
+    assert bring_system_skills(str(shipped), str(target))
+    assert (target / "creator/scripts/new.py").stat().st_mode & 0o100
+    (target / "creator/SKILL.md").write_text("kept while the marker is right")
+    assert not bring_system_skills(str(shipped), str(target))
+    assert (target / "creator/SKILL.md").read_text() == "kept while the marker is right"
+    write(shipped / "second")
+    assert bring_system_skills(str(shipped), str(target))
+    assert (target / "creator/SKILL.md").read_text() == SKILL_MD
+    assert sorted(os.listdir(target)) == [".codex-system-skills.marker", "creator", "second"]
+    assert os.listdir(target.parent) == [".system"]
+
+
+def test_attack_a_link_among_the_system_skills_is_not_followed(tmp_path):
+    shipped, target = tmp_path / "shipped", tmp_path / "home/skills/.system"
+    write(shipped / "creator")
+    assert bring_system_skills(str(shipped), str(target))
+    (shipped / "creator/secret").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OutsideSkill):
+        bring_system_skills(str(shipped), str(target))
+    assert sorted(os.listdir(target / "creator")) == ["SKILL.md"]

@@ -42,7 +42,8 @@ EXPECTED = {
         *(f"home/.{folder}/skills" for folder in ("agents", "claude", "codewhale", "deepseek")),
     ],
     "codex": [
-        *chain(".codex/skills", ".agents/skills"),
+        *chain(".codex/skills"),
+        *(f"{base}.agents/skills" for base in ("repo/", "repo/pkg/", "repo/pkg/deep/")),
         "home/.codex/skills",
         "home/.agents/skills",
         "home/.codex/skills/.system",
@@ -65,6 +66,8 @@ EXPECTED = {
         "/Library/Application Support/ClaudeCode/.claude/skills",
         "home/.claude/skills",
         *chain(".claude/skills"),
+        "home/.claude/commands",
+        *chain(".claude/commands"),
     ],
     "openoxide": [
         *chain(".openoxide/skills", ".agents/skills"),

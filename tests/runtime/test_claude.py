@@ -1,0 +1,259 @@
+"""What Claude Code reads besides: installed plugins, commands, nested folders, the skills of sub-agents."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from skillhub.errors import FormatError, NotFound, Refused
+from skillhub.model.hosts import profile
+from skillhub.runtime.agent import catalog_of, skills_list
+from skillhub.runtime.discover import Surroundings
+from skillhub.runtime.envelope import inject
+from skillhub.runtime.loading import Request, load, pick, preload
+from skillhub.runtime.overview import section
+from skillhub.runtime.ranking import SearchIndex, rows_of, search
+from skillhub.runtime.resolve import mentioned
+from skillhub.runtime.walk import Cache
+from tests.runtime.test_discover import write
+
+
+class Desk:
+    def __init__(self, folder, host="claude-code"):
+        self.project, self.home = folder / "project", folder / "home"
+        (self.project / ".git").mkdir(parents=True)
+        (self.home / ".claude/plugins").mkdir(parents=True)
+        self.host = profile(host)
+        environ = {"SKILLHUB_HOME": str(folder / "hub")}
+        self.around = Surroundings(cwd=str(self.project), home=str(self.home), environ=environ)
+
+    def catalog(self, **more):
+        return catalog_of(self.host, self.around, **more)
+
+    def names(self):
+        return [skill.full_name for skill in self.catalog().skills]
+
+    def install(self, key, **entry):
+        """Have a plugin with a skill and a command in the list of those that are installed."""
+        folder = self.home / ".claude/plugins/cache" / key.replace("@", "/") / "1.0.0"
+        write(folder / "skills/fix")
+        (folder / "commands").mkdir()
+        (folder / "commands/ship.md").write_text("Ship it.\n")
+        place = self.home / ".claude/plugins/installed_plugins.json"
+        known = json.loads(place.read_text()) if place.exists() else {"version": 2, "plugins": {}}
+        known["plugins"].setdefault(key, []).append({"scope": "user", "installPath": str(folder), **entry})
+        place.write_text(json.dumps(known))
+
+    def settings(self, place, **settings):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(settings))
+
+
+@pytest.fixture
+def desk(tmp_path):
+    return Desk(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("host", "found"), [("claude-code", ["tools:fix", "tools:ship"]), ("gencode", ["tools:fix"])]
+)
+def test_plugins_that_are_installed_have_their_skills_under_their_name(tmp_path, host, found):
+    desk = Desk(tmp_path, host)
+    desk.install("tools@market")
+    assert desk.names() == found
+    assert load(pick(desk.catalog(), "tools:fix")).body
+
+
+def test_the_first_form_of_the_list_is_read_too(desk):
+    desk.install("tools@market")
+    place = desk.home / ".claude/plugins/installed_plugins.json"
+    first = {"version": 1, "plugins": {"tools@market": json.loads(place.read_text())["plugins"]["tools@market"][0]}}
+    place.write_text(json.dumps(first))
+    assert "tools:fix" in desk.names()
+
+
+def test_a_plugin_that_is_installed_for_another_project_is_not_here(desk, tmp_path):
+    desk.install("tools@market", scope="project", projectPath=str(tmp_path / "other"))
+    assert desk.names() == []
+    desk.install("mine@market", scope="project", projectPath=str(desk.project))
+    assert desk.names() == ["mine:fix", "mine:ship"]
+
+
+@pytest.mark.parametrize(
+    "place", ["home/.claude/settings.json", "project/.claude/settings.json", "project/.claude/settings.local.json"]
+)
+def test_a_plugin_that_settings_switch_off_is_not_there(desk, tmp_path, place):
+    desk.install("tools@market")
+    desk.settings(tmp_path / place, enabledPlugins={"tools@market": False})
+    assert desk.names() == []
+    desk.settings(tmp_path / place, enabledPlugins={"tools@market": True})
+    assert desk.names() == ["tools:fix", "tools:ship"]
+
+
+def test_attack_a_repository_switches_on_what_the_user_switched_off(desk):
+    desk.install("tools@market")
+    desk.settings(desk.home / ".claude/settings.json", enabledPlugins={"tools@market": False})
+    desk.settings(desk.project / ".claude/settings.json", enabledPlugins={"tools@market": True})
+    assert desk.names() == []
+
+
+@pytest.mark.parametrize("entry", [{"installPath": "../relative"}, {"installPath": 7}, {"installPath": None}, {}])
+@pytest.mark.parametrize("key", ["tools@market", "../up@market", "@market", "two words@market"])
+def test_attack_a_list_of_another_shape_names_no_folder(desk, key, entry):
+    write(desk.project / "relative/skills/fix")
+    place = desk.home / ".claude/plugins/installed_plugins.json"
+    place.write_text(json.dumps({"version": 2, "plugins": {key: [entry], "x@y": "z", "z@y": [7]}}))
+    assert desk.names() == []
+
+
+@pytest.mark.parametrize("text", ["{[", "\xff", "[]", '{"plugins": []}'])
+@pytest.mark.parametrize("name", ["plugins/installed_plugins.json", "settings.json"])
+def test_attack_a_list_that_cannot_be_read_switches_on_nothing(desk, name, text):
+    desk.install("tools@market")
+    (desk.home / ".claude" / name).write_text(text, "latin-1")
+    catalog = desk.catalog()
+    is_malformed = text in ("{[", "\xff")
+    assert (catalog.skills == ()) == (is_malformed or "plugins" in name)
+    assert any("no plugin is looked into" in each.message for each in catalog.problems) == is_malformed
+    write(desk.project / ".claude/skills/other")
+    assert pick(desk.catalog(), "other").state == "enabled"
+
+
+def test_a_variable_moves_the_list(desk, tmp_path):
+    desk.install("tools@market")
+    (desk.home / ".claude").rename(tmp_path / "moved")
+    text = (tmp_path / "moved/plugins/installed_plugins.json").read_text()
+    moved = text.replace(str(desk.home / ".claude"), str(tmp_path / "moved"))
+    (tmp_path / "moved/plugins/installed_plugins.json").write_text(moved)
+    around = Surroundings(
+        cwd=str(desk.project), home=str(desk.home), environ={"CLAUDE_CONFIG_DIR": str(tmp_path / "moved")}
+    )
+    assert [skill.full_name for skill in catalog_of(desk.host, around).skills] == ["tools:fix", "tools:ship"]
+
+
+COMMAND = """---
+description: Put it out there.
+argument-hint: "[where]"
+allowed-tools: Bash(git push:*)
+---
+Deploy to $0.
+"""
+
+
+@pytest.fixture
+def commands(desk):
+    folder = desk.project / ".claude/commands"
+    (folder / "ops").mkdir(parents=True)
+    (folder / "deploy.md").write_text(COMMAND)
+    (folder / "ops/page.md").write_text("Page the one on call.\n\nMore.\n")
+    (folder / ".hidden.md").write_text("No.\n")
+    (folder / "notes.txt").write_text("No.\n")
+    return folder
+
+
+def test_a_command_is_a_skill_of_one_file(desk, commands):
+    catalog = desk.catalog()
+    assert [(each.name, each.description) for each in catalog.skills] == [
+        ("deploy", "Put it out there."),
+        ("page", "Page the one on call."),
+    ]
+    found = mentioned("/deploy production now", catalog)
+    loaded = load(found.skills[0], Request(arguments=found.task))
+    assert loaded.body.startswith("Deploy to production.")
+    assert (loaded.files, loaded.tools) == ((), ("Bash(git push:*)",))
+    assert "Deploy to production." in inject(loaded, desk.host)
+    assert str(commands / "deploy.md") in section(catalog, desk.host).text
+    assert catalog.at(str(commands / "deploy.md")).name == "deploy"
+    (row, _) = skills_list(desk.host, [desk.around])["data"][0]["skills"]
+    assert (row["path"], row["dir"]) == (str(commands / "deploy.md"), str(commands))
+    index = SearchIndex.build(rows_of(catalog.skills))
+    assert search("on call", [index]).hits[0].name == "page"
+    index.close()
+
+
+def test_a_skill_goes_before_a_command_of_its_name(desk, commands):
+    write(desk.project / ".claude/skills/deploy")
+    catalog = desk.catalog()
+    assert [each.is_command for each in catalog.named("deploy")] == [False]
+    assert [each.skill.path for each in catalog.shadowed] == [str(commands / "deploy.md")]
+    (desk.home / ".claude/commands").mkdir()
+    (desk.home / ".claude/commands/page.md").write_text("Mine.\n")
+    assert desk.catalog().named("page")[0].description == "Mine."
+
+
+def test_attack_a_command_that_is_a_link_is_not_read(desk, commands, tmp_path):
+    (tmp_path / "secret").write_text("secret\n")
+    (commands / "leak.md").symlink_to(tmp_path / "secret")
+    (commands / "out").symlink_to(tmp_path)
+    assert "leak" not in desk.names()
+    skill = pick(desk.catalog(), "deploy")
+    (commands / "deploy.md").unlink()
+    (commands / "deploy.md").symlink_to(tmp_path / "secret")
+    with pytest.raises(Exception, match=r"link|no file"):
+        load(skill)
+
+
+def test_a_command_that_is_broken_is_told_and_hides_no_other(desk, commands):
+    (commands / "bad.md").write_text("---\ndescription: [\n---\n")
+    catalog = desk.catalog()
+    assert [each.name for each in catalog.skills] == ["deploy", "page"]
+    assert [each.path for each in catalog.problems] == [str(commands / "bad.md")]
+
+
+def test_a_command_whose_user_alone_may_call_it(desk, commands):
+    (commands / "deploy.md").write_text("---\ndisable-model-invocation: true\n---\nGo.\n")
+    skill = pick(desk.catalog(), "deploy")
+    assert skill.reach == "enabled"
+    with pytest.raises(Refused):
+        load(skill, Request(caller="model"))
+
+
+def test_commands_are_found_anew_with_a_cache(desk, commands, tmp_path):
+    cache = Cache(str(tmp_path / "cache"))
+    assert len(desk.catalog(cache=cache).skills) == 2
+    (commands / "third.md").write_text("Third.\n")
+    assert len(desk.catalog(cache=cache).skills) == 3
+
+
+def test_folders_of_skills_below_the_working_folder_are_read(desk):
+    for path in ("packages/web", "packages/api/deep", "node_modules/x", ".hidden/y"):
+        write(desk.project / path / ".claude/skills" / f"of-{path.rpartition('/')[2]}")
+    write(desk.project / ".claude/skills/of-project")
+    assert desk.names() == ["of-deep", "of-project", "of-web"]
+    write(desk.project / "packages/web/.claude/skills/of-project")
+    assert desk.catalog().named("of-project")[0].path == str(desk.project / ".claude/skills/of-project")
+
+
+def test_attack_a_tree_of_very_many_folders_is_not_walked_to_its_end(desk):
+    for number in range(2100):
+        (desk.project / f"many/{number:04}").mkdir(parents=True)
+    write(desk.project / "z-last/.claude/skills/reached")
+    catalog = desk.catalog()
+    assert any("more than 2000 folders" in each.message for each in catalog.problems)
+    assert [skill.name for skill in catalog.skills] == ["reached"]  # level by level
+
+
+def test_attack_a_link_to_a_folder_elsewhere_is_not_walked(desk, tmp_path):
+    write(tmp_path / "elsewhere/.claude/skills/foreign")
+    (desk.project / "linked").symlink_to(tmp_path / "elsewhere")
+    assert desk.names() == []
+
+
+AGENT = "---\nname: reviewer\nskills: {}\n---\nReview.\n"
+
+
+@pytest.mark.parametrize("named", ["first, second", "first second", "[first, second]", "\n  - first\n  - second"])
+def test_a_sub_agent_has_its_skills_from_the_start(desk, named):
+    for name in ("first", "second", "third"):
+        write(desk.project / ".claude/skills" / name)
+    found = preload(AGENT.format(named).encode(), desk.catalog())
+    assert [loaded.skill.name for loaded in found] == ["first", "second"]
+    assert preload(b"---\nname: plain\n---\n", desk.catalog()) == ()
+
+
+def test_a_sub_agent_gets_nothing_that_the_model_may_not_have(desk):
+    write(desk.project / ".claude/skills/mine", disable_model_invocation="true")
+    for named, error in (("mine", Refused), ("missing", NotFound), ("{a: b}", FormatError)):
+        with pytest.raises(error):
+            preload(AGENT.format(named).encode(), desk.catalog())
