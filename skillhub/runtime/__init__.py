@@ -18,9 +18,9 @@ _HOMES = {
         "runtime.agent": "catalog_of context_inspect skills_list",
         "runtime.catalog": "Catalog Problem",
         "runtime.discover": "Surroundings",
-        "runtime.envelope": "inject",
-        "runtime.folder": "Agreed",
-        "runtime.loading": "Commands Loaded Request Session load pick",
+        "runtime.envelope": "Display display inject",
+        "runtime.folder": "Agreed bring_system_skills",
+        "runtime.loading": "Commands Loaded Request Session load pick preload",
         "runtime.needs": "PermissionProfile TurnNeeds open_needs permission_profile supply values",
         "runtime.overview": "Section section",
         "runtime.ranking": "Hit SearchIndex rows_of search",
@@ -36,6 +36,7 @@ __all__ = [
     "Catalog",
     "Commands",
     "Completion",
+    "Display",
     "Hit",
     "Loaded",
     "Mention",
@@ -52,9 +53,11 @@ __all__ = [
     "Surroundings",
     "TurnNeeds",
     "answers",
+    "bring_system_skills",
     "catalog_of",
     "complete",
     "context_inspect",
+    "display",
     "inject",
     "load",
     "mentioned",
@@ -62,6 +65,7 @@ __all__ = [
     "permission_profile",
     "permitted",
     "pick",
+    "preload",
     "profile",
     "profiles",
     "remember",
@@ -80,9 +84,9 @@ if TYPE_CHECKING:
     from skillhub.runtime.agent import catalog_of, context_inspect, skills_list
     from skillhub.runtime.catalog import Catalog, Problem
     from skillhub.runtime.discover import Surroundings
-    from skillhub.runtime.envelope import inject
-    from skillhub.runtime.folder import Agreed
-    from skillhub.runtime.loading import Commands, Loaded, Request, Session, load, pick
+    from skillhub.runtime.envelope import Display, display, inject
+    from skillhub.runtime.folder import Agreed, bring_system_skills
+    from skillhub.runtime.loading import Commands, Loaded, Request, Session, load, pick, preload
     from skillhub.runtime.needs import PermissionProfile, TurnNeeds, open_needs, permission_profile, supply, values
     from skillhub.runtime.overview import Section, section
     from skillhub.runtime.ranking import Hit, SearchIndex, rows_of, search
