@@ -181,7 +181,7 @@ def show_plan(
 
 def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> None:
     """Say which needs are open and what to type; what was given just now is not asked for again."""
-    from skillhub.install.needs import how_to_meet
+    from skillhub.install.needs import how_to_satisfy
 
     terminal = common.terminal
     stays = "would be stored and locked, and stay" if common.dry_run else "is stored and locked, and stays"
@@ -192,7 +192,7 @@ def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> No
             if need.open and key not in outcome.given:
                 about = f" ({collapsed(need.description)[:_ABOUT_MAX]})" if need.description else ""
                 terminal.warn(f"  {need.kind} {need.name}{about}", "plain")
-                for way in outcome.ways.get(key) or how_to_meet(skill.name, need, skill.scope):
+                for way in outcome.ways.get(key) or how_to_satisfy(skill.name, need, skill.scope):
                     terminal.warn(f"    {way}", "dim")
         if sum(need.open and (skill.name, need.spell()) not in outcome.given for need in skill.requires) > 1:
             terminal.warn(f"  once all of it is there: {common.command('enable', skill.name)}", "dim")

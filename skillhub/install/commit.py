@@ -17,7 +17,7 @@ from skillhub.install import candidates
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import Options, Ports, State, chosen_agents, read_state
 from skillhub.install.links import Linker, Linking, write_records
-from skillhub.install.needs import MetNeeds, OpenNeeds, facts_of, open_for_more_agents, open_needs
+from skillhub.install.needs import AnsweredNeeds, OpenNeeds, facts_of, open_for_more_agents, open_needs
 from skillhub.install.review import admit, consent, followed, hold_to_record, rebased
 from skillhub.model.changes import Changes
 from skillhub.model.finding import in_short
@@ -49,7 +49,7 @@ class Change:
     candidate: Candidate
     record: Record
     linking: Linking | None
-    needs: MetNeeds | None
+    needs: AnsweredNeeds | None
     given: tuple[str, ...] = ()
 
     @property
@@ -175,8 +175,7 @@ def _places(changes: Sequence[Change]) -> Iterator[str]:
     for change in changes:
         if change.linking is not None and change.record.enabled:
             yield from map(os.path.dirname, change.linking.paths)
-        for server, agents in change.needs.writes if change.needs else ():
-            yield from (server.files[agent].path for agent in agents)
+        yield from (file.path for _, file in change.needs.writes) if change.needs else ()
 
 
 def _records(changes: Sequence[Change], options: Options, now: State, new: Sequence[str]) -> Records:

@@ -259,7 +259,7 @@ class Outcome:
         due: Whether something is to be done, or left to a person to do, that none of the skills shows.
         given: Skill and need (``env:NAME``) that this command met; the value of a variable it forgets.
         disabled: Those of the skills that their user disabled, whatever they need.
-        ways: By skill and need (``mcp:NAME``) what to do about it, where ``how_to_meet`` does not know.
+        ways: By skill and need (``mcp:NAME``) what to do about it, where ``how_to_satisfy`` does not know.
         sources: What becomes of the sources of the lock.
         written: By skill what was written into which configuration of an agent, a line for each file.
     """

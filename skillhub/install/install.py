@@ -25,7 +25,7 @@ from skillhub.install.context import (
 )
 from skillhub.install.gather import Gathered, admit_optional, gather, left_behind, newest_of, unavailable
 from skillhub.install.links import Linker, Linking, about_deleted, left_alone, write_records
-from skillhub.install.needs import config_files, take_back_servers
+from skillhub.install.needs import config_files, remove_servers
 from skillhub.install.obtain import by_lock
 from skillhub.install.resolve import HeldTrees, resolve_locked, with_dependencies
 from skillhub.install.review import sources_with, without_other_signers
@@ -153,7 +153,7 @@ def carry_out(plans: Sequence[Plan], options: Options, asked: Sequence[Asked], s
         changes={each.name: each.changes for each in plans if each.changes},
         as_before=frozenset(each.name for each in changes if _is_as_before(each, state)),
         disabled=frozenset(each.name for each in changes if each.record.held == "user"),
-        written={each.name: each.needs.told() for each in changes if each.needs},
+        written={each.name: each.needs.lines() for each in changes if each.needs},
         ways=dict(_ways(plans, state, ports.project.scope)),
     )
 
@@ -184,7 +184,7 @@ def _ways(plans: Sequence[Plan], state: State, scope: Scope) -> Iterator[tuple[t
     """Yield by skill and need what to type, where the need alone does not say."""
     locked = {*state.lock.skills, *(each.name for each in plans)}
     for each in plans:
-        yield from each.needs.ways(scope).items() if each.needs else ()
+        yield from each.needs.remedies(scope).items() if each.needs else ()
         for name in locked.intersection(each.candidate.entry.dependencies):
             yield (each.name, f"skill:{name}"), (command(scope, "enable", name, each.name),)
 
@@ -345,7 +345,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         for linking in cleared:
             linker.take_away(linking)
         removed = [now.records.skills[name] for name in names if name in now.records.skills]
-        records = take_back_servers(removed, records, configured, ports)
+        records = remove_servers(removed, records, configured, ports)
         write_records(replace(records, made=copies.clear(ports.project, records.made)), ports)
     return Outcome(skills, True, asked)
 

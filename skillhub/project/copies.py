@@ -186,7 +186,7 @@ def make(
 
 
 def _beside(project: Project, path: str) -> str:
-    """Return the folder to build in what is to be at ``path``: the one above the agent's folder.
+    """Return the folder to build in for ``path``: the one above the agent's folder.
 
     An agent's folder that is the project itself has none above that is ours.
     """
@@ -275,11 +275,8 @@ def _rows(folder: str, at: int | None) -> Iterator[os.DirEntry[str]]:
 
 def foreign(path: str) -> StateError:
     """Return the error for something in the way that skillhub did not put there and so never removes."""
-    return StateError(
-        "something that skillhub did not put there is in the way",
-        where=path,
-        hint="move it away, or remove it, then run the command again",
-    )
+    hint = "move it away, or remove it, then run the command again"
+    return StateError("something that skillhub did not put there is in the way", where=path, hint=hint)
 
 
 # The folders and files of agents that skillhub made because they were not there: they go again once they are

@@ -14,7 +14,6 @@ from skillhub.disk import files
 from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.formats import jsonc, toml
 from skillhub.formats.text import quote
-from skillhub.formats.toml import others_toml
 from skillhub.model.hosts import absolute, expand, host
 from skillhub.model.needs import McpServer
 from skillhub.model.record import Scope
@@ -159,7 +158,6 @@ DIALECTS: Mapping[str, McpDialect] = {
 # byte; an entry of the same name that is not ours is left alone, and so is a file that cannot be understood.
 
 State = Literal["absent", "equal", "different"]
-AGENTS_WITH_MCP: tuple[str, ...] = tuple(DIALECTS)
 # ~/.claude.json holds the history of every project too, and grows to some megabytes; what a repository
 # brings has no such reason to keep a person waiting.
 _LIMITS: Mapping[Scope, int] = {"project": 1 << 20, "user": 32 << 20}
@@ -193,7 +191,7 @@ def entry(agent: str, server: McpServer) -> Entry:
     if name not in DIALECTS:
         raise UsageError(
             f"{name} keeps no MCP servers in a file that skillhub knows",
-            hint=f"agents with such a file: {', '.join(AGENTS_WITH_MCP)}",
+            hint=f"agents with such a file: {', '.join(DIALECTS)}",
         )
     if not DIALECTS[name].knows(server):
         raise UsageError(
@@ -322,8 +320,10 @@ def is_same(agent: str, found: object, server: McpServer) -> bool:
 
 
 def is_equal(one: object, two: object) -> bool:
-    """Say whether two entries are the same value of JSON."""
-    return _canonical(one) == _canonical(two)
+    """Return whether two entries are the same value of JSON."""
+    # As text, since to Python 1 equals True; `str` is for the dates of TOML.
+    one, two = (json.dumps(each, sort_keys=True, default=str) for each in (one, two))
+    return one == two
 
 
 def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> Entry:
@@ -344,14 +344,15 @@ def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> E
     ours = entry(file.agent, server)
 
     def added(text: str) -> str | None:
-        found = _state(_servers(text, file), name, ours)
-        if found == "different":
-            raise StateError(
-                f"expected no other MCP server called {name}, found one",
-                where=file.path,
-                hint="rename it or take it out, or keep it with --mcp skip",
-            )
-        return None if found == "equal" else _insert(text, file, name, ours)
+        there = _servers(text, file)
+        if name not in there:
+            insert = toml.insert if file.path.endswith(".toml") else jsonc.insert
+            return insert(text, (DIALECTS[file.agent].key, name), ours, file.path)
+        if not is_equal(there[name], ours):
+            message = f"expected no other MCP server called {name}, found one"
+            hint = "rename it or take it out, or keep it with --mcp skip"
+            raise StateError(message, where=file.path, hint=hint)
+        return None
 
     _edit(file, added, project)
     return ours
@@ -366,8 +367,11 @@ def remove(file: ConfigFile, name: str, written: Mapping[str, object], project: 
     """
 
     def removed(text: str) -> str | None:
-        is_ours = _state(_servers(text, file), name, written) == "equal"
-        return _remove(text, file, name) if is_ours else None
+        there = _servers(text, file)
+        if name not in there or not is_equal(there[name], written):
+            return None
+        remove = toml.remove if file.path.endswith(".toml") else jsonc.remove
+        return remove(text, (DIALECTS[file.agent].key, name), file.path)
 
     return _edit(file, removed, project)
 
@@ -392,20 +396,13 @@ def _text(data: bytes | None, file: ConfigFile) -> str:
     try:
         return (data or b"").decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FormatError("expected UTF-8", where=f"{file.path}:{_line(error)}") from error
-
-
-def _line(error: UnicodeDecodeError) -> int:
-    return error.object.count(b"\n", 0, error.start) + 1
-
-
-def _is_toml(file: ConfigFile) -> bool:
-    return file.path.endswith(".toml")
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise FormatError("expected UTF-8", where=f"{file.path}:{line}") from error
 
 
 def _servers(text: str, file: ConfigFile) -> Mapping[str, object]:
-    if _is_toml(file):
-        data: object = others_toml(text, file.path)
+    if file.path.endswith(".toml"):
+        data: object = toml.others_toml(text, file.path)
     else:
         root = jsonc.parse(text, file.path)
         data = root.data if root else {}
@@ -414,24 +411,3 @@ def _servers(text: str, file: ConfigFile) -> Mapping[str, object]:
     if not isinstance(found, dict):
         raise FormatError(f"expected an object with the servers in {quote(key)}", where=file.path)
     return found
-
-
-def _insert(text: str, file: ConfigFile, name: str, ours: Entry) -> str:
-    insert = toml.insert if _is_toml(file) else jsonc.insert
-    return insert(text, (DIALECTS[file.agent].key, name), ours, file.path)
-
-
-def _remove(text: str, file: ConfigFile, name: str) -> str:
-    remove = toml.remove if _is_toml(file) else jsonc.remove
-    return remove(text, (DIALECTS[file.agent].key, name), file.path)
-
-
-def _state(there: Mapping[str, object], name: str, ours: Mapping[str, object]) -> State:
-    if name not in there:
-        return "absent"
-    return "equal" if _canonical(there[name]) == _canonical(ours) else "different"
-
-
-def _canonical(value: object) -> str:
-    # As text, since to Python 1 equals True; `str` is for the dates of TOML.
-    return json.dumps(value, sort_keys=True, default=str)

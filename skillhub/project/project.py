@@ -39,6 +39,7 @@ class Project:
         scope: ``project``, or ``user`` for the user's own.
         base: The folder that agents' folders hang off: the project's root, or the user's home.
         root: Where lock and intent lie: the same, or ``<state>`` for the user's own.
+        home: Where skillhub keeps its own things, for its user.
         key: What names the files that this machine keeps of it.
         secrets: Which values the user has stored, for this and for all other projects.
         top: ``root``, opened, so that what is written there is written there, whatever comes in its place.
@@ -64,7 +65,7 @@ class Project:
         self.key = state_key(base, scope)
         self.secrets = SecretIndex(home.state)
         self._state = os.path.join(home.state, "projects", f"{self.key}.json")
-        self._home = home
+        self.home = home
         self._seen: dict[str, tuple[bytes, Any]] = {}
         self._real: dict[str, str] = {}
 
@@ -115,12 +116,7 @@ class Project:
 
     def users(self, user_home: str) -> Project:
         """Return the user's own scope, which is beside this one."""
-        return Project.of_user(user_home, self._home)
-
-    @property
-    def home(self) -> Home:
-        """Where skillhub keeps its own things, for its user."""
-        return self._home
+        return Project.of_user(user_home, self.home)
 
     def last_lock(self) -> Lock:
         """Return the lock as it was last read or written here, for who asks once a skill. Raises as ``lock`` does."""
@@ -195,8 +191,7 @@ class Project:
             yield
 
     def _make_state(self) -> None:
-        folder = os.path.dirname(self._state)
-        with files.disk_errors(folder):
+        with files.disk_errors(folder := os.path.dirname(self._state)):
             os.makedirs(folder, mode=0o700, exist_ok=True)
 
     def _parsed(self, parse: Callable[[bytes, str], _Parsed], data: bytes, path: str) -> _Parsed:

@@ -58,11 +58,8 @@ class Store:
                 self.drop(tree.digest)
             self._write(path, tree)
         except OSError as error:
-            raise StateError(
-                f"cannot write to the store: {error.strerror}",
-                where=path,
-                hint="free some space or mend the permissions, then run the command again",
-            ) from error
+            hint = "free some space or mend the permissions, then run the command again"
+            raise StateError(f"cannot write to the store: {error.strerror}", where=path, hint=hint) from error
         return path
 
     def _write(self, path: str, tree: Tree) -> None:
@@ -84,18 +81,11 @@ class Store:
 
     def listing(self, tree: Digest) -> Listing | None:
         """Return the listing kept beside the tree if it is the one that the digest names, else None."""
-        try:
+        with suppress(FormatError, StateError, ValueError):
             text = files.read(f"{self.path(tree)}.listing", _LISTING_CAP)
-        except (FormatError, StateError):
-            return None
-        if text is None:
-            return None
-        try:
-            listing = Listing.parse(text)
-        except ValueError:
-            return None
-        # The text itself is compared: a parse may be lenient where a digest is not.
-        return listing if Digest.of(text) == tree else None
+            # The text itself is compared: a parse may be lenient where a digest is not.
+            return Listing.parse(text) if text is not None and Digest.of(text) == tree else None
+        return None
 
     def check(self, tree: Digest) -> list[TreeProblem]:
         """Hash every byte of the stored tree against its digest and return what differs."""

@@ -112,7 +112,7 @@ def test_the_page_names_the_files_of_every_agent():
     page = (Path(__file__).parents[2] / "docs/values.md").read_text()
     rows = [line.split("|")[1:5] for line in page.splitlines() if re.match(r"\| `[a-z-]+`[^|]*\| ", line)]
     told = {row[0].split("`")[1]: [cell.strip(" `") for cell in row[1:]] for row in rows if len(row) == 4}
-    assert tuple(told) == mcp.AGENTS_WITH_MCP
+    assert tuple(told) == tuple(mcp.DIALECTS)
     for agent, (project, user, left) in told.items():
         dialect = DIALECTS[agent]
         assert (project, user) == ((*dialect.project, "")[0], (*dialect.user, "")[0])
