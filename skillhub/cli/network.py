@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skillhub.net.settings import Settings
     from skillhub.net.target import Who
     from skillhub.sources.configured import Source, Sources
-    from skillhub.sources.repository import Snapshot
+    from skillhub.sources.layout import Snapshot
 
 _YOURS = "only this project names it; a host of yours is named in config.toml: trusted-hosts"
 _OFFLINE = "--offline keeps this command from the network"

@@ -19,7 +19,7 @@ from skillhub.formats.text import is_object_id, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.sources.git_program import AT_ONCE, GitLimits, GoneError
 from skillhub.sources.git_repository import GitCache, choose, remote, spellings
-from skillhub.sources.repository import SnapshotNode
+from skillhub.sources.layout import SnapshotNode
 
 # Objects of git, checked: what is read under an id has that id, so a commit's files are the commit's.
 # Git itself does not hash what it takes out of a pack. Every object that comes from a cache or a server passes

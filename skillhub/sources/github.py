@@ -43,7 +43,7 @@ from skillhub.sources.git_snapshot import (
     tree_of,
     walk,
 )
-from skillhub.sources.repository import SnapshotNode
+from skillhub.sources.layout import SnapshotNode
 
 # Which GitHub is meant, github.com or a server of a company, and the token for it.
 

@@ -24,7 +24,8 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.project.project import Project
-from skillhub.sources.repository import Repository, Snapshot, SnapshotNode
+from skillhub.sources.layout import Snapshot, SnapshotNode
+from skillhub.sources.repository import Repository
 
 # Skills on this machine: a folder or an archive file, read into memory with the checks that archives pass.
 

@@ -29,7 +29,7 @@ from skillhub.model.reference import Oci, parse_ref
 from skillhub.model.tree import SKILL_MD
 from skillhub.net.fetch import Response, Web, is_limited, whole
 from skillhub.net.target import Requester, RequestTarget
-from skillhub.sources.marketplace import name_of_folder
+from skillhub.sources.layout import name_of_folder
 
 # Credentials for an OCI registry: what ``docker login`` and its like have kept.
 

@@ -9,38 +9,27 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import Literal, Protocol
 
 from skillhub.archive import Entry, Limits, Unpacked, gather
 from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UnsafeArchive, UnsafeTransfer, WrongBytes
 from skillhub.formats.text import is_object_id, quote
 from skillhub.model.index import Index, Release
-from skillhub.model.manifest import Glance, glance
 from skillhub.model.tree import SKILL_MD, File
 from skillhub.net.target import may_lead
-from skillhub.sources.marketplace import (
-    CAP,
-    MANIFESTS,
-    MARKETPLACES,
-    SKILLS_MAX,
-    Declined,
+from skillhub.sources.layout import (
     Elsewhere,
-    Here,
     Plugin,
-    PluginManifest,
+    Snapshot,
+    SnapshotNode,
+    Survey,
     below,
-    holders,
     is_within,
     join,
     name_of_folder,
-    plugin_folders,
-    read_marketplace,
-    read_plugin,
     skill_folders,
 )
 
-# What a whole repository or folder holds: paths with their kinds at once, bytes only when they are asked for.
-# A skill that is taken out of one passes the checks that archives pass.
+# The files of each skill: one that is taken out of a repository or folder passes the checks that archives pass.
 
 _LIMITS = Limits()
 _REFUSED = {
@@ -51,47 +40,6 @@ _REFUSED = {
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 _LFS_MAX = 1024
 _AFTER_SLASH = chr(ord("/") + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotNode:
-    """One path of a snapshot that is no folder.
-
-    Attributes:
-        size: Bytes of a file; 0 of anything else.
-    """
-
-    kind: Literal["file", "link", "submodule"]
-    executable: bool = False
-    size: int = 0
-
-
-class Snapshot(Protocol):
-    """The files of a repository at one commit, or of a folder as it is now."""
-
-    @property
-    def nodes(self) -> Mapping[str, SnapshotNode]:
-        """Every path, ``/`` between segments, as it is spelled there: nobody judged it yet."""
-        ...
-
-    @property
-    def rev(self) -> str | None:
-        """The full commit; None of a folder, which has none."""
-        ...
-
-    @property
-    def date(self) -> str | None:
-        """When the commit was made, UTC, as whoever made it says; None of a folder."""
-        ...
-
-    def read(self, paths: Iterable[str]) -> Iterator[bytes]:
-        """Yield the bytes of these files, in this order, exactly as the commit has them.
-
-        Raises:
-            SourceError: they cannot be had.
-            SecurityError: they are not those of the commit.
-        """
-        ...
 
 
 class Folders:
@@ -128,10 +76,6 @@ class Folders:
             raise NotFound(f"{quote(folder or '.')} has no {SKILL_MD}", where=self.where)
         _check(nodes, folder)
         return gather(self._entries(folder, nodes), wrapper=False)
-
-    def shape(self, folder: str) -> tuple[tuple[str, SnapshotNode], ...]:
-        """Return all that is known of what a folder holds before a byte is read."""
-        return tuple(self.nodes(folder).items())
 
     def sums(self, folder: str) -> tuple[bytes, ...] | None:
         """Return what tells the bytes in a folder from any others; None of what could not be unpacked.
@@ -180,174 +124,6 @@ def _shown(folder: str, path: str) -> str:
     return quote(join(folder, path) or ".")[1:-1]
 
 
-# What says which skills and plugins a repository holds, read in one go: each read may be a request to a server.
-
-_HEAD_MAX = 1024 * 1024  # bytes of a SKILL.md that is read to list it
-_MANIFESTS_MAX = 4000
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """What says which skills and plugins there are below a folder.
-
-    Attributes:
-        heads: Of the ``SKILL.md`` of each folder that has one; empty where it could not be read.
-        manifests: What the plugins in these folders say of themselves.
-        plugins: What the marketplaces list; of two plugins with one name the first.
-        warnings: Which marketplaces could not be read.
-    """
-
-    heads: Mapping[str, Glance]
-    manifests: Mapping[str, PluginManifest]
-    plugins: Mapping[str, Plugin]
-    warnings: tuple[str, ...]
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, top: str) -> Survey:
-        """Return what ``top`` of a snapshot holds.
-
-        Raises:
-            FormatError: there are more skills than anybody could pick from.
-            SourceError: files cannot be had.
-            SecurityError: they are not those of the commit.
-        """
-        inside = [path for path in snapshot.nodes if is_within(path, top)]
-        heads = dict.fromkeys(sorted(holders(inside)), Glance())
-        if len(heads) > SKILLS_MAX:
-            message = f"expected at most {SKILLS_MAX} skills in one place, found {len(heads)}"
-            raise FormatError(message, hint="name a folder of it")
-        markets = [join(top, path) for path in MARKETPLACES]
-        roots = {path: root for path in inside if (root := _root_of(path)) is not None}
-        wanted = [*markets, *list(roots)[:_MANIFESTS_MAX], *(join(folder, SKILL_MD) for folder in heads)]
-        manifests: dict[str, PluginManifest] = {}
-        listed: dict[str, tuple[Plugin, ...] | FormatError] = {}
-        for path, data in _files(snapshot, wanted):
-            if path in roots:
-                manifests[roots[path]] = _joined(manifests.get(roots[path]), data, path)
-            elif path in markets:
-                listed[path] = _marketplace(data, path)
-            else:
-                heads[path.removesuffix(SKILL_MD).rstrip("/")] = glance(data)
-        return cls(heads, manifests, *_in_turn([(path, listed.get(path, ())) for path in markets]))
-
-
-def _root_of(path: str) -> str | None:
-    """Return the folder of the plugin whose manifest this is; None of any other path."""
-    for end in MANIFESTS:
-        if path == end or path.endswith(f"/{end}"):
-            return path.removesuffix(end).rstrip("/")
-    return None
-
-
-def _in_turn(
-    marketplaces: Iterable[tuple[str, tuple[Plugin, ...] | FormatError]],
-) -> tuple[Mapping[str, Plugin], tuple[str, ...]]:
-    """Return the plugins of all marketplaces by name, and what is to be said of those that are none."""
-    plugins: dict[str, Plugin] = {}
-    warnings = []
-    for path, found in marketplaces:
-        if isinstance(found, FormatError):
-            warnings.append(f"{path} was not read: {found.message}")
-        else:
-            plugins = {each.name: each for each in found} | plugins
-    return plugins, tuple(warnings)
-
-
-def _files(snapshot: Snapshot, paths: list[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield those of the files that are there, are files, and are not far too large."""
-    nodes = snapshot.nodes
-    regular = [path for path in paths if path in nodes and nodes[path].kind == "file"]
-    limits = {path: _HEAD_MAX if path.endswith(SKILL_MD) else CAP for path in regular}
-    small = [path for path in regular if nodes[path].size <= limits[path]]
-    for path, data in zip(small, snapshot.read(small), strict=True):
-        if len(data) <= limits[path]:
-            yield path, data
-
-
-def _marketplace(data: bytes, path: str) -> tuple[Plugin, ...] | FormatError:
-    try:
-        return read_marketplace(data, path)
-    except FormatError as error:
-        return error
-
-
-def _joined(known: PluginManifest | None, data: bytes, path: str) -> PluginManifest:
-    """Return what a plugin says in one manifest and another; one that is none says nothing."""
-    known = known or PluginManifest(None)
-    try:
-        said = read_plugin(data, path)
-    except FormatError:
-        return known
-    return PluginManifest(known.name or said.name, tuple(dict.fromkeys(known.skills + said.skills)))
-
-
-# The plugins that a repository lists, and the folders of their skills.
-
-_DEFAULT = "skills"
-
-
-@dataclass(frozen=True, slots=True)
-class Rooted:
-    """A plugin and its folder in a snapshot.
-
-    Attributes:
-        skills: Where the marketplace says that its skills are, relative to ``root``; None if it does not say.
-    """
-
-    name: str
-    root: str
-    skills: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MarketplaceListing:
-    """What the marketplaces of a repository list.
-
-    Attributes:
-        here: The plugins that are in it.
-        elsewhere: Those in other repositories; their ``root`` is a folder there.
-        warnings: What was declined, and why.
-    """
-
-    here: Sequence[Rooted]
-    elsewhere: Sequence[tuple[Rooted, Elsewhere]]
-    warnings: tuple[str, ...]
-
-
-def listed_plugins(survey: Survey, top: str) -> MarketplaceListing:
-    """Return the plugins that the marketplaces in ``top`` list, or the one that ``top`` is."""
-    plugins = dict(survey.plugins)
-    own = survey.manifests.get(top)
-    if own is not None and own.name is not None and not plugins:
-        plugins[own.name] = Plugin(own.name, Here(""))
-    here, elsewhere, warnings = [], [], list(survey.warnings)
-    for each in plugins.values():
-        match each.source:
-            case Here(path):
-                here.append(Rooted(each.name, join(top, path), each.skills))
-            case Elsewhere(_, _, path):
-                elsewhere.append((Rooted(each.name, path, each.skills), each.source))
-            case Declined(reason):
-                warnings.append(f"plugin {each.name} was left out: {reason}")
-    return MarketplaceListing(here, elsewhere, tuple(warnings))
-
-
-def plugin_skills(survey: Survey, plugins: Iterable[Rooted]) -> Mapping[str, str]:
-    """Return the folders of the skills of these plugins; one that several have belongs to the first.
-
-    A plugin's own manifest says where skills are besides ``skills``; what a marketplace says goes before it.
-    """
-    owners: dict[str, str] = {}
-    for each in plugins:
-        places = each.skills
-        if places is None:
-            own = survey.manifests.get(each.root)
-            places = (*(own.skills if own else ()), _DEFAULT)
-        for folder in plugin_folders(survey.heads, each.root, places):
-            owners.setdefault(folder, each.name)
-    return owners
-
-
 # A repository that holds skills, seen as a place: what it offers, and the very files of each.
 
 _AT_ONCE = 8  # repositories that are opened side by side
@@ -359,7 +135,7 @@ _Where = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Here:
+class _Own:
     """What a repository has without those that its marketplace names.
 
     Attributes:
@@ -368,15 +144,8 @@ class _Here:
 
     found: Sequence[Release]
     words: Collection[str]
-    elsewhere: Sequence[tuple[Rooted, Elsewhere]]
+    elsewhere: Sequence[tuple[Plugin, Elsewhere]]
     index: Index
-
-    def needed(self, words: Collection[str] | None) -> Sequence[tuple[Rooted, Elsewhere]]:
-        """Return the plugins elsewhere that may hold what somebody is after and nothing here is."""
-        if words is None or not all(word.strip("/") in self.words for word in words if ":" not in word):
-            return self.elsewhere
-        asked = {word.rpartition(":")[0] for word in words}
-        return [(plugin, source) for plugin, source in self.elsewhere if plugin.name in asked]
 
 
 class Repository:
@@ -447,40 +216,43 @@ class Repository:
         return self._folders(release).snapshot.date
 
     @cached_property
-    def _here(self) -> _Here:
+    def _offered(self) -> _Own:
         """What the repository itself has, looked for once however many ask."""
         url, _ = self._own
         folders = self._opened[self._own]
         if self._top and not any(is_within(path, self._top) for path in folders.snapshot.nodes):
             raise NotFound(f"there is no folder {quote(self._top)} here", where=url)
         survey = Survey.of(folders.snapshot, self._top)
-        listed = listed_plugins(survey, self._top)
-        warnings = list(listed.warnings)
-        owners = plugin_skills(survey, listed.here)
+        warnings = list(survey.warnings)
+        owners = survey.skill_folders(survey.here)
         spots = {each: owners.get(each) for each in skill_folders(survey.heads, self._top, owners)}
         found = tuple(self._releases(self._own, spots, survey, warnings))
-        words = frozenset(text for each in found for text in (each.name, each.path) if text)
-        return _Here(found, words, listed.elsewhere, Index(self._told_apart(found), warnings=tuple(warnings)))
+        return _Own(found, _words(found), survey.elsewhere, Index(self._distinct(found), warnings=tuple(warnings)))
 
     def _index(self, words: Collection[str] | None) -> Index:
-        here = self._here
-        needed = here.needed(words)
+        own = self._offered
+        needed = own.elsewhere
+        if words is not None and all(word.strip("/") in own.words for word in words if ":" not in word):
+            asked = {word.rpartition(":")[0] for word in words}
+            needed = [(plugin, source) for plugin, source in needed if plugin.name in asked]
         if not needed:
-            return here.index
-        found, warnings = list(here.found), list(here.index.warnings)
+            return own.index
+        found, warnings = list(own.found), list(own.index.warnings)
         forbidden = None
-        for plugin, where in self._open_all(needed):
+        for plugin, root, where in self._open_all(needed):
             if isinstance(where, Exception):
                 if words is not None and any(word.startswith(f"{plugin.name}:") for word in words):
                     raise where
                 warnings.append(f"plugin {plugin.name} was left out: {where}")
                 forbidden = where if isinstance(where, Forbidden) else forbidden
                 continue
-            there = Survey.of(self._opened[where].snapshot, plugin.root)
-            found += self._releases(where, plugin_skills(there, [plugin]), there, warnings)
-        if forbidden is not None and words is not None and not _all_here(words, found):
-            raise forbidden
-        return Index(self._told_apart(found), warnings=tuple(warnings))
+            there = Survey.of(self._opened[where].snapshot, root)
+            found += self._releases(where, there.skill_folders([(plugin, root)]), there, warnings)
+        if forbidden is not None and words is not None:
+            offered = _words(found)
+            if not all(word.rpartition(":")[2].strip("/") in offered for word in words):
+                raise forbidden
+        return Index(self._distinct(found), warnings=tuple(warnings))
 
     def _folders(self, release: Release) -> Folders:
         where = (release.url, release.rev)
@@ -498,8 +270,10 @@ class Repository:
         self._opened.setdefault((url, commit.rev), Folders(commit, url))
         return url, commit.rev
 
-    def _open_all(self, plugins: Sequence[tuple[Rooted, Elsewhere]]) -> Iterator[tuple[Rooted, _Where | _Failure]]:
-        """Yield each plugin with its repository, opened once however many are in it, or with why it was not."""
+    def _open_all(
+        self, plugins: Sequence[tuple[Plugin, Elsewhere]]
+    ) -> Iterator[tuple[Plugin, str, _Where | _Failure]]:
+        """Yield each plugin with its folder and its repository, opened once for all in it, or why that was not."""
         asked = dict.fromkeys((source.url, source.rev) for _, source in plugins)
 
         def opened(where: _Where) -> _Where | _Failure:
@@ -512,7 +286,7 @@ class Repository:
             with ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as pool:
                 found = dict(zip(asked, pool.map(opened, asked), strict=True))
             for plugin, source in plugins:
-                yield plugin, found[source.url, source.rev]
+                yield plugin, source.path, found[source.url, source.rev]
 
     def _releases(
         self, where: _Where, spots: Mapping[str, str | None], survey: Survey, warnings: list[str]
@@ -534,18 +308,19 @@ class Repository:
                 plugin=plugin,
             )
 
-    def _told_apart(self, found: Iterable[Release]) -> dict[str, tuple[Release, ...]]:
+    def _distinct(self, found: Iterable[Release]) -> dict[str, tuple[Release, ...]]:
         """Return the releases by name; the same bytes twice are one skill."""
         skills: dict[str, list[Release]] = {}
         for release in found:
             skills.setdefault(release.name, []).append(release)
-        return {name: self._distinct(releases) for name, releases in skills.items()}
+        return {name: self._first_of_each(releases) for name, releases in skills.items()}
 
-    def _distinct(self, releases: Sequence[Release]) -> tuple[Release, ...]:
+    def _first_of_each(self, releases: Sequence[Release]) -> tuple[Release, ...]:
         """Return the first of each content, or the first in a plugin; bytes are read only where need be."""
         if len(releases) == 1:
             return tuple(releases)
-        shapes = [self._folders(each).shape(each.path or "") for each in releases]
+        # All that is known of what a folder holds before a byte is read.
+        shapes = [tuple(self._folders(each).nodes(each.path or "").items()) for each in releases]
         often = Counter(shapes)
         kept: dict[object, Release] = {}
         for release, shape in zip(releases, shapes, strict=True):
@@ -559,7 +334,6 @@ class Repository:
         return tuple(kept.values())
 
 
-def _all_here(words: Iterable[str], found: Iterable[Release]) -> bool:
-    """Say whether each of the words is the name or the folder of a skill that was found."""
-    here = {text for release in found for text in (release.name, release.path)}
-    return all(word.rpartition(":")[2].strip("/") in here for word in words)
+def _words(found: Iterable[Release]) -> Collection[str]:
+    """Return the names and folders of these releases, by which they can be asked for."""
+    return {text for release in found for text in (release.name, release.path) if text}

@@ -10,7 +10,7 @@ import pytest
 
 from skillhub.errors import FormatError, NotFound, SourceError, StateError, UsageError
 from skillhub.sources.git_program import GitLimits
-from skillhub.sources.repository import SnapshotNode
+from skillhub.sources.layout import SnapshotNode
 from tests.support.gitrepos import SKILL, Repo, link, program, submodule
 from tests.support.gitserver import served
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError
-from skillhub.sources.marketplace import SKILLS_MAX, holders, name_of_folder, plugin_folders, skill_folders
+from skillhub.sources.layout import SKILLS_MAX, holders, name_of_folder, plugin_folders, skill_folders
 
 
 def found(*folders, top="", declared=()):

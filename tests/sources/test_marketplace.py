@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.sources.marketplace import Declined, Elsewhere, Here, PluginManifest, read_marketplace, read_plugin
+from skillhub.sources.layout import Declined, Elsewhere, Here, PluginFile, read_marketplace
 
 COMMIT = "0123456789" * 4
 
@@ -142,11 +142,12 @@ def test_what_is_no_marketplace(text):
 
 
 def test_a_plugin_says_its_name_and_where_its_skills_are():
-    assert read_plugin(b'{"name": "p", "skills": "./more/", "hooks": {}}', "x") == PluginManifest("p", ("more",))
-    assert read_plugin(b"{}", "x") == PluginManifest(None)
+    found = PluginFile.parse(b'{"name": "p", "skills": "./more/", "hooks": {}}', "x")
+    assert (found.name, found.skills) == ("p", ("more",))
+    assert (PluginFile.parse(b"{}", "x").name, PluginFile.parse(b"{}", "x").skills) == (None, ())
     for text in (b'{"skills": 1}', b'{"skills": ["../x"]}', b'{"name": "a/b"}', b"[]"):
         with pytest.raises(FormatError):
-            read_plugin(text, "plugin.json")
+            PluginFile.parse(text, "plugin.json")
 
 
 @settings(max_examples=60)
@@ -160,7 +161,7 @@ def test_a_plugin_says_its_name_and_where_its_skills_are():
     )
 )
 def test_any_document_at_all_raises_only_our_errors(value):
-    for read_it in (read_marketplace, read_plugin):
+    for read_it in (read_marketplace, PluginFile.parse):
         try:
             read_it(json.dumps(value).encode(), "x")
         except SkillhubError:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 
 from skillhub.errors import NotFound
-from skillhub.sources.repository import SnapshotNode
+from skillhub.sources.layout import SnapshotNode
 
 
 class Memory:

@@ -1,12 +1,13 @@
-"""Plugin marketplaces, and the folders of a repository where installers look for skills."""
+"""What lies where in a repository or folder that holds skills: its files, the plugins that it lists, its skills."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
@@ -14,8 +15,53 @@ from skillhub.errors import FormatError
 from skillhub.formats.document import ForeignDocument, Read, text_that, wrong
 from skillhub.formats.text import NAME_MAX, clean, is_inner_path, is_object_id, quote
 from skillhub.model.hosts import hosts
+from skillhub.model.manifest import Glance, glance
 from skillhub.model.reference import is_rev, of_repository
 from skillhub.model.tree import SKILL_MD
+
+# What a whole repository or folder holds: paths with their kinds at once, bytes only when they are asked for.
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotNode:
+    """One path of a snapshot that is no folder.
+
+    Attributes:
+        size: Bytes of a file; 0 of anything else.
+    """
+
+    kind: Literal["file", "link", "submodule"]
+    executable: bool = False
+    size: int = 0
+
+
+class Snapshot(Protocol):
+    """The files of a repository at one commit, or of a folder as it is now."""
+
+    @property
+    def nodes(self) -> Mapping[str, SnapshotNode]:
+        """Every path, ``/`` between segments, as it is spelled there: nobody judged it yet."""
+        ...
+
+    @property
+    def rev(self) -> str | None:
+        """The full commit; None of a folder, which has none."""
+        ...
+
+    @property
+    def date(self) -> str | None:
+        """When the commit was made, UTC, as whoever made it says; None of a folder."""
+        ...
+
+    def read(self, paths: Iterable[str]) -> Iterator[bytes]:
+        """Yield the bytes of these files, in this order, exactly as the commit has them.
+
+        Raises:
+            SourceError: they cannot be had.
+            SecurityError: they are not those of the commit.
+        """
+        ...
+
 
 # Marketplaces of plugins: ``.claude-plugin/marketplace.json`` and ``.agents/plugins/marketplace.json``.
 # A repository that has one lists plugins, each in a folder of its own or in another repository; skills are one
@@ -74,14 +120,6 @@ class Plugin:
     skills: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PluginManifest:
-    """A plugin's own ``plugin.json``: its name, and where it has skills besides ``skills``."""
-
-    name: str | None
-    skills: tuple[str, ...] = ()
-
-
 def _inner(value: object) -> str:
     """Read a folder inside a repository: ``./``, ``./a/b`` or ``a/b``; empty is all of it."""
     if not isinstance(value, str) or clean(value) != value or value.startswith("/"):
@@ -97,11 +135,16 @@ def _inner_paths(value: object) -> tuple[str, ...]:
     return tuple(map(_inner, paths)) if isinstance(paths, list) else wrong("folders of the repository", value)
 
 
+def _on_github(value: object) -> str:
+    found = isinstance(value, str) and _REPO.fullmatch(value)
+    return f"https://github.com/{value}.git" if found else wrong("owner/repo", value)
+
+
 def _repository(value: object) -> str:
     """Read the URL of a repository, as git takes it; ``owner/repo`` is one on GitHub."""
     url = of_repository(value) if isinstance(value, str) else ""
     if _REPO.fullmatch(url):
-        return f"https://github.com/{url}.git"
+        return _on_github(url)
     return url if _URL.fullmatch(url) else wrong("the URL of a git repository", value)
 
 
@@ -145,6 +188,7 @@ class _Kind(ForeignDocument):
     """A source that is an object; which keys it has, its ``source`` says."""
 
     source: str
+    package: str = "?"
 
 
 class _Entry(_Named):
@@ -157,55 +201,22 @@ class _Entry(_Named):
 class _Folder(ForeignDocument):
     path: _Inner
 
-    def read(self) -> PluginSource:
-        return Here(self.path)
 
-
-class _Repository(ForeignDocument):
+class _Git(ForeignDocument):
     BINDING: ClassVar = frozenset({"ref", "sha", "path"})
 
+    url: Annotated[str, Read(_repository)]
     ref: Annotated[str, Read(text_that(is_rev, "a branch, a tag or a commit"))] = ""
     sha: Annotated[str, Read(text_that(is_object_id, "a commit of 40 hex digits"))] = ""
     path: _Inner = ""
 
-    def at(self, url: str) -> Elsewhere:
+    def read(self) -> Elsewhere:
         # Where both are given the commit is what was agreed to, the branch only where it was found.
-        return Elsewhere(url, self.sha or self.ref or None, self.path)
+        return Elsewhere(self.url, self.sha or self.ref or None, self.path)
 
 
-class _GitHub(_Repository):
-    repo: Annotated[str, Read(text_that(_REPO.fullmatch, "owner/repo"))]
-
-    def read(self) -> PluginSource:
-        return self.at(f"https://github.com/{self.repo}.git")
-
-
-class _Git(_Repository):
-    url: Annotated[str, Read(_repository)]
-
-    def read(self) -> PluginSource:
-        return self.at(self.url)
-
-
-class _Package(ForeignDocument):
-    package: str = "?"
-
-    def read(self) -> PluginSource:
-        return Declined(
-            f"it is the package {quote(self.package)} of a package registry, whose files are no commit that could be "
-            "pinned; install it with the agent's own command, or from the plugin's repository"
-        )
-
-
-_KINDS: dict[str, type[_Folder | _GitHub | _Git | _Package]] = {
-    "local": _Folder,
-    "github": _GitHub,
-    "url": _Git,
-    "git": _Git,
-    "git-subdir": _Git,
-    "npm": _Package,
-    "pip": _Package,
-}
+class _GitHub(_Git):
+    url: Annotated[str, Read(_on_github)] = Field(alias="repo")
 
 
 def read_marketplace(data: bytes, where: str) -> tuple[Plugin, ...]:
@@ -222,16 +233,6 @@ def read_marketplace(data: bytes, where: str) -> tuple[Plugin, ...]:
     return tuple(plugins.values())
 
 
-def read_plugin(data: bytes, where: str) -> PluginManifest:
-    """Return what a ``plugin.json`` says.
-
-    Raises:
-        FormatError: it is none.
-    """
-    found = PluginFile.parse(data, where)
-    return PluginManifest(found.name, found.skills)
-
-
 def _plugin(entry: object, number: int, base: str) -> Plugin:
     name = f"plugin {number + 1}"
     try:
@@ -244,13 +245,21 @@ def _plugin(entry: object, number: int, base: str) -> Plugin:
 
 def _source(source: object, base: str, where: str) -> PluginSource:
     if isinstance(source, str):
-        path = _inner(source)
-        return Here(f"{base}/{path}" if base and path else base or path)
-    kind = _Kind.parse(source, where).source
-    read = _KINDS.get(kind)
-    if read is None:
-        return Declined(f"{quote(kind)} is no kind of source that is read here")
-    return read.parse(source, where).read()
+        return Here(join(base, _inner(source)))
+    kind = _Kind.parse(source, where)
+    match kind.source:
+        case "local":
+            return Here(_Folder.parse(source, where).path)
+        case "github":
+            return _GitHub.parse(source, where).read()
+        case "url" | "git" | "git-subdir":
+            return _Git.parse(source, where).read()
+        case "npm" | "pip":
+            return Declined(
+                f"it is the package {quote(kind.package)} of a package registry, whose files are no commit that "
+                "could be pinned; install it with the agent's own command, or from the plugin's repository"
+            )
+    return Declined(f"{quote(kind.source)} is no kind of source that is read here")
 
 
 # Where installers look for skills in a repository or folder that holds many.
@@ -272,10 +281,8 @@ _NO_NAME = re.compile(r"[^a-z0-9]+")
 
 def holders(paths: Iterable[str]) -> frozenset[str]:
     """Return the folders that hold a ``SKILL.md``, of all paths of a place, ``/`` between segments."""
-    cut = len(SKILL_MD)
-    return frozenset(
-        path[:-cut].rstrip("/") for path in paths if path.endswith(SKILL_MD) and path[:-cut][-1:] in ("", "/")
-    )
+    named = (path.rpartition("/") for path in paths if path.endswith(SKILL_MD))
+    return frozenset(folder for folder, _, name in named if name == SKILL_MD)
 
 
 def skill_folders(holding: Collection[str], top: str = "", declared: Collection[str] = ()) -> tuple[str, ...]:
@@ -293,12 +300,12 @@ def skill_folders(holding: Collection[str], top: str = "", declared: Collection[
     named = [folder for folder in dict.fromkeys(declared) if folder in holding]
     if top in holding:
         return (top, *(folder for folder in named if folder != top))
-    ranks = {folder: _rank(below(folder, top)) for folder in holding}
-    kept = sorted(((rank, folder) for folder, rank in ranks.items() if rank), key=_in_order)
-    found = dict.fromkeys([folder for _, folder in kept] + named)
+    ranks = {folder: rank for folder in holding if (rank := _rank(below(folder, top)))}
+    found = dict.fromkeys(sorted(ranks, key=lambda folder: (ranks[folder], folder)) + named)
     if not found:
-        walked = [below(folder, top) for folder in holding]
-        found = dict.fromkeys(join(top, "/".join(parts)) for parts in sorted(walked) if _is_near(parts))
+        walked = sorted(below(folder, top) for folder in holding)
+        near = [parts for parts in walked if len(parts) <= _WALK and not _SKIPPED.intersection(parts)]
+        found = dict.fromkeys(join(top, "/".join(parts)) for parts in near)
     if len(found) > SKILLS_MAX:
         raise FormatError(
             f"expected at most {SKILLS_MAX} skills in one place, found {len(found)}", hint="name a folder of it"
@@ -372,16 +379,122 @@ def _rank(parts: list[str]) -> tuple[int, int] | None:
     return None
 
 
-def _in_order(ranked: tuple[tuple[int, int] | None, str]) -> tuple[tuple[int, int], str]:
-    return ranked[0] or (0, 0), ranked[1]
-
-
-def _is_near(parts: list[str]) -> bool:
-    return len(parts) <= _WALK and not _SKIPPED.intersection(parts)
-
-
 def _is_part(folder: str, found: Collection[str]) -> bool:
     """Say whether the folder lies in another of those found."""
     return any(folder[:end] in found for end, char in enumerate(folder) if char == "/") or (
         bool(folder) and "" in found
     )
+
+
+# What says which skills and plugins a repository holds, read in one go: each read may be a request to a server.
+
+_HEAD_MAX = 1024 * 1024  # bytes of a SKILL.md that is read to list it
+_MANIFESTS_MAX = 4000
+_Plugins = Sequence[tuple[Plugin, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What says which skills and plugins there are below a folder.
+
+    Attributes:
+        heads: Of the ``SKILL.md`` of each folder that has one; empty where it could not be read.
+        places: Of the plugin in each folder what its manifests say: where it has skills besides ``skills``.
+        here: The plugins of this repository that the marketplaces list, else the one that it is, with their folders.
+        elsewhere: Those in other repositories.
+        warnings: Which marketplaces could not be read and which plugins are left out, and why.
+    """
+
+    heads: Mapping[str, Glance]
+    places: Mapping[str, tuple[str, ...]]
+    here: _Plugins
+    elsewhere: Sequence[tuple[Plugin, Elsewhere]]
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, top: str) -> Survey:
+        """Return what ``top`` of a snapshot holds.
+
+        Raises:
+            FormatError: there are more skills than anybody could pick from.
+            SourceError: files cannot be had.
+            SecurityError: they are not those of the commit.
+        """
+        inside = [path for path in snapshot.nodes if is_within(path, top)]
+        heads = dict.fromkeys(sorted(holders(inside)), Glance())
+        if len(heads) > SKILLS_MAX:
+            message = f"expected at most {SKILLS_MAX} skills in one place, found {len(heads)}"
+            raise FormatError(message, hint="name a folder of it")
+        markets = [join(top, path) for path in MARKETPLACES]
+        roots = {path: root for path in inside if (root := _root_of(path)) is not None}
+        wanted = [*markets, *list(roots)[:_MANIFESTS_MAX], *(join(folder, SKILL_MD) for folder in heads)]
+        names: dict[str, str] = {}
+        places: dict[str, tuple[str, ...]] = {}
+        listings = {}
+        for path, data in _files(snapshot, wanted):
+            if path in roots:
+                with suppress(FormatError):  # one that is none says nothing
+                    found, root = PluginFile.parse(data, path), roots[path]
+                    if found.name:
+                        names.setdefault(root, found.name)
+                    places[root] = tuple(dict.fromkeys(places.get(root, ()) + found.skills))
+            elif path in markets:
+                listings[path] = data
+            else:
+                heads[path.removesuffix(SKILL_MD).rstrip("/")] = glance(data)
+        plugins, warnings = _listed((path, listings[path]) for path in markets if path in listings)
+        if not plugins and top in names:
+            plugins = [Plugin(names[top], Here(""))]
+        here, elsewhere = [], []
+        for each in plugins:
+            match each.source:
+                case Here(path):
+                    here.append((each, join(top, path)))
+                case Elsewhere():
+                    elsewhere.append((each, each.source))
+                case Declined(reason):
+                    warnings.append(f"plugin {each.name} was left out: {reason}")
+        return cls(heads, places, here, elsewhere, tuple(warnings))
+
+    def skill_folders(self, plugins: _Plugins) -> Mapping[str, str]:
+        """Return the folders of the skills of these plugins; one that several have belongs to the first.
+
+        A plugin's own manifest says where skills are besides ``skills``; what a marketplace says goes before it.
+        """
+        owners: dict[str, str] = {}
+        for plugin, root in plugins:
+            places = (*self.places.get(root, ()), _SKILLS) if plugin.skills is None else plugin.skills
+            for folder in plugin_folders(self.heads, root, places):
+                owners.setdefault(folder, plugin.name)
+        return owners
+
+
+def _root_of(path: str) -> str | None:
+    """Return the folder of the plugin whose manifest this is; None of any other path."""
+    for end in MANIFESTS:
+        if path == end or path.endswith(f"/{end}"):
+            return path.removesuffix(end).rstrip("/")
+    return None
+
+
+def _listed(marketplaces: Iterable[tuple[str, bytes]]) -> tuple[list[Plugin], list[str]]:
+    """Return the plugins of all marketplaces, of two with one name the first, and why any could not be read."""
+    plugins: dict[str, Plugin] = {}
+    warnings = []
+    for path, data in marketplaces:
+        try:
+            plugins = {each.name: each for each in read_marketplace(data, path)} | plugins
+        except FormatError as error:
+            warnings.append(f"{path} was not read: {error.message}")
+    return list(plugins.values()), warnings
+
+
+def _files(snapshot: Snapshot, paths: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield those of the files that are there, are files, and are not far too large."""
+    nodes = snapshot.nodes
+    regular = [path for path in paths if path in nodes and nodes[path].kind == "file"]
+    limits = {path: _HEAD_MAX if path.endswith(SKILL_MD) else CAP for path in regular}
+    small = [path for path in regular if nodes[path].size <= limits[path]]
+    for path, data in zip(small, snapshot.read(small), strict=True):
+        if len(data) <= limits[path]:
+            yield path, data
