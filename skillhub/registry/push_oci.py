@@ -31,7 +31,7 @@ from skillhub.sources.oci import (
     REGISTRY_SITE,
     TITLE,
     Blob,
-    Image,
+    OciManifest,
     kept_login,
     read_image,
 )
@@ -203,7 +203,8 @@ def _at_most(cap: int, chunks: Iterable[bytes], what: str, where: str) -> bytes:
 
 
 def _layer(file: SiteFile, data: bytes) -> Blob:
-    return Blob(Digest.of(data), len(data), media_type(file.path), {TITLE: file.path})
+    annotations = {TITLE: file.path}
+    return Blob(digest=Digest.of(data), size=len(data), mediaType=media_type(file.path), annotations=annotations)
 
 
 def _dump(layers: Sequence[Blob]) -> str:
@@ -232,7 +233,7 @@ def _layers(manifest: bytes, where: str) -> Layers:
         hint = "publish under another tag"
         raise StateError("something else than a registry's site is under this tag", where=where, hint=hint)
     image = read_image(manifest, where)
-    if not isinstance(image, Image):
+    if not isinstance(image, OciManifest):
         raise FormatError("expected layers, found manifests", where=where)
     if not all(each.title for each in image.layers):
         raise FormatError("expected a layer with a title", where=where)

@@ -6,9 +6,8 @@ import base64
 import binascii
 import os
 import re
-from base64 import b64encode
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, ClassVar, Final
 from urllib.parse import urlencode
@@ -34,11 +33,11 @@ from skillhub.sources.layout import name_of_folder
 # Credentials for an OCI registry: what ``docker login`` and its like have kept.
 
 _CAP = 4 * 1024 * 1024
-_LOGIN_HUB = "registry-1.docker.io"
+_HUB_HOST = "registry-1.docker.io"
 _HUB_LOGIN = "https://index.docker.io/v1/"
 # Registries of which it is known that they have logins told to another host of theirs.
 _TOLD_AT = {
-    f"https://{_LOGIN_HUB}:443": "https://auth.docker.io:443",
+    f"https://{_HUB_HOST}:443": "https://auth.docker.io:443",
     "https://registry.gitlab.com:443": "https://gitlab.com:443",
 }
 
@@ -74,9 +73,16 @@ def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
     # What is no object is passed over: an error would show it, and it may be a password.
     if not isinstance(document, dict):
         return None
-    login = DockerConfig.parse(document, path).auths.get(_HUB_LOGIN if host == _LOGIN_HUB else host)
+    login = DockerConfig.parse(document, path).auths.get(_HUB_LOGIN if host == _HUB_HOST else host)
     packed = _Login.parse(login, path).auth if isinstance(login, dict) else ""
-    return _unpacked(packed, path) if packed else None
+    if not packed:
+        return None
+    try:
+        user, _, password = base64.b64decode(packed, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        # What is there is not shown: it may be a password.
+        raise FormatError("expected a login in base64", where=path) from error
+    return user, password
 
 
 def may_be_told(login_of: str, asker: str) -> bool:
@@ -87,15 +93,6 @@ def may_be_told(login_of: str, asker: str) -> bool:
     """
     registry, realm = RequestTarget.parse(login_of).origin, RequestTarget.parse(asker).origin
     return realm in (registry, _TOLD_AT.get(registry))
-
-
-def _unpacked(packed: str, path: str) -> tuple[str, str]:
-    try:
-        user, _, password = base64.b64decode(packed, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError) as error:
-        # What is there is not shown: it may be a password.
-        raise FormatError("expected a login in base64", where=path) from error
-    return user, password
 
 
 # What an OCI registry says of an artifact (OCI image specification 1.1), and which of its layers is a skill.
@@ -113,23 +110,24 @@ ACCEPTED: Final = (
     "application/vnd.docker.distribution.manifest.v2+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
-_NAMES = ("dev.toolhive.skills.name",)
+_NAME = "dev.toolhive.skills.name"
 _SIZE_MAX = (1 << 40) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(ForeignDocument):
     """A descriptor: what is at a digest, and of how many bytes."""
 
-    digest: Digest
-    size: int
-    media_type: str = ""
-    annotations: Mapping[str, str] | None = None
+    BINDING: ClassVar = frozenset({"mediaType"})
+
+    digest: Sha256
+    size: Annotated[int, Field(strict=True, ge=0, le=_SIZE_MAX)]
+    media_type: str = Field("", alias="mediaType")
+    annotations: dict[str, str] = Field(default_factory=dict)
 
     @property
     def title(self) -> str:
         """The path that it had as a file, if it had one."""
-        return (self.annotations or {}).get(TITLE, "")
+        return self.annotations.get(TITLE, "")
 
     @property
     def kind(self) -> Kind | None:
@@ -137,21 +135,26 @@ class Blob:
         return kind_of(self.title, self.media_type)
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """One artifact.
+class OciManifest(ForeignDocument):
+    """The manifest of one artifact. Its type decides how its layers are read."""
 
-    Attributes:
-        name: The name that its maker gave the skill, where the layout has a place for it.
-        is_site: Whether it is the site of a registry of ours.
-        warnings: What was left out of the manifest.
-    """
+    BINDING: ClassVar = frozenset({"artifactType"})
 
     config: Blob
-    layers: tuple[Blob, ...]
-    name: str | None = None
-    is_site: bool = False
-    warnings: tuple[str, ...] = ()
+    layers: Items[Blob]
+    artifact_type: str = Field("", alias="artifactType")
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def name(self) -> str | None:
+        """The name that its maker gave the skill, where the layout has a place for it."""
+        name = self.annotations.get(_NAME, "")
+        return name if is_name(name) else None
+
+    @property
+    def is_site(self) -> bool:
+        """Whether it is the site of a registry of ours."""
+        return self.artifact_type == REGISTRY_SITE
 
     def skill(self, where: str) -> Blob:
         """Return the layer that is the skill.
@@ -161,71 +164,35 @@ class Image:
         """
         if len(self.layers) != 1 or self.layers[0].kind is None:
             found = ", ".join(quote(each.media_type, 60) for each in self.layers[:3]) or "none"
-            raise FormatError(
-                f"expected one layer, a zip or tar.gz, found {len(self.layers)}: {found}",
-                where=where,
-                hint="this is no skill as ToolHive, skr or skillhub push them",
-            )
+            message = f"expected one layer, a zip or tar.gz, found {len(self.layers)}: {found}"
+            raise FormatError(message, where=where, hint="this is no skill as ToolHive, skr or skillhub push them")
         return self.layers[0]
-
-
-class _Descriptor(ForeignDocument):
-    BINDING: ClassVar = frozenset({"mediaType"})
-
-    digest: Sha256
-    size: Annotated[int, Field(strict=True, ge=0, le=_SIZE_MAX)]
-    media_type: str = Field("", alias="mediaType")
-    annotations: dict[str, str] = Field(default_factory=dict)
-
-    @property
-    def blob(self) -> Blob:
-        return Blob(self.digest, self.size, self.media_type, self.annotations)
 
 
 class OciIndex(ForeignDocument):
     """A manifest for several platforms."""
 
-    manifests: Items[_Descriptor]
+    manifests: Items[Blob]
 
 
-class OciManifest(ForeignDocument):
-    """A manifest of one artifact. What its type is decides how its layers are read."""
-
-    BINDING: ClassVar = frozenset({"artifactType"})
-
-    config: _Descriptor
-    layers: Items[_Descriptor]
-    artifact_type: str = Field("", alias="artifactType")
-    annotations: dict[str, str] = Field(default_factory=dict)
-
-
-def read_image(data: bytes, where: str) -> Image | Blob:
+def read_image(data: bytes, where: str) -> OciManifest | Blob:
     """Return what a manifest says; of one for several platforms the first, for their layers are the same.
 
     Raises:
         FormatError: it is no manifest.
     """
     document = strict_json(data, where, MANIFEST_CAP)
-    if isinstance(document, dict) and "manifests" in document:
-        several = OciIndex.parse(document, where).manifests
-        if not several:
-            raise FormatError("expected a manifest for some platform, found none", where=f"{where}: manifests")
-        return several[0].blob
-    found = OciManifest.parse(document, where)
-    names = [found.annotations[key] for key in _NAMES if is_name(found.annotations.get(key, ""))]
-    return Image(
-        found.config.blob,
-        tuple(each.blob for each in found.layers),
-        names[0] if names else None,
-        found.artifact_type == REGISTRY_SITE,
-        found.warnings(),
-    )
+    if not isinstance(document, dict) or "manifests" not in document:
+        return OciManifest.parse(document, where)
+    if images := OciIndex.parse(document, where).manifests:
+        return images[0]
+    raise FormatError("expected a manifest for some platform, found none", where=f"{where}: manifests")
 
 
 # Reading manifests and blobs, each hashed, from one repository of an OCI registry, with a login if it wants
 # one.
 
-_HUB = {"docker.io": "registry-1.docker.io", "index.docker.io": "registry-1.docker.io"}
+_HUB = {"docker.io": _HUB_HOST, "index.docker.io": _HUB_HOST}
 _TOKEN_CAP = 256 * 1024
 # RFC 9110, 11.6.1: a scheme, then parameters; no registry has been seen to send two schemes in one field.
 _PARAMETER = re.compile(r'([A-Za-z_]+)="([^"\\]*)"', re.ASCII)
@@ -260,9 +227,7 @@ class OciWire:
             WrongBytes: it is another.
         """
         data = self._get(f"manifests/{tag_or_digest}", MANIFEST_CAP, {"Accept": ", ".join(accepted)})
-        if tag_or_digest.startswith("sha256:"):
-            _check(data, tag_or_digest, self._name)
-        return data
+        return self._checked(data, tag_or_digest) if tag_or_digest.startswith("sha256:") else data
 
     def blob(self, blob: Blob, cap: int) -> bytes:
         """Return the bytes of a layer or configuration, which are of its size and digest.
@@ -271,8 +236,11 @@ class OciWire:
             NotFound, SourceError: as for ``manifest``.
             WrongBytes: they are not, or are more than ``cap``.
         """
-        data = self._get(f"blobs/{blob.digest}", min(cap, blob.size), {})
-        _check(data, blob.digest, self._name)
+        return self._checked(self._get(f"blobs/{blob.digest}", min(cap, blob.size), {}), blob.digest)
+
+    def _checked(self, data: bytes, digest: str) -> bytes:
+        if (found := Digest.of(data)) != digest:
+            raise WrongBytes(f"expected {digest}, found {found}", where=self._name)
         return data
 
     def _get(self, path: str, cap: int, headers: Mapping[str, str]) -> bytes:
@@ -282,9 +250,8 @@ class OciWire:
             self._authorization = self._answered(answer.headers.get("www-authenticate", ""), url)
             answer = self._ask(url, cap, headers)
         if answer.status in (401, 403) and not is_limited(answer.status, answer.headers):
-            raise SourceError(
-                f"the registry does not let you in: it answered {answer.status}", where=url, hint=self._hint
-            )
+            message = f"the registry does not let you in: it answered {answer.status}"
+            raise SourceError(message, where=url, hint=self._hint)
         return whole(answer).data
 
     def _ask(self, url: str, cap: int, headers: Mapping[str, str]) -> Response:
@@ -316,23 +283,14 @@ class OciWire:
         )
         if answer.status in (401, 403):
             raise SourceError("the registry does not know who asks", where=self._host, hint=self._hint)
-        return f"Bearer {_token(whole(answer).data, self._host)}"
+        match strict_json(whole(answer).data, self._host, _TOKEN_CAP):
+            case {"token": str(token)} | {"access_token": str(token)} if token.isascii() and token.isprintable():
+                return f"Bearer {token}"
+        raise FormatError("expected a token, found none", where=self._host)
 
     def _login(self) -> str | None:
         login = None if self._environ is None else kept_login(self._host, self._environ)
-        return "Basic " + b64encode(":".join(login).encode()).decode() if login else None
-
-
-def _check(data: bytes, digest: str, name: str) -> None:
-    if Digest.of(data) != digest:
-        raise WrongBytes(f"expected {digest}, found {Digest.of(data)}", where=name)
-
-
-def _token(data: bytes, where: str) -> str:
-    match strict_json(data, where, _TOKEN_CAP):
-        case {"token": str(token)} | {"access_token": str(token)} if token.isascii() and token.isprintable():
-            return token
-    raise FormatError("expected a token, found none", where=where)
+        return "Basic " + base64.b64encode(":".join(login).encode()).decode() if login else None
 
 
 # An artifact in an OCI registry, seen as a place (OCI distribution specification 1.1, "Pull").
@@ -358,7 +316,7 @@ class Artifact:
     def __init__(self, ref: Oci, web: Web, environ: Mapping[str, str] | None) -> None:
         self._ref = ref
         self._wire = OciWire(ref.repository, web, environ)
-        self._images: dict[str, tuple[Digest, Image]] = {}
+        self._images: dict[str, tuple[Digest, OciManifest]] = {}
         self._unpacked: dict[tuple[str, Digest], Unpacked] = {}
 
     def index(self, words: Collection[str] | None = None) -> Index:
@@ -385,7 +343,7 @@ class Artifact:
         head = glance(unpacked.tree[SKILL_MD].data)
         name = image.name or head.name or name_of_folder(self._ref.repository)
         release = Release(name=name, url=url, digest=layer.digest, size=layer.size, description=head.description)
-        return Index({name: (release,)}, warnings=image.warnings)
+        return Index({name: (release,)}, warnings=image.warnings())
 
     def committed(self, release: Release) -> None:
         """Return nothing: what is here is in no commit."""
@@ -399,28 +357,26 @@ class Artifact:
         """
         if release.digest is None:
             raise FormatError("expected the digest of a layer, found none", where=release.url)
-        known = self._unpacked.get((release.url, release.digest))
-        if known is not None:
+        if known := self._unpacked.get((release.url, release.digest)):
             return known
         ref = parse_ref(release.url)
         if not isinstance(ref, Oci) or ref.digest is None or ref.repository != self._ref.repository:
-            raise UsageError(
-                f"expected {self._ref.place}@sha256:…, found {quote(release.url)}", where=self._ref.source
-            )
+            message = f"expected {self._ref.place}@sha256:…, found {quote(release.url)}"
+            raise UsageError(message, where=self._ref.source)
         _, image = self._image(ref.digest)
-        layer = next((each for each in image.layers if each.digest == release.digest), None)
-        if layer is None:
-            raise WrongBytes(f"expected a layer {release.digest}, found none", where=release.url)
-        return self._layer(layer, release.url)
+        for layer in image.layers:
+            if layer.digest == release.digest:
+                return self._layer(layer, release.url)
+        raise WrongBytes(f"expected a layer {release.digest}, found none", where=release.url)
 
-    def _image(self, tag_or_digest: str) -> tuple[Digest, Image]:
+    def _image(self, tag_or_digest: str) -> tuple[Digest, OciManifest]:
         """Return a manifest and the digest that pins it, which may be that of an index that it stands in."""
         if tag_or_digest not in self._images:
             data = self._wire.manifest(tag_or_digest, ACCEPTED)
             pin = Digest.of(data)
             for _ in range(_DEPTH):
                 found = read_image(data, f"{self._ref.place}@{Digest.of(data)}")
-                if isinstance(found, Image):
+                if isinstance(found, OciManifest):
                     self._images[tag_or_digest] = self._images[pin] = pin, found
                     break
                 data = self._wire.manifest(found.digest, ACCEPTED)
@@ -429,15 +385,14 @@ class Artifact:
         return self._images[tag_or_digest]
 
     def _layer(self, layer: Blob, where: str) -> Unpacked:
-        kind = layer.kind
-        if kind is None:
+        if (kind := layer.kind) is None:
             raise FormatError(f"expected a zip or tar.gz, found {quote(layer.media_type)}", where=where)
         if layer.size > _LAYER_CAP:
             message = f"expected a layer of at most {_LAYER_CAP} bytes, found {layer.size}"
             raise UnsafeArchive("too-large", message, where=where)
         return unpack(self._wire.blob(layer, _LAYER_CAP), kind)
 
-    def _site(self, url: str, image: Image) -> Index:
+    def _site(self, url: str, image: OciManifest) -> Index:
         """Return what the site of a registry lists; here nothing of its metadata is believed, nor needed."""
         listing = next((each for each in image.layers if each.title == _LISTING), None)
         if listing is None:

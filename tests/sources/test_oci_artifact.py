@@ -345,7 +345,7 @@ def test_attack_a_size_that_is_none(size):
 
 def test_annotations_that_are_none_are_left_out_with_a_warning():
     found = read_image(json.dumps({**MANIFEST, "annotations": {"a": []}, "more": 1}).encode(), "x")
-    assert found.warnings == ("annotations.a: expected a text, found '[]'; ignored",)
+    assert found.warnings() == ("annotations.a: expected a text, found '[]'; ignored",)
     assert found.layers[0].annotations == {}
 
 
