@@ -16,58 +16,28 @@ from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 from tuf.api.serialization import DeserializationError
 from tuf.ngclient import FetcherInterface, Updater  # type: ignore[attr-defined]
 
+from skillhub import errors
 from skillhub.disk.files import disk_error, lock, read, write_atomic
-from skillhub.errors import (
-    BadMetadata,
-    BadMetadataSignature,
-    FormatError,
-    MetadataExpired,
-    NameNotOwned,
-    NotFound,
-    Rollback,
-    SkillhubError,
-    SourceError,
-    WrongBytes,
-)
+from skillhub.errors import FormatError, NameNotOwned, NotFound, SourceError, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_name, quote
-from skillhub.model.index import (
-    DOCUMENT_CAP,
-    Admission,
-    Index,
-    LeadsOut,
-    Pinned,
-    Release,
-    parse_listing,
-    parse_namespaces,
-    parse_releases,
-    parse_skill,
-)
+from skillhub.model import index
+from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release
 from skillhub.net.fetch import Fetcher
 from skillhub.sources.history import HINTS, ShownTime, kept, owners
+from skillhub.trust import roles
 from skillhub.trust.metadata import AHEAD_PATH, is_ahead, path_of, publisher_target, read_ahead
 from skillhub.trust.registry import admission_of, admitted, checked, refuse_shared, released_by
-from skillhub.trust.roles import (
-    NAMESPACE_PATHS,
-    ROOT,
-    SNAPSHOT,
-    TARGETS,
-    TIMESTAMP,
-    WELL_KNOWN,
-    index_path,
-    namespace_path,
-    signed_by,
-    skill_path,
-)
+from skillhub.trust.roles import NAMESPACE_PATHS, WELL_KNOWN, index_path, namespace_path, skill_path
 
 # What python-tuf raises, and what a registry's documents should not say, as errors of ours.
 
-_MEANING: Mapping[type[Exception], tuple[type[SkillhubError], str]] = {
-    exceptions.ExpiredMetadataError: (MetadataExpired, "the metadata has expired"),
-    exceptions.BadVersionNumberError: (Rollback, "the metadata is older than what was seen before"),
-    exceptions.UnsignedMetadataError: (BadMetadataSignature, "too few of the right keys have signed"),
+_MEANING: Mapping[type[Exception], tuple[type[errors.SkillhubError], str]] = {
+    exceptions.ExpiredMetadataError: (errors.MetadataExpired, "the metadata has expired"),
+    exceptions.BadVersionNumberError: (errors.Rollback, "the metadata is older than what was seen before"),
+    exceptions.UnsignedMetadataError: (errors.BadMetadataSignature, "too few of the right keys have signed"),
     exceptions.LengthOrHashMismatchError: (WrongBytes, "the metadata is not what is signed of it"),
-    exceptions.RepositoryError: (BadMetadata, "the metadata contradicts itself"),
+    exceptions.RepositoryError: (errors.BadMetadata, "the metadata contradicts itself"),
     exceptions.DownloadLengthMismatchError: (WrongBytes, "the metadata is longer than it may be"),
     exceptions.DownloadError: (SourceError, "cannot fetch the metadata"),
 }
@@ -88,15 +58,15 @@ def translated(where: str, time: ShownTime | None = None) -> Iterator[None]:
     """
     try:
         yield
-    except LeadsOut as error:
-        raise BadMetadata(error.message, where=error.where) from error
+    except index.LeadsOut as error:
+        raise errors.BadMetadata(error.message, where=error.where) from error
     except DeserializationError as error:
         raise FormatError("expected signed metadata, found something else", where=where) from error
     except OSError as error:
         raise disk_error(error, os.fsdecode(error.filename or where)) from error
     except tuple(_MEANING) as error:
         kind, message = next(_MEANING[cause] for cause in type(error).__mro__ if cause in _MEANING)
-        behind = time.behind if time and kind is MetadataExpired else None
+        behind = time.behind if time and kind is errors.MetadataExpired else None
         hint = f"{behind}: {time.remedy}" if time and behind else None
         raise kind(f"{message}: {quote(str(error), 200)}", where=where, hint=hint) from error
 
@@ -205,8 +175,7 @@ class TufRegistry:
         Raises:
             SecurityError, SourceError, FormatError, StateError: as for ``open``.
         """
-        found = self.document("index.json", parse_listing)
-        if found is None:
+        if (found := self.document("index.json", index.parse_listing)) is None:
             raise NotFound("the registry has no listing", where=self.url)
         return found
 
@@ -220,7 +189,7 @@ class TufRegistry:
         skills: dict[str, tuple[Release, ...]] = {}
         admissions: dict[str, Admission] = {}
         for path in NAMESPACE_PATHS:
-            for publisher, pinned in (self.document(path, parse_namespaces) or {}).items():
+            for publisher, pinned in (self.document(path, index.parse_namespaces) or {}).items():
                 admissions[publisher] = self._admission(publisher, pinned)
                 skills |= self._published(admissions[publisher]).skills
         refuse_shared(admissions.values())
@@ -237,42 +206,39 @@ class TufRegistry:
         return checked(release, self._fetcher.get(release.url, cap=cap).data)
 
     def _owner(self, name: str) -> _Published:
-        if name not in self._owners:
-            if not is_name(name):
-                raise NotFound(f"{quote(name)} is no name of a skill", where=self.url)
-            known = owners(self._folder).get(name)
-            if known is not None:
-                # The name may have moved since: then the public listing knows better.
-                with suppress(NameNotOwned, NotFound):
-                    return self._load(name, known)
-            return self._load(name, self._ask(name))
-        return self._owners[name]
+        if name in self._owners:
+            return self._owners[name]
+        if not is_name(name):
+            raise NotFound(f"{quote(name)} is no name of a skill", where=self.url)
+        if known := owners(self._folder).get(name):
+            # The name may have moved since: then the public listing knows better.
+            with suppress(NameNotOwned, NotFound):
+                return self._load(name, known)
+        return self._load(name, self._ask(name))
 
     def _load(self, name: str, publisher: str) -> _Published:
         """Read what is signed about the publisher who is said to own ``name``, and must."""
-        pinned = (self.document(namespace_path(publisher), parse_namespaces) or {}).get(publisher)
+        pinned = (self.document(namespace_path(publisher), index.parse_namespaces) or {}).get(publisher)
         known = {publisher: self._admission(publisher, pinned)} if pinned else {}
         found = self._published(admission_of(name, publisher, known))
         hints = owners(self._folder)
         learned = {**hints, **dict.fromkeys(found.admission.names, publisher)}
         if learned != hints:
             text = json.dumps(learned, sort_keys=True).encode()
-            write_atomic(self._file(HINTS), text, mode=0o600, sync=False)
+            write_atomic(os.path.join(self._folder, HINTS), text, mode=0o600, sync=False)
         return found
 
-    def _admission(self, publisher: str, pinned: Pinned) -> Admission:
+    def _admission(self, publisher: str, pinned: index.Pinned) -> Admission:
         return self._content(publisher_target(publisher, pinned), partial(admitted, publisher))
 
     def _published(self, admission: Admission) -> _Published:
-        releases = self.document(index_path(admission.publisher), parse_releases)
+        releases = self.document(index_path(admission.publisher), index.parse_releases)
         skills = released_by(admission, *releases) if releases else {}
-        found = _Published(
-            admission,
-            {
-                each: tuple(replace(release, url=f"{self.url}/{release.url}") for release in offered)
-                for each, offered in skills.items()
-            },
-        )
+        absolute = {
+            name: tuple(replace(release, url=f"{self.url}/{release.url}") for release in offered)
+            for name, offered in skills.items()
+        }
+        found = _Published(admission, absolute)
         self._owners |= dict.fromkeys(admission.names, found)
         return found
 
@@ -284,7 +250,7 @@ class TufRegistry:
         except NotFound as error:
             raise NotFound(f"there is no skill {quote(name)}", where=self.url) from error
         with translated(self.url):
-            first = parse_skill(data, where)[0]
+            first = index.parse_skill(data, where)[0]
         if first.publisher is None or first.name != name:
             message = f"expected the releases of {quote(name)}, found {quote(first.name)}'s"
             raise FormatError(message, where=where)
@@ -296,7 +262,7 @@ class TufRegistry:
         Raises:
             SecurityError, SourceError, FormatError, StateError: as for ``open``, and what ``parse`` raises.
         """
-        with translated(self.url, self._updater.time), lock(self._file("lock")):
+        with translated(self.url, self._updater.time), lock(os.path.join(self._folder, "lock")):
             target = self._updater.get_targetinfo(path)
         return None if target is None else self._content(target, parse)
 
@@ -318,9 +284,6 @@ class TufRegistry:
             write_atomic(place, data, mode=0o600, sync=False)
             return document
 
-    def _file(self, name: str) -> str:
-        return os.path.join(self._folder, name)
-
 
 class _Client(Updater):
     """python-tuf's client, which judges expiry by the ``time`` that we give it."""
@@ -335,8 +298,8 @@ class _Client(Updater):
     @property
     def shown(self) -> datetime:
         """The latest time that the metadata shows, all of which ``refresh`` has verified."""
-        trusted = self._trusted_set
-        return signed_by({role: trusted[role].expires for role in (ROOT, TIMESTAMP, SNAPSHOT, TARGETS)})
+        top = (roles.ROOT, roles.TIMESTAMP, roles.SNAPSHOT, roles.TARGETS)
+        return roles.signed_by({role: self._trusted_set[role].expires for role in top})
 
 
 class _Bridge(FetcherInterface):
