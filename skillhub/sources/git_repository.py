@@ -6,7 +6,7 @@ import os
 import re
 import threading
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -15,22 +15,12 @@ from urllib.parse import unquote
 
 from skillhub.disk import files
 from skillhub.disk.folders import is_link, remove_tree
-from skillhub.errors import NotFound, SkillhubError, SourceError, UnsafeTransfer, UsageError, WrongBytes
+from skillhub.errors import NotFound, SourceError, UnsafeTransfer, UsageError, WrongBytes
 from skillhub.formats.text import as_command, quote
 from skillhub.model.reference import Git, base_of, is_rev, parse_ref
 from skillhub.net.fetch import Response, Web
 from skillhub.net.target import RULES, RequestTarget, Who, judged, proxy_for
-from skillhub.sources.git_program import (
-    CatFile,
-    GitError,
-    GitLimits,
-    GitProgram,
-    GoneError,
-    explain,
-    is_redirected,
-    is_unserved,
-    may_be_ours,
-)
+from skillhub.sources.git_program import CatFile, GitError, GitLimits, GitProgram, GoneError
 
 # Where git fetches a repository from, and with which settings and variables.
 
@@ -124,7 +114,8 @@ def remote(url: str, environ: Mapping[str, str], bounds: GitLimits, token: str |
         SourceError: there is no git.
     """
     check(url)
-    place = _mirror_of(url, bounds.mirrors)
+    base = base_of(url, bounds.mirrors)
+    place = url if base is None else bounds.mirrors[base] + url[len(base) :]
     if place.startswith("http:") and place == url and not RequestTarget.parse(url).loopback:
         raise UsageError(f"expected https, found {quote(url)}", hint="git+https://… proves who answers")
     named_by = bounds.named_by if place == url else "person"
@@ -150,7 +141,9 @@ def told(url: str, place: str, named_by: Who, environ: Mapping[str, str], token:
         protocol = "file" if place.startswith("file:") else "https"
         return Remote(url, place, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NOBODY})
     variables = {"GIT_ALLOW_PROTOCOL": protocols}
-    if place.startswith("ssh:") and not _has_ssh_command(environ):
+    # An ssh of the person's own cannot ask anything without a terminal either.
+    is_usual = place.startswith("ssh:") and environ.keys().isdisjoint(("GIT_SSH_COMMAND", "GIT_SSH"))
+    if is_usual and not GitProgram(os.curdir, environ, (), {}).is_set("core.sshCommand"):
         variables["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes"
     if not RULES[named_by].sends_credentials or not place.startswith(("https:", "http:")):
         token = None
@@ -169,19 +162,6 @@ def check(url: str) -> None:
     """
     if parse_ref(f"git+{url}") != Git(url) or ".." in url.split("/"):
         raise UsageError(f"expected the URL of a git repository, found {quote(url)}")
-
-
-def _mirror_of(url: str, mirrors: Mapping[str, str]) -> str:
-    """Return where to fetch from instead, as the longest beginning of ``url`` says; else ``url``."""
-    base = base_of(url, mirrors)
-    return url if base is None else mirrors[base] + url[len(base) :]
-
-
-def _has_ssh_command(environ: Mapping[str, str]) -> bool:
-    """Say whether the person has an ssh of their own; without a terminal it cannot ask anything either."""
-    if "GIT_SSH_COMMAND" in environ or "GIT_SSH" in environ:
-        return True
-    return GitProgram(os.curdir, environ, (), {}).is_set("core.sshCommand")
 
 
 # Where a server sends git: each target is judged before it is made, for git follows and judges none.
@@ -205,7 +185,12 @@ def redirected(remote: Remote, environ: Mapping[str, str], bounds: GitLimits) ->
     if bounds.web is None or remote.named_by != "person" or not remote.place.startswith(("https:", "http:")):
         return None
     place = remote.place.rstrip("/")
-    for headers in _ways(remote):
+    # First nothing of who asks, and where that led nowhere what lets one in, as git is told it.
+    sent: list[Mapping[str, str]] = [_V2]
+    if remote.token is not None:
+        secret = b64encode(f"x-access-token:{remote.token}".encode()).decode()
+        sent.append({**_V2, "Authorization": f"Basic {secret}"})
+    for headers in sent:
         try:
             answer = _asked(bounds.web, place, headers)
         except (SourceError, WrongBytes):
@@ -213,14 +198,6 @@ def redirected(remote: Remote, environ: Mapping[str, str], bounds: GitLimits) ->
         if answer.url != place + _ASKED:
             return _at(answer.url, remote, environ)
     return None
-
-
-def _ways(remote: Remote) -> Iterator[Mapping[str, str]]:
-    """Yield what to send: nothing of who asks, and where that led nowhere what lets one in, as git is told it."""
-    yield _V2
-    if remote.token is not None:
-        secret = b64encode(f"x-access-token:{remote.token}".encode()).decode()
-        yield {**_V2, "Authorization": f"Basic {secret}"}
 
 
 def _asked(web: Web, place: str, headers: Mapping[str, str]) -> Response:
@@ -301,14 +278,13 @@ class GitCache:
             SourceError, NotFound, UnsafeTransfer: it cannot be asked.
             StateError: the disk refuses.
         """
-        words = ("ls-remote", "--quiet", REMOTE, *refs)
 
-        def asked(way: Sequence[str]) -> bytes:
+        def listed(address: Sequence[str]) -> bytes:
             self._prepare()
-            return self._git.run((*way, *words), self._bounds)
+            return self._git.run((*address, "ls-remote", "--quiet", REMOTE, *refs), self._bounds)
 
-        said = self._online(asked)
-        rows = (line.partition("\t") for line in said.decode("utf-8", "replace").splitlines())
+        said = self._online(listed).decode("utf-8", "replace")
+        rows = (line.partition("\t") for line in said.splitlines())
         return {name: id_ for id_, _, name in rows}
 
     def fetch(self, commit: str) -> None:
@@ -384,17 +360,21 @@ class GitCache:
 
     def _online(self, act: Callable[[Sequence[str]], _T]) -> _T:
         """Do what goes to the server; if that redirects git, do it where that leads, once that is judged."""
-        try:
-            return act(self._way())
-        except GitError as error:
-            there = redirected(self._remote, self._environ, self._bounds) if is_redirected(str(error)) else None
-            if there is None:
-                raise self._explained(error) from error
-        self._tell(there)
-        try:
-            return act(self._way())
-        except GitError as error:
-            raise self._explained(error) from error
+        if self._bounds.offline:
+            raise SourceError("it is not in the cache, and --offline forbids to fetch it", where=self.url)
+        is_first = True
+        while True:
+            try:
+                return act(self._remote.way())
+            except GitError as error:
+                there = None
+                if is_first and error.is_redirected:
+                    there = redirected(self._remote, self._environ, self._bounds)
+                if there is None:
+                    hint = None if RULES[self._remote.named_by].settings else self._remote.hint
+                    raise error.explained(self.url, hint) from error
+                self._tell(there)
+                is_first = False
 
     def _bring(self, way: Sequence[str], words: Sequence[str], ids: Sequence[str]) -> None:
         with files.lock(self._folder + ".lock", timeout=self._bounds.seconds):
@@ -414,10 +394,9 @@ class GitCache:
                 try:
                     return self._fetch((*_PARTIAL, *way, *words), wanted)
                 except GitError as error:
-                    said = str(error)
-                    if is_unserved(said):
+                    if error.is_unserved:
                         return self._bring_all(way, wanted)
-                    if fresh or not may_be_ours(said):
+                    if fresh or not error.may_be_ours:
                         raise
                 # Perhaps it is the cache that git stumbles over.
                 self._discard()
@@ -462,7 +441,8 @@ class GitCache:
 
     def _tidy(self) -> None:
         with os.scandir(self._folder) as rows:
-            strange = [row.path for row in rows if not _is_known(row.name)]
+            written = [row for row in rows if not (row.name.endswith(".lock") or row.name.startswith(_WRITTEN))]
+        strange = [row.path for row in written if row.name not in _OURS]
         # The commit-graphs, alternates and the like that git reads and we never write.
         for path in (*strange, os.path.join(self._folder, "objects", "info")):
             with suppress(FileNotFoundError):  # Another does it too.
@@ -495,19 +475,6 @@ class GitCache:
                 os.rename(self._folder, gone)
                 remove_tree(gone)
             self._prepare()
-
-    def _way(self) -> tuple[str, ...]:
-        if self._bounds.offline:
-            raise SourceError("it is not in the cache, and --offline forbids to fetch it", where=self.url)
-        return self._remote.way()
-
-    def _explained(self, error: GitError) -> SkillhubError:
-        remote = self._remote
-        return explain(str(error), self.url, None if RULES[remote.named_by].settings else remote.hint)
-
-
-def _is_known(name: str) -> bool:
-    return name in _OURS or name.endswith(".lock") or name.startswith(_WRITTEN)
 
 
 # Which commit a person means by a branch or a tag.

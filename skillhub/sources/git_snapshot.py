@@ -31,8 +31,9 @@ MAX_DEPTH = 64
 _MAX_TREE_BYTES = 256 << 20
 _HEADER = re.compile(rb"tree ([0-9a-f]{40})\n")
 _COMMITTED = re.compile(rb"^committer [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}$", re.MULTILINE)
-_FOLDER = 0o040000
-_KINDS: Mapping[int, SnapshotNode] = {
+# None is a folder.
+_KINDS: Mapping[int, SnapshotNode | None] = {
+    0o040000: None,
     0o100644: SnapshotNode("file"),
     0o100664: SnapshotNode("file"),  # What git wrote before 2005.
     0o100755: SnapshotNode("file", executable=True),
@@ -108,7 +109,9 @@ def entries(tree: bytes) -> Iterator[tuple[str, SnapshotNode | None, str]]:
         if name in seen:
             raise FormatError(f"expected each name once in a tree, found {quote(text)} twice")
         seen.add(name)
-        yield text, _node(int(mode, 8)), tree[end + 1 : end + 21].hex()
+        if (kind := int(mode, 8)) not in _KINDS:
+            raise FormatError(f"expected the mode of a file, folder, link or submodule, found {kind:o}")
+        yield text, _KINDS[kind], tree[end + 1 : end + 21].hex()
         at = end + 21
 
 
@@ -170,6 +173,14 @@ def file_id(leaves: Mapping[str, Leaf], path: str, url: str) -> str:
     return leaf.id
 
 
+def nodes_of(leaves: Mapping[str, Leaf], sizes: Mapping[str, int]) -> Mapping[str, SnapshotNode]:
+    """Return what a snapshot has at each path; ``sizes`` are those of files by their ids, as far as known."""
+    return {
+        path: replace(leaf.node, size=sizes.get(leaf.id, 0)) if leaf.node.kind == "file" else leaf.node
+        for path, leaf in leaves.items()
+    }
+
+
 def of_skills(leaves: Mapping[str, Leaf]) -> set[str]:
     """Return the ids of the files that lie in a folder with a ``SKILL.md``, however deep."""
     ids = {path: leaf.id for path, leaf in leaves.items() if leaf.node.kind == "file"}
@@ -178,14 +189,6 @@ def of_skills(leaves: Mapping[str, Leaf]) -> set[str]:
         return set(ids.values())
     slashes = ((path, at) for path in ids for at, char in enumerate(path) if char == "/")
     return {ids[path] for path, at in slashes if path[: at + 1] in homes}
-
-
-def _node(mode: int) -> SnapshotNode | None:
-    if mode == _FOLDER:
-        return None
-    if mode not in _KINDS:
-        raise FormatError(f"expected the mode of a file, folder, link or submodule, found {mode:o}")
-    return _KINDS[mode]
 
 
 # Any git repository at one commit, through the program ``git``: nothing is checked out or run, all is hashed.
@@ -227,7 +230,14 @@ def open_git(
         StateError: the disk, or another process.
     """
     store = GitCache(remote(url, environ, bounds, token), cache, environ, bounds)
-    commit = rev if rev is not None and is_object_id(rev) else _resolve(store, rev)
+    if rev is not None and is_object_id(rev):
+        return GitSnapshot(store, rev)
+    refs = spellings(rev)
+    found = store.ask([*refs, *(f"{ref}^{{}}" for ref in refs)])
+    # What an annotated tag is put on has its name with ^{} behind it.
+    commit = choose({ref: found.get(f"{ref}^{{}}", found[ref]) for ref in refs if ref in found}, rev, store.url)
+    if not is_object_id(commit):
+        raise SourceError("expected a repository with SHA-1 ids, found another kind", where=store.url)
     return GitSnapshot(store, commit)
 
 
@@ -259,7 +269,7 @@ class GitSnapshot:
         except WrongBytes:
             self._leaves = self._soundly(self._walk)
         self._sizes = self._store.sizes({leaf.id for leaf in self._leaves.values()})
-        self.nodes: Mapping[str, SnapshotNode] = {path: self._node(leaf) for path, leaf in self._leaves.items()}
+        self.nodes = nodes_of(self._leaves, self._sizes)
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
         """Yield the bytes of these files, in this order, exactly as the commit has them.
@@ -276,10 +286,6 @@ class GitSnapshot:
             portion = ids[: self._portion(ids)]
             del ids[: len(portion)]
             yield from self._soundly(partial(self._files, portion))
-
-    def _node(self, leaf: Leaf) -> SnapshotNode:
-        size = self._sizes.get(leaf.id, 0)
-        return replace(leaf.node, size=size) if size and leaf.node.kind == "file" else leaf.node
 
     def _soundly(self, act: Callable[[], _T]) -> _T:
         """Do it; where the cache turns out to be damaged, fill a new one and do it again."""
@@ -337,14 +343,3 @@ class GitSnapshot:
             self._sizes |= self._store.sizes(wanted)
             if not wanted <= self._sizes.keys():
                 raise GoneError
-
-
-def _resolve(store: GitCache, rev: str | None) -> str:
-    """Return the commit that a branch or tag of the repository is at now."""
-    refs = spellings(rev)
-    found = store.ask([*refs, *(f"{ref}^{{}}" for ref in refs)])
-    # What an annotated tag is put on has its name with ^{} behind it.
-    commit = choose({ref: found.get(f"{ref}^{{}}", found[ref]) for ref in refs if ref in found}, rev, store.url)
-    if not is_object_id(commit):
-        raise SourceError("expected a repository with SHA-1 ids, found another kind", where=store.url)
-    return commit

@@ -30,20 +30,10 @@ from skillhub.formats.text import is_object_id, quote
 from skillhub.model.reference import PUBLIC, site_of
 from skillhub.net.fetch import Response, UntrustedClient, Web, whole
 from skillhub.net.target import RULES, RequestTarget
+from skillhub.sources import git_snapshot
 from skillhub.sources.git_program import GitLimits
 from skillhub.sources.git_repository import choose, spellings
-from skillhub.sources.git_snapshot import (
-    GitSnapshot,
-    Leaf,
-    checked,
-    file_id,
-    object_id,
-    of_skills,
-    open_git,
-    tree_of,
-    walk,
-)
-from skillhub.sources.layout import SnapshotNode
+from skillhub.sources.git_snapshot import GitSnapshot, object_id, of_skills, open_git
 
 # Which GitHub is meant, github.com or a server of a company, and the token for it.
 
@@ -110,12 +100,9 @@ def _kept(environ: Mapping[str, str], site: str) -> str | None:
 
 
 def _gh_folder(environ: Mapping[str, str]) -> str:
-    if folder := environ.get("GH_CONFIG_DIR"):
-        return folder
-    if folder := environ.get("XDG_CONFIG_HOME"):
-        return os.path.join(folder, "gh")
-    if folder := environ.get("APPDATA"):
-        return os.path.join(folder, "GitHub CLI")
+    for variable, below in (("GH_CONFIG_DIR", ""), ("XDG_CONFIG_HOME", "gh"), ("APPDATA", "GitHub CLI")):
+        if folder := environ.get(variable):
+            return os.path.join(folder, below)
     return os.path.join(environ.get("HOME") or user_home(), ".config", "gh")
 
 
@@ -187,7 +174,7 @@ def open_github_api(owner: str, repo: str, *, rev: str | None, web: Web, host: G
         WrongBytes: what was answered has another id.
         UnsafeTransfer: it leads where it may not.
     """
-    api = _Api(f"{host.api}/repos/{escape(owner, safe='')}/{escape(repo, safe='')}", web, host)
+    api = _Api(f"{host.api}/repos/{escape(owner, safe='')}/{escape(repo, safe='')}", web, host.token)
     if rev is not None and is_object_id(rev):
         return GitHubSnapshot(api, rev)
     # The API knows refs without their first part.
@@ -211,8 +198,8 @@ class GitHubSnapshot:
         self._turn = threading.Lock()
         commit = api.read(GitHubCommit, f"git/commits/{rev}")
         self.date = commit.committer.date if commit.committer else None
-        self._leaves = walk(commit.tree.sha, self._read_trees)
-        self.nodes: Mapping[str, SnapshotNode] = {path: self._node(leaf) for path, leaf in self._leaves.items()}
+        self._leaves = git_snapshot.walk(commit.tree.sha, self._read_trees)
+        self.nodes = git_snapshot.nodes_of(self._leaves, self._sizes)
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
         """Yield the bytes of these files, in this order, exactly as the commit has them.
@@ -223,7 +210,7 @@ class GitHubSnapshot:
             UnsafeArchive: ``too-large``: one is larger than all of a skill may be.
             WrongBytes: they are not those of the commit.
         """
-        ids = [file_id(self._leaves, path, self._api.url) for path in paths]
+        ids = [git_snapshot.file_id(self._leaves, path, self._api.url) for path in paths]
         with self._turn:
             wanted = {id_ for id_ in ids if id_ not in self._kept}
             if len(wanted) > _SINGLY and not self._unpacked:
@@ -234,10 +221,6 @@ class GitHubSnapshot:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for at in range(0, len(ids), _AT_ONCE):
                 yield from pool.map(self._blob, ids[at : at + _AT_ONCE])
-
-    def _node(self, leaf: Leaf) -> SnapshotNode:
-        size = self._sizes.get(leaf.id, 0) if leaf.node.kind == "file" else 0
-        return SnapshotNode(leaf.node.kind, leaf.node.executable, size)
 
     def _read_trees(self, ids: Sequence[str]) -> Iterator[bytes]:
         for id_ in ids:
@@ -259,7 +242,7 @@ class GitHubSnapshot:
                 folders.setdefault(row.path, [])
             self._sizes[row.sha] = row.size or 0
         for rows in folders.values():
-            data = tree_of(rows)
+            data = git_snapshot.tree_of(rows)
             self._trees[object_id("tree", data)] = data
 
     def _blob(self, id_: str) -> bytes:
@@ -267,7 +250,7 @@ class GitHubSnapshot:
             return self._kept[id_]
         if (size := self._sizes.get(id_, 0)) > _BLOB:
             raise unsafe("too-large", f"expected at most {_BLOB} bytes in one file, found {size}")
-        return checked(id_, "blob", self._api.ask(f"git/blobs/{id_}", _RAW, _BLOB).data)
+        return git_snapshot.checked(id_, "blob", self._api.ask(f"git/blobs/{id_}", _RAW, _BLOB).data)
 
     def _unpack(self, wanted: set[str]) -> None:
         """Keep what the archive has of the wanted files and of all that belong to skills."""
@@ -288,13 +271,12 @@ class GitHubSnapshot:
 class _Api:
     """The part of the API that is about one repository, under ``url``."""
 
-    def __init__(self, url: str, web: Web, host: GitHubHost) -> None:
+    def __init__(self, url: str, web: Web, token: str | None) -> None:
         self.url = url
         self._web = web
-        self._fields = {"X-GitHub-Api-Version": "2022-11-28"}
-        self._known = host.token is not None
-        if host.token is not None:
-            self._fields["Authorization"] = f"Bearer {host.token}"
+        self._known = token is not None
+        authorization = {"Authorization": f"Bearer {token}"} if token is not None else {}
+        self._fields = {"X-GitHub-Api-Version": "2022-11-28", **authorization}
 
     def commit(self, ref: str) -> str | None:
         """Return the commit that a ref is at, None if there is no such ref."""
@@ -326,22 +308,16 @@ class _Api:
         try:
             return whole(answer)
         except RateLimited as error:
-            raise RateLimited(
-                f"GitHub answers no more requests {_until(error)}",
-                where=answer.url,
-                hint="wait" if self._known else "set GITHUB_TOKEN, or install git, which has no such limit",
-                resets=error.resets,
-            ) from error
+            until = "for a while"
+            with suppress(ValueError, OverflowError, OSError):
+                if error.resets is not None:
+                    until = f"until {datetime.fromtimestamp(error.resets, UTC):%H:%M} UTC"
+            message = f"GitHub answers no more requests {until}"
+            advice = "wait" if self._known else "set GITHUB_TOKEN, or install git, which has no such limit"
+            raise RateLimited(message, where=answer.url, hint=advice, resets=error.resets) from error
         except NotFound as error:
             hint = None if self._known else "for a private repository set GITHUB_TOKEN"
             raise NotFound(error.message, where=answer.url, hint=hint) from error
-
-
-def _until(error: RateLimited) -> str:
-    with suppress(ValueError, OverflowError, OSError):
-        if error.resets is not None:
-            return f"until {datetime.fromtimestamp(error.resets, UTC):%H:%M} UTC"
-    return "for a while"
 
 
 def _members(archive: bytes) -> Iterator[tuple[str, bytes]]:

@@ -56,10 +56,6 @@ class _Place:
     since: _Time
     seen: Members[str, _Time]
 
-    def also(self, what: str, now: datetime) -> _Place:
-        # One that is forgotten is new when it is seen again, and so is older than anybody thinks.
-        return _Place(self.since, dict(list({**self.seen, what: now}.items())[-_EACH_MAX:]))
-
     def spell(self) -> Mapping[str, object]:
         seen = {what: time.isoformat() for what, time in self.seen.items()}
         return {"seen": seen, "since": self.since.isoformat()}
@@ -113,10 +109,12 @@ class FirstSeen:
 
 def _with(known: Mapping[str, _Place], place: str, what: str, now: datetime) -> Mapping[str, _Place]:
     found = known.get(place, _Place(now, {}))
-    others = {each: row for each, row in known.items() if each != place}
     if what in found.seen:  # another process saw it meanwhile
         return known
-    return {**dict(list(others.items())[1 - _PLACES_MAX :]), place: found.also(what, now)}
+    others = [(each, row) for each, row in known.items() if each != place]
+    # One that is forgotten is new when it is seen again, and so is older than anybody thinks.
+    seen = dict([*found.seen.items(), (what, now)][-_EACH_MAX:])
+    return {**dict(others[1 - _PLACES_MAX :]), place: _Place(found.since, seen)}
 
 
 # What registries said when they were last asked, read off the documents that were verified and kept then.
@@ -145,14 +143,6 @@ class OwnersFile(Document):
     owners: Members[str, Annotated[str, Read(text_that(is_name, "a publisher"), **NAME)]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """What was signed about one publisher."""
-
-    admission: Admission | None
-    skills: Mapping[str, tuple[Release, ...]]
-
-
 class LastSeen:
     """The word of one registry as it was last heard on this machine; nothing at all if it never was.
 
@@ -162,7 +152,7 @@ class LastSeen:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._said: dict[str, _Said] = {}
+        self._said: dict[str, tuple[Admission | None, Mapping[str, tuple[Release, ...]]]] = {}
 
     def index(self, names: Iterable[str]) -> Index:
         """Return the releases of these names, as far as any were seen, and the publishers that they are said to have.
@@ -173,14 +163,15 @@ class LastSeen:
         skills: dict[str, tuple[Release, ...]] = {}
         admissions: dict[str, Admission] = {}
         for name in names:
-            publisher = self._owners.get(name)
-            if publisher is None:
+            if (publisher := self._owners.get(name)) is None:
                 continue
-            said = self._of(publisher)
-            if name in said.skills:
-                skills[name] = said.skills[name]
-            if said.admission is not None:
-                admissions[publisher] = said.admission
+            if publisher not in self._said:
+                self._said[publisher] = self._admission(publisher), self._skills(publisher)
+            admission, releases = self._said[publisher]
+            if name in releases:
+                skills[name] = releases[name]
+            if admission is not None:
+                admissions[publisher] = admission
         return Index(skills, admissions)
 
     @property
@@ -195,11 +186,6 @@ class LastSeen:
     @cached_property
     def _owners(self) -> Mapping[str, str]:
         return owners(self._folder)
-
-    def _of(self, publisher: str) -> _Said:
-        if publisher not in self._said:
-            self._said[publisher] = _Said(self._admission(publisher), self._skills(publisher))
-        return self._said[publisher]
 
     def _admission(self, publisher: str) -> Admission | None:
         # A neighbour's document may be newer here than the publisher's own: what the bucket pins by now was

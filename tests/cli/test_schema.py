@@ -79,7 +79,7 @@ def test_every_document_that_is_read_or_written_is_listed():
     found = {each for kind in (Document, ForeignDocument) for each in classes(kind) if not each.__subclasses__()}
     mine = {each.__name__ for each in found if each.__module__.startswith("skillhub.")}
     # Read one by one, for the rest of their documents may be anything: a login of Docker's, the source of a plugin.
-    assert mine - parts - listed == {"_Folder", "_Git", "_GitHub", "_Kind", "_Login", "_Package"}
+    assert mine - parts - listed == {"_Folder", "_GitHub", "_Kind", "_Login"}
     assert listed <= mine
 
 
