@@ -14,7 +14,7 @@ from skillhub.model.record import Need, Skill
 from skillhub.policy.policy import rows
 from skillhub.project import copies as links
 from skillhub.project.installed import agent_folders, beside, managed, unmanaged
-from skillhub.project.project import tracked_copies
+from skillhub.project.project import tracked_copies, unrelated_git
 from skillhub.runtime.catalog import Catalog, Root
 from skillhub.runtime.discover import discover
 from skillhub.sources.configured import Source
@@ -129,6 +129,11 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
     # Also what nobody here agreed to: agents read what is in their folders, whoever put it there.
     copies |= dict.fromkeys(os.path.join(folder, skill.name) for folder in folders for skill in skills)
     try:
+        if (unrelated := unrelated_git(ports.project.around)) is not None:
+            message = (
+                f"{unrelated} leads to a repository of another work tree: enabled copies are not kept out of git"
+            )
+            yield Check("git", False, message, "git rev-parse --absolute-git-dir shows where it leads")
         for path in tracked_copies(ports.project.base, list(copies)):
             hint = as_command("git", "rm", "-r", "--cached", path)
             yield Check("git", False, f"an enabled copy is tracked by git: {path}", hint)

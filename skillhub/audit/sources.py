@@ -28,6 +28,7 @@ from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.reference import Local, Remote
 from skillhub.net.target import Who
+from skillhub.project.intent import sources_since
 from skillhub.sources.configured import Source
 
 
@@ -194,9 +195,10 @@ class Inquiry:
                 yield self._about(source.alias, "source-expiring", warning)
 
     def changed(self, before: Lock) -> Iterator[Finding]:
-        """Yield what became of the sources of an earlier lock."""
+        """Yield what became of the sources of an earlier lock; what skillhub.toml alone names is one now, too."""
         rules = {"added": "source-added", "removed": "source-removed", "changed": "origin-changed"}
-        for each in source_changes(before.sources, self.state.lock.sources):
+        now = sources_since(before, self.state.lock, self.ports.project.intent())
+        for each in source_changes(before.sources, now):
             at = self.locations.source(each.alias) if each.after else (None, 0)
             yield note(rules[each.status], each.line, None, at)
 

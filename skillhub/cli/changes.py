@@ -27,6 +27,7 @@ from skillhub.errors import SkillhubError, UsageError
 from skillhub.formats.text import Quoted, clean, quote, word
 from skillhub.install.context import unplanned
 from skillhub.model.changes import Changes, SourceChange, source_changes
+from skillhub.project.intent import sources_since
 
 if TYPE_CHECKING:
     from skillhub.install.context import Ports
@@ -62,7 +63,7 @@ def diff(
     form = "json" if common.json else form
     if from_lock is not None:
         old = read_lock(from_lock)
-        sources = source_changes(old.sources, ports.project.lock().sources)
+        sources = source_changes(old.sources, sources_since(old, ports.project.lock(), ports.project.intent()))
         found = diff_locks(old, names or [], ports)
     elif not names:
         message = "expected the name of an installed skill, or --from-lock FILE"

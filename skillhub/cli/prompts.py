@@ -99,6 +99,7 @@ class Person:
                 self.terminal.prose(question.message, tone="bold")
                 self.terminal.prose("yes, as said before", 2, "dim")
                 continue
+            self.terminal.discard_input()
             show(question, unshown, self.terminal)
             shown.add(question.skill)
             alike = [each for each in asked[number + 1 :] if _is_alike(each, question)]
@@ -140,10 +141,11 @@ class Person:
         self, question: Question, count: int, new: Sequence[Question], unshown: dict[str, Question]
     ) -> Answer:
         """Show those of the ``count`` alike whose skills were not shown yet, and ask once more if there are any."""
-        for each in new:
-            show(each, unshown, self.terminal)
         if not new:
             return replace(YES, seen=True)
+        self.terminal.discard_input()
+        for each in new:
+            show(each, unshown, self.terminal)
         self.terminal.prose("")
         self.terminal.prose(f"Yes to all {_counted(question, count)}?", tone="bold")
         return replace(NO if self._word("[y]es, [N]o", {**_YES, **_NO}, "no") == "no" else YES, seen=True)

@@ -9,6 +9,7 @@ import sys
 import time
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,14 @@ class Terminal:
     def warn(self, text: str, tone: Tone = "yellow") -> None:
         """Write beside the result what is missing or wrong, and what to do about it; nothing silences it."""
         self._talk(text if isinstance(text, Quoted) else masked(text), tone)
+
+    def discard_input(self) -> None:
+        """Drop what was typed before now: it was no answer to what is to be asked."""
+        if sys.stdin.isatty() and sys.platform != "win32":
+            import termios
+
+            with suppress(termios.error):
+                termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
     def prompt(self, text: str) -> str:
         """Write a prompt and return the line that is typed behind it; empty where input has ended."""

@@ -348,7 +348,9 @@ class LockedSource:
             raise FormatError(f"expected {article} root of a {self.kind}", where=".root")
 
     def __str__(self) -> str:
-        return f"{self.url} with root {self.root}" if self.root else f"{self.url}, which is no registry"
+        if self.root:
+            return f"{self.url} with root {self.root}"
+        return f"{self.url}, {'whose root is not named' if self.kind == 'registry' else 'which is no registry'}"
 
 
 def check_origin(entry: Locked, kinds: Mapping[str, str], where: str) -> None:

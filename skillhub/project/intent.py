@@ -253,6 +253,21 @@ def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
     return found
 
 
+def sources_since(before: Lock, lock: Lock, intent: Intent) -> dict[str, LockedSource]:
+    """Return the sources that lock or intent name, to compare them with those of an earlier lock.
+
+    Where the two differ it is what the lock changed, else what the intent says.
+    """
+    found = dict(lock.sources)
+    for alias, wanted in intent.sources.items():
+        url, locked = wanted.url.rstrip("/"), lock.sources.get(alias)
+        if locked is None:
+            found[alias] = LockedSource(kind="registry", url=url, root=wanted.root)
+        elif locked == before.sources.get(alias):
+            found[alias] = LockedSource(kind=locked.kind, url=url, root=wanted.root or locked.root)
+    return found
+
+
 def is_proposed(agreed: LockedSource, proposal: LockedSource) -> bool:
     """Say whether what was agreed to is what is proposed: the URL, and the root unless none was said."""
     if proposal.root is None and proposal.kind == "registry":

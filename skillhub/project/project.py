@@ -359,7 +359,7 @@ def exclude(project: HeldFolder, links: Iterable[str]) -> None:
         LinkLeavesProject: the file is, or lies behind, a link out of git's folder.
         StateError: it cannot be read or written.
     """
-    git = _repository(project)
+    _, git = _repository(project)
     if git is None:
         return
     start = f"# skillhub: enabled skills of {git.prefix}" + (f" in {git.work_tree}" if git.work_tree else "")
@@ -389,8 +389,14 @@ def exclude_file(project: HeldFolder) -> tuple[str, HeldFolder] | None:
     Raises:
         LinkLeavesProject: it is, or lies behind, a link out of git's folder.
     """
-    git = _repository(project)
+    _, git = _repository(project)
     return (_exclude_path(git), git.root) if git is not None else None
+
+
+def unrelated_git(project: HeldFolder) -> str | None:
+    """Return the nearest ``.git`` if it does not belong to this work tree, so that copies are not kept out of it."""
+    path, git = _repository(project)
+    return path if git is None else None
 
 
 def _exclude_path(git: GitFolder) -> str:
@@ -418,8 +424,8 @@ def _literal(path: str) -> str:
     return _LINE_BREAK.sub("?", _MAGIC.sub(r"\\\g<0>", path))
 
 
-def _repository(project: HeldFolder) -> GitFolder | None:
-    """Return the repository around a project, as far as its folder is the user's own, and is of this work tree."""
+def _repository(project: HeldFolder) -> tuple[str | None, GitFolder | None]:
+    """Return the nearest ``.git``, and its repository if its folder is the user's own, and is of this work tree."""
     folder: HeldFolder | None = project
     below: list[str] = []
     with files.disk_errors(project.path or os.sep):
@@ -430,10 +436,10 @@ def _repository(project: HeldFolder) -> GitFolder | None:
             if status is not None:
                 git = _git_folder(folder, pointer, status)
                 prefix = "".join(f"/{_literal(each)}" for each in reversed(below))
-                return GitFolder(*git[:2], f"{prefix}/", _literal(git[2])) if git is not None else None
+                return pointer, GitFolder(*git[:2], f"{prefix}/", _literal(git[2])) if git is not None else None
             below.append(os.path.basename(os.path.realpath(folder.path)))
             folder = folder.parent()
-    return None
+    return None, None
 
 
 def _status_of(name: str, at: int | None) -> os.stat_result | None:

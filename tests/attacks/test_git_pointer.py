@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.disk.files import HeldFolder
-from skillhub.project.project import exclude
+from skillhub.project.project import exclude, unrelated_git
 from tests.support.swapping import unchanged
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git makes the repositories")
@@ -62,6 +62,8 @@ def test_attack_a_git_file_or_link_that_names_another_repository(theirs, project
         (project / ".git").write_text(f"gitdir: {spelled}\n")
     with unchanged(theirs, tmp_path / "tree"):
         tell(project)
+    assert unrelated_git(HeldFolder(str(project))) == str(project / ".git")
+    assert unrelated_git(HeldFolder(str(theirs))) is None
 
 
 def forge(project, theirs, common):

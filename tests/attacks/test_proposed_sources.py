@@ -486,8 +486,15 @@ def changing(clone, how):
         lock["sources"]["evil"] = {"kind": "registry", "url": "https://evil.example", "root": OTHER}
     elif how == "site":
         lock["sources"]["evil"] = {"kind": "well-known", "url": "https://evil.example"}
+    elif how == "moved":
+        toml = (clone.project / "skillhub.toml").read_text()
+        clone.write("project/skillhub.toml", toml.replace(row["url"], "https://evil.example"))
+    elif how.startswith("wanted"):
+        root = f'root = "{OTHER}"\n' if how == "wanted" else ""
+        clone.write("project/skillhub.toml", f'[sources.evil]\nurl = "https://evil.example"\n{root}')
     elif how == "removed":
         del lock["sources"]["acme"]
+        (clone.project / "skillhub.toml").unlink()
         lock["skills"] = {}
     elif how == "url":
         row["url"] = "https://evil.example"
@@ -499,6 +506,13 @@ def changing(clone, how):
 
 CHANGES = {
     "added": ("added", "source-added", "source evil added: https://evil.example with root"),
+    "moved": ("changed", "origin-changed", "source acme has another URL: "),
+    "wanted": ("added", "source-added", "source evil added: https://evil.example with root"),
+    "wanted without a root": (
+        "added",
+        "source-added",
+        "source evil added: https://evil.example, whose root is not named",
+    ),
     "site": ("added", "source-added", "source evil added: https://evil.example, which is no registry"),
     "removed": ("removed", "source-removed", "source acme removed: http://127.0.0.1"),
     "url": ("changed", "origin-changed", "source acme has another URL: "),

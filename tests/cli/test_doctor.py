@@ -194,3 +194,14 @@ def test_attack_a_clock_set_back_is_named(shell):
     path.unlink()
     assert shell.run("install", REF, "--yes").status == 0
     assert not path.exists()
+
+
+def test_attack_a_git_folder_that_is_not_the_project_s_is_told(shell):
+    """Nothing is written there, so that a person would take for excluded from git what is not."""
+    assert "git" not in checks(shell)[0]
+    other = shell.folder / "other"
+    subprocess.run(["git", "init", "-q", other], check=True)
+    shell.write("project/.git", f"gitdir: {other}/.git\n")
+    found = checks(shell)[0]["git"]
+    assert found["ok"] is False
+    assert "leads to a repository of another work tree" in found["message"]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pty
 import shutil
+import sys
 import threading
 from contextlib import suppress
 
 import pytest
 
+from skillhub.cli.prompts import Flags, Person
+from skillhub.cli.terminal import Terminal
 from skillhub.disk.folders import remove_tree
+from skillhub.model.question import Question
 
 KEEP = "[K]eep this skill as it is: "
 ASK, VALUE = "[N]o: ", "(not shown, empty for none): "
@@ -542,3 +548,25 @@ def test_accept_takes_its_kinds_alone(shell):
     for words in (["--accept", "all"], ["--accept", "critical-finding"], ["--accept="], ["--accept"]):
         assert shell.run("install", REF, *words).status == 2
     assert shell.run("--accept", "findings", "install", REF, "--yes").status == 0
+
+
+def test_attack_what_was_typed_before_a_question_is_shown_does_not_answer_it(monkeypatch):
+    ours, theirs = pty.openpty()
+    os.write(ours, b"a\ny\n")
+
+    class Screen(io.StringIO):
+        """A person who reads the question first, and then says no."""
+
+        def write(self, text):
+            if text.rstrip().endswith("[N]o:"):
+                os.write(ours, b"n\n")
+            return super().write(text)
+
+    with os.fdopen(theirs) as typed:
+        monkeypatch.setattr(sys, "stdin", typed)
+        monkeypatch.setattr(sys, "stderr", Screen())
+        answers = Person(Terminal(), Flags()).answer(
+            [Question("install", each, f"Install {each}?", ()) for each in "ab"]
+        )
+    os.close(ours)
+    assert [answer.said for answer in answers] == ["no", "unanswered"]
