@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from http.cookiejar import CookieJar
 from typing import Any, Self
 
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
@@ -115,7 +114,6 @@ class Http(Web):
             trust_env=False,
             follow_redirects=False,
             timeout=None,  # noqa: S113 - each wait is bounded by the deadline, see `_Stream`
-            cookies=_NoCookies(),
         )
 
     @errors_masked()
@@ -271,16 +269,6 @@ class _Exchange:
 _EXCHANGE: ContextVar[_Exchange] = ContextVar("exchange of this thread")
 
 
-class _NoCookies(CookieJar):
-    """Keeps no cookie and sends none."""
-
-    def extract_cookies(self, response: object, request: object) -> None:
-        """Do nothing: not even read what a server wants to be kept."""
-
-    def add_cookie_header(self, request: object) -> None:
-        """Do nothing."""
-
-
 class _Transport(httpx.BaseTransport):
     """Sends what httpx asks for exactly to the target that was judged, over pools of connections.
 
@@ -308,8 +296,8 @@ class _Transport(httpx.BaseTransport):
             found.close()  # It was left over from the answer before.
             raise httpcore.RemoteProtocolError("the server answered before it was asked")
         headers = httpx.Headers(found.headers)
-        # httpx would look at it, and it is not httpx that judges it.
-        location = headers.pop("location", "")
+        # httpx would look at them: redirects are judged here, and no cookie is kept, or even read.
+        location, _ = headers.pop("location", ""), headers.pop("set-cookie", "")
         body = _Body(found, exchange)
         return httpx.Response(found.status, headers=headers, stream=body, extensions={"location": location})
 

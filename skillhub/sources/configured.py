@@ -10,19 +10,11 @@ from functools import cache
 from typing import Annotated
 from urllib.parse import unquote
 
+from skillhub import errors
 from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
-from skillhub.errors import (
-    FormatError,
-    NotFound,
-    SourceMismatch,
-    StateError,
-    TrustDowngrade,
-    UnsafeTransfer,
-    UsageError,
-    WrongBytes,
-)
+from skillhub.errors import FormatError, NotFound, SourceMismatch, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Items, Members, Read, Sha256, part, text_that, wrong
 from skillhub.formats.text import RESERVED_ALIASES, as_command, is_alias, quote
@@ -67,7 +59,7 @@ class FolderFetcher:
         base, _, path = url.partition(self._base + "/")
         segments = path.split("/")
         if base or not path or any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in segments):
-            raise UnsafeTransfer(f"expected a file of {self._base}, found {quote(url)}")
+            raise errors.UnsafeTransfer(f"expected a file of {self._base}, found {quote(url)}")
         try:
             with open(os.path.join(self._path, *segments), "rb") as file:
                 data = file.read(cap + 1)
@@ -76,7 +68,7 @@ class FolderFetcher:
         except OSError as error:
             raise StateError(f"the disk refused: {error.strerror}", where=url) from error
         if len(data) > cap:
-            raise WrongBytes(f"expected at most {cap} bytes, found more", where=url)
+            raise errors.WrongBytes(f"expected at most {cap} bytes, found more", where=url)
         return Response(url, data)
 
 
@@ -342,7 +334,7 @@ class Sources:
             raise UsageError("that is the root of the embedded registry, whose keys are public test keys")
         known = self._file.read(_user_sources).registries, self._agreed_file.read(_agreed).registries
         if source.root is None and any(_place(source.url) in registries for registries in known):
-            raise TrustDowngrade(
+            raise errors.TrustDowngrade(
                 "expected a registry, as it was one before, found a site without metadata",
                 where=source.url,
                 hint="somebody may have taken the metadata away; ask whoever runs it",

@@ -8,18 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 
+from skillhub import errors
 from skillhub.archive import Entry, Limits, Unpacked, gather, kind_of, unpack
 from skillhub.disk import files
 from skillhub.disk.folders import walk
-from skillhub.errors import (
-    BadSignature,
-    FormatError,
-    NotFound,
-    SecurityError,
-    SkillhubError,
-    UnsafeArchive,
-    UsageError,
-)
+from skillhub.errors import FormatError, NotFound, SecurityError, UnsafeArchive
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
 from skillhub.model.tree import SKILL_MD
@@ -29,7 +22,7 @@ from skillhub.sources.repository import Repository
 
 # Skills on this machine: a folder or an archive file, read into memory with the checks that archives pass.
 
-_OF_CONTENT: tuple[type[SkillhubError], ...] = (FormatError, SecurityError)
+_OF_CONTENT: tuple[type[errors.SkillhubError], ...] = (FormatError, SecurityError)
 # Compressed or padded, an archive of an honest skill is not larger than what it may unpack to.
 _ARCHIVE_CAP = Limits().total + (1 << 20)
 _EDITED = frozenset({"changed-file", "extra-file", "missing-file"})
@@ -51,15 +44,12 @@ def read_local(path: str, *, wrapper: bool = True, project: Project | None = Non
     full = os.path.expanduser(path)
     if os.path.isdir(full):
         return _read_folder(full, path, project), None
-    missing = NotFound("there is no such file or folder", where=os.path.abspath(full), hint=_EXPECTED)
     kind = kind_of(os.path.basename(full))
-    if not os.path.exists(full):
-        raise missing
-    if kind is None:
-        raise UsageError(f"{quote(path)} is no archive that skills come in", hint=_EXPECTED)
-    data = files.read(os.path.realpath(full), _ARCHIVE_CAP)
-    if data is None:
-        raise missing
+    if kind is None and os.path.exists(full):
+        raise errors.UsageError(f"{quote(path)} is no archive that skills come in", hint=_EXPECTED)
+    data = files.read(os.path.realpath(full), _ARCHIVE_CAP) if kind else None
+    if kind is None or data is None:
+        raise NotFound("there is no such file or folder", where=os.path.abspath(full), hint=_EXPECTED)
     return unpack(data, kind, wrapper=wrapper), Digest.of(data)
 
 
@@ -71,12 +61,12 @@ def sign_anew(path: str, reason: str | None) -> str | None:
 
 
 @contextmanager
-def named(path: str, kinds: tuple[type[SkillhubError], ...] = _OF_CONTENT) -> Iterator[None]:
+def named(path: str, kinds: tuple[type[errors.SkillhubError], ...] = _OF_CONTENT) -> Iterator[None]:
     """Let errors of these kinds, which are about what is in the skill at ``path``, say so."""
     try:
         yield
     except kinds as error:
-        if isinstance(error, BadSignature):
+        if isinstance(error, errors.BadSignature):
             error.hint = error.hint or sign_anew(path, error.reason)
         if not error.where:
             error.where = path

@@ -6,6 +6,7 @@ import posixpath
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -43,7 +44,8 @@ class Site:
     """
 
     def __init__(self, url: str, downloads: Downloads, may: Callable[[str], None] | None = None) -> None:
-        self.url = RequestTarget.parse(url).url
+        self._target = RequestTarget.parse(url)
+        self.url = self._target.url
         self._named_by = Requester("site", self.url)
         self._downloads = downloads
         self._may = may
@@ -62,8 +64,7 @@ class Site:
             TrustDowngrade: the site offered digests before, and now does not.
             SecurityError, SourceError, StateError: as ``Downloads.document`` does, and for an unsafe archive.
         """
-        origin = RequestTarget.parse(self.url)
-        if origin.scheme == "https" or origin.loopback:
+        if self._target.scheme == "https" or self._target.loopback:
             return self._offered
         warning = f"{self.url} is plain http: anybody on the way can put other skills in place of these"
         return replace(self._offered, warnings=(*self._offered.warnings, warning))
@@ -89,20 +90,17 @@ class Site:
             answer = self._downloads.artifact(release.url, release.digest, named_by=self._named_by)
         except WrongBytes as error:
             self._downloads.doubt()
-            raise WrongBytes(
-                f"{release.name} is not what its digest says: {error.message}",
-                where=release.url,
-                hint="the site changed one and not the other, or somebody else did; ask whoever runs it",
-            ) from error
+            message = f"{release.name} is not what its digest says: {error.message}"
+            hint = "the site changed one and not the other, or somebody else did; ask whoever runs it"
+            raise WrongBytes(message, where=release.url, hint=hint) from error
         return _opened(answer, _kind(answer, release))
 
     @cached_property
     def _offered(self) -> Index:
-        target = RequestTarget.parse(self.url)
-        path, asked = target.path, "?" in target.raw_path
+        path = self._target.path
         if path.endswith(".json"):
             return self._discovered(self.url)
-        if kind_of(path) is None and not path.lower().endswith(".md") and not asked:
+        if kind_of(path) is None and not path.lower().endswith(".md") and "?" not in self._target.raw_path:
             return self._at_well_known_place(is_host=path == "/")
         return self._alone()
 
@@ -134,11 +132,8 @@ class Site:
             self._downloads.seen.promised(_site_of(url))
         elif not RequestTarget.parse(url).path.endswith(LEGACY_PLACE):
             # Read by the rules of 0.1.0 it would shed its digests by leaving out one line.
-            raise FormatError(
-                "expected a $schema, found none",
-                where=url,
-                hint=f"an index of version 0.1.0 has its place at {LEGACY_PLACE}",
-            )
+            hint = f"an index of version 0.1.0 has its place at {LEGACY_PLACE}"
+            raise FormatError("expected a $schema, found none", where=url, hint=hint)
         else:
             self._downloads.seen.refuse_weaker([_site_of(url), _site_of(answer.url)], answer.url)
         return found.index
@@ -167,7 +162,7 @@ class Site:
         return Index({release.name: (release,)})
 
     def _nothing(self) -> NotFound:
-        root = f"{RequestTarget.parse(self.url).scheme}://{RequestTarget.parse(self.url).authority}"
+        root = f"{self._target.scheme}://{self._target.authority}"
         hint = f"expected {CURRENT_PLACE} below it, an archive or a {SKILL_MD}"
         if self.url.rstrip("/") != root:
             hint += f"; what {root} itself offers is asked for as {root}"
@@ -228,14 +223,11 @@ def _kind(answer: Response, release: Release | None) -> Kind | None:
     if release and release.type == "skill-md":
         return None
     for url in (answer.url, release.url if release else answer.url):
-        kind = kind_of(RequestTarget.parse(url).path, answer.content_type)
-        if kind is not None:
+        if kind := kind_of(RequestTarget.parse(url).path, answer.content_type):
             return kind
-    try:
+    with suppress(UnicodeDecodeError):
         if "\0" not in answer.data.decode():
             return None
-    except UnicodeDecodeError:
-        pass
     raise FormatError(
         f"expected a zip, a tar.gz or a {SKILL_MD}, found {quote(answer.content_type or 'no media type')}",
         where=answer.url,
