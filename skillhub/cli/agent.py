@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from skillhub.cli.common import Common, Run
 from skillhub.cli.options import argument, option
-from skillhub.errors import UsageError
+from skillhub.errors import Refused, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from skillhub.install.context import Outcome
     from skillhub.model.hosts import Profile
+    from skillhub.model.record import Reach, Scope
     from skillhub.runtime.catalog import Catalog
+    from skillhub.runtime.discover import Surroundings
 
 HostName = Annotated[str, option("--host NAME", "The agent whose folders, rules and words count.")]
 Window = Annotated[int | None, option("--window TOKENS", "How many tokens the model's context has.", min=1)]
@@ -111,7 +116,62 @@ def load(
     return 0
 
 
-def seen_by(common: Common, host: str) -> tuple[Profile, Catalog]:
+def switched(common: Common, names: Sequence[str], host: str | None, reach: Reach) -> Outcome | None:
+    """Set how far skills reach that agents find; None where these are skills of the lock, or are nowhere.
+
+    Args:
+        common: The flags; ``--global`` is about the user's files.
+        names: The skills, as the agent names them.
+        host: The agent whose own file is to say so, of locked skills too; with None only ours does, of the others.
+        reach: ``active`` or ``disabled``.
+
+    Raises:
+        Refused: something else disables it still.
+    """
+    from skillhub.install.context import Outcome
+    from skillhub.model.hosts import profile, profiles
+    from skillhub.runtime.loading import pick
+    from skillhub.runtime.state import set_reach
+
+    locked = common.open_project().lock().skills
+    if host is None and not locked.keys().isdisjoint(names):
+        return None
+    around = _surroundings(common, _worked_in(common))
+    for each in (host,) if host is not None else profiles():
+        row, catalog = seen_by(common, each, around)
+        if host is not None or all(catalog.named(name) for name in names):
+            break
+    else:
+        return None
+    skills = [pick(catalog, name) for name in names]
+    said = row if host is not None else profile("agents")
+    # Codex has a file of the user's alone.
+    has_own = not said.states or any(not file.path.startswith("~/") for file in said.states)
+    scope: Scope = "project" if has_own and not common.user_scope else "user"
+    if not common.dry_run:
+        for skill in skills:
+            set_reach(skill, reach, scope, said, around)
+        _, catalog = seen_by(common, row.id, around)
+        skills = [next(now for now in catalog.skills if now.path == skill.path) for skill in skills]
+    for skill in skills if reach == "active" and not common.dry_run else ():
+        if skill.held is not None:
+            raise Refused(skill.why["message"], hint=skill.held.command or f"change {skill.held.file}")
+    warnings = _still_held(common, names, around) if reach == "active" and host is None else ()
+    return Outcome(skills=tuple(skills), changed=not common.dry_run, warnings=tuple(warnings))
+
+
+def _still_held(common: Common, names: Sequence[str], around: Surroundings) -> Iterator[str]:
+    """Yield for each agent that finds one of these skills what still disables it there."""
+    from skillhub.model.hosts import profiles
+
+    for each in profiles():
+        row, catalog = seen_by(common, each, around)
+        for skill in (skill for name in names for skill in catalog.named(name)):
+            if skill.held is not None:
+                yield "; ".join(filter(None, (f"{row.name}: {skill.why['message']}", skill.held.command)))
+
+
+def seen_by(common: Common, host: str, around: Surroundings | None = None) -> tuple[Profile, Catalog]:
     """Return the profile of an agent, and what it finds here, with what the locks know of it.
 
     Raises:
@@ -119,25 +179,31 @@ def seen_by(common: Common, host: str) -> tuple[Profile, Catalog]:
     """
     from skillhub.model.hosts import profile
     from skillhub.runtime.agent import catalog_of
-    from skillhub.runtime.discover import Surroundings
 
     row = profile(host)
     project = common.open_project()
     for each in (project, project.users(common.user_home)):
         each.lock(), each.records()  # whoever types a command is told of one that cannot be read
-    around = Surroundings(
-        cwd=_folder(common),
+    return row, catalog_of(row, around or _surroundings(common, _folder(common)))
+
+
+def _surroundings(common: Common, cwd: str) -> Surroundings:
+    from skillhub.runtime.discover import Surroundings
+
+    return Surroundings(
+        cwd=cwd,
         home=common.user_home,
         environ=os.environ,
         state=common.home.state,
         markers=("skillhub.toml", "skillhub.lock"),
     )
-    return row, catalog_of(row, around)
 
 
 def _folder(common: Common) -> str:
-    if common.user_scope:
-        return common.user_home
+    return common.user_home if common.user_scope else _worked_in(common)
+
+
+def _worked_in(common: Common) -> str:
     return os.path.abspath(common.project) if common.project is not None else os.getcwd()
 
 

@@ -14,7 +14,7 @@ from skillhub.model.record import Skill
 
 if TYPE_CHECKING:
     from skillhub.audit.verify import Verified
-    from skillhub.cli.options import Agents, Env, EnvFile, Link, Mcp, Names, argument
+    from skillhub.cli.options import Agents, Env, EnvFile, Host, Link, Mcp, Names, argument
     from skillhub.install.context import Outcome, Ports
     from skillhub.model.lock import Locked
     from skillhub.model.tree import Tree
@@ -213,26 +213,39 @@ def enable(
     env_file: EnvFile = None,
     mcp: Mcp = "ask",
     link: Link = None,
+    host: Host = None,
 ) -> int:
     """Check the needs of skills again and link those that nothing holds back.
 
+    A skill that lies in an agent's folder without a lock is switched on again.
+
     Example: skillhub enable gh-fix-ci --mcp configure
     """
+    from skillhub.cli.agent import switched
+    from skillhub.cli.render import show_outcome
     from skillhub.install.install import enable as flow
 
+    if (outcome := switched(common, names, host, "active")) is not None:
+        show_outcome(common, outcome, "enable", "enabled")
+        return 0
     options = options_of(common, agent, env, env_file, mcp, link)
     return finish(common, flow(names, options, common.ports()), options, "enable", "enabled")
 
 
-def disable(common: Common, names: Names) -> int:
+def disable(common: Common, names: Names, host: Host = None) -> int:
     """Take skills out of the agents' folders, and nothing else; they stay out until enabled.
+
+    A skill that lies in an agent's folder without a lock stays there, and is switched off.
 
     Example: skillhub disable gh-fix-ci
     """
+    from skillhub.cli.agent import switched
     from skillhub.cli.render import show_outcome
     from skillhub.install.install import disable as flow
 
-    outcome = flow(names, common.ports(), dry_run=common.dry_run)
+    outcome = switched(common, names, host, "disabled")
+    if outcome is None:
+        outcome = flow(names, common.ports(), dry_run=common.dry_run)
     show_outcome(common, outcome, "disable", "disabled")
     return 0
 

@@ -25,6 +25,9 @@ def argument(metavar: str, about: str | None = None) -> Any:  # noqa: ANN401 - a
 
 
 Names = Annotated[list[str], argument("NAME...", "Names of installed skills.")]
+Host = Annotated[
+    str | None, option("--host NAME", "Say so in this agent's own file, of any skill that it finds, locked or not.")
+]
 Agents = Annotated[list[str] | None, option("--agent NAME", "Enable for this agent too (repeatable, or all).")]
 Env = Annotated[
     list[str] | None, option("--env NAME[=VALUE]", "A variable for this command alone; NAME takes the process's.")

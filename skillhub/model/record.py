@@ -25,7 +25,7 @@ from skillhub.formats.document import (
     version_of,
     wrong,
 )
-from skillhub.formats.text import quote
+from skillhub.formats.text import clean
 from skillhub.model.lock import Locked, Signer
 from skillhub.model.provenance import RECORD, Provenance
 
@@ -351,7 +351,7 @@ class Skill:
         if self.held is None:
             return {}
         message = f"{self.full_name} {self.held.reason}"
-        message += f" (in {quote(self.held.file)})" if self.held.file else ""
+        message += f" (in {clean(self.held.file)})" if self.held.file else ""
         return {"why": self.held.status, "message": message, "command": self.held.command}
 
     @property

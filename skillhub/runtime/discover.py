@@ -213,8 +213,8 @@ class Surroundings:
         home: The user's home folder.
         environ: Where the variables that move an agent's folders are looked up, and ``SKILLHUB_HOME``; without any,
             that one is looked up in the variables of the process.
-        state: The folder of skillhub's own state. With None the locks and records are still found, below
-            ``SKILLHUB_HOME`` or in the platform's folder; how far skills reach is then in the host's files alone.
+        state: The folder of skillhub's own state. With None it is found, below ``SKILLHUB_HOME`` or in the platform's
+            folder.
         extra: Folders of skills that the user names; relative ones are below ``cwd``.
         plugins: For each plugin that is installed, by its name, the folder of its skills.
         markers: What a project's root holds, beside what the profile says.

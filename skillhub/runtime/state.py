@@ -12,7 +12,8 @@ from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple
 
 from skillhub.disk.files import inside, read
-from skillhub.errors import FormatError, StateError
+from skillhub.disk.home import Home
+from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.formats import jsonc
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, clean
@@ -279,13 +280,20 @@ def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]
         else:
             path = os.path.join(root, *file.path.split("/"))
             found["project"].append(ReachFile(path, file.form, "project", profile.id))
-    if around.state is not None:
-        ours = os.path.join(around.state, "skills")
+    if (state := around.state or _state(around)) is not None:
+        ours = os.path.join(state, "skills")
         # A repository can never bring its own: what is kept for a project lies with the user.
         key = sha256(root.encode("utf-8", "surrogateescape")).hexdigest()
         found["project"].append(ReachFile(os.path.join(ours, f"{key}.json"), "gen", "project", profile.id, ours=True))
         found["user"].append(ReachFile(os.path.join(ours, "user.json"), "gen", "user", profile.id, ours=True))
     return (*found["project"], *found["user"])
+
+
+def _state(around: Surroundings) -> str | None:
+    try:
+        return Home.around(around.environ or os.environ, os.path.abspath(around.home)).state
+    except SkillhubError:
+        return None  # the locks, which lie there too, tell why, and hold every skill back
 
 
 def layers(profile: Profile, around: Surroundings) -> tuple[tuple[Layer, ...], tuple[Problem, ...]]:

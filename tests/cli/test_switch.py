@@ -1,0 +1,121 @@
+"""`enable` and `disable` of skills that lie in agents' folders: in each agent's own file, and in ours."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from skillhub.model.hosts import profile
+from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.discover import Surroundings
+from tests.support.here import Here
+
+PLACES = {
+    "gencode": ".gen/skills",
+    "codex": ".agents/skills",
+    "opencode": ".opencode/skills",
+    "claude-code": ".claude/skills",
+}
+FILES = {
+    "gencode": "project/.gen/skills.json",
+    "codex": "home/.codex/config.toml",
+    "opencode": "project/opencode.json",
+}
+
+
+@pytest.fixture(params=PLACES)
+def machine(request, tmp_path):
+    shell = Here(tmp_path)
+    shell.skill(f"project/{PLACES[request.param]}/demo")
+    (tmp_path / "project/.git").mkdir()
+    return shell, request.param
+
+
+def seen(shell, host):
+    """Return the skill as a host sees it that knows nothing but where it runs."""
+    environ = (
+        {"SKILLHUB_HOME": str(shell.folder / "skillhub")} if (shell.folder / "skillhub").exists() else shell.environ
+    )
+    around = Surroundings(cwd=str(shell.folder / "project"), home=str(shell.folder / "home"), environ=environ)
+    (skill,) = catalog_of(profile(host), around).named("demo")
+    return skill
+
+
+def test_a_found_skill_is_switched_off_and_on_in_the_agents_own_file(machine):
+    shell, host = machine
+    done = shell.run("disable", "demo", "--host", host)
+    assert (done.status, "disabled" in done.out + done.err) == (0, True)
+    assert seen(shell, host).state == "disabled"
+    if host in FILES:
+        assert "demo" in (shell.folder / FILES[host]).read_text()
+    typed = seen(shell, host).held.command.split()
+    assert typed[:4] == ["skillhub", "enable", "demo", "--host"]
+    assert shell.run(*typed[1:]).status == 0
+    assert seen(shell, host).state == "enabled"
+
+
+def test_without_an_agent_ours_says_so_and_every_agent_heeds_it(machine):
+    shell, host = machine
+    assert shell.run("disable", "demo").status == 0
+    assert not any((shell.folder / each).exists() for each in FILES.values())
+    skill = seen(shell, host)
+    assert skill.state == "disabled"
+    (row,) = [
+        each for each in shell.run("catalog", "--host", host, "--json").json["skills"] if each["name"] == "demo"
+    ]
+    assert (row["enabled"], row["why"]) == (False, "disabled")
+    assert row["command"] == f"skillhub enable demo --host {host}"
+    assert skill.held.file in row["message"]
+    assert shell.run("enable", "demo").status == 0
+    assert seen(shell, host).state == "enabled"
+
+
+def test_a_dry_run_writes_nothing(machine):
+    shell, host = machine
+    assert shell.run("disable", "demo", "--host", host, "--dry-run").status == 0
+    assert seen(shell, host).state == "enabled"
+
+
+def test_what_another_file_still_says_is_told_with_that_file(tmp_path):
+    shell = Here(tmp_path)
+    shell.skill("project/.opencode/skills/demo")
+    place = tmp_path / "project/opencode.json"
+    place.write_text('{"permission": {"skill": {"d*": "deny"}}}')
+    done = shell.run("enable", "demo")
+    assert done.status == 0
+    assert f"OpenCode: demo is disabled by a rule on several skills (in {place})" in done.err
+    done = shell.run("enable", "demo", "--host", "opencode")
+    assert done.status != 0
+    assert str(place) in done.err
+    done = shell.run("resolve", "$demo", "--host", "opencode", "--json")
+    assert str(place) in done.json["mentions"][0]["message"]
+
+
+def test_a_locked_skill_is_switched_off_for_one_agent(tmp_path):
+    shell = Here(tmp_path)
+    shell.skill("src/demo")
+    assert (
+        shell.run("install", str(tmp_path / "src/demo"), "--yes", "--allow-unsigned", "--agent", "claude-code").status
+        == 0
+    )
+    assert shell.run("disable", "demo", "--host", "claude-code").status == 0
+    assert (tmp_path / "project/.claude/skills/demo").exists()
+    assert seen(shell, "claude-code").state == "disabled"
+    assert shell.run("enable", "demo", "--host", "claude-code").status == 0
+    assert seen(shell, "claude-code").state == "enabled"
+
+
+def test_the_json_is_that_of_enable_and_disable(machine):
+    shell, host = machine
+    shown = shell.run("disable", "demo", "--host", host, "--json").json
+    assert (shown["changed"], [(each["name"], each["state"]) for each in shown["skills"]]) == (
+        True,
+        [("demo", "disabled")],
+    )
+
+
+def test_a_name_that_no_agent_has_is_not_found(machine):
+    shell, host = machine
+    assert shell.run("disable", "nope").status == shell.run("disable", "nope", "--host", host).status == 3
+    assert json.loads(shell.run("disable", "nope", "--json").out)["error"]["code"]
