@@ -19,10 +19,10 @@ from skillhub.install.links import Linker
 from skillhub.install.needs import facts_of
 from skillhub.install.obtain import by_source, from_lock
 from skillhub.install.resolve import look_up, resolve_ref, resolve_wanted, typed
-from skillhub.model.changes import Changes, Delta
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest
+from skillhub.model.provenance import Changes, Delta
 from skillhub.model.record import Records, Skill
 from skillhub.model.reference import Named, Ref
 from skillhub.model.tree import SIGNATURE, File, Tree

@@ -23,9 +23,9 @@ from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.context import May, Network, Place, Ports, State, command
 from skillhub.install.gather import is_fixed, newest_of, wanted_under
 from skillhub.install.sources import view_source
-from skillhub.model.changes import source_changes
 from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource
+from skillhub.model.provenance import source_changes
 from skillhub.model.reference import Local, Remote
 from skillhub.net.target import Who
 from skillhub.project.intent import sources_since

@@ -26,7 +26,7 @@ from skillhub.edits.patch import lines_of
 from skillhub.errors import SkillhubError, UsageError
 from skillhub.formats.text import Quoted, clean, quote, word
 from skillhub.install.context import unplanned
-from skillhub.model.changes import Changes, SourceChange, source_changes
+from skillhub.model.provenance import Changes, SourceChange, source_changes
 from skillhub.project.intent import sources_since
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from skillhub.model.record import Skill
 if TYPE_CHECKING:
     from skillhub.cli.common import Common
     from skillhub.install.context import Options, Outcome
-    from skillhub.model.changes import Changes, SourceChange
+    from skillhub.model.provenance import Changes, SourceChange
 
 
 # Verbs that tell the state, too.

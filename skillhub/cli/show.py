@@ -13,8 +13,8 @@ from skillhub.cli.options import argument, option
 from skillhub.cli.terminal import Terminal
 from skillhub.errors import NotFound
 from skillhub.formats.text import Quoted, collapsed, quote
-from skillhub.model.changes import Delta
 from skillhub.model.index import Release
+from skillhub.model.provenance import Delta
 from skillhub.scan.capability import in_words
 
 # ``show``: shows one skill, installed or offered.

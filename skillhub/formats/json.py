@@ -1,17 +1,21 @@
-"""JSON from outside: a size limit, strict UTF-8, no duplicate key, no NaN; faults with line and column."""
+"""JSON from outside, read strictly; and as people write it, with comments and trailing commas, to be edited in place."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from json import loads
+from typing import Any, NoReturn
 
 from skillhub.errors import FormatError
-from skillhub.formats.jsonc import Node, parse
-from skillhub.formats.text import clean, quote
+from skillhub.formats.text import clean, end_of_line, quote
 
-# JSON as it comes from outside: a size cap first, then strict UTF-8, no duplicate key, no NaN.
+# JSON as it comes from outside: a size cap first, then strict UTF-8, no duplicate key, no NaN; faults with line and
+# column.
 
 
 def strict_json(data: bytes, where: str, cap: int) -> object:
@@ -51,7 +55,7 @@ def strict_json(data: bytes, where: str, cap: int) -> object:
         raise
 
 
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
         twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
@@ -66,19 +70,19 @@ def _number(text: str) -> float:
     return number
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_number, parse_float=_number)
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_number, parse_float=_number)
 
 
 # Where in the text of a JSON document a fault is: looked for once one is known, so that nobody else pays for
 # it.
 
 # A document that is far larger than any honest one is not worth a second of searching.
-_CAP = 2 * 1024 * 1024
+_SEARCHED_MAX = 2 * 1024 * 1024
 
 
 def line_of(data: bytes, path: str) -> int | None:
     """Return the line, from 1, of what ``path`` (``skills.deploy.signed_by[0]``) names, or of what would hold it."""
-    if len(data) > _CAP:
+    if len(data) > _SEARCHED_MAX:
         return None
     text = data.decode("utf-8", "replace")
     try:
@@ -95,7 +99,7 @@ def line_of(data: bytes, path: str) -> int | None:
 
 def line_of_fault(data: bytes) -> int | None:
     """Return the line, from 1, of what keeps ``strict_json`` from reading the document; if in doubt the first."""
-    if len(data) > _CAP:
+    if len(data) > _SEARCHED_MAX:
         return None
     try:
         text = data.decode("utf-8")
@@ -126,3 +130,326 @@ def _is_wrong(value: object) -> bool:
     if isinstance(value, str):
         return any("\ud800" <= char <= "\udfff" for char in value)
     return isinstance(value, float) and not math.isfinite(value)
+
+
+# JSON with comments and trailing commas, read with positions, so that it can be edited in place.
+# Agents keep their settings in files that people write by hand. Two things are forgiven beyond RFC 8259, as the
+# agents forgive them: comments, and one comma after the last member. A key that is there twice is not: it would
+# mean one thing to us and another to the agent.
+
+BOM = "\ufeff"
+_DEPTH_MAX = 100
+# No group is possessive: before Python 3.11.5 such a one may match what it does not (gh-106052). Each of its ways has
+# a first character of its own, so that nothing is tried twice.
+COMMENT = r"//[^\r\n]*+|/\*[^*]*+\*++(?:[^*/][^*]*+\*++)*/"
+_TRIVIA = re.compile(rf"(?:[ \t\r\n]++|{COMMENT})*")
+_STRING = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*"')
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
+_WORD = re.compile(r"true|false|null")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value that stands at ``text[start:end]``; ``members`` are those of an object, ``items`` those of an array."""
+
+    start: int
+    end: int
+    data: object
+    members: tuple[Member, ...] | None = None
+    items: tuple[Node, ...] | None = None
+
+    def get(self, key: str) -> Member | None:
+        """Return the member with this key, if this is an object that has it."""
+        return next((member for member in self.members or () if member.key == key), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One ``"key": value``; ``start`` is where the key begins, ``comma`` where its comma stands, if any."""
+
+    key: str
+    start: int
+    node: Node
+    comma: int | None
+
+    @property
+    def end(self) -> int:
+        """Where the member, with its comma, ends."""
+        return self.node.end if self.comma is None else self.comma + 1
+
+
+def parse(text: str, where: str) -> Node | None:
+    """Return the value that ``text`` holds; None if it holds nothing but blanks and comments.
+
+    Raises:
+        FormatError: it is not such JSON, a key is there twice, or it is nested over 100 deep; with the line.
+    """
+    return _Parser(text, where).document()
+
+
+class _Parser:
+    """Recursive descent; each method takes the position of its first character."""
+
+    def __init__(self, text: str, where: str) -> None:
+        self._text = text
+        self._where = where
+
+    def document(self) -> Node | None:
+        start = self._skip(1 if self._text.startswith(BOM) else 0)
+        if start == len(self._text):
+            return None
+        node = self._value(start, 0)
+        if (rest := self._skip(node.end)) != len(self._text):
+            self._fail("the end of the file", rest)
+        return node
+
+    def _value(self, at: int, depth: int) -> Node:
+        if depth > _DEPTH_MAX:
+            self._fail(f"at most {_DEPTH_MAX} levels", at)
+        first = self._text[at : at + 1]
+        if first == "{":
+            return self._object(at, depth)
+        if first == "[":
+            return self._array(at, depth)
+        if first == '"':
+            return self._string(at)
+        if match := _WORD.match(self._text, at) or _NUMBER.match(self._text, at):
+            return Node(at, match.end(), _scalar(match.group()))
+        self._fail("a value", at)
+
+    def _object(self, start: int, depth: int) -> Node:
+        members: dict[str, Member] = {}
+        at = self._skip(start + 1)
+        while self._text[at : at + 1] != "}":
+            if self._text[at : at + 1] != '"':
+                self._fail("a key in double quotes, or }", at)
+            name = self._string(at)
+            key = str(name.data)
+            if key in members:
+                self._fail(f"the key {quote(key)} once", at)
+            colon = self._skip(name.end)
+            if self._text[colon : colon + 1] != ":":
+                self._fail("a colon", colon)
+            node = self._value(self._skip(colon + 1), depth + 1)
+            comma, next_at = self._comma(node.end, "}")
+            members[key] = Member(key, at, node, comma)
+            at = next_at
+        data = {key: member.node.data for key, member in members.items()}
+        return Node(start, at + 1, data, tuple(members.values()))
+
+    def _array(self, start: int, depth: int) -> Node:
+        items: list[Node] = []
+        at = self._skip(start + 1)
+        while self._text[at : at + 1] != "]":
+            items.append(self._value(at, depth + 1))
+            _, at = self._comma(items[-1].end, "]")
+        return Node(start, at + 1, [item.data for item in items], items=tuple(items))
+
+    def _comma(self, at: int, close: str) -> tuple[int | None, int]:
+        """Return where the comma stands, if there is one, and where what comes then begins."""
+        at = self._skip(at)
+        if self._text[at : at + 1] == ",":
+            return at, self._skip(at + 1)
+        if self._text[at : at + 1] != close:
+            self._fail(f"a comma or {close}", at)
+        return None, at
+
+    def _string(self, at: int) -> Node:
+        match = _STRING.match(self._text, at)
+        if match is None:
+            self._fail("a string without raw control characters, closed by a quote", at)
+        raw = match.group()
+        return Node(at, match.end(), loads(raw) if "\\" in raw else raw[1:-1])
+
+    def _skip(self, at: int) -> int:
+        match = _TRIVIA.match(self._text, at)
+        return match.end() if match else at
+
+    def _fail(self, expected: str, at: int) -> NoReturn:
+        line = self._text.count("\n", 0, at) + 1
+        found = quote(self._text[at : at + 20]) if at < len(self._text) else "the end of the file"
+        raise FormatError(f"expected {expected}, found {found}", where=f"{self._where}:{line}")
+
+
+def _scalar(token: str) -> object:
+    # Python refuses to convert very long integers; as floats they still compare.
+    return float(token) if token[-1].isdigit() and len(token) > 300 else loads(token)
+
+
+# One member goes into a JSON file, or out of it; every other byte stays as it is.
+# The text is cut or filled at one place, never parsed and printed again. What ``insert`` put in, ``remove``
+# takes out to the byte, if the object that holds it was there before. Each edit is read again before it is
+# returned, so that a mistake here cannot reach a file.
+
+_BLANK = " \t\r\n"
+_COMMENT = re.compile(COMMENT)
+
+
+def insert(text: str, path: tuple[str, ...], value: object, where: str) -> str:
+    """Return ``text`` with a member at ``path``, the last of its object, in the style of the file.
+
+    Objects on the way that are missing are made, the outermost one included.
+
+    Raises:
+        FormatError: ``text`` is malformed, what is on the way is no object, or the member is there already.
+    """
+    root = parse(text, where)
+    if root is None:
+        eol = end_of_line(text)
+        text += ("" if text.endswith(("\n", "\r")) or text in ("", BOM) else eol) + "{}" + eol
+        root = Node(len(text) - len(eol) - 2, len(text) - len(eol), {}, ())
+    before = _object(root, "the top", where)
+    node, depth = root, 0
+    while member := node.get(path[depth]):
+        depth += 1
+        if depth == len(path):
+            raise FormatError(f"expected no {quote('.'.join(path))} yet, found one", where=where)
+        node = member.node
+        _object(node, quote(".".join(path[:depth])), where)
+    made = value
+    for key in reversed(path[depth + 1 :]):
+        made = {key: made}
+    after = _with(text, root, node, path[depth], made)
+    return _checked(after, _put(before, path, value), where)
+
+
+def remove(text: str, path: tuple[str, ...], where: str) -> str:
+    """Return ``text`` without the member at ``path``; the comments around it stay.
+
+    Raises:
+        FormatError: ``text`` is malformed, or there is no such member.
+    """
+    root = parse(text, where)
+    node = root
+    for key in path[:-1]:
+        member = node.get(key) if node else None
+        node = member.node if member else None
+    if root is None or node is None or not node.get(path[-1]):
+        raise FormatError(f"expected {quote('.'.join(path))}, found none", where=where)
+    return _checked(_without(text, node, path[-1]), _drop(_object(root, "the top", where), path), where)
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How a file is written: its line end, one step of indentation, ``", "`` and ``": "`` or tighter."""
+
+    eol: str
+    step: str
+    spread: bool
+    comma: str
+    colon: str
+
+    @classmethod
+    def of(cls, text: str, root: Node) -> _Style:
+        spread = not root.members or _is_spread(text, root)
+        step, colon = "  ", ": "
+        if root.members:
+            first = root.members[0]
+            step = (_indent(text, first.start) if spread else "") or step
+            colon = ": " if text[first.node.start - 1] in _BLANK else ":"
+        return cls(end_of_line(text), step, spread, ", " if colon == ": " else ",", colon)
+
+    def member(self, key: str, value: object, indent: str | None) -> str:
+        """Spell a member: over lines below ``indent``, or on one line if that is None."""
+        if indent is None:
+            return json.dumps({key: value}, separators=(self.comma, self.colon))[1:-1]
+        lines = json.dumps({key: value}, indent=self.step).split("\n")[1:-1]
+        return self.eol.join(indent + line.removeprefix(self.step) for line in lines)
+
+
+def _with(text: str, root: Node, node: Node, key: str, value: object) -> str:
+    style = _Style.of(text, root)
+    close = node.end - 1
+    if not node.members:
+        if not style.spread and "\n" not in text[node.start : close]:
+            return text[:close] + style.member(key, value, None) + text[close:]
+        # What stands between the braces stays in front, so that `remove` finds it as it was.
+        outer = _indent(text, node.start)
+        made = style.eol + style.member(key, value, outer + style.step) + style.eol + outer
+        return text[:close] + made + text[close:]
+    last = node.members[-1]
+    end = len(text[:close].rstrip(_BLANK))
+    if _is_spread(text, node):
+        made = style.eol + style.member(key, value, _indent(text, last.start))
+    else:
+        made = style.comma[1:] + style.member(key, value, None)
+    if last.comma is None:
+        return text[: last.node.end] + "," + text[last.node.end : end] + made + text[end:]
+    return text[:end] + made + "," + text[end:]
+
+
+def _without(text: str, node: Node, key: str) -> str:
+    members = node.members or ()
+    index = next(i for i, member in enumerate(members) if member.key == key)
+    member, previous = members[index], members[index - 1]
+    if len(members) == 1:
+        return _emptied(text, node, member)
+    start = _cut(text, previous.end if index else node.start + 1, member)
+    if index == 0 and "\n" not in text[node.start : member.start]:
+        following = members[1].start
+        blank = not text[member.end : following].strip(_BLANK)
+        return text[: member.start] + text[following if blank else member.end :]
+    if index == len(members) - 1 and member.comma is None and previous.comma is not None:
+        return text[: previous.comma] + text[previous.comma + 1 : start] + text[member.end :]
+    return text[:start] + text[member.end :]
+
+
+def _emptied(text: str, node: Node, member: Member) -> str:
+    """Take out the only member; if it has lines to itself, the braces meet as they did before it came."""
+    line = text.rfind("\n", node.start, member.start)
+    line -= text[line - 1] == "\r"
+    blank = not (text[line : member.start] + text[member.end : node.end - 1]).strip(_BLANK)
+    if line > node.start and blank and not _in_comment(text, node.start + 1, line):
+        return text[:line] + text[node.end - 1 :]
+    return text[: member.start] + text[member.end :]
+
+
+def _cut(text: str, since: int, member: Member) -> int:
+    """Return where to cut: before the blanks in front of ``member``, unless comments would run on."""
+    start = len(text[: member.start].rstrip(_BLANK))
+    rest = text[member.end :].partition("\n")[0].strip(_BLANK)
+    runs_on = rest.startswith("/") or (rest and _in_comment(text, since, start))
+    return member.start if runs_on else start
+
+
+def _in_comment(text: str, since: int, at: int) -> bool:
+    """Say whether a ``//`` comment goes on at ``at``; ``since`` is where no comment does."""
+    comments = list(_COMMENT.finditer(text, since, at))
+    return bool(comments) and comments[-1].group().startswith("//") and comments[-1].end() == at
+
+
+def _is_spread(text: str, node: Node) -> bool:
+    """Say whether a line ends between the members, or between them and the braces."""
+    at = node.start
+    for member in node.members or ():
+        if "\n" in text[at : member.start]:
+            return True
+        at = member.node.end
+    return "\n" in text[at : node.end]
+
+
+def _indent(text: str, at: int) -> str:
+    line = text[text.rfind("\n", 0, at) + 1 : at].removeprefix(BOM)
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _object(node: Node, name: str, where: str) -> dict[str, Any]:
+    if not isinstance(node.data, dict):
+        raise FormatError(f"expected an object at {name}, found {quote(node.data)}", where=where)
+    return node.data
+
+
+def _put(data: dict[str, Any], path: tuple[str, ...], value: object) -> dict[str, Any]:
+    return {**data, path[0]: value if len(path) == 1 else _put(data.get(path[0], {}), path[1:], value)}
+
+
+def _drop(data: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    rest = {key: value for key, value in data.items() if key != path[0]}
+    return rest if len(path) == 1 else {**rest, path[0]: _drop(data[path[0]], path[1:])}
+
+
+def _checked(text: str, expected: object, where: str) -> str:
+    found = parse(text, where)
+    if found is None or found.data != expected:
+        raise FormatError("expected a file that can be edited in place", where=where, hint="edit it by hand")
+    return text

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillhub.errors import FormatError
-from skillhub.formats.jsonc import BOM
+from skillhub.formats.json import BOM
 from skillhub.formats.text import clean, end_of_line, line_of_marker, quote
 
 # TOML from outside, parsed within bounds, documents of ours and files of other programs; and how it is spelled.

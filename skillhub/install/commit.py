@@ -19,11 +19,10 @@ from skillhub.install.context import Options, Ports, State, chosen_agents, read_
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.needs import AnsweredNeeds, OpenNeeds, facts_of, open_for_more_agents, open_needs
 from skillhub.install.review import admit, consent, followed, hold_to_record, rebased
-from skillhub.model.changes import Changes
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host
 from skillhub.model.lock import Lock, Locked
-from skillhub.model.provenance import Provenance
+from skillhub.model.provenance import Changes, Provenance
 from skillhub.model.question import Asked, Question
 from skillhub.model.record import Facts, Record, Records
 from skillhub.project import copies

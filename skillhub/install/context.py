@@ -15,11 +15,10 @@ from skillhub.archive import Unpacked
 from skillhub.errors import FormatError, NotFound, Refused, SourceError, SourceMismatch, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import as_command, did_you_mean, spelled_like
-from skillhub.model.changes import Changes, SourceChange
 from skillhub.model.hosts import Host, detect, host, hosts
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, place_of
-from skillhub.model.provenance import Provenance
+from skillhub.model.provenance import Changes, Provenance, SourceChange
 from skillhub.model.question import YES, Answer, Approver, Asked, Question, how_to_answer, unanswerable
 from skillhub.model.record import LinkKind, Record, Records, Scope, Skill, SkillScope, typed_flags
 from skillhub.model.reference import Local, Remote, SiteReference, parse_remote, url_of

@@ -30,8 +30,8 @@ from skillhub.install.obtain import by_lock
 from skillhub.install.resolve import HeldTrees, resolve_locked, with_dependencies
 from skillhub.install.review import sources_with, without_other_signers
 from skillhub.install.sources import needed_by, settle_sources
-from skillhub.model.changes import Changes, source_changes
 from skillhub.model.lock import Lock
+from skillhub.model.provenance import Changes, source_changes
 from skillhub.model.question import Asked
 from skillhub.model.record import Record, Records, Scope, Skill
 from skillhub.model.reference import Ref

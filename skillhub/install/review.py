@@ -22,12 +22,11 @@ from skillhub.install.candidates import (
     spelled,
 )
 from skillhub.install.context import Ports, State, reinstall
-from skillhub.model.changes import Changes
 from skillhub.model.finding import Finding, at_least, counted
 from skillhub.model.index import Release
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer
 from skillhub.model.manifest import Manifest
-from skillhub.model.provenance import Provenance, signers_of
+from skillhub.model.provenance import Changes, Provenance, signers_of
 from skillhub.model.question import Kind, Question
 from skillhub.model.record import Facts, Record
 from skillhub.model.reference import Local, authority, parse_remote, repository

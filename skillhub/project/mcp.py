@@ -12,7 +12,8 @@ from typing import Literal
 
 from skillhub.disk import files
 from skillhub.errors import FormatError, StateError, UsageError
-from skillhub.formats import jsonc, toml
+from skillhub.formats import json as jsonc
+from skillhub.formats import toml
 from skillhub.formats.text import quote
 from skillhub.model.hosts import absolute, expand, host
 from skillhub.model.needs import McpServer

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.formats import jsonc
-from skillhub.formats.jsonc import insert, remove
+from skillhub.formats import json as jsonc
+from skillhub.formats.json import insert, remove
 
 PATH = ("servers", "ours")
 

@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError
-from skillhub.formats import jsonc
-from skillhub.formats.jsonc import insert, remove
+from skillhub.formats import json as jsonc
+from skillhub.formats.json import insert, remove
 
 OURS = {"url": "https://x.example/", "args": ["-y", 1]}
 PATH = ("servers", "ours")

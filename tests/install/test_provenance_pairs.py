@@ -18,10 +18,9 @@ from skillhub.errors import SecurityError
 from skillhub.formats.digest import Digest
 from skillhub.install.candidates import Content, ReleaseStatus, candidate, hold_to_lock
 from skillhub.install.review import refuse_other_signer
-from skillhub.model.changes import source_changes
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer
 from skillhub.model.manifest import Manifest
-from skillhub.model.provenance import MEANING, Change, Provenance
+from skillhub.model.provenance import MEANING, Change, Provenance, source_changes
 from skillhub.model.record import Record
 from skillhub.model.tree import File, Tree
 from skillhub.sources.configured import Source

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 
 from skillhub.errors import FormatError, LinkLeavesProject, Refused, StateError
-from skillhub.formats import jsonc
+from skillhub.formats import json as jsonc
 from skillhub.model.hosts import profile
 from skillhub.model.record import Skill
 from skillhub.runtime.agent import catalog_of
