@@ -267,7 +267,8 @@ def part(cls: type[_T]) -> type[_T]:
                 del each["default"]  # what is None is absent, and null is refused
         schema.update(getattr(cls, "SCHEMA", {}))
 
-    cls.__pydantic_config__ = ConfigDict(**_STRICT, json_schema_extra=say, **getattr(cls, "CONFIG", {}))  # type: ignore[attr-defined]
+    more: dict[str, Any] = getattr(cls, "CONFIG", {})
+    cls.__pydantic_config__ = cast("ConfigDict", {**_STRICT, "json_schema_extra": say, **more})  # type: ignore[attr-defined]
     cls.__get_pydantic_core_schema__ = schema  # type: ignore[attr-defined]
     return cls
 

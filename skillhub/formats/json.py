@@ -1,4 +1,4 @@
-"""JSON from outside, read strictly; and as people write it, with comments and trailing commas, to be edited in place."""
+"""JSON from outside, read strictly; and JSON with comments and trailing commas, which is edited in place."""
 
 from __future__ import annotations
 

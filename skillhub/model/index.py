@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal, Self
 from urllib.parse import quote as percent_encoded
 from urllib.parse import urljoin, urlsplit
 
-from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import ConfigDict, Field, PlainSerializer, ValidatorFunctionWrapHandler, WrapValidator
 
 from skillhub.errors import FormatError, NotFound
-from skillhub.formats.digest import Digest
+from skillhub.formats.digest import Digest, is_hex
 from skillhub.formats.document import (
     NAME,
     Before,
@@ -25,6 +26,7 @@ from skillhub.formats.document import (
     Sha256,
     integer,
     matching,
+    part,
     text_that,
     version_of,
     wrong,
@@ -33,8 +35,6 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, is_inner_path, is_name, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.model.version import VERSION_PATTERN, is_version, precedence
-
-# What a source offers: releases by name, and who may publish them.
 
 # `files`: single files beside a SKILL.md, as v0.1.0 of the discovery has them; `tree`: a folder of a git commit.
 ReleaseType = Literal["archive", "skill-md", "files", "tree"]
@@ -86,6 +86,10 @@ class Release:
         return ""
 
 
+_EXTENSIBLE = ConfigDict(extra="ignore")
+
+
+@part
 @dataclass(frozen=True, slots=True)
 class Revocation:
     """A key that no longer speaks for its publisher: what it signed from ``since`` on is void.
@@ -96,9 +100,11 @@ class Revocation:
         pem: The key or certificate itself; it need not be among those that are admitted.
     """
 
-    fingerprint: Digest
-    since: str
-    pem: str
+    CONFIG: ClassVar = _EXTENSIBLE
+
+    fingerprint: Sha256
+    since: _Time
+    pem: _Pem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +211,13 @@ def _any_version(value: object) -> object:
     return None if isinstance(value, str) and not is_version(value) else value
 
 
-_Hex = Annotated[str, matching(re.compile("[0-9a-f]{64}"), "64 lowercase hex digits")]
+_hex = text_that(is_hex, "64 lowercase hex digits")
+_FromHex = Annotated[
+    Digest,
+    Read(lambda value: Digest(f"sha256:{_hex(value)}"), type="string", pattern="^[0-9a-f]{64}$"),
+    PlainSerializer(lambda digest: digest and digest[7:]),
+    Field(alias="sha256"),
+]
 _Label = Annotated[str, matching(re.compile(r"[\s\S]{1,1024}"), "a text of 1 to 1024 characters")]
 _name = text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most")
 _Name = Annotated[str, Read(_inner(_name), **NAME)]
@@ -225,7 +237,33 @@ _Version = Annotated[
 TYPES = ("archive", "skill-md")
 
 
-class _Entry(ExtensibleDocument):
+class _Published(ExtensibleDocument):
+    """A document that a registry signs or serves: on one line, keys sorted, null where there is nothing to say."""
+
+    def dump(self) -> bytes:
+        """Return the document's bytes; the same content gives the same bytes."""
+        value = self.model_dump(by_alias=True)
+        return (json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True) + "\n").encode()
+
+
+class _Row(ExtensibleDocument):
+    """What a document says of a release."""
+
+    requires: Items[_Label] = ()
+    capabilities: Items[_Label] = ()
+    yanked: _Shown | None = None
+    withdrawn: _Shown | None = None
+
+    @classmethod
+    def of(cls, release: Release, **others: object) -> Self:
+        """Return the row of a release; ``others`` is what it says besides, or says otherwise."""
+        facts = {name: getattr(release, name) for name in cls.model_fields if hasattr(release, name)}
+        return cls.model_construct(**facts | others)
+
+
+class IndexEntry(_Row):
+    """An entry of ``index.json``: the newest release of a skill."""
+
     name: _Name
     type: str
     description: _Shown
@@ -233,13 +271,10 @@ class _Entry(ExtensibleDocument):
     published: _Time | None = None
     size: _Size | None = None
     tree: Sha256 | None = None
-    requires: Items[_Label] = ()
-    capabilities: Items[_Label] = ()
-    yanked: _Shown | None = None
-    withdrawn: _Shown | None = None
     url: _Url | None = None
     digest: Sha256 | None = None
     publisher: _Name | None = None
+    releases: Annotated[str | None, Before(lambda value: value if isinstance(value, str) else None)] = None
 
     def check(self) -> None:
         """Refuse an entry without an artifact.
@@ -251,41 +286,36 @@ class _Entry(ExtensibleDocument):
             raise FormatError("expected url and digest")
 
 
-class IndexListing(ExtensibleDocument):
+class IndexListing(_Published):
     """``index.json``: what a registry offers, for everybody."""
 
     CAP = LISTING_CAP
 
-    format: str = Field(alias="$schema")
-    skills: Items[_Entry]
+    format: str = Field(SCHEMA, alias="$schema")
+    skills: Items[IndexEntry]
 
 
-class _Facts(ExtensibleDocument):
-    """What every signed document says of a release."""
+class SkillRelease(_Row):
+    """A release, in the document of its skill."""
 
     version: _Version
     published: _Time
     size: _Size
     tree: Sha256
-    requires: Items[_Label] = ()
-    capabilities: Items[_Label] = ()
-    yanked: _Shown | None = None
-    withdrawn: _Shown | None = None
-
-
-class _SkillRelease(_Facts):
     url: _Url
     digest: Sha256
 
 
-class _PublisherRelease(_Facts):
+class PublisherRelease(SkillRelease):
+    """A release, in the document of its publisher."""
+
     name: _Name
     url: _Path
-    sha256: _Hex
+    digest: _FromHex
 
 
-class _OfRegistry(ExtensibleDocument):
-    """What only registries have: of another version of the format nothing else is told."""
+class _OfRegistry(_Published):
+    """What only registries have: of another version of the format nothing else is read."""
 
     CAP = DOCUMENT_CAP
 
@@ -297,7 +327,7 @@ class SkillDocument(_OfRegistry):
 
     name: _Name
     publisher: _Name
-    releases: Items[_SkillRelease]
+    releases: Items[SkillRelease]
     description: _Shown = ""
 
 
@@ -305,13 +335,7 @@ class ReleasesDocument(_OfRegistry):
     """``idx/<publisher>.json``: every release of a publisher."""
 
     publisher: _Name
-    releases: Items[_PublisherRelease]
-
-
-class _Revocation(ExtensibleDocument):
-    fingerprint: Sha256
-    since: _Time
-    pem: _Pem
+    releases: Items[PublisherRelease]
 
 
 class PublisherDocument(_OfRegistry):
@@ -320,27 +344,25 @@ class PublisherDocument(_OfRegistry):
     publisher: _Name
     keys: Items[_Pem] = ()
     certificates: Items[_Pem] = ()
-    revoked: Items[_Revocation] = ()
+    revoked: Items[Revocation] = ()
     names: Items[_Name] = ()
 
 
-class _Pinned(ExtensibleDocument):
-    sha256: _Hex
+@part
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What a signed document says of another one: the digest and the number of its bytes."""
+
+    CONFIG: ClassVar = _EXTENSIBLE
+
+    digest: _FromHex
     size: Annotated[int, integer(f"0 to {DOCUMENT_CAP}", DOCUMENT_CAP)]
 
 
 class NamespacesDocument(_OfRegistry):
     """``ns/<2 hex>.json``: the document of each publisher of a bucket."""
 
-    publishers: Members[_Name, _Pinned]
-
-
-@dataclass(frozen=True, slots=True)
-class Pinned:
-    """What a signed document says of another one: the digest and the number of its bytes."""
-
-    digest: Digest
-    size: int
+    publishers: Members[_Name, Pinned]
 
 
 def parse_listing(data: bytes, where: str) -> Index:
@@ -358,7 +380,8 @@ def parse_listing(data: bytes, where: str) -> Index:
         for entry in document.skills
         if entry.type not in TYPES
     )
-    skills = {entry.name: (Release(**dict(entry)),) for entry in document.skills if entry.type in TYPES}
+    facts = (entry.model_dump(exclude={"releases"}) for entry in document.skills if entry.type in TYPES)
+    skills = {each["name"]: (Release(**each),) for each in facts}
     return Index(skills, warnings=warnings)
 
 
@@ -384,12 +407,8 @@ def parse_releases(data: bytes, where: str) -> tuple[str, tuple[Release, ...]]:
     """
     document = ReleasesDocument.parse(data, where)
     refuse_twice((f"{release.name} {release.version}" for release in document.releases), where)
-    releases = tuple(_released(document.publisher, **dict(release)) for release in document.releases)
+    releases = tuple(Release(publisher=document.publisher, **dict(release)) for release in document.releases)
     return document.publisher, newest_first(releases)
-
-
-def _released(publisher: str, sha256: str, **facts: Any) -> Release:  # noqa: ANN401 - the fields of a release
-    return Release(publisher=publisher, digest=Digest("sha256:" + sha256), **facts)
 
 
 def parse_namespaces(data: bytes, where: str) -> Mapping[str, Pinned]:
@@ -398,8 +417,7 @@ def parse_namespaces(data: bytes, where: str) -> Mapping[str, Pinned]:
     Raises:
         FormatError: it is malformed.
     """
-    publishers = NamespacesDocument.parse(data, where).publishers
-    return {name: Pinned(Digest("sha256:" + each.sha256), each.size) for name, each in publishers.items()}
+    return NamespacesDocument.parse(data, where).publishers
 
 
 def parse_publisher(data: bytes, where: str) -> Admission:
@@ -414,7 +432,7 @@ def parse_publisher(data: bytes, where: str) -> Admission:
         publisher=document.publisher,
         keys=document.keys,
         certificates=document.certificates,
-        revoked=tuple(Revocation(**dict(each)) for each in document.revoked),
+        revoked=document.revoked,
         names=frozenset(document.names),
     )
 
@@ -456,10 +474,6 @@ class DiscoveredSite:
     index: Index
 
 
-def _described(value: object) -> str:
-    return clean(_text(value))[:_DESCRIPTION_MAX]
-
-
 def _is_file(path: str) -> bool:
     """Say whether it is a relative path that names one file; what else it may not be is for the archive's gate."""
     return clean(path) == path and is_inner_path(path)
@@ -475,7 +489,7 @@ def _files(value: object) -> tuple[str, ...]:
 _text = text_that(lambda text: True, "a text")
 _path = text_that(_is_file, "a relative path without dot segments")
 _SiteName = Annotated[str, Read(_name, **NAME)]
-_Described = Annotated[str, Read(_described, type="string")]
+_Described = Annotated[str, Read(lambda value: clean(_text(value))[:_DESCRIPTION_MAX], type="string")]
 
 
 class _Head(ForeignDocument):

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict
 from types import MappingProxyType
 
 from skillhub.formats.digest import Digest
-from skillhub.model.index import SCHEMA, Admission, Index, Pinned, Release
+from skillhub.model.index import (
+    Admission,
+    Index,
+    IndexEntry,
+    IndexListing,
+    NamespacesDocument,
+    Pinned,
+    PublisherDocument,
+    PublisherRelease,
+    Release,
+    ReleasesDocument,
+    SkillDocument,
+    SkillRelease,
+)
 from skillhub.trust.metadata import path_of, publisher_target
 from skillhub.trust.roles import WELL_KNOWN, index_path, namespace_path, skill_path
 
@@ -59,28 +70,17 @@ def _neighbours(index: Index, paths: Collection[str]) -> Mapping[str, bytes]:
 def _releases(index: Index, publisher: str) -> bytes:
     names = sorted(index.skills)
     releases = [each for name in names for each in index.skills[name] if each.publisher == publisher]
-    rows = [
-        _facts(each) | {"name": each.name, "sha256": each.digest.hex if each.digest else None, "url": each.url}
-        for each in releases
-    ]
-    return _dump({"publisher": publisher, "releases": rows, "version": 1})
+    rows = tuple(PublisherRelease.of(each, sha256=each.digest) for each in releases)
+    return ReleasesDocument.model_construct(publisher=publisher, releases=rows).dump()
 
 
 def _listing(index: Index, names: Iterable[str], home: str) -> bytes:
-    rows = [
-        _facts(newest)
-        | _public(newest, home)
-        | {
-            "name": name,
-            "type": newest.type,
-            "description": newest.description,
-            "publisher": newest.publisher,
-            "releases": f"{home}{WELL_KNOWN}/{skill_path(name)}",
-        }
-        for name in sorted(names)
-        for newest in [_best(index.skills[name])]
-    ]
-    return _dump({"$schema": SCHEMA, "skills": rows})
+    rows = []
+    for name in sorted(names):
+        newest = _best(index.skills[name])
+        document = f"{home}{WELL_KNOWN}/{skill_path(name)}"
+        rows.append(IndexEntry.of(newest, name=name, url=home + newest.url, releases=document))
+    return IndexListing.model_construct(skills=tuple(rows)).dump()
 
 
 def _best(releases: tuple[Release, ...]) -> Release:
@@ -90,15 +90,17 @@ def _best(releases: tuple[Release, ...]) -> Release:
 
 def _skill(name: str, releases: tuple[Release, ...]) -> bytes:
     newest = releases[0]
-    rows = [_facts(each) | _public(each, "../../../") for each in releases]
-    shared = {"name": name, "publisher": newest.publisher, "description": newest.description}
-    return _dump({**shared, "releases": rows, "version": 1})
+    return SkillDocument.model_construct(
+        name=name,
+        publisher=newest.publisher,
+        description=newest.description,
+        releases=tuple(SkillRelease.of(each, url=f"../../../{each.url}") for each in releases),
+    ).dump()
 
 
 def _namespaces(documents: Mapping[str, bytes]) -> bytes:
     pins = {publisher: _pin(data) for publisher, data in documents.items()}
-    rows = {publisher: {"sha256": pin.digest.hex, "size": pin.size} for publisher, pin in pins.items()}
-    return _dump({"publishers": rows, "version": 1})
+    return NamespacesDocument.model_construct(publishers=pins).dump()
 
 
 def _pin(document: bytes) -> Pinned:
@@ -106,24 +108,10 @@ def _pin(document: bytes) -> Pinned:
 
 
 def _publisher(admission: Admission) -> bytes:
-    row = {
-        "certificates": admission.certificates,
-        "keys": admission.keys,
-        "names": sorted(admission.names),
-        "publisher": admission.publisher,
-        "revoked": [asdict(gone) for gone in admission.revoked],
-    }
-    return _dump({**row, "version": 1})
-
-
-def _facts(release: Release) -> dict[str, object]:
-    fields = ("version", "published", "size", "tree", "requires", "capabilities", "yanked", "withdrawn")
-    return {field: getattr(release, field) for field in fields}
-
-
-def _public(release: Release, home: str) -> dict[str, object]:
-    return {"url": home + release.url, "digest": release.digest}
-
-
-def _dump(document: Mapping[str, object]) -> bytes:
-    return (json.dumps(document, ensure_ascii=False, separators=(",", ":"), sort_keys=True) + "\n").encode()
+    return PublisherDocument.model_construct(
+        publisher=admission.publisher,
+        keys=admission.keys,
+        certificates=admission.certificates,
+        revoked=admission.revoked,
+        names=tuple(sorted(admission.names)),
+    ).dump()
