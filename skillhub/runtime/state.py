@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 from skillhub.disk.files import inside, read
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, SkillhubError, StateError
-from skillhub.formats import jsonc
+from skillhub.formats import json as jsonc
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, clean
 from skillhub.formats.toml import others_toml, spell_toml
