@@ -26,6 +26,7 @@ _HOMES = {
         "runtime.ranking": "Hit SearchIndex rows_of search",
         "runtime.resolve": "Completion Mention Resolved Selected complete mentioned",
         "runtime.state": "answers permitted remember set_reach",
+        "runtime.toolset": "SkillTool ToolResult call_tool tools",
         "runtime.walk": "Cache",
     }.items()
     for name in names.split()
@@ -50,10 +51,13 @@ __all__ = [
     "Selected",
     "Session",
     "Skill",
+    "SkillTool",
     "Surroundings",
+    "ToolResult",
     "TurnNeeds",
     "answers",
     "bring_system_skills",
+    "call_tool",
     "catalog_of",
     "complete",
     "context_inspect",
@@ -75,6 +79,7 @@ __all__ = [
     "set_reach",
     "skills_list",
     "supply",
+    "tools",
     "values",
 ]
 
@@ -92,6 +97,7 @@ if TYPE_CHECKING:
     from skillhub.runtime.ranking import Hit, SearchIndex, rows_of, search
     from skillhub.runtime.resolve import Completion, Mention, Resolved, Selected, complete, mentioned
     from skillhub.runtime.state import answers, permitted, remember, set_reach
+    from skillhub.runtime.toolset import SkillTool, ToolResult, call_tool, tools
     from skillhub.runtime.walk import Cache
 
 

@@ -1,0 +1,261 @@
+"""The tools by which a model calls skills, as each host defines them: description, schema, validation, result."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import BaseModel, Field, ValidationError
+
+from skillhub.errors import NotFound, SkillhubError, UsageError
+from skillhub.formats.text import clean, quote
+from skillhub.model.hosts import Profile, profile
+from skillhub.model.record import Skill
+from skillhub.model.tree import SKILL_MD
+from skillhub.runtime.agent import record
+from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.envelope import inject, safe
+from skillhub.runtime.loading import Fork, Loaded, Request, load, pick
+from skillhub.runtime.overview import section
+from skillhub.runtime.ranking import LIMIT, LIMIT_MAX, SearchIndex, Stored, search
+
+# What models hand over. Each field's words are those of its host.
+
+
+class _ByName(BaseModel):
+    name: str = Field(description="The name of the skill")
+
+
+class _OfOpenCode(BaseModel):
+    name: str = Field(description="The name of the skill from available_skills")
+
+
+class _OfGenCode(BaseModel):
+    skill: str = Field(description="The skill name (e.g., 'commit', 'git:pr', 'pdf')")
+    args: str = Field("", description="Optional arguments for the skill")
+
+
+class _OfPegasus(BaseModel):
+    skill: str = Field(description="Skill name")
+    args: str = Field("", description="Arguments to pass to the skill")
+
+
+class _Search(BaseModel):
+    query: str = Field(description="A name, the beginning of one, words of a description, or a path")
+    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX)] = LIMIT
+    scope: Literal["repo", "user"] | None = None
+
+
+class _Load(BaseModel):
+    name: str | None = Field(None, description="The name of the skill")
+    path: str | None = Field(None, description="Its path; where several have one name")
+
+
+@dataclass(frozen=True, slots=True)
+class SkillTool:
+    """A tool as a model's API takes it; ``input_schema`` is JSON Schema."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the tool with its schema as ``parameters``; some APIs call that ``input_schema``."""
+        return {"name": self.name, "description": self.description, "parameters": self.input_schema}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a call comes to.
+
+    Attributes:
+        text: What goes to the model.
+        is_error: Whether nothing was loaded or found; ``text`` then says why in the host's words.
+        loaded: The skill, for what the host shows, narrows and watches for: ``notes``, ``tools``, ``hooks``.
+        fork: What is to be done in a context of its own; then ``text`` is for that, and nothing is for this model.
+        metadata: What the host's own tool returns beside the text.
+    """
+
+    text: str
+    is_error: bool = False
+    loaded: Loaded | None = None
+    fork: Fork | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Call(NamedTuple):
+    """One call, as its tool gets it."""
+
+    row: Profile
+    catalog: Catalog
+    request: Request
+
+
+class _Tool(NamedTuple):
+    """A tool: its words, its input, what it does, and how it says that there is no such skill."""
+
+    name: str
+    description: str
+    takes: type[BaseModel]
+    run: Callable[[Any, _Call], ToolResult]
+    unknown: str = "Skill not found: {name}"
+    lists: bool = False  # whether the catalogue is part of the description
+    enumerates: bool = False  # whether the schema names every skill
+
+
+def tools(host: Profile | str, catalog: Catalog, window: int | None = None) -> tuple[SkillTool, ...]:
+    """Return the tools of a host, ready for its model's API; none of a host whose model reads files instead.
+
+    Args:
+        host: The host.
+        catalog: What there is; what the model may not call is not named to it.
+        window: How many tokens the model's context has, if that is known.
+
+    Raises:
+        UsageError: there is no host of that name.
+    """
+    row = profile(host) if isinstance(host, str) else host
+    return tuple(_shown(each, catalog, row, window) for each in _TOOLS.get(row.dialect, ()))
+
+
+def call_tool(
+    host: Profile | str,
+    catalog: Catalog,
+    name: str,
+    arguments: Mapping[str, Any] | str,
+    request: Request | None = None,
+) -> ToolResult:
+    """Do what a model asked for; whatever is wrong with it becomes a result that tells the model.
+
+    Args:
+        host: The host.
+        catalog: Its catalogue.
+        name: The tool.
+        arguments: As the model gave them: an object, or its JSON.
+        request: The session, and who is asked; the caller is the model whatever it says.
+
+    Raises:
+        UsageError: there is no host of that name, or it has no tool of that name.
+    """
+    row = profile(host) if isinstance(host, str) else host
+    tool = next((each for each in _TOOLS.get(row.dialect, ()) if each.name == name), None)
+    if tool is None:
+        known = ", ".join(each.name for each in _TOOLS.get(row.dialect, ())) or "none"
+        raise UsageError(f"{row.name} has no tool {quote(name)}", hint=f"its tools: {known}")
+    try:
+        given = tool.takes.model_validate_json(arguments) if isinstance(arguments, str) else None
+        given = given or tool.takes.model_validate(arguments)
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'input'}: {each['msg']}" for each in error.errors())
+        message = f"The {name} tool was called with invalid arguments: {clean(wrong)}"
+        return ToolResult(text=f"{message}\nPlease rewrite the input so it satisfies the schema.", is_error=True)
+    call = _Call(row, catalog, replace(request or Request(), caller="model", arguments=getattr(given, "args", "")))
+    try:
+        return tool.run(given, call)
+    except NotFound as error:
+        asked = getattr(given, "skill", None) or getattr(given, "name", None)
+        if asked is None:
+            return _failed(error)
+        names = ", ".join(clean(skill.full_name) for skill in _callable(catalog)) or "none"
+        return ToolResult(text=safe(tool.unknown.format(name=clean(asked), names=names)), is_error=True)
+    except SkillhubError as error:
+        return _failed(error)
+
+
+def _failed(error: SkillhubError) -> ToolResult:
+    return ToolResult(text=safe(": ".join(map(clean, filter(None, (error.message, error.hint))))), is_error=True)
+
+
+def _callable(catalog: Catalog) -> list[Skill]:
+    return [skill for skill in catalog.skills if skill.reach == "active"]
+
+
+def _shown(tool: _Tool, catalog: Catalog, row: Profile, window: int | None) -> SkillTool:
+    description = tool.description
+    if tool.lists:
+        description = section(catalog, row, window).text or f"{tool.description} No skill is available."
+    schema = tool.takes.model_json_schema()
+    properties = {key: _plain(each) for key, each in schema["properties"].items()}
+    if tool.enumerates:
+        properties["name"]["enum"] = [skill.full_name for skill in _callable(catalog)]
+    required = {"required": schema["required"]} if "required" in schema else {}
+    return SkillTool(tool.name, description, {"type": "object", "properties": properties, **required})
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field without what models do not need; what may be left out is not null besides."""
+    options = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    kept = {key: each for key, each in schema.items() if key not in ("title", "default", "anyOf")}
+    return {**options[0], **kept} if options else kept
+
+
+def _by_name(given: _ByName, call: _Call) -> ToolResult:
+    loaded = load(pick(call.catalog, given.name), call.request)
+    return ToolResult(text=inject(loaded, call.row), loaded=loaded, fork=loaded.fork)
+
+
+def _opencode(given: _OfOpenCode, call: _Call) -> ToolResult:
+    found = _by_name(_ByName(name=given.name), call)
+    name, folder = (found.loaded.skill.full_name, found.loaded.folder.path) if found.loaded else ("", "")
+    return replace(found, metadata={"title": f"Loaded skill: {name}", "name": name, "dir": folder})
+
+
+def _with_args(given: _OfGenCode | _OfPegasus, call: _Call) -> ToolResult:
+    loaded = load(pick(call.catalog, given.skill), call.request)
+    # What a model gets as the result of its call needs no line that says whose it is.
+    text = safe(loaded.body).strip() if isinstance(given, _OfPegasus) else inject(loaded, call.row)
+    return ToolResult(text=text, loaded=loaded, fork=loaded.fork)
+
+
+def _found(given: _Search, call: _Call) -> ToolResult:
+    rows = [(skill, call.catalog.row(skill)) for skill in _callable(call.catalog)]
+    kept = {skill.path: (skill, row) for skill, row in rows if given.scope in (None, row["scope"])}
+    listed = (
+        Stored(name=skill.full_name, description=skill.description, path=skill.path or "", scope=skill.scope)
+        for skill, _ in kept.values()
+    )
+    with closing(SearchIndex.build(listed)) as index:
+        found = search(given.query, [index], given.limit)
+    hits = [
+        {
+            "name": hit.name,
+            "description": hit.description,
+            "path": os.path.join(hit.path, SKILL_MD),
+            "scope": kept[hit.path][1]["scope"],
+            "reason": hit.reason if hit.reason in ("exact_path", "exact_name", "prefix") else "token_overlap",
+            "score": hit.score,
+        }
+        for hit in found.hits
+    ]
+    answer = {"results": hits, "count": len(hits), "truncated": found.truncated}
+    return ToolResult(text=safe(json.dumps(answer, ensure_ascii=False)), metadata=answer)
+
+
+def _load(given: _Load, call: _Call) -> ToolResult:
+    if not (given.name or given.path):
+        raise UsageError("expected a name or a path, found neither")
+    loaded = load(pick(call.catalog, given.name, given.path), call.request)
+    row = record(loaded.skill, call.catalog)
+    known = {"skill_id": row["id"], **{key: row[key] for key in ("name", "path", "dir", "mtime_ms")}}
+    return ToolResult(text=inject(loaded, call.row), loaded=loaded, fork=loaded.fork, metadata=known)
+
+
+_LOADS: Final = "Load the instructions of a skill into this conversation, with its folder and its files."
+_OPENCODE_UNKNOWN: Final = 'Skill "{name}" not found. Available skills: {names}'
+_EXECUTES: Final = "Execute a skill within the main conversation"
+_INVOKES: Final = "Invoke a skill by name. Use when a task matches an available skill."
+_SEARCHES: Final = "Search the skills by name and description."
+_PICKS: Final = "Load a skill by its path, or by its name where only one has it."
+_TOOLS: Final[Mapping[str, tuple[_Tool, ...]]] = {
+    "agents": (_Tool("activate_skill", _LOADS, _ByName, _by_name, lists=True, enumerates=True),),
+    "codewhale": (_Tool("load_skill", _LOADS, _ByName, _by_name),),
+    "opencode": (_Tool("skill", _LOADS, _OfOpenCode, _opencode, _OPENCODE_UNKNOWN, lists=True),),
+    "claude-code": (_Tool("Skill", _EXECUTES, _OfGenCode, _with_args, "Unknown skill: {name}", lists=True),),
+    "gencode": (_Tool("Skill", _EXECUTES, _OfGenCode, _with_args),),
+    "pegasus": (_Tool("use_skill", _INVOKES, _OfPegasus, _with_args, 'Skill "{name}" not found'),),
+    "codelia": (_Tool("skill_search", _SEARCHES, _Search, _found), _Tool("skill_load", _PICKS, _Load, _load)),
+}
