@@ -44,7 +44,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "publisher": "skillhub.model.index.PublisherDocument",
     "publishers": "skillhub.project.user_state.PublishersFile",
     "records": "skillhub.model.record.RecordsFile",
-    "registry": "skillhub.registry.operator.RegistryFile",
+    "registry": "skillhub.registry.operator.RegistrySettings",
     "releases": "skillhub.model.index.ReleasesDocument",
     "root": "skillhub.trust.roles.RootFile",
     "secrets": "skillhub.project.user_state.SecretsFile",

@@ -327,7 +327,7 @@ def init(
     path, fingerprint = os.path.abspath(folder), None
     if not common.dry_run:
         passphrase = new_passphrase("the registry's keys", common)
-        setup = Setup(settings=RegistrySettings(publisher), passphrase=passphrase, keys=keys)
+        setup = Setup(settings=RegistrySettings.of(publisher), passphrase=passphrase, keys=keys)
         fingerprint = flow(folder, setup, signing_time()).fingerprint
     elif RegistryDir(folder).exists:
         raise UsageError("there is a registry already", where=folder)

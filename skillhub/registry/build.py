@@ -11,7 +11,7 @@ from functools import partial
 from skillhub.archive import pack
 from skillhub.errors import FormatError, NameNotOwned, Refused, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, is_name, quote
+from skillhub.formats.text import as_command, quote
 from skillhub.install.candidates import OwnKey, judged, own_key
 from skillhub.model.index import Admission, Index, Release, newest_first
 from skillhub.model.manifest import Manifest, problems
@@ -174,12 +174,10 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
     """Make a registry that offers nothing yet: keys, roles, and a publisher that is admitted.
 
     Raises:
-        UsageError: a registry is there already, or the publisher's name is none.
+        UsageError: a registry is there already.
         StateError: the disk refuses.
     """
     registry, settings = RegistryDir(folder), setup.settings
-    if not is_name(settings.publisher):
-        raise UsageError(f"expected a name of a-z, 0-9 and hyphens, found {quote(settings.publisher)}")
     keys = registry.keys(setup.passphrase, setup.keys)
     with registry.locked():
         if registry.exists:

@@ -6,10 +6,10 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Self
 
 from tuf.api.exceptions import LengthOrHashMismatchError
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
@@ -27,7 +27,7 @@ from skillhub.errors import (
 )
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import NAME, ExtensibleDocument, Read, name_that, version_of
+from skillhub.formats.document import NAME, ExtensibleDocument, Read, json_bytes, name_that, version_of
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, is_name, quote
 from skillhub.model.index import Index, Release, parse_listing, parse_namespaces, parse_releases
@@ -188,39 +188,15 @@ def _is_numbered(name: str, role: str) -> bool:
 _CAP = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class RegistrySettings:
-    """What an operator decided when the registry was made.
+class RegistrySettings(ExtensibleDocument):
+    """``registry.json`` in the folder of a registry: what an operator decided when it was made.
 
     Attributes:
-        publisher: Who publishes what ``add`` is given.
+        publisher: The publisher of the skills that ``add`` signs.
         bin_bits: Releases are spread over two to the power of this many documents.
-        days: How long all metadata holds; None for what each role's rule says.
+        days: How long all metadata is valid; None for what each role's rule says.
         compress: Deflate archives, whose bytes then depend on the build of zlib.
     """
-
-    publisher: str
-    bin_bits: int = 4
-    days: int | None = None
-    compress: bool = True
-
-    def dump(self) -> bytes:
-        """Return the bytes of ``registry.json``."""
-        return (json.dumps({**asdict(self), "version": 1}, indent=2, sort_keys=True) + "\n").encode()
-
-    @classmethod
-    def parse(cls, data: bytes, where: str) -> RegistrySettings:
-        """Return the settings that ``dump`` wrote.
-
-        Raises:
-            FormatError: they are none.
-        """
-        found = RegistryFile.parse(data, where)
-        return cls(found.publisher, found.bin_bits, found.days, found.compress)
-
-
-class RegistryFile(ExtensibleDocument):
-    """``registry.json`` in the folder of a registry: its settings."""
 
     CAP = _CAP
 
@@ -229,6 +205,17 @@ class RegistryFile(ExtensibleDocument):
     days: int | None
     compress: bool
     version: Annotated[int, version_of("version", 1)]
+
+    @classmethod
+    def of(cls, publisher: str, bin_bits: int = 4, days: int | None = None, *, compress: bool = True) -> Self:
+        """Return the settings of a new registry.
+
+        Raises:
+            UsageError: the publisher's name is invalid.
+        """
+        if not is_name(publisher):
+            raise UsageError(f"expected a name of a-z, 0-9 and hyphens, found {quote(publisher)}")
+        return cls(publisher=publisher, bin_bits=bin_bits, days=days, compress=compress, version=1)
 
 
 class RegistryDir:
@@ -257,7 +244,7 @@ class RegistryDir:
         Raises:
             StateError: the disk refuses.
         """
-        files.write_atomic(self._settings, settings.dump())
+        files.write_atomic(self._settings, json_bytes(settings.model_dump()))
 
     @property
     def exists(self) -> bool:

@@ -61,7 +61,7 @@ def test_same_setup_and_time_give_the_same_bytes(tmp_path):
 def test_second_init_changes_nothing(hub):
     before = tree_of(hub.dir.path)
     with pytest.raises(UsageError):
-        init(hub.dir.path, Setup(settings=RegistrySettings("acme")), now())
+        init(hub.dir.path, Setup(settings=RegistrySettings.of("acme")), now())
     assert tree_of(hub.dir.path) == before
 
 
@@ -69,14 +69,14 @@ def test_offline_keys_of_another_registry_are_not_written_over(hub, tmp_path):
     disk = os.path.join(hub.dir.path, "keys", "offline")
     before = tree_of(hub.dir.path)
     with pytest.raises(UsageError, match="offline keys"):
-        init(str(tmp_path / "other"), Setup(settings=RegistrySettings("acme"), keys=disk), now())
+        init(str(tmp_path / "other"), Setup(settings=RegistrySettings.of("acme"), keys=disk), now())
     assert tree_of(hub.dir.path) == before
 
 
 @pytest.mark.parametrize("publisher", ["../evil", "", "A"])
 def test_publisher_that_is_no_name(tmp_path, publisher):
     with pytest.raises(UsageError):
-        init(str(tmp_path / "r"), Setup(settings=RegistrySettings(publisher)), now())
+        init(str(tmp_path / "r"), Setup(settings=RegistrySettings.of(publisher)), now())
     assert not (tmp_path / "r").exists()
 
 
@@ -215,7 +215,7 @@ def test_name_of_another_publisher(hub, tmp_path):
 
 def test_passphrase_is_needed_and_must_be_the_right_one(tmp_path):
     folder = str(tmp_path / "r")
-    setup = Setup(settings=RegistrySettings("acme", bin_bits=1), passphrase=b"secret", new_key=key_of("locked"))
+    setup = Setup(settings=RegistrySettings.of("acme", bin_bits=1), passphrase=b"secret", new_key=key_of("locked"))
     init(folder, setup, now())
     skill = write_skill(tmp_path)
     with pytest.raises(UsageError):

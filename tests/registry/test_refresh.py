@@ -103,7 +103,7 @@ def test_dry_run_tells_and_writes_nothing(hub):
 
 def test_passphrase_is_asked_for_only_when_something_is_due(tmp_path):
     folder, when = str(tmp_path / "r"), now()
-    init(folder, Setup(settings=RegistrySettings("acme", bin_bits=1), passphrase=b"s", new_key=key_of("p")), when)
+    init(folder, Setup(settings=RegistrySettings.of("acme", bin_bits=1), passphrase=b"s", new_key=key_of("p")), when)
     assert refresh(folder, Signing(now=when)).renewed == ()
     with pytest.raises(PassphraseNeeded):
         refresh(folder, Signing(now=when + timedelta(days=2)))

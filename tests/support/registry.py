@@ -54,7 +54,7 @@ class Simulator:
     def __init__(self, folder: object, label: str = "test", when: datetime | None = None, bits: int = 4) -> None:
         self.when = when or now()
         self._settle(folder, os.path.join(str(folder), f"registry-{label}"))
-        init(self.dir.path, Setup(settings=RegistrySettings("acme", bits), new_key=key_of(label)), self.when)
+        init(self.dir.path, Setup(settings=RegistrySettings.of("acme", bits), new_key=key_of(label)), self.when)
         self.pull()
 
     def copy(self, folder: object) -> Simulator:
