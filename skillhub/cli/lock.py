@@ -86,12 +86,13 @@ def fix(
 
     Example: skillhub lock fix
     """
-    from skillhub.exchange.merge import fix as flow
+    from skillhub.edits.merge import fix as flow
+    from skillhub.install.resolve import satisfies
 
     take: dict[str, Side] = {**dict.fromkeys(ours or (), "ours"), **dict.fromkeys(theirs or (), "theirs")}
     if both := set(ours or ()) & set(theirs or ()):
         raise UsageError(f"--ours and --theirs exclude each other: {', '.join(sorted(both))}")
-    done = flow(common.open_project(), take, dry_run=common.dry_run)
+    done = flow(common.open_project(), take, satisfies, dry_run=common.dry_run)
     if common.json:
         return common.result(
             "lock fix",
@@ -122,7 +123,7 @@ def merge(
     Example: skillhub lock merge %O %A %B
     """
     from skillhub.disk import files
-    from skillhub.exchange.merge import drive
+    from skillhub.edits.merge import drive
     from skillhub.model.lock import CAP
 
     before = files.read(os.path.realpath(base), CAP) or b""

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from skillhub.disk.home import Home
-from skillhub.edits.merge import conflict, sides
+from skillhub.edits.merge import conflict, drive, fix, sides
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
-from skillhub.exchange.merge import drive, fix
+from skillhub.install.resolve import satisfies
 from skillhub.model.lock import Lock
 from skillhub.project.project import Project
 from tests.edits.test_merge import ACME, HIS, ONE, THREE, TWO, local, lock, released
@@ -45,17 +45,17 @@ def want(project, text):
 
 
 def test_a_lock_without_a_conflict_is_left_alone(project):
-    assert not fix(project, {}).changed
+    assert not fix(project, {}, satisfies).changed
     project.write_lock(lock(a=ONE).dump())
     before = os.stat(project.lock_path)
-    assert not fix(project, {}).changed
+    assert not fix(project, {}, satisfies).changed
     after = os.stat(project.lock_path)
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_both_sides_are_there_afterwards(project):
     clashing(project, lock(a=ONE, c=TWO), lock(b=ONE, c=THREE))
-    done = fix(project, {})
+    done = fix(project, {}, satisfies)
     assert project.lock() == lock(a=ONE, b=ONE, c=THREE)
     assert {each.name: each.took for each in done.choices} == {"a": "ours", "b": "theirs", "c": "theirs"}
 
@@ -63,7 +63,7 @@ def test_both_sides_are_there_afterwards(project):
 def test_the_intent_decides_between_versions(project):
     want(project, '[skills]\na = { source = "acme", version = "~1.1" }\n')
     clashing(project, lock(a=TWO), lock(a=THREE))
-    assert "skillhub.toml allows 1.1.0 alone" in fix(project, {}).choices[0].why
+    assert "skillhub.toml allows 1.1.0 alone" in fix(project, {}, satisfies).choices[0].why
     assert project.lock().skills == {"a": TWO}
 
 
@@ -72,13 +72,13 @@ def test_what_was_removed_is_known_where_git_shows_the_base(project):
     parts = [each.dump() for each in (ours, base, theirs)]
     data = b"<<<<<<< a\n%b||||||| o\n%b=======\n%b>>>>>>> b\n" % tuple(parts)
     write(project.lock_path, data)
-    assert fix(project, {}).choices[1].took is None
+    assert fix(project, {}, satisfies).choices[1].took is None
     assert project.lock().skills == {"a": THREE}
 
 
 def test_a_dry_run_writes_nothing(project):
     data = clashing(project, lock(a=ONE), lock(b=ONE))
-    assert fix(project, {}, dry_run=True).changed
+    assert fix(project, {}, satisfies, dry_run=True).changed
     assert read(project.lock_path) == data
 
 
@@ -95,12 +95,12 @@ def test_another_signer_source_or_content_is_shown_and_refused_until_a_person_sa
     ours = lock(a=TWO, b=ONE)
     data = clashing(project, ours, lock(a=theirs, b=ONE))
     with pytest.raises(error) as caught:
-        fix(project, {})
+        fix(project, {}, satisfies)
     assert shown in caught.value.message
     assert "a: ours is" in caught.value.message
     assert "--ours NAME" in caught.value.hint
     assert read(project.lock_path) == data
-    fix(project, {"a": "theirs"})
+    fix(project, {"a": "theirs"}, satisfies)
     assert project.lock().skills["a"] == theirs
 
 
@@ -108,23 +108,23 @@ def test_an_alias_that_was_given_to_another_registry_is_refused(project):
     evil = {"acme": replace(ACME["acme"], url="https://evil.example")}
     data = clashing(project, lock(ACME, a=ONE), lock(evil, a=ONE))
     with pytest.raises(SourceMismatch, match="evil"):
-        fix(project, {})
+        fix(project, {}, satisfies)
     assert read(project.lock_path) == data
-    fix(project, {"acme": "ours"})
+    fix(project, {"acme": "ours"}, satisfies)
     assert project.lock() == lock(ACME, a=ONE)
 
 
 def test_a_side_chosen_for_what_nobody_has_is_a_slip(project):
     clashing(project, lock(a=ONE), lock(b=ONE))
     with pytest.raises(NotFound, match="neither side"):
-        fix(project, {"c": "ours"})
+        fix(project, {"c": "ours"}, satisfies)
 
 
 def test_an_intent_with_a_conflict_is_to_be_resolved_first(project):
     clashing(project, lock(a=TWO), lock(a=THREE))
     want(project, "[skills]\n<<<<<<< a\na = '1'\n=======\na = '2'\n>>>>>>> b\n")
     with pytest.raises(FormatError, match="holds a merge conflict"):
-        fix(project, {})
+        fix(project, {}, satisfies)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_an_intent_with_a_conflict_is_to_be_resolved_first(project):
 def test_what_cannot_be_mended_is_left_as_it_is(project, data):
     write(project.lock_path, data)
     with pytest.raises(SkillhubError) as caught:
-        fix(project, {})
+        fix(project, {}, satisfies)
     assert caught.value.exit_code == 4
     assert read(project.lock_path) == data
 
@@ -227,7 +227,7 @@ def test_neighbours_conflict_in_git_and_lock_fix_mends_it(repository):
     project = Project(
         str(repository.folder), "project", Home.of({"SKILLHUB_HOME": str(repository.folder.parent / "hub")})
     )
-    fix(project, {})
+    fix(project, {}, satisfies)
     assert repository.lock() == lock(b=THREE, c=ONE, d=ONE)
 
 

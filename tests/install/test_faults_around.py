@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from skillhub.disk import files
-from skillhub.edits.merge import conflict
+from skillhub.edits.merge import conflict, fix
 from skillhub.errors import MetadataExpired, Refused, StateError, UnsafeArchive
 from skillhub.exchange.adopt import adopt
-from skillhub.exchange.merge import fix
 from skillhub.install.context import Options
+from skillhub.install.resolve import satisfies
 from skillhub.model.reference import parse_ref
 from tests.install.test_concurrency import at_once
 from tests.install.test_faults import as_ordinary_user, give, left_over, look, reachable, shut
@@ -131,7 +131,7 @@ def test_two_installs_from_one_repository_at_once(machine, tmp_path):
 def test_two_that_mend_a_lock_at_once(tmp_path):
     machine = Timed(tmp_path)
     (machine.base / "skillhub.lock").write_bytes(CLASH)
-    assert at_once(*[lambda: fix(machine.project, {})] * 2) == [0, 0]
+    assert at_once(*[lambda: fix(machine.project, {}, satisfies)] * 2) == [0, 0]
     assert machine.lock() == BOTH
 
 
@@ -162,7 +162,7 @@ def test_a_lock_file_that_a_dead_process_left_holds_nobody_up(machine):
     machine.update()
     (machine.base / "skillhub.lock").rename(machine.base / "aside")
     (machine.base / "skillhub.lock").write_bytes(CLASH)
-    fix(machine.project, {})
+    fix(machine.project, {}, satisfies)
     assert machine.lock() == BOTH
 
 
@@ -179,7 +179,7 @@ def test_a_checkout_that_may_not_be_written(reachable, verb):
         skill(machine.base / ".claude/skills", "loose")
     acts = {
         "update": machine.update,
-        "fix": lambda: fix(machine.project, {}),
+        "fix": lambda: fix(machine.project, {}, satisfies),
         "adopt": lambda: adopt([], "skills", Options(), machine.ports()),
         "git": lambda: machine.install(f"git+{repo.url}"),
     }

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from skillhub.cli.network import OpenNetwork
-from skillhub.edits.merge import conflict
+from skillhub.edits.merge import conflict, fix
 from skillhub.errors import StateError
-from skillhub.exchange.merge import fix
+from skillhub.install.resolve import satisfies
 from skillhub.model.lock import Lock
 from tests.attacks.scene import Machine
 from tests.edits.test_merge import ONE, THREE, TWO, lock
@@ -152,13 +152,13 @@ def test_a_lock_is_mended_whole_or_not_at_all(tmp_path, happen):
 
     world = Machine(tmp_path / "now")
     prepare(world)
-    changes = changes_of(world.folder, lambda: fix(world.project, {}))
+    changes = changes_of(world.folder, lambda: fix(world.project, {}, satisfies))
     assert changes > 1
     for at in range(1, changes + 1):
         prepare(world)
-        assert run_with_fault(world.folder, lambda: fix(world.project, {}), at, happen) in (KILLED, 0, 7)
+        assert run_with_fault(world.folder, lambda: fix(world.project, {}, satisfies), at, happen) in (KILLED, 0, 7)
         assert (world.base / "skillhub.lock").read_bytes() in (clash, BOTH.dump())
-        fix(world.project, {})
+        fix(world.project, {}, satisfies)
         assert world.lock() == BOTH
 
 
