@@ -397,12 +397,14 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     stored = StoredSkills(ports.store)
     verifier = Verifier(ports, stored) if about.locked and not request.sources_alone else None
     unasked = {*installed.unasked(ports.project)}
+    unchanged = set()
     for case in _cases(about.locked, request, sources, stored):
         findings += [each for check in checks for each in check(case)]
         if verifier is not None:
             findings += _drift(case, verifier.verify(case.name), is_unasked=case.name in unasked)
+            unchanged |= {case.name} if sources.is_unchanged(case.name, stored) else set()
     if not request.sources_alone:
-        sources.ask_places(about.locked)
+        sources.ask_places([name for name in about.locked if name not in unchanged])
         try:
             findings += _tracked(about, locations, ports)
         except StateError as error:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from skillhub.audit.report import Locations, note
+from skillhub.audit.verify import StoredSkills
+from skillhub.disk import files
 from skillhub.errors import (
     Forbidden,
     FormatError,
@@ -27,9 +31,11 @@ from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.provenance import source_changes
 from skillhub.model.reference import Local, Remote
+from skillhub.model.tree import SIGNATURE
 from skillhub.net.target import Who
 from skillhub.project.intent import sources_since
 from skillhub.sources.configured import Source
+from skillhub.sources.local import read_local
 
 
 class Inquiry:
@@ -103,6 +109,25 @@ class Inquiry:
             self.findings.append(self._about(source.alias, "source-unreachable", error.message))
         except (SecurityError, FormatError) as error:
             self.findings.append(self._about(source.alias, "source-refused", error.message))
+
+    def is_unchanged(self, name: str, stored: StoredSkills) -> bool:
+        """Say whether a local folder still has the very files that are locked, stored, and signed by nobody.
+
+        The folder passes the checks of an install, and the manifest says what the lock does. Everything else, errors
+        among it, is for ``ask_places`` to tell.
+        """
+        entry, project = self.state.lock.skills[name], self.ports.project
+        if not entry.local or entry.patch or entry.signed_by or project.scope != "project":
+            return False
+        path = entry.path or "."
+        if path == "." or os.path.isabs(path) or wanted_under(name, entry, self.state).path != path:
+            return False
+        with suppress(SkillhubError):
+            manifest, tree = stored.manifest(entry.tree), stored.tree(entry.tree)
+            if manifest is None or tree is None or (manifest.name, manifest.version) != (name, entry.version):
+                return False
+            return SIGNATURE not in tree and read_local(files.inside(project.base, path))[0].tree.digest == entry.tree
+        return False
 
     def ask_places(self, names: Iterable[str]) -> None:
         """Ask what is no registry for something newer, held against the lock as an update would hold it.
