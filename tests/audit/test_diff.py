@@ -60,7 +60,7 @@ def test_what_is_as_new_as_it_gets_is_the_same(world: Reaching, upstream: Upstre
 
 
 def test_it_is_asked_for_what_is_installed_and_has_versions(world: Reaching, upstream: Upstream) -> None:
-    with pytest.raises(NotFound, match="no skill named 'deploy'"):
+    with pytest.raises(NotFound, match="no skill named deploy"):
         diff(Named("deploy"), world.ports())
     world.install(upstream.ref("git"))
     with pytest.raises(NotFound, match="no versions"):
