@@ -158,25 +158,21 @@ def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> S
     return Shown(skill, found.manifest, found.tree, releases)
 
 
-def manifest_json(manifest: Manifest) -> Mapping[str, Any]:
+_MANIFEST_KEYS = (
+    *("name", "description", "version", "license", "compatibility", "allowed_tools", "user_invocable"),
+    *("model_invocable", "hooks", "fork", "metadata", "interface", "extra", "permissions", "warnings"),
+)
+
+
+def manifest_json(manifest: Manifest) -> dict[str, Any]:
     """Return the manifest as it is shown in JSON."""
-    return {
-        "name": manifest.name,
-        "description": manifest.description,
-        "version": manifest.version,
-        "license": manifest.license,
-        "compatibility": manifest.compatibility,
-        "allowed_tools": list(manifest.allowed_tools),
-        "user_invocable": manifest.user_invocable,
-        "model_invocable": manifest.model_invocable,
-        "hooks": manifest.hooks,
-        "fork": dict(manifest.fork) if manifest.fork else None,
-        "metadata": dict(manifest.metadata),
-        "interface": dict(manifest.interface),
-        "extra": dict(manifest.extra),
-        "permissions": list(manifest.permissions),
-        "warnings": list(manifest.warnings),
-    }
+    return {key: _plain(getattr(manifest, key)) for key in _MANIFEST_KEYS}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 # Search: in the listings of the sources, and in the skills that are here; by the same ranking.
@@ -296,15 +292,8 @@ class Diff:
 
 
 def _facts(entry: Locked | None) -> dict[str, Any] | None:
-    if entry is None:
-        return None
-    return {
-        "version": entry.version,
-        "tree": entry.tree,
-        "source": entry.source,
-        "origin": entry.origin,
-        "signed_by": list(entry.signed_by),
-    }
+    keys = ("version", "tree", "source", "origin", "signed_by")
+    return None if entry is None else {key: _plain(getattr(entry, key)) for key in keys}
 
 
 def diff(ref: Named, ports: Ports) -> Diff:

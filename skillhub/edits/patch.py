@@ -346,17 +346,16 @@ def read_edited(path: str, store: str, project: Project) -> dict[str, File]:
     if not os.path.lexists(path) or (is_link(path) and not is_under(path, store)):
         return {}
     try:
-        if not os.path.isdir(path):
-            there = os.path.realpath(path)  # a link here is ours, and in the store something else than a tree
-            return {os.path.basename(path): File(files.read(there, _EDITS_MAX) or b"")}
-        if is_link(path):
-            return _read_folder(os.path.realpath(path), None)
-        with project.hold(path) as (name, at):
-            return _read_folder(path, at, name)
+        with files.disk_errors(path):
+            if not os.path.isdir(path):
+                there = os.path.realpath(path)  # a link here is ours, and in the store something else than a tree
+                return {os.path.basename(path): File(files.read(there, _EDITS_MAX) or b"")}
+            if is_link(path):
+                return _read_folder(os.path.realpath(path), None)
+            with project.hold(path) as (name, at):
+                return _read_folder(path, at, name)
     except (FormatError, UnsafeArchive) as error:
         raise _too_much(path) from error
-    except OSError as error:
-        raise files.disk_error(error, path) from error
 
 
 def is_under(path: str, store: str) -> bool:
@@ -384,23 +383,21 @@ def _too_much(path: str) -> StateError:
 
 
 def merged(base: Tree | None, path: str, theirs: Tree, project: Project) -> Tree | None:
-    """Return ``theirs`` with what was edited in the copy at ``path``; None if that does not go, or not cleanly.
+    """Return ``theirs`` with the edits of the copy at ``path``; None if there is no copy or the two overlap.
 
     Raises:
         LinkLeavesProject: a link is on the way to it by now.
-        StateError: the copy cannot be read.
+        StateError: the copy cannot be read, or holds too much.
     """
     if base is None or is_link(path) or not os.path.isdir(path):
         return None
     try:
-        with project.hold(path) as (name, at):
-            mine = {found.path: found.file for found in walk(name, largest=_EDITS_MAX, dir_fd=at)}
+        with files.disk_errors(path), project.hold(path) as (name, at):
+            found = list(walk(name, largest=_EDITS_MAX, dir_fd=at))
     except UnsafeArchive:
         return None
-    except OSError as error:
-        raise files.disk_error(error, path) from error
-    whole = {name: file for name, file in mine.items() if file is not None}
-    return merge(base, whole, theirs) if len(whole) == len(mine) else None
+    mine = {each.path: each.file for each in found if each.file is not None}
+    return merge(base, mine, theirs) if len(mine) == len(found) else None
 
 
 def read_patch(patch: Patch, project: Project) -> bytes:

@@ -54,8 +54,11 @@ def cyclonedx(lock: Lock, created: datetime | None) -> bytes:
     """
     digest = Digest.of(lock.dump())
     skills = sorted(lock.skills.items())
-    needs = {_ref(name): [_ref(each) for each in entry.dependencies if each in lock.skills] for name, entry in skills}
-    needs[_ROOT] = [_ref(name) for name, _ in skills]
+    needs = {
+        f"skill:{name}": [f"skill:{each}" for each in entry.dependencies if each in lock.skills]
+        for name, entry in skills
+    }
+    needs[_ROOT] = [f"skill:{name}" for name, _ in skills]
     document = {
         "components": [_component(name, entry, lock) for name, entry in skills],
         "dependencies": [
@@ -76,16 +79,12 @@ def cyclonedx(lock: Lock, created: datetime | None) -> bytes:
     return f"{json.dumps(_without_nothing(document), indent=2)}\n".encode()
 
 
-def _ref(name: str) -> str:
-    return f"skill:{name}"
-
-
 def _component(name: str, entry: Locked, lock: Lock) -> dict[str, Any]:
     signers = [Signer.parse(each) for each in entry.signed_by]
     package_url = purl(name, entry)
     return _without_nothing(
         {
-            "bom-ref": _ref(name),
+            "bom-ref": f"skill:{name}",
             "externalReferences": list(_references(entry)),
             "hashes": _hashes(entry.digest),
             "name": name,
