@@ -151,9 +151,8 @@ class RegistryKeys:
         names: list[str] = []
         with files.disk_errors(place), suppress(FileNotFoundError):
             names = sorted(os.listdir(place))
-        ours = [
-            name for name in names if name.endswith(_PEM) and (name == role + _PEM or name.startswith(f"{role}-"))
-        ]
+        numbered = f"{role}-"
+        ours = (name for name in names if name == role + _PEM or (name.startswith(numbered) and name.endswith(_PEM)))
         found = ((path, self._read(path)) for path in (os.path.join(place, name) for name in ours))
         return [(path, key) for path, key in found if key is not None]
 
@@ -307,6 +306,16 @@ class RegistryDir:
             last = data
         return last
 
+    def target(self, metadata: MetadataSet, path: str) -> bytes | None:
+        """Return the content of a target as it is signed, or None if there is no such target.
+
+        Raises:
+            StateError: the file is gone.
+            SecurityError: it is not what is signed.
+        """
+        found = metadata.find(path)
+        return None if found is None else self.content(found)
+
     def content(self, target: TargetFile) -> bytes:
         """Return the content of a target file, or of a publisher's document, as it is vouched for.
 
@@ -432,7 +441,8 @@ class Opened:
         skills: dict[str, tuple[Release, ...]] = {}
         for publisher in admissions:
             path = index_path(publisher)
-            for release in parse_releases(self.signed(path), path)[1] if self.metadata.find(path) else ():
+            data = self.registry.target(self.metadata, path)
+            for release in parse_releases(data, path)[1] if data else ():
                 described = listing.skills.get(release.name)
                 text = described[0].description if described else ""
                 skills[release.name] = (*skills.get(release.name, ()), replace(release, description=text))
@@ -486,10 +496,10 @@ class Opened:
             SecurityError: it is not what is signed.
             StateError: the file is gone.
         """
-        target = self.metadata.find(path)
-        if target is None:
+        data = self.registry.target(self.metadata, path)
+        if data is None:
             raise WrongBytes("expected a target that is signed", where=path)
-        return self.registry.content(target)
+        return data
 
     def artifact(self, release: Release) -> bytes:
         """Return the archive of a release.
