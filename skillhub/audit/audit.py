@@ -45,12 +45,12 @@ class StoredSkill:
     """What was read off a stored skill.
 
     Attributes:
-        can: What it can do; None if its manifest cannot be read.
+        capabilities: What it can do; None if its manifest cannot be read.
         fault: Why not.
     """
 
     findings: tuple[Finding, ...]
-    can: tuple[str, ...] | None
+    capabilities: tuple[str, ...] | None
     fault: str = ""
 
     @classmethod
@@ -74,7 +74,7 @@ class Case:
         record: What this machine knows of it.
         before: What an earlier lock had of it.
         stored: What the store holds of it, if that is whole and to be looked at.
-        standing: How it stands with its registry, as that says or last said.
+        status: What its registry says of the release, or last said.
         closed: The agents' folders where a policy permits no skill.
     """
 
@@ -83,7 +83,7 @@ class Case:
     record: Record | None
     before: Locked | None
     stored: StoredSkill | None
-    standing: ReleaseStatus
+    status: ReleaseStatus
     closed: Mapping[str, Objection]
     locations: Locations
     ports: Ports
@@ -106,14 +106,14 @@ def release(case: Case) -> Iterator[Finding]:
     """Compare the locked release with what its registry says of it."""
     if not case.entry.named and case.entry.place.startswith(_HTTP):
         yield case.note("source-http", f"{case.name} comes from {case.entry.place}")
-    standing = case.standing
-    if error := standing.objection:
+    status = case.status
+    if error := status.objection:
         rule = error.reason if isinstance(error, BadSignature) else error.code
         yield case.note(rule, error.message)
-    for text in standing.yanked:
+    for text in status.yanked:
         yield case.note("yanked", text)
-    if standing.release is None and standing.offered:
-        twin = next((each for each in standing.offered if each.version == case.entry.version), None)
+    if status.release is None and status.offered:
+        twin = next((each for each in status.offered if each.version == case.entry.version), None)
         found = f"{case.name} {case.entry.version}"
         if twin is None:
             yield case.note("release-gone", f"its registry no longer has {found}")
@@ -127,17 +127,17 @@ def change(case: Case) -> Iterator[Finding]:
     earlier, entry, name = case.before, case.entry, case.name
     if earlier is None:
         return
-    told = Provenance.of(earlier).means(Provenance.of(entry), AUDIT)
-    if "origin-changed" in told:
+    changes = Provenance.of(earlier).means(Provenance.of(entry), AUDIT)
+    if "origin-changed" in changes:
         message = f"{name} came from {_spelled(earlier)}, and comes from {_spelled(entry)}"
         yield case.note("origin-changed", message)
-    if "signer-changed" in told:
+    if "signer-changed" in changes:
         # Of an earlier lock the sources are not known here: what was is spelled by its key.
         found = spelled(entry.signed_by, case.ports.voucher(entry))
         message = f"{name} was signed by {', '.join(earlier.signed_by)}, and is signed by {found}"
         yield case.note("signer-changed", message)
     if entry.patch is not None and entry.patch != earlier.patch:
-        yield case.note("patch-changed", f"{name} is patched by {entry.patch.path} now, which nobody signed")
+        yield case.note("patch-changed", f"{name} is patched by {entry.patch.path} now, and the patch is not signed")
 
 
 def _spelled(entry: Locked) -> str:
@@ -149,11 +149,11 @@ def signer(case: Case) -> Iterator[Finding]:
     is_patched = case.entry.patch is not None
     if not case.entry.signed_by:
         as_patch = ", and neither is this project's patch of it" if is_patched else ""
-        yield case.note("unsigned", f"{case.name} is signed by nobody{as_patch}")
+        yield case.note("unsigned", f"{case.name} is not signed{as_patch}")
         return
     if is_patched:
-        yield case.note("unsigned", f"{case.name} is patched by this project, and nobody signed the patch")
-    admitted = case.standing.admitted
+        yield case.note("unsigned", f"{case.name} is patched by this project, and the patch is not signed")
+    admitted = case.status.admitted
     if admitted is None:
         return
     try:
@@ -187,7 +187,9 @@ def publisher(case: Case) -> Iterator[Finding]:
     for signed in map(Signer.parse, entry.signed_by):
         if signed.fingerprint not in known:
             here = f" for {source or 'local paths'}" if signed.fingerprint in narrowed else ""
-            message = f"{signed.identity} signed it with {signed.fingerprint}, whom you no longer trust{here}"
+            message = (
+                f"{signed.identity} signed it with {signed.fingerprint}, and you no longer trust that signer{here}"
+            )
             yield case.note("signer-untrusted", message)
 
 
@@ -204,7 +206,7 @@ def _vouched(publishers: Iterable[Publisher]) -> set[str]:
 def age(case: Case) -> Iterator[Finding]:
     """Look for a newer version."""
     version = case.entry.version or ""
-    offered = case.standing.offered
+    offered = case.status.offered
     if not offered or not is_version(version):
         return
     with suppress(NotFound, TakenBack):
@@ -251,9 +253,9 @@ def content(case: Case) -> Iterator[Finding]:
         return
     for found in case.stored.findings:
         yield seen(found, case.name, case.folder)
-    if case.stored.can is None:
+    if case.stored.capabilities is None:
         yield case.note("malformed", case.stored.fault, (f"{case.folder}/SKILL.md", 0))
-    elif message := unsaid(case.stored.can, case.entry):
+    elif message := unsaid(case.stored.capabilities, case.entry):
         noted = case.note("capability-unsaid", message)
         words = asking_for(case.name, case.entry, case.ports)
         again = reinstall(case.ports.project.scope, case.name, words)
@@ -266,11 +268,11 @@ def policy(case: Case) -> Iterator[Finding]:
     policies, stored, entry = case.ports.policies, case.stored, case.entry
     if not policies:
         return
-    can = stored.can if stored is not None and stored.can is not None else entry.capabilities
+    can = stored.capabilities if stored is not None and stored.capabilities is not None else entry.capabilities
     subject, keys = of_entry(case.name, entry, can, case.ports), LASTING
     if stored is not None:
         subject, keys = replace(subject, findings=stored.findings), keys | {"fail-on"}
-    locked = case.standing.release
+    locked = case.status.release
     if locked is not None and (out := since(locked.published, case.ports)) is not None:
         subject, keys = replace(subject, age=out), keys | {"min-age-days"}
     for found in policies.objections(subject, keys):
@@ -291,7 +293,7 @@ CHECKS: tuple[Check, ...] = (*TRUST, age, agents, content, policy)
 def unmanaged(folder: str, locations: Locations, ports: Ports) -> Iterator[Finding]:
     """Look at a skill that lies in an agent's folder and that no lock knows."""
     name, shown = os.path.basename(folder), locations.shown(folder)
-    yield note("unmanaged", "an agent reads it, and no lock knows it", name, (shown, 0))
+    yield note("unmanaged", "an agent reads it, and it is in no lock", name, (shown, 0))
     try:
         tree = read_local(folder)[0].tree
         Manifest.read(tree)
@@ -320,7 +322,7 @@ def at_path(path: str, locations: Locations, ports: Ports) -> Iterator[Finding]:
         yield _issue(issue, "form", name, shown)
     if found.content is not None and found.signature is not None:
         if found.signature.status == "unsigned":
-            yield note("unsigned", "nobody signed it", name, (shown, 0))
+            yield note("unsigned", "it is not signed", name, (shown, 0))
         yield from _content(found.content, found.signature, name, shown)
 
 
@@ -409,9 +411,9 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
             findings += _tracked(about, locations, ports)
         except StateError as error:
             sources.notes.append(error.message)
-        findings += [each for path in about.strays for each in unmanaged(path, locations, ports)]
+        findings += [each for path in about.unmanaged for each in unmanaged(path, locations, ports)]
     findings += [each for path in request.paths for each in at_path(path, locations, ports)]
-    looked_at = len(about.locked) + len(about.strays) + len(request.paths)
+    looked_at = len(about.locked) + len(about.unmanaged) + len(request.paths)
     findings += sources.findings
     rest = tuple(each for each in worst_first(findings) if each not in first)
     return Report((*first, *rest), request.threshold, looked_at, tuple(sources.notes))
@@ -422,7 +424,7 @@ class _Subjects:
     """What a request comes to here: locked skills, folders of others that agents read, and sources."""
 
     locked: tuple[str, ...]
-    strays: tuple[str, ...]
+    unmanaged: tuple[str, ...]
     aliases: tuple[str, ...]
 
 
@@ -430,8 +432,8 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     loose = tuple(installed.unmanaged(ports.project, ports.user_home, ports.environ))
     is_all = not request.names and not request.paths
     locked = tuple(name for name in lock.skills if is_all or name in request.names)
-    strays = tuple(path for path in loose if is_all or os.path.basename(path) in request.names)
-    known = {*locked, *map(os.path.basename, strays)}
+    unmanaged_copies = tuple(path for path in loose if is_all or os.path.basename(path) in request.names)
+    known = {*locked, *map(os.path.basename, unmanaged_copies)}
     for name in request.names:
         if name not in known:
             hint = f"{command(ports.project.scope, 'list')} shows what is; put ./ before a path"
@@ -439,7 +441,7 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     used = dict.fromkeys(lock.skills[name].source for name in locked)
     aliases = [alias for alias in used if alias in lock.sources]
     aliases += [alias for alias in ports.sources.all() if is_all and alias not in used]
-    return _Subjects(locked, () if request.sources_alone else strays, tuple(aliases))
+    return _Subjects(locked, () if request.sources_alone else unmanaged_copies, tuple(aliases))
 
 
 def _cases(names: Sequence[str], request: AuditRequest, sources: Inquiry, stored: StoredSkills) -> Iterator[Case]:
@@ -455,7 +457,7 @@ def _cases(names: Sequence[str], request: AuditRequest, sources: Inquiry, stored
             record=state.records.skills.get(name),
             before=before.get(name),
             stored=None if request.sources_alone else StoredSkill.of(entry.tree, stored),
-            standing=sources.standings.get(name, ReleaseStatus(name, entry)),
+            status=sources.statuses.get(name, ReleaseStatus(name, entry)),
             closed=closed,
             locations=sources.locations,
             ports=ports,
@@ -476,6 +478,6 @@ def _tracked(about: _Subjects, locations: Locations, ports: Ports) -> Iterator[F
     """Yield copies in agents' folders that git would carry to others, past lock, consent and signature."""
     folders = installed.agent_folders(ports.project, ports.user_home, ports.environ)
     copies = [os.path.join(folder, name) for folder in folders for name in about.locked]
-    for path in tracked_copies(ports.project.base, list(dict.fromkeys((*copies, *about.strays)))):
-        message = "git tracks it, and carries it to others past lock, consent and signature"
+    for path in tracked_copies(ports.project.base, list(dict.fromkeys((*copies, *about.unmanaged)))):
+        message = "git tracks it: others get it without the checks of lock, consent and signature"
         yield note("tracked-copy", message, os.path.basename(path), (locations.shown(path), 0))

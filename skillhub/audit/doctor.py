@@ -108,7 +108,7 @@ def _sources(ports: Ports) -> tuple[tuple[Source, ...], Check]:
         return (), Check("sources", False, error.message, error.hint)
     others = len(sources) - len(registries)
     message = f"{len(registries)} configured, each with its trusted root"
-    message += f", and {others} that nobody signs" if others else ""
+    message += f", and {others} without signatures" if others else ""
     return sources, Check("sources", True, message)
 
 

@@ -106,17 +106,17 @@ def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
             f"the store does not hold {name}", hint=f"{command(ports.project.scope, 'sync')} fetches it again"
         )
     records = ports.project.records()
-    is_met = given(ports.environ, records.enabled(lock.skills))
-    skill = view(name, entry, records.skills.get(name), is_met, ports.project, ports.store)
-    standing, silence = _standing(name, entry, lock, ports)
-    error = standing.objection
-    warnings = (error.message,) if error else standing.yanked
+    satisfied = given(ports.environ, records.enabled(lock.skills))
+    skill = view(name, entry, records.skills.get(name), satisfied, ports.project, ports.store)
+    status, notes = _release_status(name, entry, lock, ports)
+    error = status.objection
+    warnings = (error.message,) if error else status.yanked
     base = ports.store.listing(entry.original.tree) if entry.patch else None
     patched = Delta.of_files(base, tree.listing) if base is not None else None
-    return Shown(skill, Manifest.read(tree), tree, standing.offered, patched, (*silence, *warnings))
+    return Shown(skill, Manifest.read(tree), tree, status.offered, patched, (*notes, *warnings))
 
 
-def _standing(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple[ReleaseStatus, tuple[str, ...]]:
+def _release_status(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple[ReleaseStatus, tuple[str, ...]]:
     """Return what the source of a locked skill says of it; where it cannot be asked what it last said, and why."""
     locked = lock.sources.get(entry.source)
     if locked is None:
@@ -145,14 +145,14 @@ def _found(name: str, ports: Ports) -> Shown | None:
 
 
 def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:
-    is_met = given(ports.environ, ports.project.records().enabled(ports.project.lock().skills))
+    satisfied = given(ports.environ, ports.project.records().enabled(ports.project.lock().skills))
     skill = replace(
-        view(found.name, found.entry, None, is_met, ports.project, ports.store),
+        view(found.name, found.entry, None, satisfied, ports.project, ports.store),
         path=None,
         managed=False,
         vouched_by=found.voucher,
         invocation="model" if found.manifest.model_invocable else "user",
-        requires=needs_of(facts_of(found.manifest, found.can), None, is_met),
+        requires=needs_of(facts_of(found.manifest, found.can), None, satisfied),
         description=found.manifest.description,
     )
     return Shown(skill, found.manifest, found.tree, releases)

@@ -48,8 +48,8 @@ class Inquiry:
         refresh: Ask; else what registries last said counts, and only places on this machine are looked at.
 
     Attributes:
-        standings: By skill how it stands with its registry, as that says or last said; only of what is from one.
-        findings: What came of asking.
+        statuses: What the registry of each skill says of it, or last said; only of skills from registries.
+        findings: What the answers gave rise to.
         notes: Who was not asked, or could not be, and what a reader should know of the rest.
     """
 
@@ -57,13 +57,13 @@ class Inquiry:
         self.state = state
         self.locations = locations
         self.ports = ports
-        self.standings: dict[str, ReleaseStatus] = {}
+        self.statuses: dict[str, ReleaseStatus] = {}
         self.findings: list[Finding] = []
         self.notes: list[str] = []
         self._refresh = refresh
 
     def ask_registries(self, names: Iterable[str]) -> None:
-        """Hear the registries of these skills; of one that cannot or is not to be asked, its last word counts.
+        """Ask the registries of these skills; of one that cannot or must not be asked, its last answer counts.
 
         Raises:
             StateError: the disk refuses to keep what they say.
@@ -83,28 +83,28 @@ class Inquiry:
             elif is_same or self._refresh:
                 self.notes.append(f"{alias} was not asked: {self._last(locked)}")
             for name in asked:
-                if name not in self.standings:
+                if name not in self.statuses:
                     entry = lock.skills[name]
-                    self.standings[name] = ReleaseStatus.last_seen(name, entry, locked.root, sources)
+                    self.statuses[name] = ReleaseStatus.last_seen(name, entry, locked.root, sources)
 
     def _last(self, locked: LockedSource) -> str:
         when = self.ports.sources.last_seen(locked.root).refreshed if locked.root else None
-        return f"what it said last counts, {when}" if when else "and nothing is known of what it says"
+        return f"its last answer counts, {when}" if when else "and it never answered before"
 
     def _ask_registry(self, source: Source, names: Iterable[str]) -> None:
-        """Hear a registry about each of these skills; it is left alone at the first sign that it cannot be asked."""
+        """Ask a registry about each of these skills, until an answer says that it cannot be asked."""
         try:
             registry = self.ports.open(source)
             for name in names:
                 try:
                     said = registry.release_index([name])
-                    self.standings[name] = ReleaseStatus(name, self.state.lock.skills[name], said)
+                    self.statuses[name] = ReleaseStatus(name, self.state.lock.skills[name], said)
                 except NotFound as error:
                     self._found("release-gone", error.message, name)
                 except NameNotOwned as error:
                     self._found("name-not-owned", error.message, name)
         except Forbidden as error:
-            self.notes.append(f"{source.alias} was not asked, and what it said last counts: {error.message}")
+            self.notes.append(f"{source.alias} was not asked, and its last answer counts: {error.message}")
         except SourceError as error:
             self.findings.append(self._about(source.alias, "source-unreachable", error.message))
         except (SecurityError, FormatError) as error:
@@ -138,7 +138,7 @@ class Inquiry:
         ports = replace(self.ports, network=_Reaching(self.ports.network))
         for place, here in self._by_place(names).items():
             if not self._refresh and not self.state.lock.skills[here[0]].local:
-                self.notes.append(f"{place} was not asked: nobody knows whether it has anything newer")
+                self.notes.append(f"{place} was not asked: whether it has anything newer is unknown")
                 continue
             try:
                 self._ask_place(here, ports)
@@ -180,7 +180,7 @@ class Inquiry:
             self._found("outdated", message, each.name, f"{look} shows what it changes, {take} takes it")
         self.notes += newer.warnings
         self.notes += [
-            f"nobody knows whether there is anything newer of {', '.join(skills)}: {message}"
+            f"cannot tell whether there is anything newer of {', '.join(skills)}: {message}"
             for message, skills in unknown.items()
         ]
 

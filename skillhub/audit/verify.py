@@ -101,8 +101,8 @@ class Verifier:
         self._ports = ports
         self._stored = stored
         self.lock, self._records = ports.project.lock(), ports.project.records()
-        self.left = _left(self.lock, self._records, ports.project)
-        self._strays = unmanaged_copies(self.lock, self._records, ports)
+        self.left = _left_the_lock(self.lock, self._records, ports.project)
+        self._unmanaged = unmanaged_copies(self.lock, self._records, ports)
         self._imitations = name_collisions(self.lock, ports, found_name)
 
     def verify(self, name: str) -> Verified:
@@ -112,17 +112,17 @@ class Verifier:
         ports, project = self._ports, self._ports.project
         entry, record = self.lock.skills[name], self._records.skills.get(name)
         tree = self._stored.tree(entry.original.tree)
-        problems, notes = _vouched(name, entry.original, tree, self.lock.root_of(entry), ports)
+        problems, notes = _check_release(name, entry.original, tree, self.lock.root_of(entry), ports)
         if record is None or record.tree != entry.tree:  # what was agreed to under this name has it
             problems += self._check_name(name, entry)
-        problems += _patched(entry, ports)
+        problems += _check_patch(entry, ports)
         places = links.places(project, record.links) if record else []
-        others = self._strays.get(name, ())
-        listing = ports.store.listing(entry.tree) or listing_of_copy([*places, *others], entry.tree)
-        problems += _linked(entry, record, places, listing, ports)
-        problems += _elsewhere(name, entry, record, project)
+        unmanaged = self._unmanaged.get(name, ())
+        listing = ports.store.listing(entry.tree) or listing_of_copy([*places, *unmanaged], entry.tree)
+        problems += _check_copies(entry, record, places, listing, ports)
+        problems += _check_origin(name, entry, record, project)
         is_enabled = record is not None and record.enabled and record.is_of(entry)
-        problems += _namesakes(others, listing, is_enabled, project)
+        problems += _check_unmanaged(unmanaged, listing, is_enabled, project)
         copies = self._imitations.get(name, ())
         problems += [_other(path) for path in copies if not is_enabled or _is_another(path, listing)]
         return Verified(name, tuple(problems), tuple(notes))
@@ -140,7 +140,7 @@ class Verifier:
             yield TreeProblem(SourceMismatch.code, self._ports.project.lock_path, message)
 
 
-def _left(lock: Lock, records: Records, project: Project) -> dict[str, tuple[TreeProblem, ...]]:
+def _left_the_lock(lock: Lock, records: Records, project: Project) -> dict[str, tuple[TreeProblem, ...]]:
     """Return what is where agents read it though it left the lock; without a lock there is nothing to verify."""
     found = {}
     for name, record in records.skills.items() if os.path.lexists(project.lock_path) else ():
@@ -156,23 +156,23 @@ def _still(places: Sequence[str], what: str) -> tuple[TreeProblem, ...]:
     return tuple(TreeProblem("not-enabled", path, message) for path in places if os.path.lexists(path))
 
 
-def _vouched(
+def _check_release(
     name: str, entry: Locked, tree: Tree | None, root: Digest | None, ports: Ports
 ) -> tuple[list[TreeProblem], list[TreeProblem]]:
     """Return what is wrong with the stored tree, its signature and its release, and what is merely odd."""
     problems, notes = [], []
-    standing = ReleaseStatus.last_seen(name, entry, root, ports.sources)
+    status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
     place = ports.project.lock_path
-    if error := standing.objection:
+    if error := status.objection:
         problems.append(_problem(error, place))
-    notes += [TreeProblem("yanked", place, text) for text in standing.yanked]
+    notes += [TreeProblem("yanked", place, text) for text in status.yanked]
     if tree is None or ports.store.listing(entry.tree) is None:
         problems += ports.store.check(entry.tree)  # tells what is wrong with it
     if tree is not None and entry.signed_by:
         signature = f"{ports.store.path(entry.tree)}/{SIGNATURE}"
         try:
             known = candidates.pinned(name, entry, root, ports.publishers)
-            if _is_expired(entry, tree, known, candidates.revoking(standing), ports):
+            if _is_expired(entry, tree, known, candidates.revoking(status), ports):
                 notes.append(TreeProblem("certificate-expired", signature, candidates.EXPIRED))
         except (SecurityError, FormatError) as broken:
             found = _problem(broken, signature, "signature")
@@ -180,7 +180,7 @@ def _vouched(
     return problems, notes
 
 
-def _patched(entry: Locked, ports: Ports) -> Iterator[TreeProblem]:
+def _check_patch(entry: Locked, ports: Ports) -> Iterator[TreeProblem]:
     """Yield what is wrong with the patch that the project agreed to, and with what comes of it."""
     if entry.patch is None:
         return
@@ -217,7 +217,7 @@ def _problem(error: SecurityError | FormatError, path: str, code: str | None = N
     return TreeProblem(code or error.code, path, error.message)
 
 
-def _namesakes(
+def _check_unmanaged(
     places: Sequence[str], listing: Listing | None, is_enabled: bool, project: Project
 ) -> Iterator[TreeProblem]:
     """Yield what agents would take for the locked skill though it is not, or is not to be there."""
@@ -237,7 +237,7 @@ def _other(path: str) -> TreeProblem:
     return TreeProblem("other-skill", path, message)
 
 
-def _elsewhere(name: str, entry: Locked, record: Record | None, project: Project) -> Iterator[TreeProblem]:
+def _check_origin(name: str, entry: Locked, record: Record | None, project: Project) -> Iterator[TreeProblem]:
     """Yield that the lock has what was agreed to from somewhere else, or by somebody else, whatever the tree."""
     if record is not None and (elsewhere := record.elsewhere(entry)):
         message = "{} was agreed to {}; the lock has it {} now".format(name, *elsewhere)
@@ -245,7 +245,7 @@ def _elsewhere(name: str, entry: Locked, record: Record | None, project: Project
         yield TreeProblem("origin-changed", project.lock_path, message)
 
 
-def _linked(
+def _check_copies(
     entry: Locked, record: Record | None, places: Sequence[str], listing: Listing | None, ports: Ports
 ) -> Iterator[TreeProblem]:
     if record is None:

@@ -411,7 +411,7 @@ def read_patch(patch: Patch, project: Project) -> bytes:
     path = files.inside(project.root, patch.path)
     data = files.read(path, _PATCH_CAP)
     if data is None:
-        hint = "the patch belongs to the lock; whoever committed the one has to commit the other"
+        hint = "commit the patch together with the lock"
         raise NotFound("the patch that the lock names is not there", where=path, hint=hint)
     if Digest.of(data) != patch.digest:
         raise WrongBytes(f"expected a patch of digest {patch.digest}, found {Digest.of(data)}", where=path)

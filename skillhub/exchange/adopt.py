@@ -247,7 +247,7 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
     copies = {path: read_local(path, project=ports.project)[0].tree for path in places if os.path.lexists(path)}
     trees = {path: tree for path, tree in copies.items() if tree.digest != record.tree}
     if not trees:
-        raise UsageError(f"nobody edited {name} here", where=name, hint="edit a copy in an agent's folder first")
+        raise UsageError(f"{name} has no edits here", where=name, hint="edit a copy in an agent's folder first")
     tree = _alike(trees)
     found = from_lock(name, entry.original, ports, agreed=True, scanned=False)
     edited = with_edits(found, tree, ports)

@@ -420,7 +420,7 @@ class Origins:
                 self.warnings.append(f"{error.where or path}: {error.message}")
 
 
-def obtained(origin: Origin, options: Options, state: State, ports: Ports) -> Mapping[str, Candidate]:
+def candidates_at(origin: Origin, options: Options, state: State, ports: Ports) -> Mapping[str, Candidate]:
     """Return the skills of an origin as they are there now, by name; a file names the place, and no person.
 
     Raises:
@@ -442,7 +442,7 @@ def compared(mine: Candidate, origin: Origin | None, state: State, ports: Ports)
     if origin is None:
         return mine.noted("nothing here says where it came from")
     try:
-        found = obtained(origin, Options(), state, ports)
+        found = candidates_at(origin, Options(), state, ports)
     except OF_ONE as error:
         return mine.noted(f"it is said to come from {origin.ref}, which could not be compared: {error.message}")
     theirs = found.get(mine.name)
@@ -469,7 +469,7 @@ def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
     state = read_state(ports)
     left = [LeftOut(each.name, "no-origin", each.reason) for each in other.unpinned]
     found: dict[str, Candidate] = {}
-    for each in _had(other, options, state, ports):
+    for each in _candidates(other, options, state, ports):
         if isinstance(each, LeftOut):
             left.append(each)
         elif each.tree.digest != found.setdefault(each.name, each).tree.digest:
@@ -481,21 +481,21 @@ def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
     return replace(outcome, left=(*left, *outcome.left))
 
 
-def _had(other: OtherLock, options: Options, state: State, ports: Ports) -> Iterator[Candidate | LeftOut]:
+def _candidates(other: OtherLock, options: Options, state: State, ports: Ports) -> Iterator[Candidate | LeftOut]:
     """Yield each skill, or why it cannot be had."""
     for done, origin in enumerate(other.origins):
         ports.report("resolving", done, len(other.origins))
         # One by one, so that one that is gone does not take its neighbours with it; a place is opened once.
         for each in origin.each():
             try:
-                found = obtained(each, options, state, ports)
+                found = candidates_at(each, options, state, ports)
             except OF_ONE as error:
-                yield LeftOut(each.name, error.code, _told(error))
+                yield LeftOut(each.name, error.code, _reason(error))
                 continue
             yield from (_noted(candidate, each) for candidate in found.values())
 
 
-def _told(error: SkillhubError) -> str:
+def _reason(error: SkillhubError) -> str:
     where = f" ({error.where})" if error.where else ""
     return f"{error.message}{where}{'; ' + error.hint if error.hint else ''}"
 

@@ -132,7 +132,7 @@ def other_content(path: str, where: str) -> StateError:
 def overtaken(path: str, where: str) -> StateError:
     """Return the error for a file that another writer has changed since it was looked at."""
     return StateError(
-        f"somebody else has published {quote(path)} meanwhile",
+        f"{quote(path)} was published by another writer during this push",
         where=where,
         hint="nothing is lost: run the command again",
     )
@@ -288,16 +288,16 @@ def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
     for releases in index.skills.values():
         yield from (SiteFile(_archive_path(release), partial(hub.artifact, release)) for release in releases)
     yield from (SiteFile(path_of(each), partial(hub.registry.content, each)) for each in _targets(hub))
-    yield from map(_given, paths[:ahead], roots[:ahead])
+    yield from map(_fixed_file, paths[:ahead], roots[:ahead])
     metadata = hub.metadata.files()
     placed = {_TIMESTAMP, paths[-1]}
     among = sorted((path for path in metadata if path not in placed), key=is_fixed, reverse=True)
-    yield from (_given(path, metadata[path]) for path in among)
+    yield from (_fixed_file(path, metadata[path]) for path in among)
     # For readers that know no TUF.
     public = {path: hub.signed(path) for path in (LISTING_PATH, *map(skill_path, index.skills))}
-    yield from (_given(path, data) for path, data in public_documents(index, public, index.skills).items())
-    yield _given(_TIMESTAMP, metadata[_TIMESTAMP])
-    yield from map(_given, paths[ahead:], roots[ahead:])
+    yield from (_fixed_file(path, data) for path, data in public_documents(index, public, index.skills).items())
+    yield _fixed_file(_TIMESTAMP, metadata[_TIMESTAMP])
+    yield from map(_fixed_file, paths[ahead:], roots[ahead:])
 
 
 def _served(hub: Opened, roots: Sequence[bytes], target: Target) -> Mapping[str, bytes]:
@@ -358,7 +358,7 @@ def _once_ours(hub: Opened, path: str, target: Target) -> bytes:
         data = hub.registry.served(path)
     except StateError as error:
         raise StateError(f"{path} is served there, and was never made here", hint=APART) from error
-    target.holds(_given(path, data))
+    target.holds(_fixed_file(path, data))
     return data
 
 
@@ -371,7 +371,7 @@ def _believes(root: bytes, documents: Mapping[str, bytes]) -> bool:
 
 
 def _foreign(path: str) -> BadMetadata:
-    hint = "see who writes there; if that file is nobody's, delete it there and push again"
+    hint = "find out who writes there; delete the file if it is not needed, and push again"
     return BadMetadata(f"{path} is served there, and is not signed by this registry", hint=hint)
 
 
@@ -407,5 +407,5 @@ def _root_path(number: int) -> str:
     return f"metadata/{number}.root.json"
 
 
-def _given(path: str, data: bytes) -> SiteFile:
+def _fixed_file(path: str, data: bytes) -> SiteFile:
     return SiteFile(path, lambda: data)

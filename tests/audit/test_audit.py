@@ -76,7 +76,7 @@ def test_release_that_was_taken_back_is_heard_of_and_stays_known_offline(scene, 
         text = (scene.machine.base / "skillhub.lock").read_text().splitlines()
         assert text[only.line - 1] == '    "hello": {'
         cut_off(scene)
-    assert done.notes == (f"acme was not asked: what it said last counts, {done.notes[0][-20:]}",)
+    assert done.notes == (f"acme was not asked: its last answer counts, {done.notes[0][-20:]}",)
 
 
 def test_attack_who_audits_has_a_forbidden_registry_asked(tmp_path):
@@ -91,7 +91,7 @@ def test_attack_who_audits_has_a_forbidden_registry_asked(tmp_path):
     simulator.pull()
     done = report(world)
     assert [each.rule for each in done.findings] == ["policy"]
-    assert done.notes[0].startswith("acme was not asked, and what it said last counts: ")
+    assert done.notes[0].startswith("acme was not asked, and its last answer counts: ")
     assert simulator.asked == asked
     path.unlink()
     assert found(world) == [("withdrawn", "hello")]

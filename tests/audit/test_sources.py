@@ -180,7 +180,7 @@ def test_offline_nobody_is_asked_and_that_is_said(world: Reaching, repo: Repo) -
     world.offline = True
     done = report(world, refresh=False)
     assert {each.rule for each in done.findings} == {"unsigned"}
-    assert done.notes == (f"git+{repo.url} was not asked: nobody knows whether it has anything newer",)
+    assert done.notes == (f"git+{repo.url} was not asked: whether it has anything newer is unknown",)
 
 
 def test_a_skill_that_its_place_no_longer_has_is_a_note(world: Reaching, repo: Repo) -> None:

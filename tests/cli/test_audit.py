@@ -51,7 +51,7 @@ def test_a_repository_that_went_on_is_told_and_fails_on_wish(shell):
     assert shell.run("audit", "--fail-on", "low").status == 1
     done = shell.run("audit", "--offline", "--json")
     assert [each["rule"] for each in done.json["findings"]] == ["unsigned"]
-    assert done.json["notes"] == [f"git+{repo.url} was not asked: nobody knows whether it has anything newer"]
+    assert done.json["notes"] == [f"git+{repo.url} was not asked: whether it has anything newer is unknown"]
 
 
 @pytest.fixture
@@ -127,4 +127,4 @@ def test_a_registry_that_withdraws_a_skill_is_heard_and_obeyed(offered, tmp_path
     assert shell.run("verify").status == 1
     offline = shell.run("audit", "--offline")
     assert (offline.status, "withdrawn" in offline.out) == (1, True)
-    assert "acme was not asked: what it said last counts, 20" in offline.err
+    assert "acme was not asked: its last answer counts, 20" in offline.err

@@ -305,7 +305,7 @@ def test_to_sign_what_is_not_there_is_not_found(shell):
 def test_a_patched_skill_that_nobody_signed_is_told_of_once(patched):
     done = patched.run("audit", "--json")
     told = [each["message"] for each in done.json["findings"] if each["rule"] == "unsigned"]
-    assert told == ["deploy is signed by nobody, and neither is this project's patch of it"]
+    assert told == ["deploy is not signed, and neither is this project's patch of it"]
 
 
 def test_doctor_claims_no_more_than_it_checked(shell):
