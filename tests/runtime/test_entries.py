@@ -1,0 +1,208 @@
+"""Every way into the library, in every state that holds a skill back: listed with why, and never handed out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from skillhub.errors import SkillhubError
+from skillhub.model.record import Skill
+from skillhub.runtime import (
+    Request,
+    SearchIndex,
+    catalog_of,
+    complete,
+    context_inspect,
+    load,
+    mentioned,
+    pick,
+    preload,
+    profile,
+    profiles,
+    rows_of,
+    search,
+    section,
+    skills_list,
+)
+from tests.runtime.test_locks import EVIL, Machine
+
+PLACES = {
+    **dict.fromkeys(("agents", "codex", "openoxide", "codelia", "codewhale"), ".agents/skills"),
+    **{
+        "claude-code": ".claude/skills",
+        "opencode": ".agents/skills",
+        "gencode": ".claude/skills",
+        "pegasus": "skills",
+    },
+}
+
+
+def _drifted(machine, copy):
+    (copy / "SKILL.md").write_text(EVIL)
+
+
+def _not_agreed(machine, copy):
+    (record,) = (machine.hub / "state/projects").glob("*.json")
+    said = json.loads(record.read_text())
+    said["skills"] = {}
+    record.write_text(json.dumps(said))
+    (copy / "SKILL.md").write_text(EVIL)
+
+
+def _not_agreed_as_locked(machine, copy):
+    lock = machine.project / "skillhub.lock"
+    (tree,) = {word for word in lock.read_text().split('"') if word.startswith("sha256:") and len(word) > 40} & {
+        json.loads(next((machine.hub / "state/projects").glob("*.json")).read_text())["skills"]["demo"]["tree"]
+    }
+    lock.write_text(lock.read_text().replace(tree, f"sha256:{'0' * 64}"))
+    (copy / "SKILL.md").write_text(EVIL)
+
+
+def _disabled(machine, copy):
+    assert machine.run("disable", "demo").status == 0
+    machine.write(f"{copy.relative_to(machine.folder)}/SKILL.md", EVIL)
+
+
+def _lock_broken(machine, copy):
+    (machine.project / "skillhub.lock").write_text("<<<<<<< HEAD\n")
+    (copy / "SKILL.md").write_text(EVIL)
+
+
+STATES = {_drifted: "drifted", _not_agreed: "not-agreed", _not_agreed_as_locked: "not-agreed", _disabled: "disabled"}
+
+
+@pytest.fixture(params=sorted(set(PLACES) - {"pegasus"}))
+def machine(request, tmp_path):
+    """A machine where ``demo`` is locked, agreed to and enabled in a folder that this host reads."""
+    here = Machine(tmp_path)
+    (here.project / ".git").mkdir()
+    here.write("project/mine/demo/SKILL.md", "---\nname: demo\ndescription: Good.\n---\nGood.\n")
+    agent = {".agents/skills": "codex", ".claude/skills": "claude-code"}
+    named = agent[PLACES[request.param]]
+    done = here.run("install", "./mine/demo", "--yes", "--allow-unsigned", "--agent", named)
+    assert done.status == 0, done.err
+    return here, request.param, here.project / PLACES[request.param] / "demo"
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda each: each.__name__)
+def test_attack_each_way_in_while_a_skill_is_held_back(machine, state):
+    here, host, copy = machine
+    row = profile(host)
+    assert load(pick(here.catalog(host), "demo")).body == "Good.\n"
+    before = pick(here.catalog(host), "demo")
+    state(here, copy)
+    catalog = here.catalog(host)
+    told = [
+        *(each for each in skills_list(row, [here.around()])["data"][0]["skills"]),
+        *context_inspect(catalog)["skills"]["catalog"],
+        *section(catalog, row).to_json()["skills"],
+        *here.run("catalog", "--host", host, "--json").json["skills"],
+    ]
+    assert len(told) == 4
+    for each in told:
+        assert (each["enabled"], each["why"], "demo" in each["message"]) == (False, STATES[state], True)
+        assert each["command"].startswith("skillhub ")
+    asked = {
+        "text": section(catalog, row).text,
+        "user": mentioned("$demo", catalog),
+        "slash": mentioned("/skill demo", catalog),
+    }
+    assert "EVIL" not in asked["text"]
+    assert (asked["user"].skills, asked["slash"].skills) == ((), ())
+    assert complete("$de", 3, catalog).names == complete("/skill de", 9, catalog).names == ()
+    index = SearchIndex.build(rows_of(catalog.skills))
+    assert search("demo EVIL", [index]).hits == ()
+    index.close()
+    assert "EVIL" not in here.run("search", "EVIL", "--json").out
+    found = Skill(name="demo", path=str(copy), scope="project", state="enabled", managed=False, locks=before.locks)
+    for skill in (before, *catalog.named("demo"), found):
+        for caller in ("user", "model"):
+            with pytest.raises(SkillhubError):
+                load(skill, Request(caller=caller))
+    with pytest.raises(SkillhubError):
+        preload(b"---\nskills: demo\n---\n", catalog)
+    for done in (here.run("load", "demo", "--host", host), here.run("load", "--path", str(copy), "--host", host)):
+        assert (done.status != 0, "EVIL" in done.out + done.err) == (True, False)
+
+
+def test_attack_each_way_in_while_the_lock_cannot_be_read(machine):
+    here, host, copy = machine
+    before = pick(here.catalog(host), "demo")
+    _lock_broken(here, copy)
+    catalog = here.catalog(host)
+    assert {skill.held.status for skill in catalog.skills} == {"not-agreed"}
+    for skill in (before, *catalog.skills):
+        with pytest.raises(SkillhubError):
+            load(skill)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ".claude/commands/demo.md",
+        ".claude/commands/deep/demo.md",
+        ".claude/commands/Demo.md",
+        "packages/web/.claude/skills/demo/SKILL.md",
+        "packages/web/.claude/skills/other/SKILL.md",
+        "packages/web/.claude/commands/demo.md",
+    ],
+)
+def test_attack_an_imitation_as_a_command_or_below_the_working_folder(tmp_path, place):
+    here = Machine(tmp_path)
+    (here.project / ".git").mkdir()
+    here.write("project/mine/demo/SKILL.md", "---\nname: demo\ndescription: Good.\n---\nGood.\n")
+    assert here.run("install", "./mine/demo", "--yes", "--allow-unsigned", "--agent", "claude-code").status == 0
+    here.write(f"project/{place}", EVIL)
+    catalog = here.catalog("claude-code")
+    assert [load(skill).body for skill in catalog.skills if skill.state == "enabled"] == ["Good.\n"]
+    assert any(str(here.project / place).startswith(each.path) for each in catalog.problems)
+    assert here.run("disable", "demo").status == 0
+    assert [skill.name for skill in here.catalog("claude-code").skills if skill.state == "enabled"] == []
+
+
+def test_attack_a_file_of_a_locked_skill_is_taken_for_a_command(machine):
+    here, _, copy = machine
+    (copy / "SKILL.md").write_text(EVIL)
+    locks = here.catalog().skills[0].locks if here.catalog().skills else pick(here.catalog("codex"), "demo").locks
+    forged = Skill(
+        name="x",
+        path=str(copy / "SKILL.md"),
+        scope="project",
+        state="enabled",
+        managed=False,
+        is_command=True,
+        locks=locks,
+    )
+    with pytest.raises(SkillhubError):
+        load(forged)
+
+
+def test_a_skill_whose_value_was_given_once_stays_enabled_with_its_need_open(tmp_path):
+    here = Machine(tmp_path)
+    (here.project / ".git").mkdir()
+    here.write("project/mine/needy/SKILL.md", "---\nname: needy\ndescription: Yes.\n---\nUse it.\n")
+    tool = "dependencies: {tools: [{type: env_var, value: NEEDY_TOKEN, description: A token}]}\n"
+    here.write("project/mine/needy/agents/openai.yaml", tool)
+    done = here.run("install", "./mine/needy", "--yes", "--allow-unsigned", "--env", "NEEDY_TOKEN=abc")
+    assert done.status == 0, done.err
+    for host in ("agents", "codex"):
+        skill = pick(here.catalog(host), "needy")
+        assert (skill.state, skill.held) == ("enabled", None)
+        assert [(need.name, need.satisfied) for need in skill.requires] == [("NEEDY_TOKEN", False)]
+        assert load(skill).body == "Use it.\n"
+        (row,) = here.run("catalog", "--host", host, "--json").json["skills"]
+        assert (row["enabled"], row["listed"], [need["satisfied"] for need in row["needs"]]) == (True, True, [False])
+
+
+@pytest.mark.parametrize("host", sorted(profiles()))
+def test_who_wants_no_lock_says_so_by_name_in_each_way_in(tmp_path, host):
+    here = Machine(tmp_path)
+    (here.project / "skillhub.lock").write_text("<<<<<<< HEAD\n")
+    here.write(f"project/{PLACES[host]}/loose/SKILL.md", EVIL.replace("demo", "loose"))
+    assert {skill.state for skill in here.catalog(host).skills} == {"disabled"}
+    catalog = catalog_of(profile(host), here.around(), ignore_locks=True)
+    assert [load(skill).body for skill in catalog.skills] == ["EVIL\n"]
+    (answer,) = skills_list(profile(host), [here.around()], ignore_locks=True)["data"]
+    assert [each["enabled"] for each in answer["skills"]] == [True]
+    assert preload(b"---\nskills: [loose]\n---\n", catalog)[0].body == "EVIL\n"
