@@ -277,6 +277,12 @@ class Outcome:
     written: Mapping[str, Sequence[str]] = field(default_factory=dict)
     sources: tuple[SourceChange, ...] = ()
 
+    def preceded(self, asked: Iterable[Asked], left: Iterable[LeftOut], warnings: Iterable[str]) -> Outcome:
+        """Return the outcome with what was asked, left out and warned of before."""
+        return replace(
+            self, asked=(*asked, *self.asked), left=(*left, *self.left), warnings=(*warnings, *self.warnings)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:

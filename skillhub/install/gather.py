@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -69,15 +69,21 @@ class UnsafeSkills(SecurityError):
         self, failing: Sequence[tuple[str, SecurityError]], *, where: str, excepted: Sequence[str] = ()
     ) -> None:
         self.skills = tuple(
-            {"name": word, "code": each.code, "reason": getattr(each, "reason", None), "message": _told(each)}
+            {
+                "name": word,
+                "code": each.code,
+                "reason": getattr(each, "reason", None),
+                "message": f"{each.message} ({each.where})" if each.where else each.message,
+            }
             for word, each in failing
         )
         words = dict.fromkeys([*excepted, *(word for word, _ in failing)])
         without = f"--all {' '.join(f'--except {as_word(word)}' for word in words)}"
         (word, first), *others = failing
+        first_message = first.message if first.message.startswith(f"{word} ") else f"{word}: {first.message}"
         named = ", ".join(f"{each['name']} ({each['reason'] or each['code']})" for each in self.skills)
         super().__init__(
-            f"{len(failing)} skills are not as promised: {named}" if others else _about(word, first),
+            f"{len(failing)} skills are not as promised: {named}" if others else first_message,
             where=where if others else first.where or where,
             hint=f"to install the others: {without}{f'; {first.hint}' if first.hint and not others else ''}",
         )
@@ -85,15 +91,6 @@ class UnsafeSkills(SecurityError):
         reasons = {each["reason"] for each in self.skills}
         self.code = codes.pop() if len(codes) == 1 else self.code
         self.reason = reasons.pop() if len(reasons) == 1 else None
-
-
-def _about(word: str, error: SecurityError) -> str:
-    is_said = error.message.startswith(f"{word} ")
-    return error.message if is_said else f"{word}: {error.message}"
-
-
-def _told(error: SecurityError) -> str:
-    return f"{error.message} ({error.where})" if error.where else error.message
 
 
 # From what is asked for to candidates: obtained, one to a name, each from where its name may come from.
@@ -164,18 +161,11 @@ def gather(
         words = words_for([each.release for each in resolved if each.release])
         unsafe = [(words[release], error) for release, error in failing]
         raise UnsafeSkills(unsafe, where=", ".join(map(str, refs)), excepted=options.excepted)
-    _refuse_unmeant(refs, resolved, gathered.found, options)
-    return gathered
-
-
-def _refuse_unmeant(
-    refs: Sequence[Ref], resolved: Sequence[ResolvedSkill], found: Mapping[str, Candidate], options: Options
-) -> None:
-    """Refuse a word of ``--skill`` that is no skill's: a place of several was asked for it, what is one skill not."""
     offered = [each.release for each in resolved if each.release]
-    for word in options.skills:
-        if word not in found and not fitting(word, offered):
-            raise none_of(word, [*found], ", ".join(map(str, refs)))
+    for word in options.skills:  # a word that is no skill's: where a reference is one skill, it was not chosen by it
+        if word not in gathered.found and not fitting(word, offered):
+            raise none_of(word, [*gathered.found], ", ".join(map(str, refs)))
+    return gathered
 
 
 def _less(resolved: Sequence[ResolvedSkill], options: Options) -> list[ResolvedSkill]:

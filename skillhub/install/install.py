@@ -71,12 +71,7 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
         notes += apart
     outcome = take(found, options, state, ports)
     ports.sources.keep()
-    return replace(
-        outcome,
-        asked=(*asked, *outcome.asked),
-        left=(*gathered.left, *outcome.left),
-        warnings=(*notes, *outcome.warnings),
-    )
+    return outcome.preceded(asked, gathered.left, notes)
 
 
 def take(candidates: Mapping[str, Candidate], options: Options, state: State, ports: Ports) -> Outcome:
@@ -137,18 +132,16 @@ def carry_out(plans: Sequence[Plan], options: Options, asked: Sequence[Asked], s
     plans, kept = _settled(plans, answers, state)
     changes, is_met = _decided(plans, answers, state, ports)
     changed = not options.dry_run and commit(changes, options, state, ports)
-    shown = (
-        (each, view(each.name, each.candidate.entry, each.record, is_met, ports.project, ports.store))
-        for each in changes
-    )
+    supplied = {each.name: each.needs.met if each.needs else each.given for each in changes}
+    skills = [
+        view(each.name, each.candidate.entry, each.record, is_met, ports.project, ports.store) for each in changes
+    ]
     return Outcome(
-        tuple(_with_given(skill, each.needs.met if each.needs else each.given) for each, skill in shown),
+        tuple(_with_supplied(skill, supplied[skill.name]) for skill in skills),
         changed,
         tuple(asked),
         tuple(_warnings(plans, ports)),
-        given=frozenset(
-            (each.name, need) for each in changes for need in (each.needs.met if each.needs else each.given)
-        ),
+        given=frozenset((name, need) for name, needs in supplied.items() for need in needs),
         left=tuple(map(left_alone, kept)),
         changes={each.name: each.changes for each in plans if each.changes},
         as_before=frozenset(each.name for each in changes if _is_as_before(each, state)),
@@ -231,7 +224,7 @@ def _warnings(plans: Sequence[Plan], ports: Ports) -> Iterator[str]:
     yield from (note for each in plans if each.needs for note in each.needs.warnings(ports.environ))
 
 
-def _with_given(skill: Skill, given: Collection[str]) -> Skill:
+def _with_supplied(skill: Skill, given: Collection[str]) -> Skill:
     """Return the skill with the variables that this very command gave it as met."""
     requires = tuple(
         replace(need, satisfied=True) if need.kind == "env" and need.spell() in given else need
@@ -254,27 +247,17 @@ def enable(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     """
     state, names = read_state(ports), tuple(dict.fromkeys(names))
     refuse_unknown(names, state.lock.skills, ports.project.scope)
-    willing = _willing(state, names)
-    candidates = [_read(name, state, ports) for name in names]
-    planner = Planner.of(options, willing, ports)
+    candidates, records = [], dict(state.records.skills)
+    for name in names:
+        with about_skill(name):  # read whole though it may be agreed to: what the lock claims is checked again
+            is_agreed = state.agreed(name) is not None
+            candidates.append(by_lock(name, state.lock.skills[name], ports, agreed=is_agreed).run())
+        if name in records:
+            records[name] = replace(records[name], held="")
+    planner = Planner.of(options, replace(state, records=replace(state.records, skills=records)), ports)
     plans = [planner.plan(each) for each in candidates]
     asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
     return carry_out(plans, options, asked, state, ports)
-
-
-def _read(name: str, state: State, ports: Ports) -> Candidate:
-    """Return what is locked, read whole though it may be agreed to: what the lock claims of it is checked again."""
-    with about_skill(name):
-        is_agreed = state.agreed(name) is not None
-        return by_lock(name, state.lock.skills[name], ports, agreed=is_agreed).run()
-
-
-def _willing(state: State, names: Sequence[str]) -> State:
-    """Return the state as if the person had never said ``disable`` to these."""
-    skills = {
-        name: replace(record, held="") if name in names else record for name, record in state.records.skills.items()
-    }
-    return replace(state, records=replace(state.records, skills=skills))
 
 
 def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outcome:
@@ -295,7 +278,9 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
     with ports.project.exclusively():
         linker = _saving(cleared, state, ports)
         records = read_unchecked(ports).records
-        changed = {name: _held(records.skills.get(name)) for name in names}
+        # To disable a skill is not to agree to its tree.
+        none = Record(tree=NO_FILES, enabled=False)
+        changed = {name: replace(records.skills.get(name, none), enabled=False, held="user") for name in names}
         # Their links are forgotten only when they are gone: until then `sync` would take them away.
         write_records(replace(records, skills={**records.skills, **changed}), ports)
         for linking in cleared:
@@ -319,7 +304,11 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         StateError: the disk is in the way, or what was unwanted is wanted by now.
     """
     state = read_unchecked(ports)
-    _refuse_needed(frozenset(names), state, ports)
+    for other, entry in state.lock.skills.items():
+        needed = sorted({*names}.intersection(entry.dependencies))
+        if needed and other not in names:
+            hint = f"remove both: {command(ports.project.scope, 'remove', other, *needed)}"
+            raise Refused(f"{other} needs {', '.join(needed)}", where=other, hint=hint)
     if unwanted:  # with all that only they need; another process may be quicker
         names = tuple(name for name in names if name in state.lock.skills)
     else:
@@ -363,15 +352,6 @@ def _without(names: frozenset[str], state: State) -> tuple[Lock, Records]:
     return Lock(skills, sources), replace(state.records, skills=records, agents=agents)
 
 
-def _refuse_needed(names: frozenset[str], state: State, ports: Ports) -> None:
-    """Refuse to remove what a skill that stays needs."""
-    for other, entry in state.lock.skills.items():
-        missed = sorted(names.intersection(entry.dependencies))
-        if missed and other not in names:
-            hint = f"remove both: {command(ports.project.scope, 'remove', other, *missed)}"
-            raise Refused(f"{other} needs {', '.join(missed)}", where=other, hint=hint)
-
-
 def _ask(names: Sequence[str], state: State, ports: Ports, dry_run: bool) -> tuple[list[Linking], tuple[Asked, ...]]:
     """Ask what becomes of edits where links are to go; return what is to be done there, and what was said.
 
@@ -406,11 +386,6 @@ def _saving(cleared: Sequence[Linking], state: State, ports: Ports) -> Linker:
     return linker
 
 
-def _held(record: Record | None) -> Record:
-    """Return the record of a skill that its user disabled; to disable it is not to agree to its tree."""
-    return replace(record or Record(tree=NO_FILES, enabled=False), enabled=False, held="user")
-
-
 def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     """Bring these skills, or all, to the newest version that the intent allows; all or none.
 
@@ -436,9 +411,15 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         admitted = [admit_optional(each, state, ports) for each in newer.found.values()]
         gone |= {each.name: each for each in admitted if isinstance(each, LeftOut)}
         candidates = {name: each for name, each in candidates.items() if name not in gone}
-    rest = [name for name in names or state.lock.skills if name not in candidates and name not in gone]
-    otherwise = list(_otherwise(rest, {each.name for each in newer.left}, state, ports))
-    candidates |= _restored(otherwise, state, ports)
+    left = {each.name for each in newer.left}
+    restored = [
+        name
+        for name in names or state.lock.skills
+        if name not in candidates and name not in gone
+        # Edited, cut off in an update, or not agreed to yet.
+        if state.agreed(name) is None or (name not in left and _edited(name, state, ports))
+    ]
+    candidates |= _restored(restored, state, ports)
     found, notes = with_dependencies(candidates, state, ports)
     newer.warnings.extend(notes)
     if options.frozen:
@@ -448,17 +429,10 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         newer.warnings.extend(notes)
     outcome = take(found, options, state, ports)
     ports.sources.keep()
-    warnings = (*newer.warnings, *outcome.warnings)
-    # Also of what is only put back: that nothing differs from the version before is told in the same keys.
-    changes = {name: _changes(found[name], state, ports) for name in otherwise if name in found}
-    return replace(
-        outcome,
-        asked=(*asked, *outcome.asked),
-        left=(*gone.values(), *newer.left, *outcome.left),
-        warnings=warnings,
-        changes={**changes, **outcome.changes},
-        due=outcome.due or bool(newer.withdrawn),
-    )
+    outcome = outcome.preceded(asked, (*gone.values(), *newer.left), newer.warnings)
+    # What is only restored has the same keys, though nothing differs from the version before.
+    changes = {name: _changes(found[name], state, ports) for name in restored if name in found}
+    return replace(outcome, changes={**changes, **outcome.changes}, due=outcome.due or bool(newer.withdrawn))
 
 
 def _refuse_changes(found: Mapping[str, Candidate], state: State, ports: Ports) -> None:
@@ -544,13 +518,6 @@ def _changes(candidate: Candidate, state: State, ports: Ports) -> Changes:
     before = state.lock.skills[candidate.name]
     found = changes_of(candidate, state, ports)
     return found or Changes.between(before, candidate.entry, candidate.tree.listing, candidate.tree.listing)
-
-
-def _otherwise(names: Iterable[str], left: Collection[str], state: State, ports: Ports) -> Iterator[str]:
-    """Yield what this person has otherwise than the lock: edited, cut off in an update, or not agreed to yet."""
-    for name in names:
-        if state.agreed(name) is None or (name not in left and _edited(name, state, ports)):
-            yield name
 
 
 def _restored(names: Iterable[str], state: State, ports: Ports) -> dict[str, Candidate]:
