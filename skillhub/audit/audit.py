@@ -17,8 +17,8 @@ from skillhub.formats.text import quote
 from skillhub.install import candidates
 from skillhub.install.candidates import ReleaseStatus, TakenBack, choose_release
 from skillhub.install.context import Ports, command, read_unchecked, reinstall
-from skillhub.install.obtain import unsaid
-from skillhub.install.review import asking_for, of_entry, since
+from skillhub.install.obtain import undeclared
+from skillhub.install.review import install_words, of_entry, since
 from skillhub.model.finding import Finding, Issue, Severity
 from skillhub.model.hosts import hosts
 from skillhub.model.index import Admission
@@ -178,11 +178,11 @@ def publisher(case: Case) -> Iterator[Finding]:
     """
     entry, ports = case.entry, case.ports
     root = ports.root_of(entry)
-    proven = candidates.proven(case.name, entry.original, root)
+    proven = candidates.pin_name(case.name, entry.original, root)
     pinned = ports.publishers.pinned(proven) if root is None and entry.signed_by else None
     if pinned is None or pinned.startswith(candidates.AGREED):
         return
-    source, trusted = None if entry.local else entry.source, candidates.trusted(ports.publishers)
+    source, trusted = None if entry.local else entry.source, candidates.trusted_publishers(ports.publishers)
     known, narrowed = _vouched(each for each in trusted if each.covers(source)), _vouched(trusted)
     for signed in map(Signer.parse, entry.signed_by):
         if signed.fingerprint not in known:
@@ -195,7 +195,7 @@ def publisher(case: Case) -> Iterator[Finding]:
 
 def _fingerprints(admitted: Admission, ports: Ports) -> set[str]:
     """Return the keys and roots that anybody vouches for today; a revoked one is told of as such."""
-    vouched = _vouched([publisher_of(admitted), *candidates.trusted(ports.publishers)])
+    vouched = _vouched([publisher_of(admitted), *candidates.trusted_publishers(ports.publishers)])
     return {each.fingerprint for each in admitted.revoked} | vouched
 
 
@@ -255,9 +255,9 @@ def content(case: Case) -> Iterator[Finding]:
         yield seen(found, case.name, case.folder)
     if case.stored.capabilities is None:
         yield case.note("malformed", case.stored.fault, (f"{case.folder}/SKILL.md", 0))
-    elif message := unsaid(case.stored.capabilities, case.entry):
+    elif message := undeclared(case.stored.capabilities, case.entry):
         noted = case.note("capability-unsaid", message)
-        words = asking_for(case.name, case.entry, case.ports)
+        words = install_words(case.name, case.entry, case.ports)
         again = reinstall(case.ports.project.scope, case.name, words)
         hint = f"if it may: {again}; the lock says so then"
         yield noted if case.entry.patch else replace(noted, hint=hint)
@@ -398,7 +398,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     checks = TRUST if request.sources_alone else CHECKS
     stored = StoredSkills(ports.store)
     verifier = Verifier(ports, stored) if about.locked and not request.sources_alone else None
-    unasked = {*installed.unasked(ports.project)}
+    unasked = {*installed.not_agreed(ports.project)}
     unchanged = set()
     for case in _cases(about.locked, request, sources, stored):
         findings += [each for check in checks for each in check(case)]

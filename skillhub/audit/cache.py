@@ -20,7 +20,7 @@ from skillhub.install.context import Ports, ask
 from skillhub.model.manifest import glance
 from skillhub.model.question import Asked, Question
 from skillhub.model.tree import SKILL_MD
-from skillhub.project.project import Known, known
+from skillhub.project.project import KnownProject, known_projects
 from skillhub.project.store import Store
 
 DAY = 24 * 60 * 60.0
@@ -85,7 +85,7 @@ def collect(home: Home, days: float, ports: Ports, *, dry_run: bool = False) -> 
         StateError: the disk is in the way, or another process at work for too long.
     """
     now = ports.clock().timestamp()
-    projects = list(known(home))
+    projects = list(known_projects(home))
     trees = list(_unused(projects, ports.store))
     gone = _gone(projects, trees)
     rest = [*_leftovers(home, now - DAY), *_old(home, now - days * DAY)]
@@ -101,11 +101,11 @@ def _parts(home: Home) -> list[str]:
     return sorted(os.listdir(home.cache)) if os.path.isdir(home.cache) else []
 
 
-def _needed(projects: Sequence[Known]) -> frozenset[Digest]:
+def _needed(projects: Sequence[KnownProject]) -> frozenset[Digest]:
     return frozenset(tree for each in projects if not each.gone for tree in each.trees)
 
 
-def _unused(projects: Sequence[Known], store: Store) -> Iterator[Waste]:
+def _unused(projects: Sequence[KnownProject], store: Store) -> Iterator[Waste]:
     needed = _needed(projects)
     for tree in store.trees():
         if tree not in needed:
@@ -122,7 +122,7 @@ def _name(path: str) -> str:
     return glance(data or b"").name or ""
 
 
-def _gone(projects: Sequence[Known], trees: Sequence[Waste]) -> tuple[str, ...]:
+def _gone(projects: Sequence[KnownProject], trees: Sequence[Waste]) -> tuple[str, ...]:
     unused = {each.tree for each in trees}
     return tuple(each.base for each in projects if each.gone and not unused.isdisjoint(each.trees))
 
@@ -163,7 +163,7 @@ def _drop(trees: Sequence[Digest], home: Home, store: Store) -> Set[Digest]:
     try:
         for tree in trees:
             aside[tree] = store.set_aside(tree)
-        needed = _needed(list(known(home)))
+        needed = _needed(list(known_projects(home)))
     finally:
         for tree, place in aside.items():
             if tree in needed:

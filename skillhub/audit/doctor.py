@@ -13,7 +13,7 @@ from skillhub.model.hosts import Host, detect, hosts
 from skillhub.model.record import Need, Skill
 from skillhub.policy.policy import rows
 from skillhub.project import copies as links
-from skillhub.project.installed import agent_folders, beside, managed, unmanaged
+from skillhub.project.installed import agent_folders, managed, unmanaged, users_skills
 from skillhub.project.project import tracked_copies, unrelated_git
 from skillhub.runtime.catalog import Catalog, Root
 from skillhub.runtime.discover import discover
@@ -171,7 +171,7 @@ def _agents(agents: tuple[Host, ...]) -> Check:
 def _catalog(skills: Sequence[Skill], roots: tuple[Root, ...], ports: Ports) -> Iterator[Check]:
     strangers = set(unmanaged(ports.project, ports.user_home, ports.environ))
     try:
-        users = beside(ports.project, ports.user_home, ports.store, ports.environ)
+        users = users_skills(ports.project, ports.user_home, ports.store, ports.environ)
     except SkillhubError as error:
         users = []
         yield Check("your own lock", False, f"{error.where}: {error.message}", error.hint)

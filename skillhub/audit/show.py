@@ -12,9 +12,9 @@ from typing import Any, Literal
 from skillhub.edits.patch import difference, read_edited, text_of
 from skillhub.errors import Forbidden, NotFound, SecurityError, SourceError, StateError
 from skillhub.formats.digest import Digest
-from skillhub.install.candidates import Candidate, ReleaseStatus, choose_release, hold_to_lock
+from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock, choose_release
 from skillhub.install.context import LeftOut, Options, Ports, State, command, read_state, refuse_unknown, wanted_of
-from skillhub.install.gather import carried, wanted_under
+from skillhub.install.gather import rebase_patch, wanted_under
 from skillhub.install.links import Linker
 from skillhub.install.needs import facts_of
 from skillhub.install.obtain import by_source, from_lock
@@ -26,7 +26,7 @@ from skillhub.model.provenance import Changes, Delta
 from skillhub.model.record import Records, Skill
 from skillhub.model.reference import Named, Ref
 from skillhub.model.tree import SIGNATURE, File, Tree
-from skillhub.project.installed import given, needs_of, unmanaged, view
+from skillhub.project.installed import need_check, needs_of, unmanaged, view
 from skillhub.project.intent import Intent
 from skillhub.runtime.discover import found_skill
 from skillhub.runtime.ranking import Hits, SearchIndex, Stored, rows_of
@@ -106,7 +106,7 @@ def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
             f"the store does not hold {name}", hint=f"{command(ports.project.scope, 'sync')} fetches it again"
         )
     records = ports.project.records()
-    satisfied = given(ports.environ, records.enabled(lock.skills))
+    satisfied = need_check(ports.environ, records.enabled(lock.skills))
     skill = view(name, entry, records.skills.get(name), satisfied, ports.project, ports.store)
     status, notes = _release_status(name, entry, lock, ports)
     error = status.objection
@@ -145,14 +145,14 @@ def _found(name: str, ports: Ports) -> Shown | None:
 
 
 def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:
-    satisfied = given(ports.environ, ports.project.records().enabled(ports.project.lock().skills))
+    satisfied = need_check(ports.environ, ports.project.records().enabled(ports.project.lock().skills))
     skill = replace(
         view(found.name, found.entry, None, satisfied, ports.project, ports.store),
         path=None,
         managed=False,
         vouched_by=found.voucher,
         invocation="model" if found.manifest.model_invocable else "user",
-        requires=needs_of(facts_of(found.manifest, found.can), None, satisfied),
+        requires=needs_of(facts_of(found.manifest, found.capabilities), None, satisfied),
         description=found.manifest.description,
     )
     return Shown(skill, found.manifest, found.tree, releases)
@@ -314,8 +314,8 @@ def diff(ref: Named, ports: Ports) -> Diff:
             raise NotFound(f"{entry.source} has no versions to choose from", where=str(ref))
         wanted = replace(wanted_of(entry), version=ref.range)
     found = resolve_wanted(ref.name, wanted, state, ports).acquisition.run()
-    hold_to_lock(found, entry, ports.project.scope)
-    whole = carried(found, entry, ports)
+    check_against_lock(found, entry, ports.project.scope)
+    whole = rebase_patch(found, entry, ports)
     notes = (whole.message,) if isinstance(whole, LeftOut) else ()
     found = found if isinstance(whole, LeftOut) else whole
     trees = _tree(ref.name, entry, state, ports), found.tree

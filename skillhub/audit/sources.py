@@ -24,7 +24,7 @@ from skillhub.errors import (
 )
 from skillhub.formats.text import as_command
 from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.context import May, Network, Place, Ports, State, command
+from skillhub.install.context import CheckAllowed, Network, Place, Ports, State, command
 from skillhub.install.gather import is_fixed, newest_of, wanted_under
 from skillhub.install.sources import view_source
 from skillhub.model.finding import Finding
@@ -243,10 +243,15 @@ class _Reaching:
         self._reach = network.reach
 
     def reach(
-        self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person", may: May | None = None
+        self,
+        ref: Remote | Local,
+        pin: str | None = None,
+        *,
+        named_by: Who = "person",
+        check_allowed: CheckAllowed | None = None,
     ) -> Place:
         try:
-            return self._reach(ref, pin, named_by=named_by, may=may)
+            return self._reach(ref, pin, named_by=named_by, check_allowed=check_allowed)
         except NotFound as error:
             raise SourceError(error.message, where=error.where) from error
 

@@ -134,7 +134,7 @@ def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
 def signature_of(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tree, Signature]:
     """Return what was signed, all there is if that is nothing, and what the signature is worth to this user."""
     try:
-        verdict, own = candidates.judged(tree, publishers, None, now)
+        verdict, own = candidates.judge_with_own_keys(tree, publishers, None, now)
     except BadSignature as error:
         return tree, Signature("invalid", code=error.reason, message=error.message)
     signer = verdict.signer

@@ -25,7 +25,7 @@ from skillhub.cli.terminal import Terminal, Tone
 from skillhub.edits.patch import lines_of
 from skillhub.errors import SkillhubError, UsageError
 from skillhub.formats.text import Quoted, clean, quote, word
-from skillhub.install.context import unplanned
+from skillhub.install.context import show_no_plan
 from skillhub.model.provenance import Changes, SourceChange, source_changes
 from skillhub.project.intent import sources_since
 
@@ -251,16 +251,16 @@ def update(
 
     Example: skillhub update --check
     """
-    from skillhub.install.install import behind
+    from skillhub.install.install import available_updates
     from skillhub.install.install import update as flow
 
     chosen = [*(names or []), *(skill or [])]
     if every and chosen:
         raise UsageError("--all is every skill that is locked; it goes with no name", hint="leave one of the two out")
     if check:
-        outcome = behind(chosen, common.ports(scratch=True))
+        outcome = available_updates(chosen, common.ports(scratch=True))
         show_changes(common, outcome)
-        return BEHIND if outcome.skills or outcome.left or outcome.due else 0
+        return BEHIND if outcome.skills or outcome.left or outcome.pending else 0
     options = options_of(common, agent, env, env_file, mcp, link, no_enable)
     options = replace(options, frozen=frozen, trusted=trusted_sources(trust_source))
     ports = common.ports(allow_unsigned=allow_unsigned)
@@ -271,7 +271,7 @@ def update(
 def _planning(common: Common) -> Callable[[Mapping[str, Changes], Sequence[SourceChange]], None]:
     """Return what shows the plan to who is not asked; in the questions it stands anyway."""
     if common.json:
-        return unplanned
+        return show_no_plan
     terminal, is_asked = common.terminal, common.asks and not (common.yes or common.dry_run)
     write = terminal.out if common.dry_run else terminal.say
 

@@ -48,7 +48,7 @@ class InstalledSkills:
 
 def installed(common: Common) -> InstalledSkills:
     """Return what is installed, and what lies in agents' folders without a lock."""
-    from skillhub.project.installed import beside, managed, unmanaged
+    from skillhub.project.installed import managed, unmanaged, users_skills
 
     project = common.open_project()
     skills = managed(project, common.store, os.environ)
@@ -58,7 +58,7 @@ def installed(common: Common) -> InstalledSkills:
 
         skills += [found_skill(folder, project.scope) for folder in folders]
     skills.sort(key=lambda skill: skill.name)
-    users = beside(project, common.user_home, common.store, os.environ)
+    users = users_skills(project, common.user_home, common.store, os.environ)
     return InstalledSkills(tuple(skills), tuple(users))
 
 
@@ -68,7 +68,7 @@ def list_(common: Common) -> int:
     Example: skillhub list --json
     """
     from skillhub.cli.render import skills_table
-    from skillhub.project.installed import unasked
+    from skillhub.project.installed import not_agreed
 
     found = installed(common)
     if common.json:
@@ -79,7 +79,7 @@ def list_(common: Common) -> int:
         common.terminal.say("no skills are installed here; for one: skillhub install github:gh-fix-ci")
     waiting = {skill.name for skill in found.skills if skill.managed and skill.state == "disabled"}
     # Only where something waits: it reads the lock again.
-    if waiting and (unagreed := unasked(common.open_project())):
+    if waiting and (unagreed := not_agreed(common.open_project())):
         common.terminal.out(f"{', '.join(unagreed)}: not agreed to yet: {common.command('install')}", "yellow")
     for skill in found.skills:
         if not skill.managed and skill.name in waiting:
@@ -140,9 +140,9 @@ def _wants(project: Project) -> bool:
 def _hints(found: Sequence[Verified], project: Project, common: Common) -> Iterator[str]:
     """Yield what to do about the problems that were found."""
     from skillhub.audit.verify import BEYOND_SYNC
-    from skillhub.project.installed import unasked
+    from skillhub.project.installed import not_agreed
 
-    unagreed = unasked(project)
+    unagreed = not_agreed(project)
     new = {each.name for each in found if any(problem.code == "missing" for problem in each.problems)}
     if new.intersection(unagreed):
         yield f"{common.command('install')} asks about what nobody agreed to on this machine, and enables it"
@@ -173,12 +173,12 @@ def sync(common: Common) -> int:
     Example: skillhub sync
     """
     from skillhub.cli.render import show_outcome
-    from skillhub.project.installed import unasked
+    from skillhub.project.installed import not_agreed
 
     ports = common.ports()
     outcome = restored(ports, dry_run=common.dry_run)
     show_outcome(common, outcome, "sync", "synced")
-    waiting = unasked(ports.project)
+    waiting = not_agreed(ports.project)
     if waiting and not common.json:
         asks = f"{common.command('install')} asks"
         common.terminal.warn(f"nobody agreed to {', '.join(waiting)} on this machine: {asks}", "plain")

@@ -15,7 +15,7 @@ from skillhub.sources.history import ShownTime
 
 if TYPE_CHECKING:
     from skillhub.disk.home import Home
-    from skillhub.install.context import May, Place, Registry
+    from skillhub.install.context import CheckAllowed, Place, Registry
     from skillhub.net.fetch import Fetcher, Web
     from skillhub.net.settings import Settings
     from skillhub.net.target import Who
@@ -84,7 +84,12 @@ class OpenNetwork:
         return opened
 
     def reach(
-        self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person", may: May | None = None
+        self,
+        ref: Remote | Local,
+        pin: str | None = None,
+        *,
+        named_by: Who = "person",
+        check_allowed: CheckAllowed | None = None,
     ) -> Place:
         """Return a place that is no registry, as the install room wants it."""
         # What a person names in this very command is no stranger's, though the lock names it too.
@@ -94,9 +99,9 @@ class OpenNetwork:
         if not is_typed:
             named_by = self._named.get(named, "person" if self._settings.trusts(url) else "repository")
         # What was opened for somebody whom no policy held lets through what one may forbid.
-        key = str(ref), pin, named_by, may is not None
+        key = str(ref), pin, named_by, check_allowed is not None
         if key not in self._places:
-            self._places[key] = self._reached(ref, pin, named_by, may)
+            self._places[key] = self._reached(ref, pin, named_by, check_allowed)
         if is_typed:
             self._named[named] = "person"
         return self._places[key]
@@ -175,29 +180,33 @@ class OpenNetwork:
 
         return self._undo.enter_context(throwaway())
 
-    def _reached(self, ref: Remote | Local, pin: str | None, named_by: Who, may: May | None) -> Place:
+    def _reached(
+        self, ref: Remote | Local, pin: str | None, named_by: Who, check_allowed: CheckAllowed | None
+    ) -> Place:
         if isinstance(ref, Local):
             from skillhub.sources.local import open_folder
 
             return open_folder(os.path.expanduser(ref.path))
         if isinstance(ref, Git | GitHub):
-            return self._repository(ref, pin, named_by, may)
+            return self._repository(ref, pin, named_by, check_allowed)
         if isinstance(ref, Oci):
             from skillhub.sources.oci import Artifact
 
             # What a marketplace names is a repository, and nothing else that has its URL.
             return Artifact(ref, self._web(str(ref), named_by), os.environ if named_by == "person" else None)
-        return self._site(ref.url, named_by, may)
+        return self._site(ref.url, named_by, check_allowed)
 
-    def _repository(self, ref: Git | GitHub, pin: str | None, named_by: Who, may: May | None) -> Place:
+    def _repository(
+        self, ref: Git | GitHub, pin: str | None, named_by: Who, check_allowed: CheckAllowed | None
+    ) -> Place:
         from skillhub.net.target import is_beside, may_lead
         from skillhub.sources.repository import Repository
 
         url = _url_of(ref)
 
         def elsewhere(other: str, rev: str | None) -> Snapshot:
-            if may is not None:
-                may(other)
+            if check_allowed is not None:
+                check_allowed(other)
             by = "marketplace" if named_by == "person" and not is_beside(other, url) else named_by
             by = "person" if self._settings.trusts(other) else by
             commit = self._commit(other, rev, by)
@@ -237,14 +246,14 @@ class OpenNetwork:
         bounds = GitLimits(offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by, web=web)
         return open_repository(url, rev, cache=cache, environ=os.environ, bounds=bounds)
 
-    def _site(self, url: str, named_by: Who, may: May | None) -> Place:
+    def _site(self, url: str, named_by: Who, check_allowed: CheckAllowed | None) -> Place:
         from skillhub.net.download import DownloadCache, Downloads, Seen
         from skillhub.sources.site import Site
 
         cache = DownloadCache(os.path.join(self._home.cache, "http"), fixed=self._scratch)
         seen = Seen(self._home.state, remember=not self._scratch)
         web = None if self._offline else self._web(url, named_by)
-        return Site(url, Downloads(web, cache, seen), may)
+        return Site(url, Downloads(web, cache, seen), check_allowed)
 
 
 def _url_of(ref: Remote | Local) -> str:

@@ -69,11 +69,11 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
         return
     left = {left.name for left in outcome.left}
     # Where something is done, what stays as it is says so; where nothing is, one line says that of all.
-    is_meant = is_plan and any(skill.name not in left | outcome.as_before for skill in outcome.skills)
-    is_busy = outcome.changed or outcome.due or is_meant
+    is_meant = is_plan and any(skill.name not in left | outcome.unchanged for skill in outcome.skills)
+    is_busy = outcome.changed or outcome.pending or is_meant
     for skill in outcome.skills:
         did = done if is_busy and skill.name not in left else ""
-        if skill.name in outcome.as_before:
+        if skill.name in outcome.unchanged:
             did = "unchanged" if is_busy else ""
         terminal.did(_done(skill, did), "green" if skill.links else "yellow")
         for place in (*skill.links, *outcome.written.get(skill.name, ())) if terminal.reports else ():
@@ -82,7 +82,7 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
     if is_plan:
         if not (is_busy or outcome.asked or outcome.left or _waiting(outcome)):
             terminal.say("nothing would have to be done", "dim")
-    elif not (outcome.changed or outcome.due or outcome.left or _waiting(outcome)):
+    elif not (outcome.changed or outcome.pending or outcome.left or _waiting(outcome)):
         terminal.say("nothing had to be done", "dim")
 
 
@@ -153,7 +153,7 @@ def show_changes(common: Common, outcome: Outcome) -> None:
     _show_beside(outcome, "update would leave out", terminal)
     show_plan(common, {skill.name: outcome.changes[skill.name] for skill in outcome.skills}, terminal.out)
     if not outcome.skills:
-        what = "all else" if outcome.left or outcome.due else "everything"
+        what = "all else" if outcome.left or outcome.pending else "everything"
         terminal.say(f"{what} is as new as skillhub.toml allows", "dim")
 
 
@@ -189,12 +189,12 @@ def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> No
         terminal.warn(f"{skill.name} {stays} disabled; missing:")
         for need in skill.requires:
             key = skill.name, need.spell()
-            if need.open and key not in outcome.given:
+            if need.open and key not in outcome.supplied:
                 about = f" ({collapsed(need.description)[:_ABOUT_MAX]})" if need.description else ""
                 terminal.warn(f"  {need.kind} {need.name}{about}", "plain")
-                for way in outcome.ways.get(key) or how_to_satisfy(skill.name, need, skill.scope):
+                for way in outcome.remedies.get(key) or how_to_satisfy(skill.name, need, skill.scope):
                     terminal.warn(f"    {way}", "dim")
-        if sum(need.open and (skill.name, need.spell()) not in outcome.given for need in skill.requires) > 1:
+        if sum(need.open and (skill.name, need.spell()) not in outcome.supplied for need in skill.requires) > 1:
             terminal.warn(f"  once all of it is there: {common.command('enable', skill.name)}", "dim")
 
 
@@ -227,7 +227,7 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
     terminal, dry_run = common.terminal, common.dry_run
     held = _waiting(outcome)
     _show_waiting(held, outcome, common)
-    given = {need for skill, need in outcome.given if skill not in {each.name for each in held}}
+    given = {need for skill, need in outcome.supplied if skill not in {each.name for each in held}}
     for kind, _, name in sorted(need.partition(":") for need in given):
         if kind == "env" and name not in os.environ and not dry_run:
             keep = common.command("env", "set", name)

@@ -21,7 +21,7 @@ from skillhub.formats.yaml import parse
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, read_state
 from skillhub.install.gather import gather
-from skillhub.install.install import take
+from skillhub.install.install import apply
 from skillhub.model.reference import masked, names_user, of_repository, parse_ref, parse_remote
 
 # Where a skill of another installer came from, as a reference that ``install`` can resolve and pin.
@@ -477,7 +477,7 @@ def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
             left.append(LeftOut(each.name, "usage", f"the lock has it from {first} and from {each.entry.origin}"))
     if not found:
         return Outcome((), False, left=tuple(left))
-    outcome = take(found, options, state, ports)
+    outcome = apply(found, options, state, ports)
     return replace(outcome, left=(*left, *outcome.left))
 
 

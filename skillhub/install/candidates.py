@@ -218,7 +218,7 @@ AGREED = "agreed to: "  # before what is pinned of a signer whom a person took f
 _KEPT_AS = {"key": "keys", "certificate": "certificates", "sigstore": "identities"}
 
 
-def trusted(publishers: Publishers) -> list[Publisher]:
+def trusted_publishers(publishers: Publishers) -> list[Publisher]:
     """Return whom the user trusts.
 
     Raises:
@@ -240,7 +240,7 @@ class OwnKey:
         return as_command("skillhub", "publisher", "trust", self.name, "--key", self.path)
 
 
-def judged(
+def judge_with_own_keys(
     tree: Tree, publishers: Publishers, source: str | None, now: datetime, locked: Collection[Digest] = ()
 ) -> tuple[Verdict, OwnKey | None]:
     """Return what a signature is worth to the user, as ``judge`` does, and which key of their own made it.
@@ -251,7 +251,7 @@ def judged(
     Raises:
         BadSignature, FormatError: as for ``judge``; it is said to be by a key of theirs, and is not.
     """
-    known = trusted(publishers)
+    known = trusted_publishers(publishers)
     verdict = judge(tree, known, source, now, locked)
     own = own_key(verdict.claim, publishers)
     if own is None:
@@ -261,7 +261,7 @@ def judged(
 
 
 def own_key(claim: Digest | None, publishers: Publishers) -> OwnKey | None:
-    """Return the user's own key that a signature claims to be by, trusted or not; ``judged`` proves that it is."""
+    """Return the user's own key that a signature claims to be by; ``judge_with_own_keys`` proves it."""
     path = publishers.own(claim) if claim else None
     if path is None:
         return None
@@ -269,7 +269,7 @@ def own_key(claim: Digest | None, publishers: Publishers) -> OwnKey | None:
     return OwnKey("me" if name == "default" else name, path)
 
 
-def proven(name: str, entry: Locked, root: Digest | None) -> Digest:
+def pin_name(name: str, entry: Locked, root: Digest | None) -> Digest:
     """Return the name that a verified signer is pinned under: a digest of the entry, and of its registry's root.
 
     A signer pinned for one skill must not vouch for what a lock claims of another.
@@ -281,7 +281,7 @@ def proven(name: str, entry: Locked, root: Digest | None) -> Digest:
 
 def pinned(name: str, entry: Locked, root: Digest | None, publishers: Publishers) -> list[Publisher]:
     """Return the entry's signer, if this very entry was verified on this machine before."""
-    pem = publishers.pinned(proven(name, entry, root))
+    pem = publishers.pinned(pin_name(name, entry, root))
     if pem is None or not entry.signed_by:
         return []
     signer = Signer.parse(entry.signed_by[0])
@@ -298,7 +298,7 @@ def revoking(status: ReleaseStatus) -> list[Publisher]:
     return [publisher_of(admitted, release.published)] if release and admitted and admitted.revoked else []
 
 
-def kin(signer: Signer | None, publishers: Iterable[Publisher]) -> frozenset[Digest]:
+def keys_of_publisher(signer: Signer | None, publishers: Iterable[Publisher]) -> frozenset[Digest]:
     """Return the keys, roots and identities that belong to the same publisher as the signer's, its own among them."""
     found: set[Digest] = set()
     for publisher in publishers:
@@ -335,8 +335,8 @@ class Candidate:
         trust: ``untrusted`` is a sound signature of somebody whom nobody has pinned.
         manifest: What its author says of it; without the body where the tree is not in memory either.
         pem: The key or certificate root behind the signature, to be pinned.
-        kin: The keys and roots that whoever vouches for the signer vouches for as the same publisher's.
-        can: What it can do, off its bytes; like ``findings`` empty where nobody is asked again.
+        publisher_keys: The keys and roots of the signer's publisher, by the word of whoever vouches for the signer.
+        capabilities: What it can do, read off its bytes; like ``findings`` empty where nobody is asked again.
         wanted: The line to write into the intent; None leaves what is there.
         warnings: What is odd and harmless.
         published: When its registry says that it was published, or its commit that it was made, UTC.
@@ -355,8 +355,8 @@ class Candidate:
     trust: Literal["signed", "untrusted", "unsigned"]
     signer: Signer | None
     pem: str | None
-    kin: frozenset[Digest]
-    can: tuple[str, ...]
+    publisher_keys: frozenset[Digest]
+    capabilities: tuple[str, ...]
     findings: tuple[Finding, ...]
     wanted: Wanted | None = None
     warnings: tuple[str, ...] = ()
@@ -383,7 +383,7 @@ class Content:
     """What the bytes of a skill say: its manifest, what it can do, what the scan saw."""
 
     manifest: Manifest
-    can: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
@@ -417,9 +417,9 @@ def candidate(
         trust=statuses[verdict.status],
         signer=verdict.signer,
         pem=verdict.pem,
-        kin=kin(verdict.signer, publishers),
+        publisher_keys=keys_of_publisher(verdict.signer, publishers),
         claim=verdict.claim,
-        can=content.can,
+        capabilities=content.capabilities,
         findings=content.findings,
         warnings=(*warnings, *([EXPIRED] if verdict.expired else ()), *content.manifest.warnings),
     )
@@ -430,7 +430,7 @@ def spelled(manifest: Manifest) -> tuple[str, ...]:
     return tuple(sorted(requirement.spell() for requirement in manifest.requires))
 
 
-def hold_to_lock(candidate: Candidate, entry: Locked | None, scope: Scope) -> None:
+def check_against_lock(candidate: Candidate, entry: Locked | None, scope: Scope) -> None:
     """Refuse a candidate that is not from where the lock has its name from, or not by the same publisher.
 
     Raises:
@@ -445,14 +445,14 @@ def hold_to_lock(candidate: Candidate, entry: Locked | None, scope: Scope) -> No
         changes -= {"plugin"}  # the path says it all, and older locks do not name the plugin
     if any(MEANING[each][LOCK] == SourceMismatch.code for each in changes):
         there = theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, by way of {theirs.source}"
-        error = elsewhere(candidate.name, entry, there, scope)
+        error = locked_elsewhere(candidate.name, entry, there, scope)
         if _loosely(entry.git) == _loosely(theirs.git) is not None:
             error.hint = f"if that is the same repository, name it as the lock does: {as_word(entry.source)}"
         raise error
-    same_signer(candidate, entry, scope)
+    check_same_signer(candidate, entry, scope)
 
 
-def elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> SourceMismatch:
+def locked_elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> SourceMismatch:
     """Return the refusal of a skill whose name the lock has from somewhere else."""
     return SourceMismatch(
         f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}",
@@ -466,14 +466,14 @@ def _loosely(url: str | None) -> str | None:
     return canonical(url).removesuffix(".git").casefold() if url else None
 
 
-def same_signer(after: Candidate, before: Locked, scope: Scope) -> None:
+def check_same_signer(after: Candidate, before: Locked, scope: Scope) -> None:
     """Refuse ``after`` if it is not signed by the publisher that signed ``before``.
 
     Raises:
         SignerChanged: another signer, or none where there was one; no flag lifts this.
     """
     was = {*signers_of(before.signed_by)}
-    if was and not is_same_publisher(was, proven_signers(after), lambda: after.kin):
+    if was and not is_same_publisher(was, proven_signers(after), lambda: after.publisher_keys):
         raise _another_signer(after, before, scope)
 
 
@@ -482,17 +482,17 @@ def proven_signers(candidate: Candidate) -> set[str]:
     return {*signers_of((candidate.signer.spell(),))} if candidate.signer else set()
 
 
-def is_same_publisher(was: set[str], now: set[str], kin: Callable[[], frozenset[Digest]]) -> bool:
+def is_same_publisher(was: set[str], now: set[str], keys: Callable[[], frozenset[Digest]]) -> bool:
     """Say whether what is signed now is signed by whoever signed before, be it with another key of theirs.
 
     Args:
         was: The signers before.
         now: Those of now, all of whom have to be the same publisher's.
-        kin: Returns the keys of one publisher, by the word of whoever vouches for the signer.
+        keys: Returns the keys of one publisher, by the word of whoever vouches for the signer.
     """
     if not now or now <= was:
         return bool(now)
-    known, same = _fingerprints(was), kin()
+    known, same = _fingerprints(was), keys()
     return bool(known & same) and _fingerprints(now) <= known | same
 
 
@@ -515,7 +515,7 @@ def _fingerprints(spelled: Iterable[str]) -> set[str]:
     return {each.partition(":")[2] for each in spelled}
 
 
-def is_at(found: Locked, entry: Locked, ports: Ports) -> bool:
+def is_same_place(found: Locked, entry: Locked, ports: Ports) -> bool:
     """Say whether what a registry gave is where the lock has it, or would have it had the registry not moved."""
     if found.url == entry.url:
         return True

@@ -18,7 +18,7 @@ from skillhub.install.candidates import Candidate
 from skillhub.install.context import Options, Ports, State, chosen_agents, read_state
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.needs import AnsweredNeeds, OpenNeeds, facts_of, open_for_more_agents, open_needs
-from skillhub.install.review import admit, consent, followed, hold_to_record, rebased
+from skillhub.install.review import admit, check_against_record, consent, moved_records, rebased_lock
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host
 from skillhub.model.lock import Lock, Locked
@@ -27,7 +27,7 @@ from skillhub.model.question import Asked, Question
 from skillhub.model.record import Facts, Record, Records
 from skillhub.project import copies
 from skillhub.project.copies import link_folders
-from skillhub.project.installed import Given, given, needs_of
+from skillhub.project.installed import NeedCheck, need_check, needs_of
 from skillhub.project.intent import edit
 
 # A patch is held to its digest, which git must not change by writing the line ends of Windows.
@@ -42,14 +42,14 @@ class Change:
         record: What this machine will know of it.
         linking: Its places; of a skill that is not enabled they are cleared.
         needs: Those that were met, and the MCP entries to write before it is linked.
-        given: Needs that were met by this command, of a skill that waits for another.
+        supplied: Needs that this command satisfied, of a skill that waits for another.
     """
 
     candidate: Candidate
     record: Record
     linking: Linking | None
     needs: AnsweredNeeds | None
-    given: tuple[str, ...] = ()
+    supplied: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -73,11 +73,11 @@ def commit(changes: Sequence[Change], options: Options, before: State, ports: Po
             if change.linking is not None:
                 linker.save(change.linking, now.records.skills.get(change.name), change.candidate.tree)
         known = [link for change in changes for link in change.record.links]
-        copies.sweep(ports.project, known, copies.shared(ports.project))
+        copies.sweep(ports.project, known, copies.shared_folders(ports.project))
         for done, change in enumerate(changes):
             ports.report("storing", done, len(changes))
             _store(change.candidate, ports)
-        new = copies.missing(ports.project, _places(changes))
+        new = copies.missing_paths(ports.project, _places(changes))
         changed = False
         for change in changes:
             # Before the record says that the need is met; an entry that is there already is found to be.
@@ -85,7 +85,7 @@ def commit(changes: Sequence[Change], options: Options, before: State, ports: Po
                 change.needs.write(ports.project)
                 changed |= bool(change.needs.writes)
         records = _records(changes, options, now, new)
-        records = replace(records, skills=followed(records.skills, now.lock, lock, ports))
+        records = replace(records, skills=moved_records(records.skills, now.lock, lock, ports))
         if text is not None:
             # Cut off behind the lock, `sync` knows that a person agreed to what it says.
             coming = {change.name: records.skills[change.name] for change in changes}
@@ -106,7 +106,7 @@ def _store(candidate: Candidate, ports: Ports) -> None:
     if candidate.base is not None:
         ports.store.put(candidate.base)
     if candidate.signer is not None and candidate.pem is not None:
-        proven = candidates.proven(candidate.name, candidate.entry.original, ports.root_of(candidate.entry))
+        proven = candidates.pin_name(candidate.name, candidate.entry.original, ports.root_of(candidate.entry))
         agreed = candidates.AGREED if candidate.trust == "untrusted" else ""
         ports.publishers.pin(proven, f"{agreed}{candidate.pem}")
 
@@ -133,7 +133,7 @@ def _lock(changes: Sequence[Change], options: Options, now: State, ports: Ports)
     known = ports.sources.all()
     used = {entry.source for entry in entries.values() if entry.named}
     lock = Lock({**now.lock.skills, **entries}, now.lock.sources)
-    return rebased(lock, {alias: known[alias].locked() for alias in used})
+    return rebased_lock(lock, {alias: known[alias].locked() for alias in used})
 
 
 def _write_documents(
@@ -255,7 +255,7 @@ class Planner:
     agents: tuple[Host, ...]
     folders: tuple[str, ...]
     linker: Linker
-    is_met: Given
+    is_satisfied: NeedCheck
 
     @classmethod
     def of(cls, options: Options, state: State, ports: Ports) -> Planner:
@@ -268,7 +268,7 @@ class Planner:
         agents = chosen_agents(options, state.records, state.intent, ports)
         folders = link_folders(ports.project, agents, ports.user_home, ports.environ)
         linker = Linker(ports.project, ports.store)
-        return cls(options, state, ports, agents, folders, linker, given(ports.environ))
+        return cls(options, state, ports, agents, folders, linker, need_check(ports.environ))
 
     def plan(self, candidate: Candidate) -> Plan:
         """Work out what taking the candidate would mean: its needs, its places, and what differs from before.
@@ -278,7 +278,7 @@ class Planner:
             SignerChanged, BadSignature: it is not signed as what the person agreed to, or is so no longer.
             StateError: something is in the way that skillhub did not put there.
         """
-        hold_to_record(candidate, self.state, self.ports)
+        check_against_record(candidate, self.state, self.ports)
         candidate = admit(candidate, self.state, self.ports)
         record = self.state.records.skills.get(candidate.name)
         is_agreed = record is not None and record.is_of(candidate.entry)
@@ -299,7 +299,7 @@ class Planner:
         name, manifest = candidate.name, candidate.manifest
         if is_enabled and record is not None:
             return open_for_more_agents(name, manifest, record, self.options, self.agents, self.ports)
-        return open_needs(candidate, record, self.options, self.is_met, self.agents, self.ports)
+        return open_needs(candidate, record, self.options, self.is_satisfied, self.agents, self.ports)
 
     def _linking(self, candidate: Candidate, record: Record | None) -> Linking:
         kind = self.options.link or (record.link if record else None) or self.state.intent.link or "copy"
@@ -345,11 +345,11 @@ def _as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
     return replace(before, source=record.provenance.source, signed_by=spelled)
 
 
-def decide(plan: Plan, asked: Sequence[Asked], is_met: Given) -> Change:
+def decide(plan: Plan, asked: Sequence[Asked], is_satisfied: NeedCheck) -> Change:
     """Return what becomes of one candidate now that all ``asked`` about it is answered: enabled, or waiting."""
     candidate, before, linking = plan.candidate, plan.record, plan.linking
     is_known = before is not None and before.is_of(candidate.entry)
-    facts = before.facts if before and is_known else facts_of(candidate.manifest, candidate.can)
+    facts = before.facts if before and is_known else facts_of(candidate.manifest, candidate.capabilities)
     base = Record(
         tree=candidate.tree.digest,
         enabled=False,
@@ -366,7 +366,7 @@ def decide(plan: Plan, asked: Sequence[Asked], is_met: Given) -> Change:
     is_enabled = is_known and before is not None and before.enabled
     needs = plan.needs.answered(asked)
     record = needs.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
-    if not is_enabled and any(need.open for need in needs_of(facts, record, is_met, needs.met)):
+    if not is_enabled and any(need.open for need in needs_of(facts, record, is_satisfied, needs.met)):
         waiting = replace(base, held="needs")
         return Change(candidate, waiting, linking.given_up(), None, (*needs.met, *needs.waived))
     return Change(candidate, record, linking, needs)

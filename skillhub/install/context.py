@@ -71,7 +71,7 @@ class Place(Protocol):
         ...
 
 
-May = Callable[[str], None]
+CheckAllowed = Callable[[str], None]
 
 
 class Network(Protocol):
@@ -82,7 +82,12 @@ class Network(Protocol):
         ...
 
     def reach(
-        self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person", may: May | None = None
+        self,
+        ref: Remote | Local,
+        pin: str | None = None,
+        *,
+        named_by: Who = "person",
+        check_allowed: CheckAllowed | None = None,
     ) -> Place:
         """Return a place that is no registry, as ``Ports.reach`` does.
 
@@ -90,8 +95,8 @@ class Network(Protocol):
             ref: Which one.
             pin: A full commit.
             named_by: Who names it.
-            may: Called with each URL that the place leads to (an artifact, the repository of a plugin) before that is
-                asked; it raises for one that nothing may come from.
+            check_allowed: Called with each URL that the place leads to (an artifact, the repository of a plugin)
+                before it is asked; it raises for one that a policy forbids.
         """
         ...
 
@@ -103,12 +108,12 @@ class Network(Protocol):
 Report = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
 
 
-def silent(alias: str) -> str:
+def unreachable_hint(alias: str) -> str:
     """Return what to know where a source cannot be asked."""
     return f"{alias} has to answer for this; what is installed stays usable"
 
 
-def unplanned(changes: Mapping[str, Changes], sources: Sequence[SourceChange] = ()) -> None:
+def show_no_plan(changes: Mapping[str, Changes], sources: Sequence[SourceChange] = ()) -> None:
     """Show nothing before it is done."""
 
 
@@ -141,7 +146,7 @@ class Ports:
     first_seen: FirstSeen
     clock: Callable[[], datetime]
     report: Report
-    plan: Callable[[Mapping[str, Changes], Sequence[SourceChange]], None] = unplanned
+    plan: Callable[[Mapping[str, Changes], Sequence[SourceChange]], None] = show_no_plan
 
     def open(self, source: Source, root: bytes | None = None) -> Registry:
         """Return the registry of a source, its metadata verified.
@@ -155,11 +160,11 @@ class Ports:
             Forbidden: a line of a policy.
             SourceError, SecurityError, FormatError: it cannot be had, or is not as it should be.
         """
-        self.may(source.url, source.root)
+        self.check_allowed(source.url, source.root)
         try:
             return self.network.open(source, root)
         except SourceError as error:
-            error.hint = error.hint or silent(source.alias)
+            error.hint = error.hint or unreachable_hint(source.alias)
             raise
 
     def reach(self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person") -> Place:
@@ -174,8 +179,8 @@ class Ports:
             Forbidden: a line of a policy; of where the place leads to, too, once that is to be asked.
             SourceError, SecurityError, FormatError: as for ``open``.
         """
-        self.may(self.url_of(ref))
-        return self.network.reach(ref, pin, named_by=named_by, may=self.may)
+        self.check_allowed(self.url_of(ref))
+        return self.network.reach(ref, pin, named_by=named_by, check_allowed=self.check_allowed)
 
     def fetch_root(self, url: str, meant: Digest | None = None, *, named_by: Who = "person") -> bytes:
         """Return the ``1.root.json`` of the registry at a URL; whoever calls this checks its digest.
@@ -190,7 +195,7 @@ class Ports:
             NotFound: there is no registry.
             SourceError, SecurityError: it cannot be had.
         """
-        self.may(url, meant)
+        self.check_allowed(url, meant)
         return self.network.fetch_root(url, named_by=named_by)
 
     def releases(self, source: Source, name: str) -> Index:
@@ -215,7 +220,7 @@ class Ports:
             return self.open(source).listing()
         return self.reach(SiteReference(source.url), named_by=source.named_by).index()
 
-    def may(self, url: str, root: Digest | None = None) -> None:
+    def check_allowed(self, url: str, root: Digest | None = None) -> None:
         """Refuse a place that nothing may come from.
 
         Raises:
@@ -254,11 +259,11 @@ class Outcome:
         warnings: What a person should know and nothing refuses.
         changes: What differs from the version before, of skills that had one.
         left: What it left out or alone.
-        as_before: Those of the skills of which nothing had to be done.
-        due: Whether something is to be done, or left to a person to do, that none of the skills shows.
-        given: Skill and need (``env:NAME``) that this command met; the value of a variable it forgets.
+        unchanged: Those of the skills of which nothing had to be done.
+        pending: Whether something is to be done, or left to a person to do, that none of the skills shows.
+        supplied: Skill and need (``env:NAME``) that this command met; the value of a variable it forgets.
         disabled: Those of the skills that their user disabled, whatever they need.
-        ways: By skill and need (``mcp:NAME``) what to do about it, where ``how_to_satisfy`` does not know.
+        remedies: By skill and need (``mcp:NAME``) what to do about it, where ``how_to_satisfy`` does not know.
         sources: What becomes of the sources of the lock.
         written: By skill what was written into which configuration of an agent, a line for each file.
     """
@@ -267,13 +272,13 @@ class Outcome:
     changed: bool
     asked: tuple[Asked, ...] = ()
     warnings: tuple[str, ...] = ()
-    given: frozenset[tuple[str, str]] = frozenset()
+    supplied: frozenset[tuple[str, str]] = frozenset()
     left: tuple[LeftOut, ...] = ()
     changes: Mapping[str, Changes] = field(default_factory=dict)
-    as_before: frozenset[str] = frozenset()
-    due: bool = False
+    unchanged: frozenset[str] = frozenset()
+    pending: bool = False
     disabled: frozenset[str] = frozenset()
-    ways: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    remedies: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     written: Mapping[str, Sequence[str]] = field(default_factory=dict)
     sources: tuple[SourceChange, ...] = ()
 
@@ -303,7 +308,7 @@ def ask(questions: Sequence[Question], ports: Ports, dry_run: bool = False) -> l
     open_ = [each for each, is_agreed in zip(questions, agreed, strict=True) if not is_agreed]
     answered = iter([*zip(open_, ports.approver.answer(open_) if open_ else (), strict=True)])
     found = zip(questions, agreed, strict=True)
-    return _held([(each, YES) if is_agreed else next(answered) for each, is_agreed in found], dry_run)
+    return _refuse_unanswered([(each, YES) if is_agreed else next(answered) for each, is_agreed in found], dry_run)
 
 
 def ask_person(question: Question, ports: Ports) -> None:
@@ -312,10 +317,10 @@ def ask_person(question: Question, ports: Ports) -> None:
     Raises:
         Refused: it was not answered with yes.
     """
-    _held(list(zip([question], ports.approver.answer([question]), strict=True)))
+    _refuse_unanswered(list(zip([question], ports.approver.answer([question]), strict=True)))
 
 
-def _held(asked: list[Asked], dry_run: bool = False) -> list[Asked]:
+def _refuse_unanswered(asked: list[Asked], dry_run: bool = False) -> list[Asked]:
     refused = [] if dry_run else unanswerable(asked)
     if refused:
         question, answer = refused[0]
@@ -335,8 +340,8 @@ def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tupl
         return "the answer was no", "nothing was changed"
     if question.kind in ("publisher", "root") and question.subject:
         return "nobody was there to answer", f"to trust it: {question.subject}"
-    ways = dict.fromkeys(how_to_answer(each) for each, said in asked if said.said == "unanswered")
-    return "nobody was there to answer", f"answer at a terminal, or beforehand: {'; '.join(ways)}"
+    hints = dict.fromkeys(how_to_answer(each) for each, said in asked if said.said == "unanswered")
+    return "nobody was there to answer", f"answer at a terminal, or beforehand: {'; '.join(hints)}"
 
 
 # What a hint has a person type: a command for the scope that they are in, each word as a shell takes it for

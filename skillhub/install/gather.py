@@ -16,26 +16,26 @@ from skillhub.install.candidates import (
     ReleaseStatus,
     TakenBack,
     about_skill,
+    check_against_lock,
     choose_release,
-    hold_to_lock,
     is_within,
     read,
     spelled,
 )
 from skillhub.install.context import LeftOut, Options, Ports, State, command, reinstall, wanted_of
-from skillhub.install.obtain import from_lock, gated, on_top, prefetched
+from skillhub.install.obtain import checked_as_archive, from_lock, prefetched, with_patched_tree
 from skillhub.install.resolve import (
-    HeldTrees,
     ResolvedSkill,
-    fitting,
-    looked_at,
-    none_of,
+    TreeBudget,
+    matching,
+    no_match,
     offered_by,
     ranges_on,
     resolve_locked,
     resolve_ref,
     resolve_wanted,
     satisfies,
+    without_files,
     words_for,
 )
 from skillhub.install.review import admit, too_young
@@ -134,19 +134,19 @@ def gather(
         raise UsageError("--frozen installs what the lock says; it goes with no reference")
     if options.excepted and (options.skills or not (options.every and refs)):
         raise UsageError("--except leaves skills out of what REF --all means, and goes with nothing else")
-    gathered, held = Gathered(), HeldTrees(ports.store)
+    gathered, held = Gathered(), TreeBudget(ports.store)
     resolved = [] if refs else _of_project(options, state, ports)
     for ref in refs:
         meant, warnings = resolve_ref(ref, options, state, ports, named_by=named_by)
         resolved += meant
         gathered.warnings.extend(warnings)
-    every, resolved = resolved, _less(resolved, options)
+    every, resolved = resolved, _without_excepted(resolved, options)
     gathered.excepted.update({each.name for each in every} - {each.name for each in resolved})
     failing: list[tuple[Release, SecurityError]] = []
     with prefetched([each.acquisition for each in resolved], ports.report) as coming:
         for each, turn in zip(resolved, coming, strict=True):
             try:
-                whole = _whole(each, turn, held, state, ports)
+                whole = _obtained(each, turn, held, state, ports)
             except SecurityError as error:
                 if each.release is None or not options.every:
                     with about_skill(each.name):
@@ -163,19 +163,19 @@ def gather(
         raise UnsafeSkills(unsafe, where=", ".join(map(str, refs)), excepted=options.excepted)
     offered = [each.release for each in resolved if each.release]
     for word in options.skills:  # a word that is no skill's: where a reference is one skill, it was not chosen by it
-        if word not in gathered.found and not fitting(word, offered):
-            raise none_of(word, [*gathered.found], ", ".join(map(str, refs)))
+        if word not in gathered.found and not matching(word, offered):
+            raise no_match(word, [*gathered.found], ", ".join(map(str, refs)))
     return gathered
 
 
-def _less(resolved: Sequence[ResolvedSkill], options: Options) -> list[ResolvedSkill]:
+def _without_excepted(resolved: Sequence[ResolvedSkill], options: Options) -> list[ResolvedSkill]:
     """Return what is resolved without those that ``--except`` names.
 
     Raises:
         UsageError: it names what is not there.
     """
     offered = [each.release for each in resolved if each.release]
-    fits = {word: fitting(word, offered) for word in options.excepted}
+    fits = {word: matching(word, offered) for word in options.excepted}
     if unknown := [quote(word) for word, found in fits.items() if not found]:
         names = ", ".join(list(words_for(offered).values())[:40]) or "none to choose from"
         message = f"--except names what is not there: {', '.join(unknown)}"
@@ -184,8 +184,8 @@ def _less(resolved: Sequence[ResolvedSkill], options: Options) -> list[ResolvedS
     return [each for each in resolved if each.release not in gone]
 
 
-def _whole(
-    resolved: ResolvedSkill, turn: Callable[[], Candidate], held: HeldTrees, state: State, ports: Ports
+def _obtained(
+    resolved: ResolvedSkill, turn: Callable[[], Candidate], held: TreeBudget, state: State, ports: Ports
 ) -> Candidate | LeftOut:
     """Return the skill with the project's patch of it, or why ``--all`` leaves it out.
 
@@ -205,8 +205,8 @@ def _whole(
             raise
         return _forbidden(resolved.name, error)
     entry = state.lock.skills.get(candidate.name)
-    hold_to_lock(candidate, entry, ports.project.scope)
-    return carried(candidate, entry, ports)
+    check_against_lock(candidate, entry, ports.project.scope)
+    return rebase_patch(candidate, entry, ports)
 
 
 def _forbidden(name: str, error: Forbidden) -> LeftOut:
@@ -274,7 +274,7 @@ def _disagree(message: str, ports: Ports) -> FormatError:
     )
 
 
-def carried(found: Candidate, entry: Locked | None, ports: Ports) -> Candidate | LeftOut:
+def rebase_patch(found: Candidate, entry: Locked | None, ports: Ports) -> Candidate | LeftOut:
     """Return the candidate with the patch that the lock has of its name; what cannot have it is to be left out.
 
     Args:
@@ -296,7 +296,7 @@ def carried(found: Candidate, entry: Locked | None, ports: Ports) -> Candidate |
         message = f"{entry.patch.path} does not go with {found.entry.version or found.entry.short}"
         drop = command(ports.project.scope, "patch", found.name, "--drop")
         return LeftOut(found.name, "patch", f"{message}; {drop} gives it up")
-    return with_edits(found, gated(merged), ports, entry)
+    return with_edits(found, checked_as_archive(merged), ports, entry)
 
 
 def with_edits(found: Candidate, tree: Tree, ports: Ports, before: Locked | None = None) -> Candidate | LeftOut:
@@ -327,12 +327,12 @@ def with_edits(found: Candidate, tree: Tree, ports: Ports, before: Locked | None
     entry = replace(
         found.entry,
         tree=tree.digest,
-        capabilities=content.can,
+        capabilities=content.capabilities,
         requires=spelled(content.manifest),
         patch=old if is_there else patch,
     )
     data = None if is_there else text.encode()
-    return replace(on_top(found, tree, content), entry=entry, patch=data)
+    return replace(with_patched_tree(found, tree, content), entry=entry, patch=data)
 
 
 # What is newer than the lock, of each kind of source: for who updates, and for who only tells of it.
@@ -362,7 +362,7 @@ def newest_of(names: Iterable[str], state: State, ports: Ports, *, excuse: Excus
             excuse(name, error)
         else:
             resolved += [] if found is None else [found]
-    held = None if keep else HeldTrees(ports.store)
+    held = None if keep else TreeBudget(ports.store)
     with prefetched([each.acquisition for each in resolved], ports.report) as coming:
         for each, turn in zip(resolved, coming, strict=True):
             try:
@@ -379,15 +379,15 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
     if (candidate.tree.digest, candidate.entry.version) == (entry.original.tree, entry.version):
         newer.warnings.extend(f"{candidate.name}: {each}" for each in candidate.warnings if each == EXPIRED)
         return
-    hold_to_lock(candidate, entry, ports.project.scope)
+    check_against_lock(candidate, entry, ports.project.scope)
     if young := too_young(candidate, ports):
         newer.warnings.append(f"{young.message} ({young.where})")
         return
-    whole = carried(candidate, entry, ports)
+    whole = rebase_patch(candidate, entry, ports)
     if isinstance(whole, LeftOut):
         newer.left.append(whole)
     if keep:
-        newer.found[candidate.name] = looked_at(candidate if isinstance(whole, LeftOut) else whole)
+        newer.found[candidate.name] = without_files(candidate if isinstance(whole, LeftOut) else whole)
     elif not isinstance(whole, LeftOut):
         newer.found[candidate.name] = whole
 
@@ -404,11 +404,11 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
     try:
         found = resolve_wanted(name, wanted, state, ports, known=entry.original)
     except TakenBack as error:
-        status = _standing(name, entry, ports, newer)
+        status = _status(name, entry, ports, newer)
         told = _taken_back(status.release) or error.message
         warnings.append(f"{told}; there is no other that skillhub.toml allows")
         if other := status.other(settled=ports.policies.settled(ports.clock())):
-            warnings.append(_outside(other, wanted, status, ports))
+            warnings.append(_outside_range(other, wanted, status, ports))
         return None
     offered = found.release
     if offered is None:
@@ -416,8 +416,8 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
     if ports.root_of(entry) is None:
         now, before = (offered.rev, entry.rev) if entry.git else (offered.digest, entry.digest)
         return None if now == before is not None else found
-    status = _standing(name, entry, ports, newer)
-    warnings.extend(_beyond(offered, wanted, status, ports))
+    status = _status(name, entry, ports, newer)
+    warnings.extend(_newer_than_allowed(offered, wanted, status, ports))
     if offered.digest == entry.digest:
         return None
     if note := _taken_back(status.release):
@@ -425,7 +425,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
     return found if _is_wanted(entry, offered, wanted, status.release) else None
 
 
-def _standing(name: str, entry: Locked, ports: Ports, newer: Gathered) -> ReleaseStatus:
+def _status(name: str, entry: Locked, ports: Ports, newer: Gathered) -> ReleaseStatus:
     """Ask how a locked release stands, and note it if it was withdrawn."""
     status = ReleaseStatus.now(name, entry, ports)
     if status.release is not None and status.release.withdrawn is not None:
@@ -433,7 +433,7 @@ def _standing(name: str, entry: Locked, ports: Ports, newer: Gathered) -> Releas
     return status
 
 
-def _beyond(offered: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> Iterator[str]:
+def _newer_than_allowed(offered: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> Iterator[str]:
     """Yield what is newer than what is allowed, for nobody would learn of it otherwise."""
     here = precedence(offered.version or "0.0.0")
     younger = choose_release(Named(offered.name, None, wanted.version), status.offered)
@@ -443,10 +443,10 @@ def _beyond(offered: Release, wanted: Wanted, status: ReleaseStatus, ports: Port
         return  # they may all be taken, or somebody chose just this one
     newest = choose_release(Named(offered.name), status.offered, ports.policies.settled(ports.clock()))
     if precedence(newest.version or "0.0.0") > here:
-        yield _outside(newest, wanted, status, ports)
+        yield _outside_range(newest, wanted, status, ports)
 
 
-def _outside(release: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> str:
+def _outside_range(release: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> str:
     """Return what is told of a release that is there and not allowed."""
     take = status.to_take(release, ports.project.scope)
     return f"{release.name} {release.version} is there, and {wanted.version} is what is wanted; to take it: {take}"
@@ -496,7 +496,7 @@ def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> 
     entry = state.lock.skills[name]
     wanted = wanted_under(name, entry, state)
     try:
-        now_at = _asked(name, entry, wanted, state, ports)
+        now_at = _where_now(name, entry, wanted, state, ports)
     except SkillhubError:
         raise error from None
     scope = ports.project.scope
@@ -514,13 +514,13 @@ def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> 
     return NotFound(message, where=error.where, hint=hint)
 
 
-def left_behind(error: SkillhubError, name: str) -> LeftOut:
+def as_left_out(error: SkillhubError, name: str) -> LeftOut:
     """Return how an update of all tells of it."""
     where = f" ({error.where})" if error.where else ""
     return LeftOut(name, error.code, f"{error.message}{where}; {error.hint}")
 
 
-def _asked(name: str, entry: Locked, wanted: Wanted, state: State, ports: Ports) -> list[str] | None:
+def _where_now(name: str, entry: Locked, wanted: Wanted, state: State, ports: Ports) -> list[str] | None:
     """Ask whoever has a skill what it has, and return the words that name the skill there now, if that can be told.
 
     Raises:

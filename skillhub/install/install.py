@@ -23,11 +23,11 @@ from skillhub.install.context import (
     read_unchecked,
     refuse_unknown,
 )
-from skillhub.install.gather import Gathered, admit_optional, gather, left_behind, newest_of, unavailable
-from skillhub.install.links import Linker, Linking, about_deleted, left_alone, write_records
+from skillhub.install.gather import Gathered, admit_optional, as_left_out, gather, newest_of, unavailable
+from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
 from skillhub.install.needs import config_files, remove_servers
 from skillhub.install.obtain import by_lock
-from skillhub.install.resolve import HeldTrees, resolve_locked, with_dependencies
+from skillhub.install.resolve import TreeBudget, resolve_locked, with_dependencies
 from skillhub.install.review import sources_with, without_other_signers
 from skillhub.install.sources import needed_by, settle_sources
 from skillhub.model.lock import Lock
@@ -36,7 +36,7 @@ from skillhub.model.question import Asked
 from skillhub.model.record import Record, Records, Scope, Skill
 from skillhub.model.reference import Ref
 from skillhub.project import copies
-from skillhub.project.installed import Given, given, or_stored, view
+from skillhub.project.installed import NeedCheck, need_check, view, with_stored_values
 from skillhub.project.intent import edit
 
 # Install: resolve, obtain, ask every question at once, then store, lock and enable; all skills or none.
@@ -69,12 +69,12 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     if not (refs or options.frozen):
         found, apart = without_other_signers(found, state, ports)
         notes += apart
-    outcome = take(found, options, state, ports)
+    outcome = apply(found, options, state, ports)
     ports.sources.keep()
     return outcome.preceded(asked, gathered.left, notes)
 
 
-def take(candidates: Mapping[str, Candidate], options: Options, state: State, ports: Ports) -> Outcome:
+def apply(candidates: Mapping[str, Candidate], options: Options, state: State, ports: Ports) -> Outcome:
     """Plan what taking the candidates means, ask all questions at once, and carry out what was agreed to.
 
     Raises:
@@ -118,7 +118,7 @@ def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: P
     return replace(
         outcome,
         changed=outcome.changed or gone.changed,
-        due=options.dry_run,
+        pending=options.dry_run,
         asked=(*outcome.asked, *gone.asked),
         warnings=(*outcome.warnings, *(f"{name} {was} removed: {why}" for name in names)),
     )
@@ -130,33 +130,34 @@ def carry_out(plans: Sequence[Plan], options: Options, asked: Sequence[Asked], s
     for question, answer in asked:
         answers[question.skill].append((question, answer))
     plans, kept = _settled(plans, answers, state)
-    changes, is_met = _decided(plans, answers, state, ports)
+    changes, is_satisfied = _decided(plans, answers, state, ports)
     changed = not options.dry_run and commit(changes, options, state, ports)
-    supplied = {each.name: each.needs.met if each.needs else each.given for each in changes}
+    supplied = {each.name: each.needs.met if each.needs else each.supplied for each in changes}
     skills = [
-        view(each.name, each.candidate.entry, each.record, is_met, ports.project, ports.store) for each in changes
+        view(each.name, each.candidate.entry, each.record, is_satisfied, ports.project, ports.store)
+        for each in changes
     ]
     return Outcome(
         tuple(_with_supplied(skill, supplied[skill.name]) for skill in skills),
         changed,
         tuple(asked),
         tuple(_warnings(plans, ports)),
-        given=frozenset((name, need) for name, needs in supplied.items() for need in needs),
-        left=tuple(map(left_alone, kept)),
+        supplied=frozenset((name, need) for name, needs in supplied.items() for need in needs),
+        left=tuple(map(kept_edited, kept)),
         changes={each.name: each.changes for each in plans if each.changes},
-        as_before=frozenset(each.name for each in changes if _is_as_before(each, state)),
+        unchanged=frozenset(each.name for each in changes if _is_unchanged(each, state)),
         disabled=frozenset(each.name for each in changes if each.record.held == "user"),
         written={each.name: each.needs.lines() for each in changes if each.needs},
-        ways=dict(_ways(plans, state, ports.project.scope)),
+        remedies=dict(_remedies(plans, state, ports.project.scope)),
     )
 
 
 def _decided(
     plans: Sequence[Plan], answers: Mapping[str, Sequence[Asked]], state: State, ports: Ports
-) -> tuple[list[Change], Given]:
+) -> tuple[list[Change], NeedCheck]:
     """Return what becomes of each, what needs one that waits waiting too; and the test of needs once it is so."""
     there = state.records.enabled(state.lock.skills) | {each.name for each in plans}
-    is_met = given(ports.environ, there)
+    is_satisfied = need_check(ports.environ, there)
     needing: defaultdict[str, list[Plan]] = defaultdict(list)
     for each in plans:
         for name in each.candidate.entry.dependencies:
@@ -165,15 +166,15 @@ def _decided(
     due = plans
     while due:
         for each in due:
-            is_met_for_it = or_stored(is_met, each.name, ports.project)
-            changes[each.name] = decide(each, answers[each.name], is_met_for_it)
+            is_satisfied_for_it = with_stored_values(is_satisfied, each.name, ports.project)
+            changes[each.name] = decide(each, answers[each.name], is_satisfied_for_it)
         waiting = there & {each.name for each in due if not changes[each.name].record.enabled}
         there -= waiting
         due = [*{each.name: each for name in waiting for each in needing[name]}.values()]
-    return [*changes.values()], is_met
+    return [*changes.values()], is_satisfied
 
 
-def _ways(plans: Sequence[Plan], state: State, scope: Scope) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
+def _remedies(plans: Sequence[Plan], state: State, scope: Scope) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
     """Yield by skill and need what to type, where the need alone does not say."""
     locked = {*state.lock.skills, *(each.name for each in plans)}
     for each in plans:
@@ -182,7 +183,7 @@ def _ways(plans: Sequence[Plan], state: State, scope: Scope) -> Iterator[tuple[t
             yield (each.name, f"skill:{name}"), (command(scope, "enable", name, each.name),)
 
 
-def _is_as_before(change: Change, state: State) -> bool:
+def _is_unchanged(change: Change, state: State) -> bool:
     """Say whether nothing of a skill had to be done: intent, lock, record, places and configurations."""
     candidate, linking, needs = change.candidate, change.linking, change.needs
     return (
@@ -224,10 +225,10 @@ def _warnings(plans: Sequence[Plan], ports: Ports) -> Iterator[str]:
     yield from (note for each in plans if each.needs for note in each.needs.warnings(ports.environ))
 
 
-def _with_supplied(skill: Skill, given: Collection[str]) -> Skill:
+def _with_supplied(skill: Skill, supplied: Collection[str]) -> Skill:
     """Return the skill with the variables that this very command gave it as met."""
     requires = tuple(
-        replace(need, satisfied=True) if need.kind == "env" and need.spell() in given else need
+        replace(need, satisfied=True) if need.kind == "env" and need.spell() in supplied else need
         for need in skill.requires
     )
     return replace(skill, requires=requires)
@@ -335,7 +336,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
             linker.take_away(linking)
         removed = [now.records.skills[name] for name in names if name in now.records.skills]
         records = remove_servers(removed, records, configured, ports)
-        write_records(replace(records, made=copies.clear(ports.project, records.made)), ports)
+        write_records(replace(records, made=copies.remove_created(ports.project, records.made)), ports)
     return Outcome(skills, True, asked)
 
 
@@ -363,16 +364,16 @@ def _ask(names: Sequence[str], state: State, ports: Ports, dry_run: bool) -> tup
     found = [
         replace(linker.plan_removal(name, records[name]), ways=("save", "take")) for name in names if name in records
     ]
-    asked = ask(about_deleted(found), ports, dry_run)
+    asked = ask(removal_questions(found), ports, dry_run)
     return [linking for each in found if (linking := each.answered(asked))], tuple(asked)
 
 
 def _views(names: Sequence[str], records: Mapping[str, Record], state: State, ports: Ports) -> tuple[Skill, ...]:
     """Return these skills as they are shown, as far as they are locked."""
     locked = state.lock.skills
-    is_met = given(ports.environ, state.records.enabled(locked))
+    is_satisfied = need_check(ports.environ, state.records.enabled(locked))
     return tuple(
-        view(name, locked[name], records.get(name), is_met, ports.project, ports.store)
+        view(name, locked[name], records.get(name), is_satisfied, ports.project, ports.store)
         for name in names
         if name in locked
     )
@@ -427,12 +428,12 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     if not names:
         found, notes = without_other_signers(found, state, ports)
         newer.warnings.extend(notes)
-    outcome = take(found, options, state, ports)
+    outcome = apply(found, options, state, ports)
     ports.sources.keep()
     outcome = outcome.preceded(asked, (*gone.values(), *newer.left), newer.warnings)
     # What is only restored has the same keys, though nothing differs from the version before.
     changes = {name: _changes(found[name], state, ports) for name in restored if name in found}
-    return replace(outcome, changes={**changes, **outcome.changes}, due=outcome.due or bool(newer.withdrawn))
+    return replace(outcome, changes={**changes, **outcome.changes}, pending=outcome.pending or bool(newer.withdrawn))
 
 
 def _refuse_changes(found: Mapping[str, Candidate], state: State, ports: Ports) -> None:
@@ -442,14 +443,14 @@ def _refuse_changes(found: Mapping[str, Candidate], state: State, ports: Ports) 
         FormatError: it does not have what an update would bring, as for ``install --frozen``.
     """
     locked = state.lock.skills
-    behind = [
+    available_updates = [
         f"{name} {candidate.entry.version or candidate.entry.short}"
         for name, candidate in found.items()
         if candidate.entry != locked.get(name)
     ]
-    if behind:
+    if available_updates:
         raise FormatError(
-            f"the lock is behind, and --frozen leaves it as it stands: {', '.join(behind)} would come",
+            f"the lock is behind, and --frozen leaves it as it stands: {', '.join(available_updates)} would come",
             where=ports.project.lock_path,
             hint=f"run {command(ports.project.scope, 'update')} without --frozen and commit the lock",
         )
@@ -461,7 +462,7 @@ def _edited(name: str, state: State, ports: Ports) -> Sequence[str]:
     return Linker(ports.project, ports.store).plan_removal(name, record).edited if record else ()
 
 
-def behind(names: Sequence[str], ports: Ports) -> Outcome:
+def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
     """Return what ``update`` would bring, having verified it in memory; nothing is asked and nothing written.
 
     Raises:
@@ -469,11 +470,11 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
     """
     state, names = read_state(ports), tuple(dict.fromkeys(names))
     newer, gone = _newest(names, state, ports, keep=True)
-    is_met = given(ports.environ, state.records.enabled(state.lock.skills))
+    is_satisfied = need_check(ports.environ, state.records.enabled(state.lock.skills))
     records = state.records.skills
     skills = tuple(
         replace(
-            view(each.name, each.entry, None, is_met, ports.project, ports.store),
+            view(each.name, each.entry, None, is_satisfied, ports.project, ports.store),
             description=each.manifest.description,
             vouched_by=each.voucher,
             state="enabled" if each.name in records and records[each.name].enabled else "disabled",
@@ -489,7 +490,7 @@ def behind(names: Sequence[str], ports: Ports) -> Outcome:
     sources = source_changes(state.lock.sources, sources_with(newer.found.values(), state.lock, ports))
     warnings, left = (*newer.warnings, *edited), (*gone.values(), *newer.left)
     return Outcome(
-        skills, False, warnings=warnings, left=left, changes=changes, due=bool(newer.withdrawn), sources=sources
+        skills, False, warnings=warnings, left=left, changes=changes, pending=bool(newer.withdrawn), sources=sources
     )
 
 
@@ -508,7 +509,7 @@ def _newest(
         found = unavailable(name, error, state, ports)
         if names:
             raise found from error
-        gone[name] = left_behind(found, name)
+        gone[name] = as_left_out(found, name)
 
     refuse_unknown(names, state.lock.skills, ports.project.scope)
     return newest_of(names or state.lock.skills, state, ports, keep=keep, excuse=excuse), gone
@@ -522,7 +523,7 @@ def _changes(candidate: Candidate, state: State, ports: Ports) -> Changes:
 
 def _restored(names: Iterable[str], state: State, ports: Ports) -> dict[str, Candidate]:
     """Return what the lock has of skills that this machine knows."""
-    held, found = HeldTrees(ports.store), {}
+    held, found = TreeBudget(ports.store), {}
     for name in names:
         if name in state.records.skills:
             with about_skill(name):

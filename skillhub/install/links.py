@@ -32,7 +32,7 @@ from skillhub.project.store import Store
 # Where a skill is to be enabled, what is in the way there, and what becomes of edits made by hand.
 
 # Edits are saved as a patch, merged, or thrown away; in all three cases the place is then made.
-Do = Literal["keep", "make", "save", "merge", "take"]
+Action = Literal["keep", "make", "save", "merge", "take"]
 _MARKS = {"extra-file": "+", "missing-file": "-"}
 _MOST = 10  # edited files of one copy that a question names
 
@@ -43,7 +43,7 @@ class Step:
 
     link: str
     path: str
-    do: Do
+    do: Action
     edits: tuple[str, ...] = ()
 
 
@@ -111,13 +111,13 @@ class Linking:
         return replace(self, steps=tuple(steps))
 
 
-def about_deleted(cleared: Iterable[Linking]) -> list[Question]:
+def removal_questions(cleared: Iterable[Linking]) -> list[Question]:
     """Return what is to be asked about edits made by hand where links are to go."""
     gone = "was edited by hand, and the copy is to be deleted; save the edits as a patch first?"
     return [replace(question, message=f"{each.name} {gone}") for each in cleared for question in each.questions()]
 
 
-def left_alone(name: str) -> LeftOut:
+def kept_edited(name: str) -> LeftOut:
     """Return what is told of a skill whose edits a person wants to keep."""
     return LeftOut(name, "edited", "it was edited by hand, and is left as it is")
 
@@ -151,10 +151,10 @@ class Linker:
         for link in wanted:
             path = self._place(link)
             found, _ = copies.inspect(path, listing, stored, kind)
-            do: Do = "keep" if found == "equal" else "make"
+            do: Action = "keep" if found == "equal" else "make"
             if found == "edited":
                 if record is None or link not in record.links:
-                    raise copies.foreign(path)
+                    raise copies.foreign_error(path)
                 do = "make" if self._is_stored(path, was) else "save"
             elif do == "keep" and kind == "symlink":
                 do = self._of_link(path, record)
@@ -173,11 +173,11 @@ class Linker:
         if folder not in self._folders:
             path = copies.place(self._project, link)
             if not os.path.isdir(there := _first_there(path)):
-                raise copies.foreign(there)
+                raise copies.foreign_error(there)
             self._folders[folder] = path.removesuffix(name)
         return self._folders[folder] + name
 
-    def _of_link(self, path: str, record: Record | None) -> Do:
+    def _of_link(self, path: str, record: Record | None) -> Action:
         """Return what to do where a link is to be, and is, or a copy in place of one."""
         if is_link(path):
             return "keep" if self._is_stored(path) else "save"  # edited through the link, in the store
@@ -242,7 +242,7 @@ class Linker:
         """
         for step in linking.steps:
             if step.do == "make" and os.path.lexists(step.path) and not self._is_stored(step.path, linking.was):
-                raise copies.foreign(step.path)
+                raise copies.foreign_error(step.path)
         base = self._store.read(record.tree) if record else None
         for step in linking.steps:
             if step.do != "keep":
@@ -451,14 +451,14 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
             ReleaseStatus.last_seen(name, entry, state.lock.root_of(entry), ports.sources).refuse(ports.project)
         if not dry_run:
             known = [link for record in state.records.skills.values() for link in record.links]
-            copies.sweep(ports.project, known, copies.shared(ports.project))
+            copies.sweep(ports.project, known, copies.shared_folders(ports.project))
         fetched = _fetch(obtain, state, ports)
         planned, foreign = _plan(fetched, Linker(ports.project, ports.store), state, ports)
         _refuse_forbidden([each.name for each in planned if state.enabled(each.name) and not each.done], state, ports)
         questions = [
             question
             for each in planned
-            for question in (each.questions() if state.enabled(each.name) else about_deleted([each]))
+            for question in (each.questions() if state.enabled(each.name) else removal_questions([each]))
         ]
         asked = ask(questions, ports, dry_run)
         answered = {each.name: each.answered(asked) for each in planned}
@@ -473,9 +473,9 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         changed,
         tuple(asked),
         (*removed, *_disagreements(state, ports)),
-        left=(*map(left_alone, sorted(kept)), *foreign),
-        as_before=frozenset(state.lock.skills.keys() - touched),
-        due=dry_run and bool(removed),
+        left=(*map(kept_edited, sorted(kept)), *foreign),
+        unchanged=frozenset(state.lock.skills.keys() - touched),
+        pending=dry_run and bool(removed),
     )
 
 

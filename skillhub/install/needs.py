@@ -18,7 +18,7 @@ from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Asked, Kind, Ques
 from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Records, Scope, SkillScope
 from skillhub.model.server_command import Risk, steered_by
 from skillhub.project import mcp
-from skillhub.project.installed import Given, or_stored
+from skillhub.project.installed import NeedCheck, with_stored_values
 from skillhub.project.project import Project
 
 # The needs of a skill against this machine: is each satisfied, and does its absence keep the skill disabled.
@@ -368,7 +368,12 @@ class AnsweredNeeds:
 
 
 def open_needs(
-    candidate: Candidate, before: Record | None, options: Options, is_met: Given, agents: Sequence[Host], ports: Ports
+    candidate: Candidate,
+    before: Record | None,
+    options: Options,
+    is_satisfied: NeedCheck,
+    agents: Sequence[Host],
+    ports: Ports,
 ) -> OpenNeeds:
     """Return the open needs of a skill that is to be enabled; ``before`` is its record, if it has one.
 
@@ -378,8 +383,8 @@ def open_needs(
     """
     name, manifest = candidate.name, candidate.manifest
     written = before.mcp if before is not None else {}
-    is_met = or_stored(is_met, name, ports.project)
-    missing = [need for need in manifest.requires if need.required and not is_met(need.kind, need.name)]
+    is_satisfied = with_stored_values(is_satisfied, name, ports.project)
+    missing = [need for need in manifest.requires if need.required and not is_satisfied(need.kind, need.name)]
     return OpenNeeds(
         name,
         _supplied(manifest, options),

@@ -25,9 +25,9 @@ from skillhub.install.candidates import (
     ReleaseStatus,
     about_skill,
     candidate,
-    is_at,
+    check_same_signer,
+    is_same_place,
     read,
-    same_signer,
     spelled,
 )
 from skillhub.install.context import Place, Ports, Report, command
@@ -117,7 +117,7 @@ def by_registry(
         agrees(release, name=content.manifest.name, version=version, tree=verdict.tree.digest)
         origin = {"url": release.url, "digest": release.digest, "size": release.size or 0}
         entry = _entry(content, verdict, source.alias, {**origin, "version": release.version})
-        publishers = [owner, *candidates.trusted(ports.publishers)]
+        publishers = [owner, *candidates.trusted_publishers(ports.publishers)]
         found = candidate(content, entry, verdict, unpacked.warnings, publishers)
         return replace(found, published=release.published, voucher=ports.voucher(entry))
 
@@ -216,10 +216,10 @@ def _unvouched(
         FormatError: the manifest is malformed.
     """
     alias = None if source == LOCAL else source
-    verdict, own = candidates.judged(unpacked.tree, ports.publishers, alias, ports.clock(), locked)
+    verdict, own = candidates.judge_with_own_keys(unpacked.tree, ports.publishers, alias, ports.clock(), locked)
     content = read(verdict.tree, known=known)
     entry = _entry(content, verdict, source, origin)
-    found = candidate(content, entry, verdict, unpacked.warnings, candidates.trusted(ports.publishers))
+    found = candidate(content, entry, verdict, unpacked.warnings, candidates.trusted_publishers(ports.publishers))
     return replace(found, own=own)
 
 
@@ -231,7 +231,7 @@ def _entry(content: Content, verdict: Verdict, source: str, origin: dict[str, An
         source=source,
         tree=verdict.tree.digest,
         signed_by=(verdict.signer.spell(),) if verdict.signer else (),
-        capabilities=content.can,
+        capabilities=content.capabilities,
         requires=spelled(content.manifest),
     )
 
@@ -306,7 +306,7 @@ class _Prefetcher:
 # The patch that a project agreed to, on top of what a skill's source has: applied in memory, held to the lock.
 
 
-def on_top(found: Candidate, tree: Tree, content: Content) -> Candidate:
+def with_patched_tree(found: Candidate, tree: Tree, content: Content) -> Candidate:
     """Return a candidate with its own tree replaced by the patched one, which has no signature.
 
     Raises:
@@ -319,14 +319,14 @@ def on_top(found: Candidate, tree: Tree, content: Content) -> Candidate:
         tree=tree,
         base=None if found.stored else found.tree,
         manifest=content.manifest,
-        can=content.can,
+        capabilities=content.capabilities,
         findings=content.findings,
         trust="unsigned",
         stored=False,
     )
 
 
-def gated(tree: Tree) -> Tree:
+def checked_as_archive(tree: Tree) -> Tree:
     """Return the tree of a patched skill, held to the rules for archives: a patch may name any path.
 
     Raises:
@@ -347,17 +347,19 @@ def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scanned: bool)
     """
     if entry.patch is not None:
         stored = ports.store.read(entry.tree)
-        tree = stored or gated(apply(read_patch(entry.patch, ports.project), found.tree, entry.patch.path))
+        tree = stored or checked_as_archive(
+            apply(read_patch(entry.patch, ports.project), found.tree, entry.patch.path)
+        )
         if tree.digest != entry.tree:
             message = f"expected the patch to give the tree {entry.tree}, found {tree.digest}"
             raise WrongBytes(message, where=entry.patch.path)
-        patched = on_top(found, tree, read(tree, scanned=scanned))
+        patched = with_patched_tree(found, tree, read(tree, scanned=scanned))
         found = replace(patched, entry=entry, stored=found.stored and stored is not None)
-    note = unsaid(found.can, entry)
+    note = undeclared(found.capabilities, entry)
     return found.noted(note) if note else found
 
 
-def unsaid(can: Iterable[str], entry: Locked) -> str | None:
+def undeclared(can: Iterable[str], entry: Locked) -> str | None:
     """Return the warning of capabilities that the lock leaves out; None if there are none."""
     found = sorted(set(can) - set(entry.capabilities))
     if not found:
@@ -426,13 +428,13 @@ def _held_to_claims(found: Candidate, scope: Scope, *, scanned: bool) -> Candida
     more = [f"needs {each}" for each in entry.requires if each not in needs]
     if scanned:
         sure = (each for each in entry.capabilities if not each.startswith(("env:", "network:")))
-        more += [f"can do {each}" for each in sure if each not in found.can]
+        more += [f"can do {each}" for each in sure if each not in found.capabilities]
     if more:
         message = f"the lock says of {found.name} what its files do not: {', '.join(more)}"
         hint = f"put the lock back as it was, or {command(scope, 'remove', found.name)} and install it anew"
         raise WrongBytes(message, where=found.name, hint=hint)
-    if unsaid := sorted(needs - {*entry.requires}):
-        return found.noted(f"the lock does not say that it needs: {', '.join(unsaid)}")
+    if undeclared := sorted(needs - {*entry.requires}):
+        return found.noted(f"the lock does not say that it needs: {', '.join(undeclared)}")
     return found
 
 
@@ -446,7 +448,7 @@ def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool, scanned
     if tree is None or not (pinned or (root is None and not entry.signed_by)):
         return _from_source(name, entry, ports, agreed=agreed).run()
     alias = None if entry.local else entry.source
-    publishers = [*pinned, *candidates.revoking(status), *candidates.trusted(ports.publishers)]
+    publishers = [*pinned, *candidates.revoking(status), *candidates.trusted_publishers(ports.publishers)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=(entry.tree,))
     seen = status.release
     size = tree.size if root is None else (seen.size if seen else None)
@@ -522,12 +524,12 @@ def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candi
         raise WrongBytes(f"expected {name} to be {entry.size} bytes, found {found.entry.size}", where=where)
     if found.name != name:
         raise SourceMismatch(f"the lock names {name}, its SKILL.md {found.name}", where=where)
-    if found.entry.version != entry.version or not is_at(found.entry, entry, ports):
+    if found.entry.version != entry.version or not is_same_place(found.entry, entry, ports):
         raise SourceMismatch(
             f"the lock has {name} {entry.version} from {where}, "
             f"found {found.entry.version} from {found.entry.origin}",
             where=name,
             hint=f"{command(scope, 'remove', name)}, then install it anew",
         )
-    same_signer(found, entry, scope)
+    check_same_signer(found, entry, scope)
     return replace(found, entry=entry)

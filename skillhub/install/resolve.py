@@ -12,8 +12,8 @@ from graphlib import CycleError, TopologicalSorter
 from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, did_you_mean, quote, spelled_like
-from skillhub.install.candidates import Candidate, choose_release, elsewhere, is_within
-from skillhub.install.context import Options, Place, Ports, State, silent
+from skillhub.install.candidates import Candidate, choose_release, is_within, locked_elsewhere
+from skillhub.install.context import Options, Place, Ports, State, unreachable_hint
 from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, of_plugin
@@ -213,7 +213,7 @@ def _of_name(ref: Named, state: State, ports: Ports) -> ResolvedSkill:
         return replace(resolve_locked(ref.name, entry, state, ports), wanted=wanted)
     if entry is not None and ref.source not in (None, entry.source):
         ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering
-        raise elsewhere(ref.name, entry, f"{ref.source}:{ref.name}", ports.project.scope)
+        raise locked_elsewhere(ref.name, entry, f"{ref.source}:{ref.name}", ports.project.scope)
     with typed(ref, ports):
         return resolve_named(ref, ports)
 
@@ -261,7 +261,7 @@ def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
             refusal = error
         except SourceError as error:
             all_asked = f"a bare name is looked for in all sources, {alias} too; SOURCE:{ref.name} asks one alone"
-            error.hint = all_asked if error.hint in (None, silent(alias)) else error.hint
+            error.hint = all_asked if error.hint in (None, unreachable_hint(alias)) else error.hint
             raise
     if len(found) > 1:
         names = [f"{alias}:{ref.name}" for alias in found]
@@ -308,7 +308,7 @@ def _or_folder(error: SourceError, name: str) -> None:
 _HELD_MAX = 256 * 1024 * 1024
 
 
-class HeldTrees:
+class TreeBudget:
     """What is held in memory: once the trees pass ``held_max`` bytes, further ones wait in the store, unlinked."""
 
     def __init__(self, store: Store, held_max: int = _HELD_MAX) -> None:
@@ -324,15 +324,15 @@ class HeldTrees:
         self._left -= candidate.tree.size
         if self._left >= 0:
             return candidate
-        return _lighter(candidate, Staged(self._store.put(candidate.tree), candidate.tree))
+        return _with_tree(candidate, Staged(self._store.put(candidate.tree), candidate.tree))
 
 
-def looked_at(candidate: Candidate) -> Candidate:
+def without_files(candidate: Candidate) -> Candidate:
     """Return the candidate with no file of it in memory, for who only tells of it."""
-    return _lighter(replace(candidate, base=None), Listed(candidate.tree))
+    return _with_tree(replace(candidate, base=None), Listed(candidate.tree))
 
 
-def _lighter(candidate: Candidate, tree: Tree) -> Candidate:
+def _with_tree(candidate: Candidate, tree: Tree) -> Candidate:
     # The body is in the tree as well, and may be as large.
     return replace(candidate, tree=tree, manifest=replace(candidate.manifest, body=""))
 
@@ -375,7 +375,7 @@ def with_dependencies(
         NeedConflict: they need each other in a ring, too many others, or no version suits all that need one.
         SourceError, SecurityError, FormatError: as for any other skill.
     """
-    whole, warnings, held = dict(found), [], HeldTrees(ports.store)
+    whole, warnings, held = dict(found), [], TreeBudget(ports.store)
     chains: dict[str, tuple[str, ...]] = {name: (name,) for name in whole}
     demands: dict[str, list[_Demand]] = {}
     queue = deque(whole)
@@ -537,7 +537,7 @@ def choose_skills(
         hint = "a skill is a folder with a SKILL.md"
         raise NotFound("there is no skill here" + (f": {reasons}" if reasons else ""), where=asked, hint=hint)
     if words:
-        return tuple(dict.fromkeys(_only_fitting(word, offered, asked) for word in words))
+        return tuple(dict.fromkeys(_the_match(word, offered, asked) for word in words))
     if every or len(offered) == 1:
         return offered
     picked = tuple(pick(offered))
@@ -553,17 +553,17 @@ def offered_by(index: Index) -> tuple[Release, ...]:
     return tuple(release for name in index.names for release in index.skills[name])
 
 
-def fitting(word: str, offered: Sequence[Release]) -> list[Release]:
+def matching(word: str, offered: Sequence[Release]) -> list[Release]:
     """Return the skills that a word fits: a name, ``plugin:name``, or else a folder."""
     plugin, _, name = word.rpartition(":")
     fits = [each for each in offered if each.name == name and (not plugin or each.plugin == plugin)]
     return fits or [each for each in offered if each.path and each.path == word.strip("/")]
 
 
-def _only_fitting(word: str, offered: Sequence[Release], asked: str) -> Release:
-    fits = fitting(word, offered)
+def _the_match(word: str, offered: Sequence[Release], asked: str) -> Release:
+    fits = matching(word, offered)
     if not fits:
-        raise none_of(word, [each.name for each in offered[:40]], asked)
+        raise no_match(word, [each.name for each in offered[:40]], asked)
     if len(fits) > 1:
         unique = words_for(offered)
         names = ", ".join(unique[each] for each in fits)
@@ -571,7 +571,7 @@ def _only_fitting(word: str, offered: Sequence[Release], asked: str) -> Release:
     return fits[0]
 
 
-def none_of(word: str, names: Sequence[str], asked: str) -> NotFound:
+def no_match(word: str, names: Sequence[str], asked: str) -> NotFound:
     """Return the error about a word that none of these names fits."""
     hint = f"there are: {', '.join(dict.fromkeys(names))}"
     return NotFound(f"there is no skill {quote(word)} here", where=asked, hint=hint)

@@ -12,7 +12,6 @@ from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import Quoted, as_command, quoted, shown, word
 from skillhub.install import candidates
-from skillhub.install import candidates as signers
 from skillhub.install.candidates import (
     Candidate,
     ReleaseStatus,
@@ -101,7 +100,7 @@ def _install(
 ) -> Question:
     entry = candidate.entry
     version = f" {word(entry.version)}" if entry.version else ""
-    can, needs = (", ".join(map(word, each)) for each in (candidate.can, spelled(candidate.manifest)))
+    can, needs = (", ".join(map(word, each)) for each in (candidate.capabilities, spelled(candidate.manifest)))
     patched = f", and patched by this project: {word(entry.patch.path)}" if entry.patch else ""
     details = [
         "it says of itself:",
@@ -112,7 +111,7 @@ def _install(
         *([_TRYING_OUT] if (entry.url or "").startswith(EMBEDDED_URL) else ()),
         *(["it will stay disabled; missing: program " + ", program ".join(programs)] if programs else ()),
         f"it needs: {needs or 'nothing'}",
-        f"it can: {in_words(candidate.can)}",
+        f"it can: {in_words(candidate.capabilities)}",
         _content(candidate),
         f"from {word(entry.source)}: {word(entry.origin)}",
         f"{_signed(candidate)}{patched}",
@@ -296,7 +295,7 @@ def names_of(signer: Signer, entry: Locked, ports: Ports) -> frozenset[str]:
     mine = ports.sources.mine()
     # Trust that is narrowed to a source of the user's is none in what a project calls so.
     source = None if entry.local else entry.source if not entry.named or entry.source in mine else ""
-    trusted = candidates.trusted(ports.publishers)
+    trusted = candidates.trusted_publishers(ports.publishers)
     return frozenset(each.name for each in trusted if signer.fingerprint in each.fingerprints and each.covers(source))
 
 
@@ -376,7 +375,7 @@ def too_young(candidate: Candidate, ports: Ports) -> Forbidden | None:
 
 
 def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subject:
-    can, findings = candidate.can, candidate.findings
+    can, findings = candidate.capabilities, candidate.findings
     if known is not None and known.enabled:
         can = known.facts.capabilities
     elif known is not None:  # nobody read all of its bytes again
@@ -418,11 +417,11 @@ def since(published: str | None, ports: Ports) -> timedelta | None:
 
 # Whether what comes under a name is from where, and by whom, it was before: as the lock has it, as a person
 # agreed.
-# ``hold_to_lock`` holds it against the lock, ``hold_to_record`` against this machine's record, whatever the
+# ``hold_to_lock`` holds it against the lock, ``check_against_record`` against this machine's record, whatever the
 # lock says.
 
 
-def hold_to_record(candidate: Candidate, state: State, ports: Ports) -> None:
+def check_against_record(candidate: Candidate, state: State, ports: Ports) -> None:
     """Refuse what is not by the publisher whom the person agreed to, or has new bytes under an expired certificate.
 
     Raises:
@@ -445,14 +444,14 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
     # A lock may name others beside whoever signed: what is agreed to now would let them sign the next version.
     was, named, proven = {*before.signers}, {*signers_of(entry.signed_by)}, proven_signers(candidate)
     now = named | proven if named and proven else set()
-    if is_same_publisher(was, now, lambda: _kin(candidate, before.source, ports)):
+    if is_same_publisher(was, now, lambda: _publisher_keys(candidate, before.source, ports)):
         return
     scope = ports.project.scope
     raise SignerChanged(
         f"expected {candidate.name} to be signed by {', '.join(sorted(was))}, as when it was agreed to here; "
         f"it is signed by {', '.join(entry.signed_by) or 'nobody'} now",
         where=entry.origin,
-        hint=f"if that is meant: {reinstall(scope, candidate.name, asking_for(candidate.name, entry, ports))}",
+        hint=f"if that is meant: {reinstall(scope, candidate.name, install_words(candidate.name, entry, ports))}",
     )
 
 
@@ -466,7 +465,7 @@ def _refuse_expired(candidate: Candidate, state: State) -> None:
         BadSignature: no flag and no answer lifts this.
     """
     record = state.records.skills.get(candidate.name)
-    if signers.EXPIRED not in candidate.warnings or record is None or record.facts == Facts():
+    if candidates.EXPIRED not in candidate.warnings or record is None or record.facts == Facts():
         return
     entry, before = candidate.entry, state.lock.skills.get(candidate.name)
     known = {record.tree, before.original.tree} if before and record.is_of(before) else {record.tree}
@@ -485,7 +484,7 @@ def without_other_signers(
     as ever. Were they to stop the command, the way on would be to agree to what was disabled.
 
     Raises:
-        SourceError, FormatError: as ``hold_to_record``.
+        SourceError, FormatError: as ``check_against_record``.
     """
     found, notes = dict(candidates), []
     for name, candidate in candidates.items():
@@ -493,14 +492,14 @@ def without_other_signers(
         if record is None or record.held != "user":
             continue
         try:
-            hold_to_record(candidate, state, ports)
+            check_against_record(candidate, state, ports)
         except (SignerChanged, BadSignature) as error:
             del found[name]
             notes.append(f"{name} stays disabled, in the version agreed to: {error.message}; {error.hint}")
     return found, notes
 
 
-def _kin(candidate: Candidate, source: str, ports: Ports) -> frozenset[Digest]:
+def _publisher_keys(candidate: Candidate, source: str, ports: Ports) -> frozenset[Digest]:
     """Return the keys of the candidate's publisher: of what is in the store, its registry alone knows them all.
 
     Of whoever signed what came from another source, be it under the same alias, a registry says nothing that counts.
@@ -510,17 +509,19 @@ def _kin(candidate: Candidate, source: str, ports: Ports) -> frozenset[Digest]:
     """
     name, entry = candidate.name, candidate.entry
     if entry.source != source or ports.sources.had_another(source):
-        return signers.kin(candidate.signer, signers.trusted(ports.publishers))
+        return candidates.keys_of_publisher(candidate.signer, candidates.trusted_publishers(ports.publishers))
     if ports.root_of(entry) is None:
-        return candidate.kin
+        return candidate.publisher_keys
     status = ReleaseStatus.now(name, entry, ports)
     release, admitted = status.release, status.admitted
     if release is None or admitted is None:
-        return candidate.kin
-    return candidate.kin | signers.kin(candidate.signer, [publisher_of(admitted, release.published)])
+        return candidate.publisher_keys
+    return candidate.publisher_keys | candidates.keys_of_publisher(
+        candidate.signer, [publisher_of(admitted, release.published)]
+    )
 
 
-def asking_for(name: str, entry: Locked, ports: Ports) -> list[str]:
+def install_words(name: str, entry: Locked, ports: Ports) -> list[str]:
     """Return the words that ask ``install`` for what the lock names, once the lock no longer does."""
     if entry.named:
         version = f"@{entry.version}" if ports.root_of(entry) else ""
@@ -534,7 +535,7 @@ def asking_for(name: str, entry: Locked, ports: Ports) -> list[str]:
 # A registry that is elsewhere than where a lock has it: it is known by its root, and a lock is no guide to it.
 
 
-def rebased(lock: Lock, sources: Mapping[str, LockedSource]) -> Lock:
+def rebased_lock(lock: Lock, sources: Mapping[str, LockedSource]) -> Lock:
     """Return the lock with these sources; what it has of a registry that moved is where that is now."""
     skills = dict(lock.skills)
     for alias, now in sources.items():
@@ -554,7 +555,7 @@ def sources_with(candidates: Iterable[Candidate], lock: Lock, ports: Ports) -> M
     return {**lock.sources, **{alias: known[alias].locked() for alias in used}}
 
 
-def followed(records: Mapping[str, Record], before: Lock, after: Lock, ports: Ports) -> dict[str, Record]:
+def moved_records(records: Mapping[str, Record], before: Lock, after: Lock, ports: Ports) -> dict[str, Record]:
     """Return the records with what was agreed to, and proven, in ``before`` where ``after``, rebased, has it.
 
     Raises:
@@ -566,9 +567,9 @@ def followed(records: Mapping[str, Record], before: Lock, after: Lock, ports: Po
         root = after.sources[was.source].root if was.named else None
         if root is None or now is None or now is was or replace(was, url=now.url) != now:
             continue
-        pem = ports.publishers.pinned(signers.proven(name, was.original, root))
+        pem = ports.publishers.pinned(candidates.pin_name(name, was.original, root))
         if pem is not None:
-            ports.publishers.pin(signers.proven(name, now.original, root), pem)
+            ports.publishers.pin(candidates.pin_name(name, now.original, root), pem)
         if record is not None and record.is_of(was):
             found[name] = replace(record, provenance=Provenance.of(now))
     return found

@@ -118,7 +118,7 @@ def proposed_sources(state: State, ports: Ports) -> dict[str, LockedSource]:
     every = proposals(state.lock, state.intent)
     proposed = {alias: each for alias, each in every.items() if alias not in known}
     for each in proposed.values():
-        ports.may(each.url, each.root)
+        ports.check_allowed(each.url, each.root)
     return proposed
 
 
@@ -323,7 +323,7 @@ def _refuse(url: str, pin: Pin, ports: Ports) -> None:
         Forbidden: a line of a policy.
     """
     try:
-        ports.may(url, pin.digest)
+        ports.check_allowed(url, pin.digest)
     except Forbidden as error:
         if pin.digest is None:
             error.hint = f"{error.hint}; where a line has the root of this registry: --fingerprint sha256:…"
@@ -365,7 +365,7 @@ _ROLES = (ROOT, TARGETS, SNAPSHOT, TIMESTAMP, NAMESPACES, RELEASES, LISTING)
 
 
 @dataclass(frozen=True, slots=True)
-class Dated:
+class MetadataFile:
     """One metadata file: its version, and until when it holds (UTC)."""
 
     role: str
@@ -391,8 +391,8 @@ class SourceView:
 
     source: Source
     root: RootView
-    metadata: tuple[Dated, ...]
-    late: tuple[Dated, ...]
+    metadata: tuple[MetadataFile, ...]
+    late: tuple[MetadataFile, ...]
     refreshed: str | None
     changes: tuple[str, ...]
 
@@ -413,7 +413,7 @@ def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
     folder = sources.metadata(source)
     newest = _metadata(folder, ROOT)
     root = view_root(newest, folder) if newest else first
-    metadata = dated(folder, _ROLES)
+    metadata = metadata_files(folder, _ROLES)
     late = tuple(
         each for each in metadata if not rule_of(each.role).online and each.expires_within(CEREMONY_DAYS, now)
     )
@@ -421,7 +421,7 @@ def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
     return SourceView(source, root, metadata, late, refreshed, tuple(changes(first, root)))
 
 
-def dated(folder: str, roles: Iterable[str]) -> tuple[Dated, ...]:
+def metadata_files(folder: str, roles: Iterable[str]) -> tuple[MetadataFile, ...]:
     """Return what a client keeps in ``folder`` of these roles' metadata; nothing of what it never fetched.
 
     Raises:
@@ -429,7 +429,7 @@ def dated(folder: str, roles: Iterable[str]) -> tuple[Dated, ...]:
         StateError: it cannot be read.
     """
     found = ((role, _metadata(folder, role)) for role in roles)
-    return tuple(Dated(role, *view_expiry(data, folder)) for role, data in found if data)
+    return tuple(MetadataFile(role, *view_expiry(data, folder)) for role, data in found if data)
 
 
 def _metadata(folder: str, role: str) -> bytes | None:

@@ -273,7 +273,7 @@ def _rows(folder: str, at: int | None) -> Iterator[os.DirEntry[str]]:
             os.close(handle)
 
 
-def foreign(path: str) -> StateError:
+def foreign_error(path: str) -> StateError:
     """Return the error for something in the way that skillhub did not put there and so never removes."""
     hint = "move it away, or remove it, then run the command again"
     return StateError("something that skillhub did not put there is in the way", where=path, hint=hint)
@@ -288,7 +288,7 @@ _CAP = 1 << 16
 _EMPTY = frozenset({"", "{}", *(f'{{"{each.key}":{{}}}}' for each in DIALECTS.values())})
 
 
-def missing(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
+def missing_paths(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
     """Return which of these absolute paths, and of the folders above them, are not there yet, as ``portable``."""
     todo, found = [*dict.fromkeys(paths)], dict[str, None]()
     while todo:
@@ -299,7 +299,7 @@ def missing(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def shared(project: Project) -> Iterator[tuple[str, files.HeldFolder]]:
+def shared_folders(project: Project) -> Iterator[tuple[str, files.HeldFolder]]:
     """Yield the folders where what we write is beside what others do, and what holds the way to each.
 
     They are those of agents' configuration and of git's exclude file.
@@ -316,8 +316,8 @@ def shared(project: Project) -> Iterator[tuple[str, files.HeldFolder]]:
         yield os.path.dirname(found[0]), found[1]
 
 
-def clear(project: Project, made: Iterable[str]) -> tuple[str, ...]:
-    """Take away what ``missing`` named and is empty by now, and return what is not.
+def remove_created(project: Project, made: Iterable[str]) -> tuple[str, ...]:
+    """Take away what ``missing_paths`` named and is empty by now, and return what is not.
 
     Whatever refuses stays: nothing depends on it. What a link leads to, be it in the project, is somebody else's.
     """

@@ -15,7 +15,7 @@ from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.project.user_state import voucher
 
-Given = Callable[[str, str], bool]  # kind and name of a need -> whether it is met
+NeedCheck = Callable[[str, str], bool]  # kind and name of a need -> whether it is met
 
 
 def managed(project: Project, store: Store, environ: Mapping[str, str]) -> list[Skill]:
@@ -26,13 +26,16 @@ def managed(project: Project, store: Store, environ: Mapping[str, str]) -> list[
         StateError: it cannot be read.
     """
     lock, records = project.lock(), project.records()
-    is_met = given(environ, records.enabled(lock.skills))
+    is_satisfied = need_check(environ, records.enabled(lock.skills))
     return [
-        view(name, entry, records.skills.get(name), is_met, project, store) for name, entry in lock.skills.items()
+        view(name, entry, records.skills.get(name), is_satisfied, project, store)
+        for name, entry in lock.skills.items()
     ]
 
 
-def view(name: str, entry: Locked, record: Record | None, is_met: Given, project: Project, store: Store) -> Skill:
+def view(
+    name: str, entry: Locked, record: Record | None, is_satisfied: NeedCheck, project: Project, store: Store
+) -> Skill:
     """Return the skill as the lock has it and as this machine has it.
 
     A record of another tree than the lock's, or from elsewhere, is of no account: nobody agreed to this one yet.
@@ -55,21 +58,21 @@ def view(name: str, entry: Locked, record: Record | None, is_met: Given, project
         invocation="model" if facts.model_invocable else "user",
         signed_by=tuple(map(Signer.parse, entry.signed_by)),
         vouched_by=voucher(entry, project.last_lock(), project.home) if entry.signed_by else None,
-        requires=needs_of(facts, record, or_stored(is_met, name, project)) if facts.needs else (),
+        requires=needs_of(facts, record, with_stored_values(is_satisfied, name, project)) if facts.needs else (),
         capabilities=facts.capabilities if record else entry.capabilities,
         description=facts.description,
         patch=entry.patch.path if entry.patch else None,
     )
 
 
-def given(environ: Mapping[str, str], enabled: Collection[str] = ()) -> Given:
+def need_check(environ: Mapping[str, str], enabled: Collection[str] = ()) -> NeedCheck:
     """Return the test of a need against this environment, these programs and these skills, which agents can have.
 
     An MCP server cannot be seen from here: whether it is configured stands in the skill's record.
     """
     programs: dict[str, bool] = {}
 
-    def is_met(kind: str, name: str) -> bool:
+    def is_satisfied(kind: str, name: str) -> bool:
         if kind == "env":
             return bool(environ.get(name))
         if kind == "program":
@@ -80,19 +83,21 @@ def given(environ: Mapping[str, str], enabled: Collection[str] = ()) -> Given:
             return programs[name]
         return kind == "skill" and name in enabled
 
-    return is_met
+    return is_satisfied
 
 
-def or_stored(is_met: Given, skill: str, project: Project) -> Given:
+def with_stored_values(is_satisfied: NeedCheck, skill: str, project: Project) -> NeedCheck:
     """Return the test for one skill: a variable is met too if a value is stored that this skill may have."""
 
-    def is_met_for_it(kind: str, name: str) -> bool:
-        return is_met(kind, name) or (kind == "env" and name in project.secrets.names_for(project.key, skill))
+    def is_satisfied_for_it(kind: str, name: str) -> bool:
+        return is_satisfied(kind, name) or (kind == "env" and name in project.secrets.names_for(project.key, skill))
 
-    return is_met_for_it
+    return is_satisfied_for_it
 
 
-def needs_of(facts: Facts, record: Record | None, is_met: Given, supplied: Collection[str] = ()) -> tuple[Need, ...]:
+def needs_of(
+    facts: Facts, record: Record | None, is_satisfied: NeedCheck, supplied: Collection[str] = ()
+) -> tuple[Need, ...]:
     """Return every need of a skill; what a person answered for when it was enabled counts as they said.
 
     A value that was given to a command is gone with it: only ``supplied`` variables, of the command at work, count.
@@ -100,12 +105,14 @@ def needs_of(facts: Facts, record: Record | None, is_met: Given, supplied: Colle
     met = {*supplied, *(each for each in record.met if not each.startswith("env:"))} if record else {*supplied}
     waived = record.waived if record else ()
     servers = record.mcp if record else {}
-    return tuple(_need(row, is_met, {*met, *(f"mcp:{name}" for name in servers)}, waived) for row in facts.needs)
+    return tuple(
+        _need(row, is_satisfied, {*met, *(f"mcp:{name}" for name in servers)}, waived) for row in facts.needs
+    )
 
 
-def _need(need: DeclaredNeed, is_met: Given, met: Collection[str], waived: Collection[str]) -> Need:
+def _need(need: DeclaredNeed, is_satisfied: NeedCheck, met: Collection[str], waived: Collection[str]) -> Need:
     spelled = need.spell()
-    satisfied = spelled in met or is_met(need.kind, need.name)
+    satisfied = spelled in met or is_satisfied(need.kind, need.name)
     return Need(need.kind, need.name, need.description, need.required, satisfied, spelled in waived)
 
 
@@ -113,7 +120,7 @@ _DEEPEST = 8  # levels of folders that an agent looks down, as far as any does
 _FOLDERS_MAX = 2000  # to a root: as many as agents are known to look into
 
 
-def unasked(project: Project) -> list[str]:
+def not_agreed(project: Project) -> list[str]:
     """Return the locked skills that nobody agreed to on this machine, less those that their user disabled.
 
     Raises:
@@ -129,7 +136,7 @@ def unasked(project: Project) -> list[str]:
     ]
 
 
-def beside(project: Project, user_home: str, store: Store, environ: Mapping[str, str]) -> list[Skill]:
+def users_skills(project: Project, user_home: str, store: Store, environ: Mapping[str, str]) -> list[Skill]:
     """Return the user's own skills that agents find beside those of a project, as far as they are enabled.
 
     Raises:

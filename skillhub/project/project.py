@@ -256,7 +256,7 @@ _ENDS = (".json", ".json.lock")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownProject:
     """One project, or the user's own scope.
 
     Attributes:
@@ -270,7 +270,7 @@ class Known:
     trees: frozenset[Digest]
 
 
-def known(home: Home, patience: float = Project.patience) -> Iterator[Known]:
+def known_projects(home: Home, patience: float = Project.patience) -> Iterator[KnownProject]:
     """Yield every project that something was ever installed into; whoever is changing one is waited for.
 
     Raises:
@@ -288,7 +288,7 @@ def known(home: Home, patience: float = Project.patience) -> Iterator[Known]:
             yield found
 
 
-def _known(key: str, path: str, home: Home) -> Known | None:
+def _known(key: str, path: str, home: Home) -> KnownProject | None:
     data = files.read(path, _CAP)
     if data is None:
         return None  # nothing was linked yet: whoever began to install has nothing that was agreed to
@@ -302,7 +302,7 @@ def _known(key: str, path: str, home: Home) -> Known | None:
     trees = {entry.tree for entry in lock.skills.values()}
     trees |= {entry.original.tree for entry in lock.skills.values()}
     trees |= {record.tree for record in Records.parse(data, path).skills.values()}
-    return Known(base, gone, frozenset(trees))
+    return KnownProject(base, gone, frozenset(trees))
 
 
 def _is_gone(base: str) -> bool:
@@ -468,8 +468,8 @@ def _linked_folder(git: str, pointer: str) -> tuple[HeldFolder, str, str] | None
     """Return the folder that ``pointer`` leads to if that names ``pointer``, as git writes it into both."""
     try:
         with MACHINE.hold(os.path.join(git, "HEAD")) as (name, at):
-            known = _is_own(os.stat(os.path.dirname(name) or ".", dir_fd=at)) and _status_of(name, at)
-        if not known or not _leads_back(git, pointer):
+            known_projects = _is_own(os.stat(os.path.dirname(name) or ".", dir_fd=at)) and _status_of(name, at)
+        if not known_projects or not _leads_back(git, pointer):
             return None
         common = files.read(os.path.join(git, "commondir"), _NAME_CAP, root=MACHINE)
     except OSError:

@@ -12,7 +12,7 @@ from skillhub.archive import pack
 from skillhub.errors import FormatError, NameNotOwned, Refused, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
-from skillhub.install.candidates import OwnKey, judged, own_key
+from skillhub.install.candidates import OwnKey, judge_with_own_keys, own_key
 from skillhub.model.index import Admission, Index, Release, newest_first
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import SIGNATURE, File, Tree
@@ -99,7 +99,7 @@ def submit(
 
 
 def _own(tree: Tree, verdict: Verdict, hub: Opened, mine: Publishers) -> OwnKey | None:
-    judged(tree, mine, None, hub.signing.now)  # a key of the operator's that it names must have made it
+    judge_with_own_keys(tree, mine, None, hub.signing.now)  # a key of the operator's that it names must have made it
     return own_key(verdict.claim, mine)
 
 

@@ -12,7 +12,7 @@ from skillhub.archive import unpack
 from skillhub.disk.usage import throwaway
 from skillhub.errors import NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.text import as_command
-from skillhub.install.sources import dated
+from skillhub.install.sources import metadata_files
 from skillhub.model.finding import Issue
 from skillhub.model.index import LISTING_CAP, Admission, Index, Release, parse_listing
 from skillhub.model.manifest import Manifest
@@ -97,7 +97,7 @@ def _aging(folder: str, now: datetime) -> Iterator[Issue]:
     kept = sorted(name.removesuffix(".json") for name in os.listdir(folder))
     # The client keeps other things there as well.
     roles = [role for role in kept if role in ROLES or role.startswith(f"{RELEASES}-")]
-    for each in dated(folder, roles):
+    for each in metadata_files(folder, roles):
         online = rule_of(each.role).online
         if each.expires_within(ONLINE_DAYS if online else CEREMONY_DAYS, now):
             refresh = as_command("skillhub", "registry", "refresh", *(() if online else ("--role", each.role)))

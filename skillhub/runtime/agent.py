@@ -17,7 +17,7 @@ from skillhub.errors import UsageError
 from skillhub.formats.text import quote
 from skillhub.model.hosts import Profile
 from skillhub.model.record import Skill
-from skillhub.project.installed import Given, given
+from skillhub.project.installed import NeedCheck, need_check
 from skillhub.runtime.catalog import Catalog, Problem, folded
 from skillhub.runtime.discover import Search, Surroundings, discover, roots
 from skillhub.runtime.folder import STORED, KnownLocks, Locks, NoLocks, drift, holding, not_agreed
@@ -76,14 +76,14 @@ def catalog_of(
         # What waits is in no folder, and has no root.
         key=lambda skill: (not skill.root, rank.get(skill.scope, len(rank)), skill.full_name, skill.path or ""),
     )
-    is_met = given(around.environ or os.environ, {skill.name for skill in ordered if skill.state == "enabled"})
+    is_met = need_check(around.environ or os.environ, {skill.name for skill in ordered if skill.state == "enabled"})
     skills = [_needing(skill, is_met) if skill.requires and not skill.managed else skill for skill in ordered]
     named = (around.environ or os.environ).get(profile.budget.env or "", "").strip()
     room = int(named) if re.fullmatch("[1-9][0-9]{0,8}", named) else None
     return replace(catalog, skills=tuple(skills), host=profile.id, roots=places, room=room)
 
 
-def _needing(skill: Skill, is_met: Given) -> Skill:
+def _needing(skill: Skill, is_met: NeedCheck) -> Skill:
     """Return a skill that no lock knows, with those of its needs as satisfied that can be seen from here."""
     return replace(
         skill, requires=tuple(replace(need, satisfied=is_met(need.kind, need.name)) for need in skill.requires)

@@ -25,7 +25,7 @@ from skillhub.model.lock import Locked
 from skillhub.model.record import Held, Record, Skill, typed_flags
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.project.copies import absolute
-from skillhub.project.installed import given, view
+from skillhub.project.installed import need_check, view
 from skillhub.project.project import Project, project_folder, state_key
 from skillhub.project.store import Store
 from skillhub.runtime.catalog import LockedNames, folded
@@ -475,7 +475,7 @@ class _Installed(NamedTuple):
 def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> list[_Installed]:
     """Return every skill that the lock has, or that left it, with the folders that it was put into."""
     lock, records = project.lock(), project.records()
-    is_met = given(environ, records.enabled(lock.skills))
+    is_met = need_check(environ, records.enabled(lock.skills))
     found = []
     for name, entry in lock.skills.items():
         record = records.skills.get(name)

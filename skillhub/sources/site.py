@@ -37,18 +37,18 @@ class Site:
     Args:
         url: Where it is, as a person named it; nothing is asked of it yet.
         downloads: What fetches, and remembers what sites offered.
-        may: Called with the URL of an artifact before that is asked for; it raises if it may not be.
+        check_allowed: Called with the URL of an artifact before that is asked for; it raises if it may not be.
 
     Raises:
         UnsafeTransfer: it is no http or https URL.
     """
 
-    def __init__(self, url: str, downloads: Downloads, may: Callable[[str], None] | None = None) -> None:
+    def __init__(self, url: str, downloads: Downloads, check_allowed: Callable[[str], None] | None = None) -> None:
         self._target = RequestTarget.parse(url)
         self.url = self._target.url
         self._named_by = Requester("site", self.url)
         self._downloads = downloads
-        self._may = may
+        self._may = check_allowed
 
     @errors_masked()
     def index(self, words: Collection[str] | None = None) -> Index:

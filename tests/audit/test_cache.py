@@ -16,7 +16,7 @@ from skillhub.install.context import Options
 from skillhub.install.install import install
 from skillhub.model.reference import parse_ref
 from skillhub.model.tree import File, Tree
-from skillhub.project.project import Project, known
+from skillhub.project.project import Project, known_projects
 from tests.support.world import NOW, TOKEN, Answers, World, needs, refused, skill, unlocked
 
 OLD = NOW.timestamp() - 40 * cache.DAY
@@ -123,7 +123,7 @@ def test_whoever_is_at_work_on_a_project_is_waited_for(world):
     world.remove("plain")
     tree = stored(world)
     with world.project.exclusively(), pytest.raises(StateError):
-        list(known(world.home, patience=0.05))
+        list(known_projects(world.home, patience=0.05))
     assert stored(world) == tree
 
 

@@ -25,7 +25,7 @@ from skillhub.errors import (
 from skillhub.exchange.adopt import drop, patch
 from skillhub.formats.digest import Digest
 from skillhub.install.context import Options
-from skillhub.install.install import behind
+from skillhub.install.install import available_updates
 from skillhub.model.tree import File, Tree
 from skillhub.sources.local import read_local
 from tests.support.world import Answers, refused, skill, unlocked
@@ -313,7 +313,7 @@ def test_a_patch_that_does_not_go_with_a_new_version_leaves_the_skill_out(world)
         assert "--drop" in outcome.left[0].message
     assert (world.base / "skillhub.lock").read_bytes() == lock
     assert world.problems() == []
-    assert [each.name for each in behind((), world.ports()).skills] == ["plain"]
+    assert [each.name for each in available_updates((), world.ports()).skills] == ["plain"]
 
 
 def test_the_same_folder_again_keeps_the_patch(world):
@@ -329,7 +329,7 @@ def test_update_asks_about_edits_though_nothing_is_newer(world):
     edited(world)
     ((question, answer),) = world.update(answers=Answers(), dry_run=True).asked
     assert (question.kind, answer.said) == ("local-edit", "unanswered")
-    assert [note for note in behind((), world.ports()).warnings if "was edited by hand" in note]
+    assert [note for note in available_updates((), world.ports()).warnings if "was edited by hand" in note]
     before = unlocked(world.snapshot())
     with pytest.raises(Refused, match="edited by hand"):
         world.update(answers=Answers())

@@ -7,7 +7,7 @@ import pytest
 
 from skillhub.errors import SecurityError, StateError, WrongBytes
 from skillhub.install.obtain import AT_ONCE, Acquisition, from_path, nothing, prefetched
-from skillhub.install.resolve import HeldTrees
+from skillhub.install.resolve import TreeBudget
 from skillhub.model.index import Release
 from skillhub.project.store import Staged
 from tests.support.registry import write_skill
@@ -133,7 +133,7 @@ def test_an_error_is_raised_by_the_turn_that_it_belongs_to():
 def test_beyond_what_may_be_held_trees_wait_in_the_store(tmp_path, ports):
     made = [from_path(write_skill(tmp_path, f"skill-{number}"), ports) for number in range(4)]
     size = made[0].tree.size
-    held = HeldTrees(ports.store, held_max=2 * size)
+    held = TreeBudget(ports.store, held_max=2 * size)
     found = [held.keep(each) for each in made]
     assert [isinstance(each.tree, Staged) for each in found] == [False, False, True, True]
     assert [each.tree for each in found] == [each.tree for each in made]
@@ -144,7 +144,7 @@ def test_beyond_what_may_be_held_trees_wait_in_the_store(tmp_path, ports):
 
 def test_a_staged_candidate_whose_bytes_change_is_not_enabled(tmp_path, ports):
     made = from_path(write_skill(tmp_path), ports)
-    found = HeldTrees(ports.store, held_max=0).keep(made)
+    found = TreeBudget(ports.store, held_max=0).keep(made)
     ports.store.drop(found.tree.digest)
     with pytest.raises(StateError):
         dict(found.tree.items())

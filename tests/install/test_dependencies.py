@@ -130,7 +130,7 @@ def test_what_waits_keeps_what_needs_it_waiting_and_one_command_enables_both(wor
     assert {*states(outcome).values()} == {"disabled"}
     (need,) = outcome.skills[1].requires
     assert need.open
-    assert outcome.ways["top-1", "skill:mine"] == ("skillhub enable mine top-1",)
+    assert outcome.remedies["top-1", "skill:mine"] == ("skillhub enable mine top-1",)
     assert states(world.enable("top-1")) == {"top-1": "disabled"}
     world.environ["BASE_TOKEN"] = "x"
     assert {*states(world.enable("top-0", "top-1", "mine")).values()} == {"enabled"}

@@ -88,9 +88,9 @@ class Watched(World):
         super().__init__(*args, **environ)
         self.named_by = []
 
-    def reach(self, ref, pin=None, *, named_by="person", may=None):
+    def reach(self, ref, pin=None, *, named_by="person", check_allowed=None):
         self.named_by.append(named_by)
-        return super().reach(ref, pin, named_by=named_by, may=may)
+        return super().reach(ref, pin, named_by=named_by, check_allowed=check_allowed)
 
 
 def test_what_was_agreed_to_is_fetched_again_from_where_only_this_person_may_go(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import Refused, SecurityError, SourceMismatch, Withdrawn, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.install.candidates import ReleaseStatus, hold_to_lock
+from skillhub.install.candidates import ReleaseStatus, check_against_lock
 from skillhub.install.context import command, reinstall
 from skillhub.install.gather import UnsafeSkills
 from skillhub.install.obtain import from_path
@@ -106,7 +106,7 @@ def test_a_repository_as_the_lock_names_it_is_one_word(world):
     theirs = replace(found.entry, source=f"git+{url}", git=url, rev="0" * 40, path=None)
     locked = replace(theirs, source=f"git+{url}.git", git=f"{url}.git")
     with pytest.raises(SourceMismatch) as caught:
-        hold_to_lock(replace(found, entry=theirs), locked, "project")
+        check_against_lock(replace(found, entry=theirs), locked, "project")
     assert caught.value.hint.endswith(f": 'git+{url}.git'")
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from skillhub.formats.digest import Digest
-from skillhub.install.candidates import is_at
-from skillhub.install.review import rebased
+from skillhub.install.candidates import is_same_place
+from skillhub.install.review import rebased_lock
 from skillhub.model.lock import Lock
 
 ELSEWHERE = "https://elsewhere.example/hub"
@@ -23,6 +23,6 @@ def test_what_is_locked_of_a_registry_follows_its_root_and_no_other(world, hub, 
     there = replace(source, url=ELSEWHERE, root=source.root if is_same else Digest.of(b"another"))
     moved = replace(entry, url=entry.url.replace(source.url, ELSEWHERE))
     assert moved != entry
-    assert rebased(lock, {"acme": there}).skills["hello"] == (moved if is_same else entry)
+    assert rebased_lock(lock, {"acme": there}).skills["hello"] == (moved if is_same else entry)
     world.project.write_lock(Lock({"hello": moved}, {"acme": there}).dump())
-    assert is_at(entry, moved, ports) == is_same
+    assert is_same_place(entry, moved, ports) == is_same

@@ -19,7 +19,7 @@ from skillhub.exchange.adopt import adopt, drop, patch
 from skillhub.exchange.other_locks import Origin, OtherLock, import_lock
 from skillhub.formats.digest import Digest
 from skillhub.install.context import Options
-from skillhub.install.install import behind, enable, install, update
+from skillhub.install.install import available_updates, enable, install, update
 from skillhub.install.links import sync
 from skillhub.install.obtain import from_lock
 from skillhub.install.sources import Pin, add_source, listings, trust_source
@@ -242,7 +242,7 @@ class Cut:
     def open(self, source, root=None):
         self._cut(source.url)
 
-    def reach(self, ref, pin=None, *, named_by="person", may=None):
+    def reach(self, ref, pin=None, *, named_by="person", check_allowed=None):
         self._cut(str(ref))
 
     def fetch_root(self, url, *, named_by="person"):
@@ -263,7 +263,7 @@ def verbs(ref, lock):
         "install REF": lambda ports: install([parse_ref(ref)], yes, ports),
         "install NAME": lambda ports: install([parse_ref("docs:there")], yes, ports),
         "update": lambda ports: update((), yes, ports),
-        "update --check": lambda ports: behind((), ports),
+        "update --check": lambda ports: available_updates((), ports),
         "enable": lambda ports: enable(["here"], yes, ports),
         "enable of a registry": lambda ports: enable(["release-notes"], yes, ports),
         "sync": lambda ports: sync(lambda name, entry: from_lock(name, entry, ports).tree, ports),

@@ -16,7 +16,7 @@ from skillhub.audit.report import Locations
 from skillhub.edits.merge import merge
 from skillhub.errors import SecurityError
 from skillhub.formats.digest import Digest
-from skillhub.install.candidates import Content, ReleaseStatus, candidate, hold_to_lock
+from skillhub.install.candidates import Content, ReleaseStatus, candidate, check_against_lock
 from skillhub.install.review import refuse_other_signer
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer
 from skillhub.model.manifest import Manifest
@@ -149,7 +149,7 @@ def refusal(act, *words):
 
 
 def by_lock(before, now, world, kin=frozenset()):
-    return refusal(hold_to_lock, found(now, kin), before, world.project.scope)
+    return refusal(check_against_lock, found(now, kin), before, world.project.scope)
 
 
 def by_record(before, now, world, kin=frozenset()):

@@ -45,7 +45,7 @@ def test_a_copy_of_what_is_disabled_is_told_of_and_taken_away(waiting, place):
     put(waiting, place)
     assert waiting.problems() == ["not-enabled"]
     outcome = waiting.sync(Answers())
-    assert (outcome.changed, outcome.left, outcome.as_before) == (True, (), frozenset())
+    assert (outcome.changed, outcome.left, outcome.unchanged) == (True, (), frozenset())
     assert not waiting.copy("plain", place).exists()
     assert waiting.problems() == []
     assert not waiting.sync(Answers()).changed

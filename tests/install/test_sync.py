@@ -172,7 +172,7 @@ def test_what_was_coming_and_never_came_is_forgotten(world):
 def test_what_was_whole_is_told_from_what_was_mended(world):
     (world.copy("code-review", ".claude/skills") / "SKILL.md").unlink()
     outcome = world.sync(Answers("yes"))
-    assert (outcome.changed, outcome.as_before) == (True, {"plain"})
+    assert (outcome.changed, outcome.unchanged) == (True, {"plain"})
 
 
 def test_what_was_cut_off_before_the_lock_is_told_of(world):

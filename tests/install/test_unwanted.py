@@ -79,7 +79,7 @@ def test_a_dry_run_tells_and_leaves_it(world):
     before = world.snapshot()
     outcome = world.install(dry_run=True)
     assert "top would be removed: skillhub.toml has no need of it" in outcome.warnings
-    assert (outcome.changed, outcome.due) == (False, True)
+    assert (outcome.changed, outcome.pending) == (False, True)
     assert world.snapshot() == before
 
 

@@ -9,7 +9,7 @@ import pytest
 from skillhub.errors import NotFound, Refused, SignerChanged, SourceMismatch, WrongBytes
 from skillhub.install.context import read_state
 from skillhub.install.gather import newest_of
-from skillhub.install.install import behind
+from skillhub.install.install import available_updates
 from skillhub.install.sources import Pin, add_source
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.user_state import Trusted
@@ -288,19 +288,19 @@ def test_of_what_is_withdrawn_the_version_beyond_the_range_is_told_and_what_to_t
 ) -> None:
     world.install("acme:hello@1.0.0")
     want(world, 'hello = { source = "acme", version = "~1.0" }')
-    assert not behind((), world.ports()).due
+    assert not available_updates((), world.ports()).pending
     recall(world, hub, yank, "hello@1.0.0", "slow")
-    assert not behind((), world.ports()).due
+    assert not available_updates((), world.ports()).pending
     recall(world, hub, withdraw, "hello@1.0.0", "it bites")
     take = "skillhub install acme:hello@2.0.0"
     told = f"hello 2.0.0 is there, and ~1.0 is what is wanted; to take it: {take}"
-    checked = behind((), world.ports())
-    assert (checked.skills, checked.due) == ((), True)
+    checked = available_updates((), world.ports())
+    assert (checked.skills, checked.pending) == ((), True)
     assert told in checked.warnings
     assert told in world.update().warnings
     world.install("acme:hello@2.0.0")
     assert version(world) == "2.0.0"
-    assert not behind((), world.ports()).due
+    assert not available_updates((), world.ports()).pending
 
 
 def test_attack_what_is_only_told_of_fills_no_memory(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from skillhub.cli.network import OpenNetwork
 from skillhub.install.context import Ports
-from skillhub.install.install import behind
+from skillhub.install.install import available_updates
 from tests.support.world import Answers, World
 
 
@@ -35,7 +35,7 @@ class Reaching(World):
 
     def behind(self, *names: str):
         """Do what ``update --check`` does."""
-        return behind(names, self.ports(scratch=True))
+        return available_updates(names, self.ports(scratch=True))
 
     def on_another_machine(self) -> Reaching:
         other = Reaching(self.folder, home=f"{self.top.name}-other", **self.environ)

@@ -128,7 +128,7 @@ class World:
             report=lambda what, done, of: None,
         )
 
-    def reach(self, ref, pin=None, *, named_by="person", may=None):
+    def reach(self, ref, pin=None, *, named_by="person", check_allowed=None):
         """Open a place that is no registry: one of ``places``, by the reference without its revision."""
         if isinstance(ref, Local) and ref.path not in self.places:
             raise NotFound("there is no SKILL.md here")
