@@ -436,7 +436,7 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     known = {*locked, *map(os.path.basename, unmanaged_copies)}
     for name in request.names:
         if name not in known:
-            hint = f"{command(ports.project.scope, 'list')} shows what is; put ./ before a path"
+            hint = f"{command(ports.project.scope, 'list')} shows installed skills; put ./ before a path"
             raise NotFound(f"no skill named {name} is installed here", hint=hint)
     used = dict.fromkeys(lock.skills[name].source for name in locked)
     aliases = [alias for alias in used if alias in lock.sources]

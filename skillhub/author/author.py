@@ -151,7 +151,7 @@ def _trusting(signature: Signature) -> tuple[tuple[Issue, ...], str | None]:
     if signature.status != "untrusted" or signature.identity is not None:
         return (), None
     said = f", said to be the one in a PEM file of {signature.claim}" if signature.claim else ""
-    message = f"signed by a key that nobody here knows{said}"
+    message = f"signed by an unknown key{said}"
     return (Issue("untrusted", message, SIGNATURE),), "skillhub publisher trust NAME --key FILE"
 
 

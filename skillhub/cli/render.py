@@ -26,7 +26,7 @@ _SAY_ALL = frozenset({"removed", "would remove", "disabled", "would disable", "e
 # Questions that are to be read even by who agreed to them beforehand.
 _READ = frozenset({"finding", "mcp-unpinned", "mcp-conflict"})
 _ABOUT_MAX = 240  # characters of what a skill says of a need
-_LABELS: Mapping[str, str] = {"critical-finding": "no answer agrees to it: "}
+_LABELS: Mapping[str, str] = {"critical-finding": "no answer accepts it: "}
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[Adoptab
     scope = ports.project.scope
     for name in names:
         if name in state.lock.skills:
-            hint = f"{command(scope, 'list')} shows what is"
+            hint = f"{command(scope, 'list')} shows installed skills"
             raise UsageError(f"{name} is managed already", hint=hint)
         if name not in there:
             hint = f"{command(scope, 'list')} shows all"

@@ -503,7 +503,7 @@ def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerCha
         option = "--certificate" if before.signed_by[0].startswith("certificate:") else "--key"
         trust = as_command("skillhub", "publisher", "trust", "NAME", option, "FILE")
         return SignerChanged(
-            f"{expected}, found a signature by a key that nobody here knows",
+            f"{expected}, found a signature by an unknown key",
             hint=f"with the publisher's public key at hand: {trust}",
         )
     found = after.signer.spell() if after.signer else "no signature"

@@ -110,7 +110,7 @@ Report = Callable[[str, int, int], None]  # what is being done, how many are don
 
 def unreachable_hint(alias: str) -> str:
     """Return what to know where a source cannot be asked."""
-    return f"{alias} has to answer for this; what is installed stays usable"
+    return f"{alias} must be reachable for this; installed skills stay usable"
 
 
 def show_no_plan(changes: Mapping[str, Changes], sources: Sequence[SourceChange] = ()) -> None:
@@ -335,13 +335,13 @@ def _refuse_unanswered(asked: list[Asked], dry_run: bool = False) -> list[Asked]
 def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tuple[str, str]:
     """Return what became of a question, and what would answer all that are open."""
     if question.kind == "critical-finding":
-        return "no answer agrees to it", how_to_answer(question)
+        return "no answer accepts it", how_to_answer(question)
     if answer.said == "no":
         return "the answer was no", "nothing was changed"
     if question.kind in ("publisher", "root") and question.subject:
-        return "nobody was there to answer", f"to trust it: {question.subject}"
+        return "the question was not answered", f"to trust it: {question.subject}"
     hints = dict.fromkeys(how_to_answer(each) for each, said in asked if said.said == "unanswered")
-    return "nobody was there to answer", f"answer at a terminal, or beforehand: {'; '.join(hints)}"
+    return "the question was not answered", f"answer at a terminal, or beforehand: {'; '.join(hints)}"
 
 
 # What a hint has a person type: a command for the scope that they are in, each word as a shell takes it for
@@ -592,6 +592,6 @@ def refuse_unknown(names: Iterable[str], installed: Collection[str], scope: Scop
     for name in names:
         if name not in installed:
             listed, adopt = command(scope, "list"), command(scope, "adopt")
-            rest = f"{listed} shows what is; {adopt} takes in what is unmanaged there"
+            rest = f"{listed} shows installed skills; {adopt} takes in unmanaged ones"
             hint = f"{did_you_mean(spelled_like(name, installed))} {rest}".lstrip()
             raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)

@@ -178,7 +178,7 @@ def _without_excepted(resolved: Sequence[ResolvedSkill], options: Options) -> li
     fits = {word: matching(word, offered) for word in options.excepted}
     if unknown := [quote(word) for word, found in fits.items() if not found]:
         names = ", ".join(list(words_for(offered).values())[:40]) or "none to choose from"
-        message = f"--except names what is not there: {', '.join(unknown)}"
+        message = f"--except names no skill of this place: {', '.join(unknown)}"
         raise UsageError(message, hint=f"there are: {names}")
     gone = {each for found in fits.values() for each in found}
     return [each for each in resolved if each.release not in gone]
@@ -438,7 +438,7 @@ def _newer_than_allowed(offered: Release, wanted: Wanted, status: ReleaseStatus,
     here = precedence(offered.version or "0.0.0")
     younger = choose_release(Named(offered.name, None, wanted.version), status.offered)
     if precedence(younger.version or "0.0.0") > here:
-        yield f"{offered.name} {younger.version} is there, and has not been out for as long as a policy wants"
+        yield f"{offered.name} {younger.version} is available, but younger than a policy allows"
     if wanted.version is None or is_version(wanted.version):
         return  # they may all be taken, or somebody chose just this one
     newest = choose_release(Named(offered.name), status.offered, ports.policies.settled(ports.clock()))
@@ -449,7 +449,7 @@ def _newer_than_allowed(offered: Release, wanted: Wanted, status: ReleaseStatus,
 def _outside_range(release: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> str:
     """Return what is told of a release that is there and not allowed."""
     take = status.to_take(release, ports.project.scope)
-    return f"{release.name} {release.version} is there, and {wanted.version} is what is wanted; to take it: {take}"
+    return f"{release.name} {release.version} is available, but {wanted.version} is wanted; to take it: {take}"
 
 
 def _is_wanted(entry: Locked, offered: Release, wanted: Wanted, locked: Release | None) -> bool:
@@ -505,7 +505,7 @@ def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> 
         message = f"{name} cannot be updated: {error.message}"
         hint = f"what is installed stays until that is mended; {remove} takes it out"
         return FormatError(message, where=error.where, hint=hint)
-    message = f"nothing newer of {name} can be had: {error.message}"
+    message = f"no newer version of {name} is available: {error.message}"
     hint = f"{remove} takes it out; what is installed stays until then"
     if now_at is not None:
         hint = f"it is elsewhere now: {reinstall(scope, name, now_at)}"

@@ -59,7 +59,7 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     state = read_state(ports)
     asked, missing = settle_sources(state, needed_by(refs, state), options, ports)
     if missing:
-        note = f"you do not have the source {', '.join(missing)}; what it has is not known yet"
+        note = f"you do not have the source {', '.join(missing)}; its skills are not known yet"
         return Outcome((), False, tuple(asked), (note,))
     gathered = gather(refs, options, state, ports)
     found, notes = gathered.found, gathered.warnings
@@ -215,7 +215,7 @@ def _settled(
             settled.append(replace(each, linking=linking))
     for each in settled:
         if torn := sorted({*kept} & {*each.candidate.entry.dependencies}):
-            raise Refused(f"{each.name} needs {torn[0]}, which is to stay as it is", where=torn[0])
+            raise Refused(f"{each.name} needs {torn[0]}, which stays unchanged", where=torn[0])
     return settled, left
 
 
@@ -404,7 +404,7 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     state, names = read_state(ports), tuple(dict.fromkeys(names))
     asked, missing = settle_sources(state, options.trusted, options, ports)
     if missing:
-        note = f"you do not have the source {', '.join(missing)}; what it has is not known yet"
+        note = f"you do not have the source {', '.join(missing)}; its skills are not known yet"
         return Outcome((), False, tuple(asked), (note,))
     newer, gone = _newest(names, state, ports)
     candidates = newer.found

@@ -119,7 +119,7 @@ def removal_questions(cleared: Iterable[Linking]) -> list[Question]:
 
 def kept_edited(name: str) -> LeftOut:
     """Return what is told of a skill whose edits a person wants to keep."""
-    return LeftOut(name, "edited", "it was edited by hand, and is left as it is")
+    return LeftOut(name, "edited", "it was edited by hand, and stays unchanged")
 
 
 class Linker:
@@ -485,7 +485,7 @@ def _removed(plans: Iterable[Linking], state: State, verb: str) -> list[str]:
     for linking in plans:
         there = [step.path for step in linking.steps if os.path.lexists(step.path)]
         if there and not state.enabled(linking.name):
-            why = "it is not enabled" if state.agreed(linking.name) else "nobody here agreed to what the lock has now"
+            why = "it is not enabled" if state.agreed(linking.name) else "its locked version was not agreed to here"
             why = why if linking.name in state.lock.skills else "the lock does not name it"
             lines.append(f"{linking.name} {verb} taken out of the agents' folders, for {why}: {', '.join(there)}")
     return lines

@@ -132,7 +132,7 @@ def _refuse_secret(release: Release) -> None:
     """
     if holds_secret(release.url):
         message = f"{release.name} is offered at a URL with a password or another credential in it"
-        hint = "the lock would hold it; ask whoever runs the place for a URL without"
+        hint = "the lock would hold it; ask its operator for a URL without one"
         raise FormatError(message, where=masked(release.url), hint=hint)
 
 

@@ -139,7 +139,7 @@ def _install(
 def _signed(candidate: Candidate) -> str:
     if candidate.signer:
         return f"signed by {candidate.signed_by} ({candidate.signer.fingerprint})"
-    return "not signed" if candidate.trust == "unsigned" else "signed by a key that nobody here knows"
+    return "not signed" if candidate.trust == "unsigned" else "signed by an unknown key"
 
 
 def _by(candidate: Candidate) -> str:
@@ -186,9 +186,9 @@ def _from(entry: Locked) -> str:
 
 def _unsigned(candidate: Candidate) -> Question:
     patch = candidate.entry.patch
-    message = f"Nobody signed {candidate.name}; take it as it is?"
+    message = f"Install {candidate.name} without a signature?"
     if patch is not None:
-        message = f"This project patches {candidate.name}, and nobody signed the patch; take it as it is?"
+        message = f"This project patches {candidate.name}, and the patch is not signed; install it anyway?"
     return Question(
         "unsigned",
         candidate.name,
@@ -208,10 +208,10 @@ def _publisher(candidate: Candidate) -> Question:
         return Question(
             "publisher",
             candidate.name,
-            f"{candidate.name} is signed by a key that nobody here knows; take it as if unsigned?",
+            f"{candidate.name} is signed by an unknown key; install it as if unsigned?",
             (
                 *((f"the key is said to be the one in a PEM file of {claim}",) if claim else ()),
-                "without it nothing is proven: nobody is pinned, and the lock will name no signer",
+                "without it nothing is proven: no key is pinned, and the lock will name no signer",
                 "with it the signature is checked: skillhub publisher trust NAME --key FILE",
             ),
         )
@@ -226,8 +226,8 @@ def _publisher(candidate: Candidate) -> Question:
     return Question(
         "publisher",
         candidate.name,
-        f"{candidate.name} is signed by {word(signer.identity)}, whom nobody has trusted yet; trust them for it?",
-        ("compare it with what the publisher tells elsewhere", f"{signer.kind} {signer.fingerprint}"),
+        f"{candidate.name} is signed by {word(signer.identity)}, who is not trusted yet; trust them for this skill?",
+        ("compare it with the key that the publisher publishes elsewhere", f"{signer.kind} {signer.fingerprint}"),
         alike=_by(candidate),
     )
 

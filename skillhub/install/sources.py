@@ -132,7 +132,7 @@ def _check(trusted: Trusted, state: State, ports: Ports) -> None:
             raise UsageError(f"--trust-source: this project proposes no source named {alias}", hint=hint)
         if source.kind == "well-known" or source.root not in (None, root):
             message = f"--trust-source expects {alias} to have the root {root}, found {source}"
-            raise SourceMismatch(message, hint="compare both with what whoever runs the registry gives out")
+            raise SourceMismatch(message, hint="compare both with the root that the operator publishes")
 
 
 def _asked(proposed: Mapping[str, LockedSource], options: Options, ports: Ports) -> list[Asked]:
@@ -272,7 +272,7 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
         raise TrustDowngrade(
             "expected a registry, found a site without metadata",
             where=mine.url,
-            hint="somebody may have taken the metadata away; ask whoever runs it",
+            hint="the metadata may have been removed; ask its operator",
         )
     shown = Digest.of(root)
     if shown == mine.root:
@@ -342,7 +342,7 @@ def _root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> byte
         raise WrongBytes(
             f"expected the root {pin.fingerprint}, found {Digest.of(found)}",
             where=url,
-            hint="compare both with what whoever runs the registry gives out, elsewhere than there",
+            hint="compare both with the root that the operator publishes elsewhere",
         )
     return found
 
@@ -350,7 +350,7 @@ def _root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> byte
 def _site(source: Source, ports: Ports) -> Question:
     offered = ports.listing(source)
     count = len(offered.skills)
-    message = f"{source.url} is no registry: nobody but whoever serves it vouches for it. Add it as {source.alias}?"
+    message = f"{source.url} is no registry: only its server vouches for its skills. Add it as {source.alias}?"
     details = (
         f"it offers {count} {'skill' if count == 1 else 'skills'}; the lock will pin what is installed",
         *offered.warnings,
@@ -399,7 +399,7 @@ class SourceView:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is ``late``, a line each."""
-        return tuple(f"{each.role} expires {each.expires}; tell whoever runs the registry" for each in self.late)
+        return tuple(f"{each.role} expires {each.expires}; tell the registry's operator" for each in self.late)
 
 
 def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
@@ -494,9 +494,9 @@ def propose_source(alias: str, source: LockedSource) -> Question:
     return Question(
         "source" if source.root else "root",
         alias,
-        f"This project brings the registry {alias}, which is none of yours; trust it in this project?",
+        f"This project brings the registry {alias}, which you do not have; trust it in this project?",
         (
-            "who signs its skills is its word; compare the root with what whoever runs it tells elsewhere",
+            "it decides who signs its skills; compare the root with the one that its operator publishes elsewhere",
             f"url {word(source.url)}",
             root,
         ),
@@ -507,5 +507,5 @@ def propose_source(alias: str, source: LockedSource) -> Question:
 def first_root(alias: str, url: str, root: Digest, subject: str = "") -> Question:
     """Return the question about a registry's root that nobody named beforehand; ``subject`` is what would name it."""
     message = f"Trust the registry at {word(url)} as {alias}, by the root that it shows now?"
-    details = ("compare it with what whoever runs it tells elsewhere", f"root {root}")
+    details = ("compare it with the root that its operator publishes elsewhere", f"root {root}")
     return Question("root", alias, message, details, subject)

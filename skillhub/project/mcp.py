@@ -196,7 +196,7 @@ def entry(agent: str, server: McpServer) -> Entry:
         )
     if not DIALECTS[name].knows(server):
         raise UsageError(
-            f"nobody has told skillhub how {name} spells such a server",
+            f"skillhub does not know how {name} spells such a server",
             hint=f"write it into the file of {name} yourself",
         )
     return DIALECTS[name].spell(server)

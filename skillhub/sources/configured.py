@@ -337,7 +337,7 @@ class Sources:
             raise errors.TrustDowngrade(
                 "expected a registry, as it was one before, found a site without metadata",
                 where=source.url,
-                hint="somebody may have taken the metadata away; ask whoever runs it",
+                hint="the metadata may have been removed; ask its operator",
             )
         return source
 

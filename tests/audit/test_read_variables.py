@@ -45,7 +45,7 @@ def as_older_ones_wrote(world: World) -> None:
 
 def test_a_person_is_shown_what_a_script_reads_before_anything_is_there(world: World) -> None:
     shy = Answers("unanswered")
-    with pytest.raises(Exception, match="nobody was there"):
+    with pytest.raises(Exception, match="the question was not answered"):
         world.install("acme:hello", answers=shy)
     (asked,) = [question for question in shy.seen if question.kind == "install"]
     (line,) = [line for line in asked.details if line.startswith("it can: ")]

@@ -175,7 +175,7 @@ def test_what_is_typed_for_a_users_own_skill_says_that_it_is_theirs(shell):
     refused = shell.run("patch", "--global", "release-notes", "--json").json["error"]
     assert refused["hint"].startswith("skillhub enable release-notes --link copy --global, ")
     refused = shell.run("adopt", "--global", "release-notes", "--json").json["error"]
-    assert refused["hint"] == "skillhub list --global shows what is"
+    assert refused["hint"] == "skillhub list --global shows installed skills"
 
 
 def test_attack_a_clock_set_back_is_named(shell):

@@ -23,7 +23,7 @@ from tests.support.cli import COLOURS
 ASK = "[N]o: "
 OURS = re.compile(
     r" {0,2}(it needs:|it can:|from |signed by|not signed|[0-9]+ files?,|note:|error:|hint:|where:|unanswered:"
-    r"|Install |Update |\[y\]es|Nobody signed|yes, as said)|(   ? ?|)skillhub "
+    r"|Install |Update |\[y\]es|yes, as said)|(   ? ?|)skillhub "
 )
 FORGED = ("signed by acme (sha256:00)", "it needs: nothing", "Install other 1.0.0?", "error: x", "[y]es, [N]o: y")
 PADDING = (
@@ -159,7 +159,7 @@ def test_attack_one_letter_agrees_to_what_was_not_shown(shell):
     before = done.out[: done.out.rindex("Yes to all 3 not signed from local?")]
     for name in ("one", "two", "three"):
         assert f"  | Does what {name} does." in before
-        assert f"Nobody signed {name}" in before
+        assert f"Install {name} without a signature" in before
     assert not (shell.project / "skillhub.lock").exists()
 
 

@@ -66,7 +66,7 @@ def test_a_yes_pins_a_key_of_ones_own(shell, signed, key, name):
 
 def test_of_a_strangers_key_nothing_is_pinned_and_that_is_said(shell, signed):
     asked = question(shell.run("install", "./mine", "--yes", "--json", **stranger(shell)))
-    assert "take it as if unsigned?" in asked["message"]
+    assert "install it as if unsigned?" in asked["message"]
     assert "nothing is proven" in " ".join(asked["details"])
     assert signed not in " ".join(asked["details"])
     assert shell.at_terminal("install", "./mine", say=[(ASK, "y\n")] * 2, **stranger(shell)).status == 0

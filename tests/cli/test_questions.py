@@ -71,7 +71,7 @@ def test_all_of_one_kind_is_not_all_of_another(shell):
     shell.skill("project/two")
     done = shell.at_terminal("install", "./one", "./two", say=[(ASK, "a\n"), (ASK, "y\n"), (ASK, "n\n")])
     assert done.status == 6
-    assert "Nobody signed one" in done.out
+    assert "Install one without a signature" in done.out
     assert not (shell.project / "skillhub.lock").exists()
 
 
@@ -84,7 +84,7 @@ def test_a_skill_is_described_before_the_first_question_about_it(shell):
         "asks to be let in:",
         "it can: give instructions, which an agent follows with your rights; network:?, network:evil.example",
         "found in odd: 1 high",
-        "Nobody signed odd",
+        "Install odd without a signature",
         "Install odd?",
     )
     places = [done.out.index(each) for each in facts]
@@ -115,7 +115,7 @@ def test_attack_a_yes_to_all_counts_for_a_skill_of_which_nothing_was_shown(shell
     shell.skill("project/two")
     done = shell.at_terminal("install", "./one", "./two", say=[(ASK, "a\n"), (ASK, "n\n")])
     assert done.status == 6
-    assert done.out.index("Nobody signed two") < done.out.index("Yes to all 2")
+    assert done.out.index("Install two without a signature") < done.out.index("Yes to all 2")
     assert not (shell.project / "skillhub.lock").exists()
 
 

@@ -95,7 +95,7 @@ def test_another_root_than_the_fingerprint_names_is_refused(shell, served, root)
     before = shell.files()
     done = shell.run("source", "add", "acme", served, "--fingerprint", wrong, "--json")
     assert (done.status, done.error["code"]) == (5, "wrong-bytes")
-    assert "whoever runs the registry" in done.error["hint"]
+    assert "the operator publishes" in done.error["hint"]
     both = shell.run("source", "add", "acme", served, "--root", root, "--fingerprint", wrong)
     assert both.status == 5
     assert shell.files() == before

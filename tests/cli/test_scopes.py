@@ -80,7 +80,7 @@ def test_what_is_told_to_be_typed_is_about_the_same_scope(shell):
     assert "skillhub diff release-notes --global shows what was edited" in told
     unknown = shell.run("remove", "--global", "release-note", "--json").error["hint"]
     assert unknown.startswith(
-        "did you mean release-notes? skillhub list --global shows what is; skillhub adopt --global "
+        "did you mean release-notes? skillhub list --global shows installed skills; skillhub adopt --global "
     )
 
 

@@ -84,7 +84,7 @@ def test_a_dry_run_tells_what_would_be_missing_and_asked(shell):
     shell.skill("project/mine")
     done = shell.run("install", "./mine", "--dry-run")
     assert done.status == 0
-    assert "would ask: Nobody signed mine; take it as it is?" in done.err
+    assert "would ask: Install mine without a signature?" in done.err
 
 
 @pytest.mark.parametrize("wants", ["demo-server", "'sh -c true'"])
@@ -100,7 +100,7 @@ def test_a_dry_run_with_yes_tells_what_yes_does(shell, wants):
 def test_a_dry_run_with_yes_tells_what_yes_does_not_answer(shell):
     shell.skill("project/mine")
     done = shell.run("install", "./mine", "--dry-run", "--yes")
-    assert "--yes leaves open: Nobody signed mine; take it as it is?" in done.err
+    assert "--yes leaves open: Install mine without a signature?" in done.err
 
 
 def test_a_dry_run_tells_all_that_would_be_agreed_to(shell):
@@ -110,7 +110,7 @@ def test_a_dry_run_tells_all_that_would_be_agreed_to(shell):
     assert "agreed to beforehand: Install release-notes 1.0.0?" in shell.run("install", REF, "--dry-run", "-y").err
     shell.skill("project/tags", **{"notes.md": "ab\U000e0068\U000e0069\n"})
     done = shell.run("install", "./tags", "--dry-run")
-    assert "no answer agrees to it: The scan found in tags: 1 critical; only a policy" in done.err
+    assert "no answer accepts it: The scan found in tags: 1 critical; only a policy" in done.err
     assert "would ask: The scan" not in done.err
 
 
@@ -404,7 +404,7 @@ def test_a_source_that_is_away_is_named_to_who_gave_a_bare_name(offered, tmp_pat
     named = shell.run("install", "acme:greeting", "--json").error
     assert named["message"] == "cannot fetch it: Connection refused"
     assert shell.run("source", "show", "acme", "--json").error["hint"] == named["hint"]
-    assert named["hint"] == "acme has to answer for this; what is installed stays usable"
+    assert named["hint"] == "acme must be reachable for this; installed skills stay usable"
     assert shell.run("install", "github:release-notes", "--yes").status == 0
 
 
@@ -490,7 +490,7 @@ def test_what_is_newer_than_wanted_is_told_with_what_takes_it(shell):
     assert told == "install github:systematic-debugging@1.1.0"
     assert shell.run(*told.split(), "--yes").status == 0
     assert shell.lock()["skills"]["systematic-debugging"]["version"] == "1.1.0"
-    assert "is what is wanted" not in shell.run("update", "--check").err
+    assert "is available, but" not in shell.run("update", "--check").err
 
 
 def test_of_a_version_that_a_person_pinned_nobody_is_warned(shell):

@@ -108,7 +108,7 @@ def test_what_is_gone_upstream_holds_up_no_other(torn):
     assert (done.status, [each["name"] for each in done.json["skills"]]) == (1, ["three"])
     done = torn.run("update", "--check")
     assert done.status == 1
-    assert "update would leave out two: nothing newer of two can be had" in done.err
+    assert "update would leave out two: no newer version of two is available" in done.err
     done = torn.run("update", "--dry-run")
     assert (done.status, "would leave out one" in done.err) == (0, True)
     done = torn.run("update", *YES, "--json")

@@ -64,8 +64,7 @@ def test_what_left_the_lock_leaves_the_folders_and_what_is_foreign_stays(world):
 
 
 @pytest.mark.parametrize(
-    ("is_locked", "why"),
-    [(False, "the lock does not name it"), (True, "nobody here agreed to what the lock has now")],
+    ("is_locked", "why"), [(False, "the lock does not name it"), (True, "its locked version was not agreed to here")]
 )
 def test_what_sync_takes_away_is_told(world, is_locked, why):
     path = world.base / "skillhub.lock"

@@ -293,7 +293,7 @@ def test_of_what_is_withdrawn_the_version_beyond_the_range_is_told_and_what_to_t
     assert not available_updates((), world.ports()).pending
     recall(world, hub, withdraw, "hello@1.0.0", "it bites")
     take = "skillhub install acme:hello@2.0.0"
-    told = f"hello 2.0.0 is there, and ~1.0 is what is wanted; to take it: {take}"
+    told = f"hello 2.0.0 is available, but ~1.0 is wanted; to take it: {take}"
     checked = available_updates((), world.ports())
     assert (checked.skills, checked.pending) == ((), True)
     assert told in checked.warnings
