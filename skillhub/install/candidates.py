@@ -80,7 +80,7 @@ def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | Non
 
 
 def is_within(entry: Locked, range_: str | None) -> bool:
-    """Say whether what is locked is of a version that the range allows; what has none is in no range.
+    """Return whether what is locked is of a version that the range allows; what has none is in no range.
 
     Raises:
         UsageError: the range is none.
@@ -90,7 +90,7 @@ def is_within(entry: Locked, range_: str | None) -> bool:
     return entry.version is not None and is_version(entry.version) and Range(range_).allows(entry.version)
 
 
-# How a locked release stands with its registry: there, yanked, withdrawn, its key revoked, its name moved.
+# The status of a locked release at its registry: available, yanked, withdrawn, its key revoked, its name moved.
 # No signature is looked at here, so that whoever only compares hashes need not load what verifies them.
 
 _NOTHING = Index({})
@@ -110,12 +110,12 @@ class ReleaseStatus:
 
     @classmethod
     def last_seen(cls, name: str, entry: Locked, root: Digest | None, sources: Sources) -> ReleaseStatus:
-        """Return how it stood with the registry of this root, as far as this machine has heard."""
+        """Return its last known status at the registry of this root."""
         return cls(name, entry, sources.last_seen(root).index([name]) if root else _NOTHING)
 
     @classmethod
     def now(cls, name: str, entry: Locked, ports: Ports) -> ReleaseStatus:
-        """Ask its registry how it stands.
+        """Ask its registry for its status.
 
         Raises:
             NotFound: it no longer has the name.
@@ -180,8 +180,8 @@ class ReleaseStatus:
         except SourceError:
             return None
 
-    def to_take(self, release: Release, scope: Scope) -> str:
-        """Return what to type to have this release of it, whatever skillhub.toml says."""
+    def install_command(self, release: Release, scope: Scope) -> str:
+        """Return the command that installs this release of it, whatever skillhub.toml says."""
         return command(scope, "install", f"{self.entry.source}:{self.name}@{release.version}")
 
     def refuse(self, project: Project) -> None:
@@ -193,27 +193,27 @@ class ReleaseStatus:
             NameNotOwned: the registry has taken the name from its publisher.
         """
         if error := self.objection:
-            error.hint = self._way_out(error, project)
+            error.hint = self._hint(error, project)
             raise error
 
-    def _way_out(self, error: SecurityError, project: Project) -> str:
+    def _hint(self, error: SecurityError, project: Project) -> str:
         scope = project.scope
         remove = f"{command(scope, 'remove', self.name)} takes it out"
         if isinstance(error, NameNotOwned):
-            return f"{remove}; whoever has the name now may be installed in its place then"
+            return f"{remove}; then the skill of the name's new owner may be installed"
         newest = self.other()
         if newest is None:
             return f"{remove}; its registry has no other version of it so far"
         wanted = project.intent().skills.get(self.name)
         if wanted is not None and self.other(wanted.version) is None:
             what = f"takes {newest.version}, which skillhub.toml does not allow yet"
-            return f"{self.to_take(newest, scope)} {what}, {remove}"
+            return f"{self.install_command(newest, scope)} {what}, {remove}"
         return f"{command(scope, 'update', self.name)} takes another version, {remove}"
 
 
 # The publishers that a signature is judged by: those a user trusts, and those pinned with what is installed.
 
-EXPIRED = "its certificate has expired; it is borne for the tree that is locked, and for no other"
+EXPIRED = "its certificate has expired; accepted only because this exact tree is locked"
 AGREED = "agreed to: "  # before what is pinned of a signer whom a person took for one skill and never trusted
 _KEPT_AS = {"key": "keys", "certificate": "certificates", "sigstore": "identities"}
 
@@ -322,8 +322,7 @@ def _parsed(one: Trusted) -> Publisher:
     )
 
 
-# A skill in memory, verified, read and scanned: what every kind of source comes to, and every question is
-# about.
+# A skill in memory, verified, read and scanned: what every kind of source gives, and every question is about.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,18 +402,13 @@ def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Co
 def candidate(
     content: Content, entry: Locked, verdict: Verdict, warnings: tuple[str, ...], publishers: Sequence[Publisher]
 ) -> Candidate:
-    """Put together what was read and judged; ``publishers`` are all who vouch for a signer's kin."""
-    statuses: dict[str, Literal["signed", "untrusted", "unsigned"]] = {
-        "valid": "signed",
-        "untrusted": "untrusted",
-        "unsigned": "unsigned",
-    }
+    """Return the candidate of what was read and judged; ``publishers`` vouch for the keys of one publisher."""
     return Candidate(
         name=content.manifest.name,
         entry=entry,
         tree=verdict.tree,
         manifest=content.manifest,
-        trust=statuses[verdict.status],
+        trust="signed" if verdict.status == "valid" else verdict.status,
         signer=verdict.signer,
         pem=verdict.pem,
         publisher_keys=keys_of_publisher(verdict.signer, publishers),
@@ -483,7 +477,7 @@ def proven_signers(candidate: Candidate) -> set[str]:
 
 
 def is_same_publisher(was: set[str], now: set[str], keys: Callable[[], frozenset[Digest]]) -> bool:
-    """Say whether what is signed now is signed by whoever signed before, be it with another key of theirs.
+    """Return whether what is signed now is signed by whoever signed before, be it with another key of theirs.
 
     Args:
         was: The signers before.
@@ -516,7 +510,7 @@ def _fingerprints(spelled: Iterable[str]) -> set[str]:
 
 
 def is_same_place(found: Locked, entry: Locked, ports: Ports) -> bool:
-    """Say whether what a registry gave is where the lock has it, or would have it had the registry not moved."""
+    """Return whether what a registry gave is where the lock has it, or would have it had the registry not moved."""
     if found.url == entry.url:
         return True
     mine, locked = ports.sources.all().get(entry.source), ports.project.lock().sources.get(entry.source)

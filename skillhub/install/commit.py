@@ -368,5 +368,5 @@ def decide(plan: Plan, asked: Sequence[Asked], is_satisfied: NeedCheck) -> Chang
     record = needs.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
     if not is_enabled and any(need.open for need in needs_of(facts, record, is_satisfied, needs.met)):
         waiting = replace(base, held="needs")
-        return Change(candidate, waiting, linking.given_up(), None, (*needs.met, *needs.waived))
+        return Change(candidate, waiting, linking.without_merges(), None, (*needs.met, *needs.waived))
     return Change(candidate, record, linking, needs)

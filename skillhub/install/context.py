@@ -31,12 +31,9 @@ from skillhub.project.user_state import Publishers, voucher
 from skillhub.sources.configured import ProjectSources, Source
 from skillhub.sources.history import FirstSeen
 
-# What a flow is handed of the world: one place to install into, what is opened for it, and who answers
-# questions.
-# What policies forbid is not opened: whoever gets at a source goes through ``Ports``, so that no flow can
-# forget them.
-# A flow gets everything that is not computation through these, so that a test can put a simulator, a clock or a
-# silent approver in their place, and so that a command that needs no network never loads one.
+# What a command works with: the project, the sources that it opens, the clock, the approver who answers questions.
+# Sources are opened through ``Ports`` alone, which refuses what policies forbid. Tests replace the network, the clock
+# and the approver; a command without network never loads one.
 
 
 class Registry(Protocol):
@@ -109,7 +106,7 @@ Report = Callable[[str, int, int], None]  # what is being done, how many are don
 
 
 def unreachable_hint(alias: str) -> str:
-    """Return what to know where a source cannot be asked."""
+    """Return the hint for an unreachable source."""
     return f"{alias} must be reachable for this; installed skills stay usable"
 
 
@@ -119,18 +116,18 @@ def show_no_plan(changes: Mapping[str, Changes], sources: Sequence[SourceChange]
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The world, as the steps of a command see it.
+    """Everything outside of a command's own computation.
 
     Attributes:
-        network: What opens registries and places; asked by nobody but ``open``, ``reach`` and ``fetch_root``.
-        pick: Lets a person pick among the skills of a place; with nobody there it returns none.
+        network: Opens registries and places; only ``open``, ``reach`` and ``fetch_root`` call it.
+        pick: Lets a person pick among the skills of a place; without a terminal it returns none.
         environ: The environment, for variables that skills need and for agents' own folders.
         user_home: The user's home folder, where user-scope agents' folders hang.
         policies: What may be installed here, by the machine, the user and the project.
         first_seen: Remembers since when undated things are known.
         clock: The time now, UTC, by which expiry is judged: no earlier than verified metadata has shown.
-        report: Told of progress; it may draw it.
-        plan: Told what is to differ, by skill, and of the sources, before anything is asked or done; it may show it.
+        report: Shows progress.
+        plan: Shows the changes, by skill and of the sources, before anything is asked or done.
     """
 
     project: Project
@@ -245,7 +242,7 @@ class Ports:
         return source.root if source else None
 
 
-# What a command did, and the asking that comes before.
+# The outcome of a command, and its questions.
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,15 +253,15 @@ class Outcome:
         skills: The skills it was about, as they are now.
         changed: Whether anything on disk is other than before.
         asked: Every question with its answer.
-        warnings: What a person should know and nothing refuses.
+        warnings: Warnings, a line each.
         changes: What differs from the version before, of skills that had one.
-        left: What it left out or alone.
-        unchanged: Those of the skills of which nothing had to be done.
-        pending: Whether something is to be done, or left to a person to do, that none of the skills shows.
-        supplied: Skill and need (``env:NAME``) that this command met; the value of a variable it forgets.
+        left: Skills left out or left unchanged, and why.
+        unchanged: Those of the skills that were already up to date.
+        pending: Whether something remains to be done, by a person or without the dry run, that no skill shows.
+        supplied: Skill and need (``env:NAME``) that this command satisfied; values of variables are not kept.
         disabled: Those of the skills that their user disabled, whatever they need.
         remedies: By skill and need (``mcp:NAME``) what to do about it, where ``how_to_satisfy`` does not know.
-        sources: What becomes of the sources of the lock.
+        sources: Changes of the lock's sources.
         written: By skill what was written into which configuration of an agent, a line for each file.
     """
 
@@ -312,7 +309,7 @@ def ask(questions: Sequence[Question], ports: Ports, dry_run: bool = False) -> l
 
 
 def ask_person(question: Question, ports: Ports) -> None:
-    """Ask whom to trust for good: what policies agree to are skills.
+    """Ask whom to trust for good; policies do not answer this.
 
     Raises:
         Refused: it was not answered with yes.
@@ -333,7 +330,7 @@ def _refuse_unanswered(asked: list[Asked], dry_run: bool = False) -> list[Asked]
 
 
 def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tuple[str, str]:
-    """Return what became of a question, and what would answer all that are open."""
+    """Return why a question is refused, and the hint that would answer all open ones."""
     if question.kind == "critical-finding":
         return "no answer accepts it", how_to_answer(question)
     if answer.said == "no":
@@ -344,21 +341,20 @@ def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tupl
     return "the question was not answered", f"answer at a terminal, or beforehand: {'; '.join(hints)}"
 
 
-# What a hint has a person type: a command for the scope that they are in, each word as a shell takes it for
-# one.
+# Commands in hints: for the scope that the person is in, each word quoted for a shell.
 
 
 def command(scope: SkillScope, *words: str) -> str:
-    """Return a command of skillhub's about this scope."""
+    """Return a skillhub command for this scope."""
     return as_command("skillhub", *words, *typed_flags(scope))
 
 
 def reinstall(scope: SkillScope, name: str, words: Iterable[str]) -> str:
-    """Return what to type to have the skill that these words ask for in place of the one that is installed."""
+    """Return the commands that replace an installed skill by the one that these words name."""
     return f"{command(scope, 'remove', name)}, then {command(scope, 'install', *words)}"
 
 
-# What stands in a project before a command begins: lock, intent and this machine's record of it.
+# The state of a project before a command begins: lock, intent and this machine's records of it.
 
 
 @dataclass(frozen=True)
@@ -413,7 +409,7 @@ class State:
         return agreed if agreed and agreed.enabled else None
 
     def is_known(self, name: str, source: str, git: str | None = None) -> bool:
-        """Say whether this person agreed to have the skill from this place, as their own record has it.
+        """Return whether this person agreed to have the skill from this place, as their own record has it.
 
         That the lock says otherwise, or is gone, changes nothing of what they agreed to. With ``git`` it is that
         repository too: a lock may give a place the repository of a plugin, or a server, that nobody agreed to.
@@ -497,7 +493,7 @@ def _redefined(mine: Source, theirs: str, where: str, hint: str) -> SourceMismat
     return SourceMismatch(message, where=where, hint=hint)
 
 
-# What a person asked of an install beside the references: where to enable, and how needs are to be met.
+# The options of an install beside the references: where to enable, and how to satisfy needs.
 
 McpChoice = Literal["ask", "configure", "skip"]
 

@@ -47,7 +47,7 @@ from skillhub.model.version import is_version, precedence
 from skillhub.net.target import Who, by_agreement
 from skillhub.project.intent import Wanted
 
-# The refusal of ``--all`` where skills are not what they should be: all of them are named, to be left out.
+# The refusal of ``--all`` where skills are not as promised: all of them are named, to be left out.
 
 
 class UnsafeSkills(SecurityError):
@@ -93,7 +93,7 @@ class UnsafeSkills(SecurityError):
         self.reason = reasons.pop() if len(reasons) == 1 else None
 
 
-# From what is asked for to candidates: obtained, one to a name, each from where its name may come from.
+# From references to candidates: one for each name, each from the source that its name may come from.
 
 _AMBIGUOUS = "ambiguous"
 
@@ -280,7 +280,7 @@ def rebase_patch(found: Candidate, entry: Locked | None, ports: Ports) -> Candid
     Args:
         found: What a source has now, or the lock.
         entry: The lock's word of the name.
-        ports: The world.
+        ports: What the command works with.
 
     Raises:
         SourceError, SecurityError: what the lock names cannot be had, or is not that.
@@ -305,7 +305,7 @@ def with_edits(found: Candidate, tree: Tree, ports: Ports, before: Locked | None
     Args:
         found: What the source has.
         tree: What agents are to have.
-        ports: The world.
+        ports: What the command works with.
         before: The lock's word; a patch that is there already is not written anew.
 
     Raises:
@@ -335,7 +335,7 @@ def with_edits(found: Candidate, tree: Tree, ports: Ports, before: Locked | None
     return replace(with_patched_tree(found, tree, content), entry=entry, patch=data)
 
 
-# What is newer than the lock, of each kind of source: for who updates, and for who only tells of it.
+# Newer releases than the locked ones, from each kind of source: to update, or to report.
 
 Excuse = Callable[[str, SkillhubError], None]
 
@@ -346,7 +346,7 @@ def newest_of(names: Iterable[str], state: State, ports: Ports, *, excuse: Excus
     Args:
         names: The skills.
         state: What is locked, and what is wanted.
-        ports: The world.
+        ports: What the command works with.
         excuse: Is told of a skill of which nobody can say, and why; if it returns, the others go on.
         keep: It is only told of: the store is not touched, and no file stays in memory.
 
@@ -448,12 +448,12 @@ def _newer_than_allowed(offered: Release, wanted: Wanted, status: ReleaseStatus,
 
 def _outside_range(release: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> str:
     """Return what is told of a release that is there and not allowed."""
-    take = status.to_take(release, ports.project.scope)
+    take = status.install_command(release, ports.project.scope)
     return f"{release.name} {release.version} is available, but {wanted.version} is wanted; to take it: {take}"
 
 
 def _is_wanted(entry: Locked, offered: Release, wanted: Wanted, locked: Release | None) -> bool:
-    """Say whether to leave a locked release for the one offered: up always, down only where it may not stay."""
+    """Return whether to leave a locked release for the one offered: up always, down only where it may not stay."""
     old, new = entry.version or "", offered.version or ""
     if not (is_version(old) and is_version(new)) or precedence(new) > precedence(old):
         return True
@@ -474,15 +474,14 @@ def wanted_under(name: str, entry: Locked, state: State) -> Wanted:
 
 
 def is_fixed(wanted: Wanted, entry: Locked) -> bool:
-    """Say whether a person asked for the very commit or artifact that is locked: there is no newer one."""
+    """Return whether a person asked for the very commit or artifact that is locked: there is no newer one."""
     ref = wanted.remote()
     if isinstance(ref, Git | GitHub):
         return ref.rev is not None and is_object_id(ref.rev) and ref.rev == entry.rev
     return isinstance(ref, Oci) and ref.digest is not None and ref.source == entry.place
 
 
-# Skills that nothing newer can be had of, though whoever has them can be asked: an update of all goes on
-# without.
+# Skills without a newer release though their source answers: an update of all continues without them.
 
 
 def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> SkillhubError:

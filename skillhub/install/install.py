@@ -184,7 +184,7 @@ def _remedies(plans: Sequence[Plan], state: State, scope: Scope) -> Iterator[tup
 
 
 def _is_unchanged(change: Change, state: State) -> bool:
-    """Say whether nothing of a skill had to be done: intent, lock, record, places and configurations."""
+    """Return whether nothing of a skill had to be done: intent, lock, record, places and configurations."""
     candidate, linking, needs = change.candidate, change.linking, change.needs
     return (
         candidate.wanted in (None, state.intent.skills.get(change.name))
@@ -234,7 +234,7 @@ def _with_supplied(skill: Skill, supplied: Collection[str]) -> Skill:
     return replace(skill, requires=requires)
 
 
-# Enable: the needs of what is locked are checked again, and what nothing holds back is linked.
+# Enable: the needs of locked skills are checked again, and skills without open needs are linked.
 
 
 def enable(names: Sequence[str], options: Options, ports: Ports) -> Outcome:

@@ -29,7 +29,7 @@ from skillhub.project.installed import agent_folders, by_folder, managed, unmana
 from skillhub.project.project import Project, exclude
 from skillhub.project.store import Store
 
-# Where a skill is to be enabled, what is in the way there, and what becomes of edits made by hand.
+# The places where a skill is to be enabled, what is in the way there, and local edits.
 
 # Edits are saved as a patch, merged, or thrown away; in all three cases the place is then made.
 Action = Literal["keep", "make", "save", "merge", "take"]
@@ -53,7 +53,7 @@ class Linking:
 
     Attributes:
         ways: What may become of edits, as a person may choose; the first is what ``--yes`` chooses.
-        was: The tree that was put there before; a copy that is this to the byte is not edited, stored or not.
+        previous_tree: The tree that was put there before; a copy of it, to the byte, is not edited, stored or not.
         is_new: Whether another tree than that one is to be there.
     """
 
@@ -61,7 +61,7 @@ class Linking:
     kind: LinkKind
     steps: tuple[Step, ...]
     ways: tuple[Way, ...] = ("save", "take", "keep")
-    was: Digest | None = None
+    previous_tree: Digest | None = None
     is_new: bool = False
 
     @property
@@ -105,8 +105,8 @@ class Linking:
             return None
         return replace(self, steps=tuple(replace(step, do=way) if step.do == "save" else step for step in self.steps))
 
-    def given_up(self) -> Linking:
-        """Return the linking of a skill that is not to be enabled after all: what was to be merged is saved."""
+    def without_merges(self) -> Linking:
+        """Return the linking of a skill that is not to be enabled after all: edits to be merged are saved."""
         steps = (replace(step, do="save") if step.do == "merge" else step for step in self.steps)
         return replace(self, steps=tuple(steps))
 
@@ -157,10 +157,13 @@ class Linker:
                     raise copies.foreign_error(path)
                 do = "make" if self._is_stored(path, was) else "save"
             elif do == "keep" and kind == "symlink":
-                do = self._of_link(path, record)
+                if is_link(path):  # edited through the link, in the store?
+                    do = "keep" if self._is_stored(path) else "save"
+                elif record is None or record.link != "symlink":  # a copy where a link is to be
+                    do = "make"
             edited = self._edits(path, record, listing) if record is not None and do == "save" else ()
             steps.append(Step(link, path, do, edited))
-        return Linking(name, kind, tuple(steps), was=was, is_new=was not in (None, listing.digest))
+        return Linking(name, kind, tuple(steps), previous_tree=was, is_new=was not in (None, listing.digest))
 
     def _place(self, link: str) -> str:
         """Return where a link is to be; its folder is looked at once for all skills, before anything is made.
@@ -176,12 +179,6 @@ class Linker:
                 raise copies.foreign_error(there)
             self._folders[folder] = path.removesuffix(name)
         return self._folders[folder] + name
-
-    def _of_link(self, path: str, record: Record | None) -> Action:
-        """Return what to do where a link is to be, and is, or a copy in place of one."""
-        if is_link(path):
-            return "keep" if self._is_stored(path) else "save"  # edited through the link, in the store
-        return "keep" if record is not None and record.link == "symlink" else "make"
 
     def merging(self, linking: Linking, tree: Tree, record: Record | None) -> Linking:
         """Return the linking with a merge among its ways, if all that was edited goes together with a new tree."""
@@ -206,7 +203,7 @@ class Linker:
                 steps.append(Step(link, path, "keep"))
                 continue
             steps.append(Step(link, path, "save", self._edits(path, record)))
-        return Linking(name, record.link, tuple(steps), was=record.tree)
+        return Linking(name, record.link, tuple(steps), previous_tree=record.tree)
 
     def _edits(self, path: str, record: Record, coming: Listing | None = None) -> tuple[str, ...]:
         """Return the files of a place that are not as the record says they were put there, if that is known."""
@@ -215,7 +212,7 @@ class Linker:
         return _edits(copies.inspect(path, base, "", record.link)[1], path) if base is not None else ()
 
     def _is_stored(self, path: str, was: Digest | None = None) -> bool:
-        """Say whether what is at ``path`` is, to the byte, a tree of the store, so that nothing is lost with it.
+        """Return whether ``path`` holds, to the byte, a tree of the store, so that nothing is lost with it.
 
         Not only the recorded tree counts: a command that was cut off leaves some places at the tree before. That one,
         ``was``, counts though the store is gone: nobody edited it.
@@ -241,7 +238,11 @@ class Linker:
             StateError: the disk refuses, or something came in the way since it was planned.
         """
         for step in linking.steps:
-            if step.do == "make" and os.path.lexists(step.path) and not self._is_stored(step.path, linking.was):
+            if (
+                step.do == "make"
+                and os.path.lexists(step.path)
+                and not self._is_stored(step.path, linking.previous_tree)
+            ):
                 raise copies.foreign_error(step.path)
         base = self._store.read(record.tree) if record else None
         for step in linking.steps:
@@ -260,7 +261,7 @@ class Linker:
         """
         for step in linking.steps:
             is_copy = os.path.lexists(step.path) and not is_link(step.path)
-            if step.do in ("keep", "make") and is_copy and not self._is_stored(step.path, linking.was):
+            if step.do in ("keep", "make") and is_copy and not self._is_stored(step.path, linking.previous_tree):
                 raise _edited_meanwhile(step.path)
             copies.unmake(self._project, step.path)
 
@@ -436,7 +437,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
 
     Args:
         obtain: Returns a tree that is not whole in the store, verified.
-        ports: The world.
+        ports: What the command works with.
         dry_run: Only say what would be done, and asked.
 
     Raises:

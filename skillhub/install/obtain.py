@@ -95,7 +95,7 @@ def by_registry(
         source: The registry.
         release: The release, from ``index``.
         index: What the opened registry says of the skill, its publishers among it.
-        ports: The world.
+        ports: What the command works with.
         locked: The trees for which an expired certificate is tolerated.
     """
     registry, admission = ports.open(source), index.admissions[release.publisher or ""]
@@ -145,7 +145,7 @@ def by_place(
         place: Where it is.
         source: What the lock has as the source: an alias, or the reference that was asked for.
         release: The skill, as the place's index or a lock describes it.
-        ports: The world.
+        ports: What the command works with.
         locked: The trees for which an expired certificate is tolerated.
     """
     _refuse_secret(release)
@@ -384,7 +384,7 @@ def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, sca
     Args:
         name: The skill.
         entry: What the lock says of it.
-        ports: The world.
+        ports: What the command works with.
         agreed: Whether this person agreed to this very tree, from there, before: a lock comes with a repository, and
             what that names is reached with care until then.
         scanned: Whether it is scanned, and held to all that the lock claims; what was agreed to was, then.

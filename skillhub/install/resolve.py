@@ -189,7 +189,7 @@ def resolve_at(
 
 
 def satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
-    """Say whether what is locked is what the line of the intent wants."""
+    """Return whether what is locked is what the line of the intent wants."""
     ref = wanted.remote()
     if ref is not None:
         folder = getattr(ref, "path", None)
@@ -283,7 +283,7 @@ def _in_no_source(name: str, known: Collection[str]) -> NotFound:
 
 @contextmanager
 def typed(ref: Named, ports: Ports) -> Iterator[None]:
-    """Say in the hint of an error which skills of the source are spelled like the one that a person typed.
+    """Add to the hint of an error which skills of the source are spelled like the one that a person typed.
 
     Raises:
         NotFound: the source has no skill of that name.
@@ -300,7 +300,7 @@ def typed(ref: Named, ports: Ports) -> Iterator[None]:
 
 
 def _or_folder(error: SourceError, name: str) -> None:
-    """Say in the hint of an error that what was looked for is a folder, if one is called so."""
+    """Add to the hint of an error that what was looked for is a folder, if one is called so."""
     if os.path.isdir(name):
         error.hint = f"if the folder is meant: ./{name}"
 

@@ -38,7 +38,7 @@ from skillhub.scan.secrets import masked
 from skillhub.sources.configured import EMBEDDED_URL, Source
 from skillhub.trust.registry import publisher_of
 
-# What is asked of a person before a skill may reach a disk; the words of each Question stand here.
+# The questions asked before a skill is written to disk; the text of each Question stands here.
 
 _LINE_MAX = 160  # characters of a line that is shown
 _SAID_MAX = 480  # characters of what a skill says of itself
@@ -268,7 +268,7 @@ def _seen(finding: Finding, candidate: Candidate) -> Iterator[str]:
         yield Quoted(shown(line.strip()[:_LINE_MAX])[:_LINE_MAX])
 
 
-# What policies may know of what is locked, without its bytes; ``admission`` judges those.
+# What policies may know of a locked skill without its bytes.
 
 
 def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subject:
@@ -415,10 +415,7 @@ def since(published: str | None, ports: Ports) -> timedelta | None:
     return ports.clock() - time if time is not None else None
 
 
-# Whether what comes under a name is from where, and by whom, it was before: as the lock has it, as a person
-# agreed.
-# ``hold_to_lock`` holds it against the lock, ``check_against_record`` against this machine's record, whatever the
-# lock says.
+# Whether a skill is from the same publisher as the one of its name that the person agreed to, whatever the lock says.
 
 
 def check_against_record(candidate: Candidate, state: State, ports: Ports) -> None:
@@ -532,7 +529,7 @@ def install_words(name: str, entry: Locked, ports: Ports) -> list[str]:
     return [entry.place, "--skill", f"{entry.plugin}:{name}" if entry.plugin else name]
 
 
-# A registry that is elsewhere than where a lock has it: it is known by its root, and a lock is no guide to it.
+# A relocated registry: it is known by its root, so that the lock follows it to its new URL.
 
 
 def rebased_lock(lock: Lock, sources: Mapping[str, LockedSource]) -> Lock:

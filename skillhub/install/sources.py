@@ -45,9 +45,8 @@ from skillhub.trust.roles import (
     view_root,
 )
 
-# Sources that a project proposes to a user who does not have them: for that project alone, and never by
-# ``--yes``.
-# A site without a root vouches for nothing: nobody is asked about it, and what is locked from it is fetched by
+# Sources that a project proposes to a user who does not have them: for that project alone, and never by ``--yes``.
+# A site without a root vouches for nothing: there is no question about it; what is locked from it is fetched by
 # digest and asked about as unsigned.
 
 Trusted = Mapping[str, Digest]  # by alias the root that a person said beforehand: ``--trust-source NAME=sha256:…``
@@ -76,7 +75,7 @@ def settle_sources(
         state: What is locked and wanted.
         needed: The aliases that the command is about; None for all.
         options: What was agreed to beforehand. In a dry run nothing is made to count.
-        ports: The world.
+        ports: What the command works with.
 
     Returns:
         The questions with their answers, and the sources that do not count for all that: it is a dry run.
@@ -137,16 +136,15 @@ def _check(trusted: Trusted, state: State, ports: Ports) -> None:
 
 def _asked(proposed: Mapping[str, LockedSource], options: Options, ports: Ports) -> list[Asked]:
     questions = [(propose_source(alias, each), each) for alias, each in proposed.items() if each.kind == "registry"]
-    open_ = [question for question, each in questions if not _is_said(question.skill, each, options.trusted, ports)]
+    open_ = []
+    for question, each in questions:
+        alias, trusted = question.skill, options.trusted
+        # A proposal without a root has to show the one that was named beforehand.
+        is_trusted = alias in trusted if each.root is None else trusted.get(alias) == each.root
+        if not (is_trusted or (each.root is not None and ports.policies.trusts_source(alias, each.root))):
+            open_.append(question)
     answered = {question.skill: answer for question, answer in ask(open_, ports, options.dry_run)}
     return [(question, answered.get(question.skill, YES)) for question, _ in questions]
-
-
-def _is_said(alias: str, source: LockedSource, trusted: Trusted, ports: Ports) -> bool:
-    """Say whether the flag or a policy of the machine or the user agrees to a registry, by its root."""
-    if source.root is None:  # the root that it shows has to be the one that was said
-        return alias in trusted
-    return trusted.get(alias) == source.root or ports.policies.trusts_source(alias, source.root)
 
 
 def _adopt_registry(alias: str, source: LockedSource, said: Digest | None, ports: Ports) -> None:
@@ -189,8 +187,7 @@ def _adopt_site(alias: str, url: str, ports: Ports) -> None:
 
 
 # Add a source or trust one anew: its first root is pinned, beforehand or by a person who reads its fingerprint.
-# A well-known site that is no registry has none; a person agrees that nobody but whoever serves it vouches for
-# it.
+# A well-known site that is no registry has none; a person agrees that only its server vouches for it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +210,7 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
         alias: What this user will call it.
         url: Its base.
         pin: Which root is meant.
-        ports: The world.
+        ports: What the command works with.
         dry_run: Ask nothing and add nothing.
 
     Raises:
@@ -229,17 +226,13 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
     check(alias, url)
     if url == EMBEDDED_URL and pin == Pin():
         pin = Pin(fingerprint=root_fingerprint())  # who has the package has its word for what is in it
-    return _add(alias, url, pin, pin == Pin(), ports, dry_run=dry_run)
-
-
-def _add(alias: str, url: str, pin: Pin, is_asked: bool, ports: Ports, *, dry_run: bool = False) -> Source:
     _refuse(url, pin, ports)
     root = _root(url, pin, ports)
     source = ports.sources.meant(alias, url, root)
     question = _site(source, ports) if source.root is None else first_root(alias, url, source.root)
     if dry_run:
         return source
-    if is_asked and ports.sources.mine().get(alias) != source:
+    if pin == Pin() and ports.sources.mine().get(alias) != source:
         ask_person(question, ports)
     if root is not None:
         ports.open(source, root)
@@ -373,7 +366,7 @@ class MetadataFile:
     expires: str
 
     def expires_within(self, days: float, now: datetime) -> bool:
-        """Say whether it holds no longer in so many days."""
+        """Return whether it holds no longer in so many days."""
         return self.expires <= times.spell(now + timedelta(days=days))
 
 
@@ -467,7 +460,7 @@ def listings(ports: Ports, *, needed: bool = True) -> Listings:
     """Return the listing of every source that can be asked and that no policy forbids; others are told of.
 
     Args:
-        ports: The world.
+        ports: What the command works with.
         needed: There is nothing else to choose from, so that one source at least has to answer.
 
     Raises:

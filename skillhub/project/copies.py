@@ -122,7 +122,7 @@ def _folder(base: str, folder: str) -> str:
 
 
 def inspect(path: str, listing: Listing, stored: str, kind: LinkKind) -> tuple[Found, list[TreeProblem]]:
-    """Say whether ``path`` holds the tree of ``listing``, by every byte; and if not, how it differs.
+    """Return whether ``path`` holds the tree of ``listing``, by every byte; and if not, how it differs.
 
     Args:
         path: The place in an agent's folder.
@@ -203,7 +203,7 @@ def _is_there(name: str, at: int | None) -> bool:
 
 
 def _linked(target: str, path: str, at: int | None, linkages: Sequence[Linkage]) -> bool:
-    """Make a link in the first way that works; say whether one did."""
+    """Make a link in the first way that works; return whether one did."""
     for linkage in linkages:
         with suppress(OSError):
             linkage(target, path, at)

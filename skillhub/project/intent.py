@@ -269,7 +269,7 @@ def sources_since(before: Lock, lock: Lock, intent: Intent) -> dict[str, LockedS
 
 
 def is_proposed(agreed: LockedSource, proposal: LockedSource) -> bool:
-    """Say whether what was agreed to is what is proposed: the URL, and the root unless none was said."""
+    """Return whether what was agreed to is what is proposed: the URL, and the root unless none was said."""
     if proposal.root is None and proposal.kind == "registry":
         return agreed.url == proposal.url
     return agreed == proposal

@@ -51,7 +51,7 @@ class McpDialect:
     by_project: bool = False
 
     def knows(self, server: McpServer) -> bool:
-        """Say whether ``server`` can be spelled; what is not known is not guessed, nor is a value written instead."""
+        """Return whether ``server`` can be spelled; an unknown spelling is not guessed, and no value is written."""
         is_referred = self.reference is not None or not server.variables
         return is_referred and (self.remote or server.url is None)
 
@@ -203,7 +203,7 @@ def entry(agent: str, server: McpServer) -> Entry:
 
 
 def is_spelled(agent: str, server: McpServer) -> bool:
-    """Say whether ``entry`` knows how this agent, which has a file, spells ``server``."""
+    """Return whether ``entry`` knows how this agent, which has a file, spells ``server``."""
     return DIALECTS[host(agent).id].knows(server)
 
 
@@ -264,7 +264,7 @@ def _of_projects(text: str, file: ConfigFile, project: str | None) -> Iterator[t
 
 
 def _is_near(path: str, project: str) -> bool:
-    """Say whether a folder is the project, above it or in it, whichever way it is spelled."""
+    """Return whether a folder is the project, above it or in it, whichever way it is spelled."""
     one, two = os.path.realpath(path), os.path.realpath(project)
     return one == two or two in map(str, PurePath(one).parents) or one in map(str, PurePath(two).parents)
 
@@ -296,7 +296,7 @@ def servers(file: ConfigFile) -> Mapping[str, object]:
 
 
 def state(file: ConfigFile, name: str, server: McpServer) -> State:
-    """Say whether ``file`` has the server ``name``, and whether it is this one. Raises as ``servers``.
+    """Return whether ``file`` has the server ``name``, and whether it is this one. Raises as ``servers``.
 
     Where it is spelled in a way that we do not know, it is this one if it is given variables of these names and all
     else is as we spell it without them.
@@ -308,7 +308,7 @@ def state(file: ConfigFile, name: str, server: McpServer) -> State:
 
 
 def is_same(agent: str, found: object, server: McpServer) -> bool:
-    """Say whether an entry of this agent is this server, as ``state`` does."""
+    """Return whether an entry of this agent is this server, as ``state`` does."""
     if is_spelled(agent, server):
         return is_equal(found, entry(agent, server))
     bare = replace(server, env=(), bearer=None)
@@ -360,7 +360,7 @@ def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> E
 
 
 def remove(file: ConfigFile, name: str, written: Mapping[str, object], project: Project) -> bool:
-    """Take the server ``name`` out of ``file`` if it still is what ``write`` returned; say whether it was.
+    """Take the server ``name`` out of ``file`` if it still is what ``write`` returned; return whether it was.
 
     Raises:
         FormatError: the file is malformed, or cannot be edited in place; the file is as it was.
@@ -378,7 +378,7 @@ def remove(file: ConfigFile, name: str, written: Mapping[str, object], project: 
 
 
 def _edit(file: ConfigFile, change: Callable[[str], str | None], project: Project) -> bool:
-    """Write what ``change`` makes of the text, unless that is None; say whether anything was written."""
+    """Write what ``change`` makes of the text, unless that is None; return whether anything was written."""
     root = project.root_of(file.path)
     with files.lock(project.config_lock):
         for _ in range(_TRIES):

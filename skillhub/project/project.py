@@ -143,7 +143,7 @@ class Project:
         return self._read(INTENT) or b""
 
     def has_lock_or_intent(self) -> bool:
-        """Say whether there is anything to install from."""
+        """Return whether there is anything to install from."""
         return os.path.lexists(self.lock_path) or os.path.lexists(self.intent_path)
 
     def records(self) -> Records:
@@ -306,7 +306,7 @@ def _known(key: str, path: str, home: Home) -> KnownProject | None:
 
 
 def _is_gone(base: str) -> bool:
-    """Say whether there is no such folder; one that cannot be looked at, or whose name is not all known, is there."""
+    """Return whether the folder is gone; one that cannot be read, or whose name is not all known, is not."""
     if "?" in base:
         return False
     try:
@@ -484,7 +484,7 @@ def _linked_folder(git: str, pointer: str) -> tuple[HeldFolder, str, str] | None
 
 
 def _leads_back(git: str, pointer: str) -> bool:
-    """Say whether git's folder names this work tree: in ``gitdir``, or as ``core.worktree`` of a submodule."""
+    """Return whether git's folder names this work tree: in ``gitdir``, or as ``core.worktree`` of a submodule."""
     back = files.read(os.path.join(git, "gitdir"), _NAME_CAP, root=MACHINE)
     named = [os.fsdecode(back).strip()] if back is not None else []
     for name in ("config", "config.worktree") if back is None else ():

@@ -37,7 +37,7 @@ class Store:
         return f"{self.root}{os.sep}{name[:2]}{os.sep}{name}"
 
     def has(self, tree: Digest) -> bool:
-        """Say whether a folder of ours, and no link, is at the tree's place; ``check`` says if it is whole."""
+        """Return whether a folder of ours, and no link, is at the tree's place; ``check`` says if it is whole."""
         path = self.path(tree)
         return os.path.isdir(path) and not os.path.islink(path)
 
