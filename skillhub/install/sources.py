@@ -358,7 +358,7 @@ _ROLES = (ROOT, TARGETS, SNAPSHOT, TIMESTAMP, NAMESPACES, RELEASES, LISTING)
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataFile:
+class MetadataExpiry:
     """One metadata file: its version, and until when it holds (UTC)."""
 
     role: str
@@ -384,8 +384,8 @@ class SourceView:
 
     source: Source
     root: RootView
-    metadata: tuple[MetadataFile, ...]
-    late: tuple[MetadataFile, ...]
+    metadata: tuple[MetadataExpiry, ...]
+    late: tuple[MetadataExpiry, ...]
     refreshed: str | None
     changes: tuple[str, ...]
 
@@ -414,7 +414,7 @@ def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
     return SourceView(source, root, metadata, late, refreshed, tuple(changes(first, root)))
 
 
-def metadata_files(folder: str, roles: Iterable[str]) -> tuple[MetadataFile, ...]:
+def metadata_files(folder: str, roles: Iterable[str]) -> tuple[MetadataExpiry, ...]:
     """Return what a client keeps in ``folder`` of these roles' metadata; nothing of what it never fetched.
 
     Raises:
@@ -422,7 +422,7 @@ def metadata_files(folder: str, roles: Iterable[str]) -> tuple[MetadataFile, ...
         StateError: it cannot be read.
     """
     found = ((role, _metadata(folder, role)) for role in roles)
-    return tuple(MetadataFile(role, *view_expiry(data, folder)) for role, data in found if data)
+    return tuple(MetadataExpiry(role, *view_expiry(data, folder)) for role, data in found if data)
 
 
 def _metadata(folder: str, role: str) -> bytes | None:
