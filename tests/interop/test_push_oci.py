@@ -157,7 +157,7 @@ def test_another_writer_in_between_loses_nothing(hub, address, tmp_path):
             super().publish(site, changed)
 
     target = Overtaken(push_oci.open_target(address)._client, "v1", address)
-    with pytest.raises(StateError, match="meanwhile"):
+    with pytest.raises(StateError, match="another writer"):
         pushed(hub, address, lambda _: target)
     assert pulled(address)[TIMESTAMP] == late.files[TIMESTAMP]
 
