@@ -248,8 +248,6 @@ def _time(text: str) -> str:
 
 # ``registry push``: publishes a registry's site to a folder, an S3 bucket or an OCI registry.
 
-_MODULES = {"": "target", "s3": "s3", "oci": "oci"}
-
 
 def push(
     common: Common,
@@ -295,10 +293,13 @@ def _open(address: str) -> Target:
         UsageError: nobody knows its scheme, or an extra is not installed.
     """
     scheme, separator, _ = address.partition("://")
-    name = _MODULES.get(scheme if separator else "")
-    if name is None:
+    if not separator:
+        from skillhub.registry.push import FolderTarget
+
+        return FolderTarget(address)
+    if scheme not in ("s3", "oci"):
         raise UsageError(f"expected a folder, s3://… or oci://…, found {quote(address)}")
-    module = optional(f"skillhub.registry.push_{name}", scheme, f"{scheme}:// takes")
+    module = optional(f"skillhub.registry.push_{scheme}", scheme, f"{scheme}:// takes")
     target: Target = module.open_target(address)
     return target
 

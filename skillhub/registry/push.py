@@ -195,11 +195,6 @@ class FolderTarget:
         return os.path.join(self._path, *path.split("/"))
 
 
-def open_target(address: str) -> Target:
-    """Return the target that is the folder ``address``."""
-    return FolderTarget(address)
-
-
 # Publish a registry's site where clients read it, in an order in which each moment of it is sound.
 
 

@@ -10,7 +10,7 @@ from skillhub.errors import FormatError, NameNotOwned, Refused, SourceError, Wro
 from skillhub.registry.build import add
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
-from skillhub.registry.push import open_target, push
+from skillhub.registry.push import FolderTarget, push
 from skillhub.registry.upkeep import Mandate, delegate
 from skillhub.sources.history import LastSeen, kept
 from skillhub.trust.roles import namespace_path, publisher_path
@@ -130,7 +130,7 @@ def test_name_that_two_publishers_are_given(scene, tmp_path):
     assert "name-not-owned" in [issue.code for issue in check(hub.dir.path, hub.when).problems]
     before = dict(hub.files)
     with pytest.raises(Refused, match="not sound"):
-        push(hub.dir.path, str(tmp_path / "www"), open_target, now=hub.when)
+        push(hub.dir.path, str(tmp_path / "www"), FolderTarget, now=hub.when)
     with pytest.raises(NameNotOwned):
         add(hub.dir.path, [write_skill(tmp_path, "third")], Signing(now=hub.when))
     with pytest.raises(NameNotOwned):

@@ -8,7 +8,7 @@ import pytest
 from skillhub.errors import BadMetadata, NotFound, Refused, Rollback, SkillhubError, StateError, UsageError
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
-from skillhub.registry.push import FolderTarget, open_target, push
+from skillhub.registry.push import FolderTarget, push
 from skillhub.registry.upkeep import rotate
 from skillhub.trust.metadata import path_of
 from tests.support.faults import KILLED, forbidden, in_child, kill, no_space
@@ -24,7 +24,7 @@ def place(tmp_path):
     return tmp_path / "public"
 
 
-def pushed(hub, place, connect=open_target, **more):
+def pushed(hub, place, connect=FolderTarget, **more):
     return push(hub.dir.path, str(place), connect, now=now(), **more)
 
 
@@ -320,4 +320,4 @@ def test_site_is_not_mixed_with_the_keys(hub, tmp_path):
 
 def test_no_registry(tmp_path, place):
     with pytest.raises(NotFound):
-        push(str(tmp_path / "none"), str(place), open_target, now=now())
+        push(str(tmp_path / "none"), str(place), FolderTarget, now=now())

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import FormatError, StateError
-from skillhub.registry.push import SiteFile, cache_control, media_type, open_target
+from skillhub.registry.push import FolderTarget, SiteFile, cache_control, media_type
 from skillhub.server.site import find_page
 from skillhub.sources.configured import _FOLDER
 
@@ -42,18 +42,18 @@ def test_what_never_changes_has_a_version_or_a_hash_in_its_name(path, fixed):
 
 
 def test_what_never_changes_is_not_written_over(tmp_path):
-    target = open_target(str(tmp_path))
+    target = FolderTarget(str(tmp_path))
     target.publish([], [file(FIXED, b"one")])
     with pytest.raises(StateError, match="other content"):
         target.holds(file(FIXED, b"two"))
     with pytest.raises(StateError, match="another writer"):
         target.publish([], [file(FIXED, b"two")])
     assert (tmp_path / FIXED).read_bytes() == b"one"
-    assert open_target(str(tmp_path)).holds(file(FIXED, b"one"))
+    assert FolderTarget(str(tmp_path)).holds(file(FIXED, b"one"))
 
 
 def test_what_changes_is_written_over_only_as_it_was_first_seen(tmp_path):
-    target, other = open_target(str(tmp_path)), open_target(str(tmp_path))
+    target, other = FolderTarget(str(tmp_path)), FolderTarget(str(tmp_path))
     assert not target.holds(file(LISTING, b"mine"))
     other.publish([], [file(LISTING, b"theirs")])
     assert target.read(LISTING) is None
@@ -68,7 +68,7 @@ def test_link_at_the_target_is_not_written_through(tmp_path):
     place = tmp_path / "place"
     place.mkdir()
     (place / "index.json").symlink_to(outside)
-    target = open_target(str(place))
+    target = FolderTarget(str(place))
     with pytest.raises(StateError):
         target.holds(file("index.json", b"new"))
     assert outside.read_bytes() == b"precious"
@@ -78,9 +78,9 @@ def test_huge_file_at_the_target(tmp_path):
     with open(tmp_path / "index.json", "wb") as huge:
         huge.truncate(65 * 1024 * 1024)
     with pytest.raises(FormatError):
-        open_target(str(tmp_path)).read("index.json")
+        FolderTarget(str(tmp_path)).read("index.json")
 
 
 def test_permissions_are_those_of_what_is_served(tmp_path):
-    open_target(str(tmp_path)).publish([], [file(LISTING, b"{}")])
+    FolderTarget(str(tmp_path)).publish([], [file(LISTING, b"{}")])
     assert (tmp_path / LISTING).stat().st_mode & 0o777 == 0o644
