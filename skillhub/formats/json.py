@@ -126,7 +126,7 @@ def _places(node: Node | None, path: str = "") -> Iterator[tuple[str, int, objec
 
 
 def _is_wrong(value: object) -> bool:
-    """Say whether it is a number that is none, or a text that nobody could write."""
+    """Say whether the value is a number that is not finite, or a text with half of a surrogate pair."""
     if isinstance(value, str):
         return any("\ud800" <= char <= "\udfff" for char in value)
     return isinstance(value, float) and not math.isfinite(value)

@@ -101,7 +101,7 @@ def _is_space(char: str) -> bool:
 
 
 def _marked(text: Iterable[str]) -> Iterator[str]:
-    """Yield what is visible; of the marks that are drawn onto a letter a few, and none onto a blank."""
+    """Yield the visible characters, with at most a few combining marks on a letter and none on a blank."""
     marks = _MARKS
     for char in text:
         if unicodedata.category(char) in ("Mn", "Me"):

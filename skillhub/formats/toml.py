@@ -77,7 +77,7 @@ def spell_toml(value: object) -> str:
 
 
 def _check_levels(data: dict[str, Any], where: str) -> None:
-    """Refuse what is nested so deep that to compare it would be more than the stack holds."""
+    """Refuse data nested so deep that comparing it would exhaust the stack."""
     level: list[Any] = [data]
     for _ in range(_LEVELS_MAX):
         inner = [each.values() if isinstance(each, dict) else each for each in level]

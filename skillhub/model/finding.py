@@ -77,7 +77,7 @@ def counted(findings: Sequence[Finding]) -> str:
 
 
 def in_short(findings: Iterable[Finding]) -> list[str]:
-    """Return what needs nobody's yes, being less than high: a line for each rule, with the first of its places."""
+    """Return findings below high, which need no approval: a line for each rule, with the first of its places."""
     places: dict[str, list[Finding]] = {}
     for each in findings:
         if not at_least(each.severity, "high"):

@@ -130,7 +130,7 @@ class Index:
     warnings: tuple[str, ...] = ()
 
     def owner(self, name: str) -> str | None:
-        """Return the publisher that has a name; None if nobody has."""
+        """Return the publisher that owns a name, or None."""
         return next((publisher for publisher, each in self.admissions.items() if name in each.names), None)
 
     @property

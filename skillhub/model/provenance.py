@@ -7,7 +7,7 @@ held to the signer that the lock names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
@@ -242,20 +242,13 @@ class Changes:
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``update`` adds to a SKILL."""
-        files = self.files or Delta()
-        return {
-            "from_version": self.before.version,
-            "from_tree": self.before.tree,
-            "changes": {
-                "files": {"added": files.added, "removed": files.removed, "changed": files.changed},
-                "capabilities": _names(self.capabilities),
-                "requires": _names(self.requires),
-            },
-        }
+        names = {key: {"added": each.added, "removed": each.removed} for key, each in self._names.items()}
+        changes = {"files": asdict(self.files or Delta()), **names}
+        return {"from_version": self.before.version, "from_tree": self.before.tree, "changes": changes}
 
-
-def _names(delta: Delta) -> dict[str, Any]:
-    return {"added": delta.added, "removed": delta.removed}
+    @property
+    def _names(self) -> dict[str, Delta]:
+        return {"capabilities": self.capabilities, "requires": self.requires}
 
 
 def _patch(entry: Locked) -> str:
@@ -293,7 +286,8 @@ class SourceChange:
 
     def to_json(self) -> dict[str, Any]:
         """Return the change as data."""
-        return {"name": self.alias, "status": self.status, "before": _facts(self.before), "after": _facts(self.after)}
+        sides = {key: each and asdict(each) for key, each in (("before", self.before), ("after", self.after))}
+        return {"name": self.alias, "status": self.status, **sides}
 
 
 def source_changes(before: Mapping[str, LockedSource], after: Mapping[str, LockedSource]) -> tuple[SourceChange, ...]:
@@ -303,7 +297,3 @@ def source_changes(before: Mapping[str, LockedSource], after: Mapping[str, Locke
         for alias in sorted({*before, *after})
         if before.get(alias) != after.get(alias)
     )
-
-
-def _facts(source: LockedSource | None) -> dict[str, Any] | None:
-    return {"kind": source.kind, "url": source.url, "root": source.root} if source else None

@@ -12,7 +12,7 @@ Kind = Literal[
     "install",  # first install of this tree in this project
     "unsigned",  # nobody vouches for the bytes
     "publisher",  # signed, by a key or root that nobody has pinned
-    "finding",  # the scan saw something of high severity
+    "finding",  # the scan found something of high severity
     "critical-finding",  # or worse: only a policy may agree
     "capability",  # another version can do what the one before could not
     "need",  # another version needs what the one before did not

@@ -241,13 +241,7 @@ class Need(DeclaredNeed):
 
     def to_json(self) -> dict[str, Any]:
         """Return the NEED of the contract."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "description": self.description,
-            "required": self.required,
-            "satisfied": self.satisfied,
-        }
+        return {key: getattr(self, key) for key in ("kind", "name", "description", "required", "satisfied")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +336,7 @@ class Skill:
 
     @property
     def trust(self) -> Literal["signed", "unsigned"]:
-        """Whether somebody signed it as it is; a patch of the project's is signed by nobody."""
+        """Whether its content is signed; a patch of the project is not."""
         return "signed" if self.signed_by and not self.patch else "unsigned"
 
     @property
@@ -363,24 +357,18 @@ class Skill:
 
     def to_json(self) -> dict[str, Any]:
         """Return the SKILL of the contract."""
-        return {
-            "name": self.name,
-            "source": self.source,
-            "version": self.version,
-            "digest": self.digest,
-            "tree": self.tree,
-            "size": self.size,
-            "url": self.url,
+        converted = {
             "path": self.stored or self.path,
             "links": list(self.links),
-            "scope": self.scope,
-            "state": self.state,
-            "invocation": self.invocation,
-            "managed": self.managed,
             "signed_by": [signer.to_json(self.vouched_by) for signer in self.signed_by],
-            "trust": self.trust,
-            "patch": self.patch,
             "requires": [need.to_json() for need in self.requires],
             "capabilities": list(self.capabilities),
-            "description": self.description,
         }
+        return {key: getattr(self, key) for key in _SKILL} | converted
+
+
+# The keys of SKILL, in the order of the contract.
+_SKILL = (
+    *("name", "source", "version", "digest", "tree", "size", "url", "path", "links", "scope", "state", "invocation"),
+    *("managed", "signed_by", "trust", "patch", "requires", "capabilities", "description"),
+)

@@ -81,12 +81,12 @@ def parse(text: str) -> Url | None:
 
 
 def authority(text: str) -> str:
-    """Return what a URL says between ``://`` and the path, as it is spelled; empty of what is none."""
+    """Return the part of a URL between ``://`` and the path, unchanged; empty if the text is no URL."""
     return re.split(r"[/?#]", text.partition("://")[2], maxsplit=1)[0]
 
 
 def of_repository(text: str) -> str:
-    """Return the URL that git means by ``user@host:path``; what is not spelled so is left as it is."""
+    """Return the URL that git means by ``user@host:path``; any other text is returned unchanged."""
     found = None if "://" in text else re.fullmatch(_SCP, text)
     return f"ssh://{found[1]}/{found[2]}" if found else text
 
@@ -97,7 +97,7 @@ def names_user(text: str) -> bool:
 
 
 def holds_secret(text: str) -> bool:
-    """Say whether a URL may be kept by nobody: it holds a password, or what looks like another credential.
+    """Say whether a URL must not be stored: it holds a password, or what looks like another credential.
 
     A user without a password is none over ssh, where keys prove who it is. Of what follows the first ``?``, ``#`` or
     ``;`` names and values are looked at, decoded as often as some server may: a name that credentials have, one that

@@ -7,6 +7,7 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from typing import TypeVar
 
 from skillhub.formats.digest import Digest
 
@@ -23,18 +24,18 @@ class File:
     executable: bool = False
 
 
-class Tree(Mapping[str, File]):
-    """Files by relative path, ``/`` between segments, sorted by the bytes of the path; no folders, no links.
+_F = TypeVar("_F")
 
-    A ``Tree`` promises nothing about its paths: ``archive.gather`` is the gate that lets only safe ones in.
-    """
 
-    def __init__(self, files: Mapping[str, File] | Iterable[tuple[str, File]]) -> None:
-        items = dict(files)
+class _ByPath(Mapping[str, _F]):
+    """Files by relative path, ``/`` between segments, sorted by the bytes of the path; no folders, no links."""
+
+    def __init__(self, files: Mapping[str, _F] | Iterable[tuple[str, _F]]) -> None:
         # Lone surrogates cannot come from `gather`, but a tree in a test may hold anything.
-        self._files = {path: items[path] for path in sorted(items, key=_path_bytes)}
+        by_bytes = sorted(dict(files).items(), key=lambda item: item[0].encode("utf-8", "surrogateescape"))
+        self._files = dict(by_bytes)
 
-    def __getitem__(self, path: str) -> File:
+    def __getitem__(self, path: str) -> _F:
         return self._files[path]
 
     def __iter__(self) -> Iterator[str]:
@@ -43,13 +44,20 @@ class Tree(Mapping[str, File]):
     def __len__(self) -> int:
         return len(self._files)
 
-    def items(self) -> ItemsView[str, File]:
+    def items(self) -> ItemsView[str, _F]:
         """Return paths and files, without a call of Python's for each."""
         return self._files.items()
 
-    def values(self) -> ValuesView[File]:
+    def values(self) -> ValuesView[_F]:
         """Return the files, likewise."""
         return self._files.values()
+
+
+class Tree(_ByPath[File]):
+    """The files of a skill.
+
+    A ``Tree`` promises nothing about its paths: ``archive.gather`` is the gate that lets only safe ones in.
+    """
 
     def __repr__(self) -> str:
         return f"Tree({self.digest}, {len(self)} files, {self.size} bytes)"
@@ -85,20 +93,8 @@ class ListedFile:
     executable: bool
 
 
-class Listing(Mapping[str, ListedFile]):
+class Listing(_ByPath[ListedFile]):
     """The fingerprint of a tree, file by file: kept beside the stored tree, compared with what is on disk."""
-
-    def __init__(self, files: Iterable[tuple[str, ListedFile]]) -> None:
-        self._files = dict(sorted(files, key=lambda item: _path_bytes(item[0])))
-
-    def __getitem__(self, path: str) -> ListedFile:
-        return self._files[path]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._files)
-
-    def __len__(self) -> int:
-        return len(self._files)
 
     @cached_property
     def text(self) -> bytes:
@@ -126,7 +122,3 @@ class Listing(Mapping[str, ListedFile]):
         if rest or not all(map(_LINE.fullmatch, rows)):
             raise ValueError("not a listing")
         return cls((row[68:], ListedFile(row[2:66], row[0] == "x")) for row in rows)
-
-
-def _path_bytes(path: str) -> bytes:
-    return path.encode("utf-8", "surrogateescape")

@@ -31,7 +31,7 @@ Level = Literal["machine", "user", "project"]
 Signed = Literal["ask", "required"]
 _T = TypeVar("_T")
 _SHOWN = 80
-_HINT = "skillhub doctor policy shows every line that is in force, and where it stands"
+_HINT = "skillhub doctor policy shows every line in force, with its file"
 # The questions that a file may agree to beforehand.
 AGREEABLE = tuple(kind for kind, beforehand in BEFOREHAND.items() if beforehand.policy)
 
@@ -102,10 +102,10 @@ class PolicyRules:
         sources: Roots of registries, and URLs that everything has to come from or from below.
         publishers: Those who may sign: names under which the user trusts them, fingerprints, ``<root>/<name>``.
         fail_on: Findings as grave as this refuse a skill, unless this file has their rule in ``allow_findings``.
-        min_age_days: How long a skill has to have been out.
+        min_age_days: The days that have to have passed since a skill was published.
         capabilities: Patterns; what a skill can do has to fit one of them.
         deny_capabilities: Patterns; what a skill can do may fit none of them.
-        agents: Ids of the agents that may have skills.
+        agents: Ids of the allowed agents.
         allow_findings: Rules of the scan that need no further approval.
         agree: Questions that need no further approval.
         trusted_sources: Roots of registries that projects may propose, each alone or as ``NAME=sha256:…``.
@@ -222,7 +222,7 @@ class Subject:
         vouched: Whether the registry of this root says that the signer has this name.
         known_as: The names under which this user trusts the signer.
         can: Its capabilities.
-        age: How long it has been out; None if nobody knows.
+        age: The time since it was published; None if unknown.
     """
 
     name: str
@@ -280,7 +280,7 @@ class Policies:
         """Return why an agent may have no skill, or None."""
         for policy in self.each:
             if policy.agents is not None and id_ not in policy.agents:
-                return _objection(policy, "agents", policy.agents, f"{id_} is no agent that may have skills")
+                return _objection(policy, "agents", policy.agents, f"{id_} is not an allowed agent")
         return None
 
     def agrees(self, kind: Kind) -> bool:
@@ -288,12 +288,12 @@ class Policies:
         return kind in AGREEABLE and any(kind in (policy.agree or ()) for policy in self.each)
 
     def trusts_source(self, alias: str, root: Digest) -> bool:
-        """Say whether a registry that a project proposes by this alias and root needs nobody's yes any more."""
+        """Say whether a registry that a project proposes by this alias and root is approved in advance."""
         said = {root, f"{alias}={root}"}
         return any(said.intersection(policy.trusted_sources or ()) for policy in self.each)
 
     def allows_finding(self, rule: str) -> bool:
-        """Say whether what this rule of the scan sees needs nobody's yes any more."""
+        """Say whether what this rule of the scan finds is approved in advance."""
         return any(rule in (policy.allow_findings or ()) for policy in self.each)
 
     @property
@@ -331,14 +331,14 @@ def _by_source(policy: Policy, subject: Subject) -> str | None:
     for url in subject.urls:
         if not any(is_under(url, each) for each in allowed):
             root = f" (root {subject.root})" if subject.root else ""
-            return f"{quote(url)}{root} is no place that {subject.name} may come from"
-    return None if subject.urls else f"nobody knows where {subject.name} comes from"
+            return f"{subject.name} comes from {quote(url)}{root}, which is not an allowed source"
+    return None if subject.urls else f"the source of {subject.name} is unknown"
 
 
 def _by_publisher(policy: Policy, subject: Subject) -> str | None:
     signer, allowed = subject.signer, policy.publishers or ()
     if signer is None:
-        return f"{subject.name} is signed by nobody"
+        return f"{subject.name} is unsigned"
     by_registry = f"{subject.root}/{signer.identity}" if subject.root and subject.vouched else None
     if not {signer.fingerprint, by_registry, *subject.known_as}.isdisjoint(allowed):
         return None
@@ -347,24 +347,23 @@ def _by_publisher(policy: Policy, subject: Subject) -> str | None:
 
 def _by_signature(policy: Policy, subject: Subject) -> str | None:
     if policy.signed == "required" and subject.signer is None:
-        return f"{subject.name} is signed by nobody who is known"
-    return None
-
-
-def _by_denial(policy: Policy, subject: Subject) -> str | None:
-    denied = tuple(map(pattern, policy.deny_capabilities or ()))
-    for can in subject.can:
-        if any(each.denies(can) for each in denied):
-            return f"{subject.name} can {quote(can)}"
+        return f"{subject.name} is not signed by a known publisher"
     return None
 
 
 def _by_capability(policy: Policy, subject: Subject) -> str | None:
     allowed = tuple(map(pattern, policy.capabilities or ()))
-    for can in subject.can:
-        if not any(each.permits(can) for each in allowed):
-            return f"{subject.name} can {quote(can)}"
-    return None
+    return _first(subject, lambda can: not any(each.permits(can) for each in allowed))
+
+
+def _by_denial(policy: Policy, subject: Subject) -> str | None:
+    denied = tuple(map(pattern, policy.deny_capabilities or ()))
+    return _first(subject, lambda can: any(each.denies(can) for each in denied))
+
+
+def _first(subject: Subject, is_forbidden: Callable[[str], bool]) -> str | None:
+    found = next(filter(is_forbidden, subject.can), None)
+    return None if found is None else f"{subject.name} can {quote(found)}"
 
 
 def _by_finding(policy: Policy, subject: Subject) -> str | None:
@@ -376,16 +375,16 @@ def _by_finding(policy: Policy, subject: Subject) -> str | None:
     worst = max(grave, key=lambda each: SEVERITIES.index(each.severity))
     more = f" and {len(grave) - 1} more" if len(grave) > 1 else ""
     place = f"{quote(worst.path)}, line {worst.line}"
-    return f"the scan saw {worst.rule} ({worst.severity}) in {subject.name}: {place}: {worst.message}{more}"
+    return f"the scan found {worst.rule} ({worst.severity}) in {subject.name}: {place}: {worst.message}{more}"
 
 
 def _by_age(policy: Policy, subject: Subject) -> str | None:
     if subject.age is None:
-        return f"nobody knows how long {subject.name} has been out"
+        return f"the publication date of {subject.name} is unknown"
     if subject.age >= timedelta(days=policy.min_age_days or 0):
         return None
     days = max(0, subject.age.days)
-    return f"{subject.name} has been out for {days} day{'' if days == 1 else 's'}"
+    return f"{subject.name} was published {days} day{'' if days == 1 else 's'} ago"
 
 
 _OBJECTIONS: Mapping[str, Callable[[Policy, Subject], str | None]] = {

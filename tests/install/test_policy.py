@@ -189,7 +189,7 @@ def test_findings_over_the_line_refuse_and_an_exception_of_the_same_file_lifts_i
     folder = str(skill(world.base / "src", body=CRITICAL))
     path = user(world, '\nfail-on = "critical"')
     error = forbidden(world, f"{path}:2", lambda: world.install(folder))
-    rule = error.message.split("saw ")[1].split(" ")[0]
+    rule = error.message.split("found ")[1].split(" ")[0]
     machine(world, f'allow-findings = ["{rule}"]')
     forbidden(world, f"{path}:2", lambda: world.install(folder))
     user(world, f'fail-on = "critical"\nallow-findings = ["{rule}"]')
@@ -237,7 +237,9 @@ def test_a_lock_is_no_way_around(world, frozen):
     other = world.on_another_machine()
     path = user(other, f"sources = [{ROOT}]")
     error = forbidden(other, f"{path}:1", lambda: other.install(frozen=frozen))
-    assert error.message.startswith("'https://git.example/skills' is no place that a skill may come from; the user's")
+    assert error.message.startswith(
+        "a skill comes from 'https://git.example/skills', which is not an allowed source; the user's"
+    )
     assert not other.project.records().skills
 
 
