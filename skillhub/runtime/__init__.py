@@ -23,11 +23,13 @@ _HOMES = {
         "runtime.loading": "Commands Loaded Request Session load pick preload",
         "runtime.needs": "PermissionProfile TurnNeeds open_needs permission_profile supply values",
         "runtime.overview": "Section section",
+        "runtime.pulling": "Pulled pull urls_of",
         "runtime.ranking": "Hit SearchIndex rows_of search",
         "runtime.resolve": "Completion Mention Resolved Selected complete mentioned",
         "runtime.state": "answers permitted remember set_reach",
         "runtime.toolset": "SkillTool ToolResult call_tool tools",
         "runtime.walk": "Cache",
+        "runtime.watch": "changes",
     }.items()
     for name in names.split()
 }
@@ -44,6 +46,7 @@ __all__ = [
     "PermissionProfile",
     "Problem",
     "Profile",
+    "Pulled",
     "Request",
     "Resolved",
     "SearchIndex",
@@ -59,6 +62,7 @@ __all__ = [
     "bring_system_skills",
     "call_tool",
     "catalog_of",
+    "changes",
     "complete",
     "context_inspect",
     "display",
@@ -72,6 +76,7 @@ __all__ = [
     "preload",
     "profile",
     "profiles",
+    "pull",
     "remember",
     "rows_of",
     "search",
@@ -80,6 +85,7 @@ __all__ = [
     "skills_list",
     "supply",
     "tools",
+    "urls_of",
     "values",
 ]
 
@@ -94,11 +100,13 @@ if TYPE_CHECKING:
     from skillhub.runtime.loading import Commands, Loaded, Request, Session, load, pick, preload
     from skillhub.runtime.needs import PermissionProfile, TurnNeeds, open_needs, permission_profile, supply, values
     from skillhub.runtime.overview import Section, section
+    from skillhub.runtime.pulling import Pulled, pull, urls_of
     from skillhub.runtime.ranking import Hit, SearchIndex, rows_of, search
     from skillhub.runtime.resolve import Completion, Mention, Resolved, Selected, complete, mentioned
     from skillhub.runtime.state import answers, permitted, remember, set_reach
     from skillhub.runtime.toolset import SkillTool, ToolResult, call_tool, tools
     from skillhub.runtime.walk import Cache
+    from skillhub.runtime.watch import changes
 
 
 def __getattr__(name: str) -> object:

@@ -89,6 +89,7 @@ class Layer:
         paths: The same, by path.
         rules: Of permission; the last that matches counts.
         extra: Further folders of skills.
+        urls: Where further skills can be pulled from.
         answers: By full name, what the user answered when asked.
         file: The file.
         error: Why it cannot be read.
@@ -98,6 +99,7 @@ class Layer:
     paths: Mapping[str, Reach] = field(default_factory=dict)
     rules: tuple[PermissionRule, ...] = ()
     extra: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
     answers: Mapping[str, bool] = field(default_factory=dict)
     file: ReachFile | None = None
     error: str = ""
@@ -216,9 +218,12 @@ def _opencode_parse(text: str, where: str) -> Layer:
     if not isinstance(block, dict):
         raise FormatError("expected an object", where=where)
     skills = block.get("skills")
-    paths = skills.get("paths") if isinstance(skills, dict) else None
-    extra = tuple(path for path in paths if isinstance(path, str)) if isinstance(paths, list) else ()
-    return Layer(rules=tuple(_opencode_rules(block)), extra=extra)
+    extra, urls = (_texts(skills.get(key)) if isinstance(skills, dict) else () for key in ("paths", "urls"))
+    return Layer(rules=tuple(_opencode_rules(block)), extra=extra, urls=urls)
+
+
+def _texts(node: object) -> tuple[str, ...]:
+    return tuple(each for each in node if isinstance(each, str)) if isinstance(node, list) else ()
 
 
 def _opencode_rules(block: Mapping[str, Any]) -> list[PermissionRule]:

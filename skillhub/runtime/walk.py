@@ -439,9 +439,9 @@ _COARSE_TICK: Final = 2_000_000_000
 
 
 class Cache:
-    """Keeps what walks found, in files of one folder, and in memory while this object lives."""
+    """Keeps what walks found in memory while this object lives, and in files of a folder if it has one."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str | None = None) -> None:
         self._folder = folder
         self._last: dict[str, Look] = {}
 
@@ -455,8 +455,8 @@ class Cache:
             contained: Whether no link might lead out of the root, which decides what is met.
         """
         path = self._path(root, rules, bounds, contained)
-        if path in self._last:
-            return self._last[path]
+        if path in self._last or self._folder is None:
+            return self._last.get(path, Look())
         try:
             data = read(path, _CACHE_CAP)
             look = Look() if data is None else _parse(json.loads(data), root)
@@ -473,6 +473,8 @@ class Cache:
             find.stamps = _settled(find.stamps, now)
         path = self._path(root, rules, bounds, contained)
         self._last[path] = look
+        if self._folder is None:
+            return
         block = {
             "version": _VERSION,
             "folders": look.folders,
@@ -488,7 +490,7 @@ class Cache:
     def _path(self, root: str, rules: Rules, bounds: Bounds, contained: bool) -> str:
         # Links on the way to the root may change where it is, so that the place it has now is part of the key.
         key = f"{_VERSION}\0{root}\0{os.path.realpath(root)}\0{contained}\0{rules}\0{bounds}"
-        return os.path.join(self._folder, f"{sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()}.json")
+        return os.path.join(self._folder or "", f"{sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()}.json")
 
 
 def _settled(stamps: Mapping[str, Stamp], now: int) -> dict[str, Stamp]:

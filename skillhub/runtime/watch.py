@@ -1,33 +1,62 @@
-"""Waits until skills change, for agents that do not want to poll; needs the extra ``watch``."""
+"""Tells a host when its catalogue is out of date: with the extra ``watch`` at once, without it by polling."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from threading import Event
 
-from watchfiles import watch
+from skillhub.model.hosts import Profile
+from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.catalog import Catalog, Root
+from skillhub.runtime.discover import Surroundings
+from skillhub.runtime.walk import Cache
 
-from skillhub.runtime.catalog import Root
+_QUIET = 10  # times as long between two looks where the system tells of changes
 
 
-def changes(roots: Iterable[Root], stop: Event | None = None) -> Iterator[tuple[Root, ...]]:
-    """Yield, each time that something below them changes, the roots that this is about; wait meanwhile.
+def changes(
+    profile: Profile,
+    around: Surroundings,
+    since: Catalog | None = None,
+    stop: Event | None = None,
+    interval: float = 2.0,
+    cache: Cache | None = None,
+) -> Iterator[Catalog]:
+    """Yield each catalogue that differs from the one before, and wait meanwhile.
 
-    What is behind a link, and a root that was not there at first, is not watched: ``catalog_of`` sees it when it
-    is asked the next time. Nothing is read here, so that a change that is none costs one look.
+    Skills, locks, this machine's record and the host's own settings count alike. With the extra ``watch`` a change in
+    a folder of skills is told at once; whatever else changed, and everything without that extra, is found by a look.
 
     Args:
-        roots: Where to watch.
+        profile: The host.
+        around: Where it runs.
+        since: The catalogue that the host has; None for the one at the first call of ``next``.
         stop: Ends the waiting once it is set.
+        interval: Seconds between two looks; ten times that with the extra ``watch``.
+        cache: Where looks into folders are kept; None keeps them in memory.
     """
-    watched = {os.path.realpath(root.path): root for root in roots if os.path.isdir(root.path)}
-    if not watched:
+    stop, cache = stop or Event(), cache or Cache()
+    seen = since or catalog_of(profile, around, cache=cache)
+    while not stop.is_set():
+        found = catalog_of(profile, around, cache=cache)
+        if found != seen:
+            seen = found
+            yield found
+        else:
+            _wait(found.roots, stop, interval)
+
+
+def _wait(roots: Iterable[Root], stop: Event, interval: float) -> None:
+    there = [root.path for root in roots if os.path.isdir(root.path)]
+    try:
+        watch = import_module("watchfiles").watch
+    except ModuleNotFoundError:
+        there = []
+    if not there:
+        stop.wait(interval)
         return
-    for changed in watch(*watched, stop_event=stop, debounce=200, watch_filter=None):
-        paths = [path for _, path in changed]
-        yield tuple(root for place, root in watched.items() if any(_is_below(path, place) for path in paths))
-
-
-def _is_below(path: str, place: str) -> bool:
-    return path == place or path.startswith(os.path.join(place, ""))
+    until = int(interval * _QUIET * 1000)
+    told = watch(*there, stop_event=stop, debounce=200, watch_filter=None, rust_timeout=until, yield_on_timeout=True)
+    next(told, None)

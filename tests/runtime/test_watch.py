@@ -1,38 +1,87 @@
-"""That an agent that waits is told of a change, and of nothing else."""
+"""That a host is told when its catalogue is out of date, and of nothing else."""
 
 from __future__ import annotations
 
+import shutil
 import threading
 
 import pytest
 
-pytest.importorskip("watchfiles", reason="the extra `watch`")
-
-from skillhub.runtime.discover import Root
-from skillhub.runtime.watch import changes
+from skillhub.runtime import Surroundings, catalog_of, changes, profile
 from tests.runtime.test_discover import write
+from tests.runtime.test_locks import Machine
+
+HOST = profile("opencode")
 
 
-def test_a_change_is_told_with_its_root(tmp_path):
-    one, two = Root(str(tmp_path / "one"), "project"), Root(str(tmp_path / "two"), "user")
-    for root in (one, two):
-        write(tmp_path.__class__(root.path) / "demo")
+@pytest.fixture(params=["polled", "watched"])
+def around(request, tmp_path, monkeypatch):
+    if request.param == "watched":
+        pytest.importorskip("watchfiles", reason="the extra `watch`")
+    else:
+        monkeypatch.setitem(__import__("sys").modules, "watchfiles", None)
+    (tmp_path / "repo/.git").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    write(tmp_path / "repo/.opencode/skills/demo")
+    environ = {"SKILLHUB_HOME": str(tmp_path / "hub")}
+    return Surroundings(cwd=str(tmp_path / "repo"), home=str(tmp_path / "home"), environ=environ)
+
+
+def told(around, change, host=HOST):
+    """Return the catalogue that a host with the one before is told of after a change."""
+    since = catalog_of(host, around)
+    change()
+    return next(changes(host, around, since, interval=0.05))
+
+
+def state(catalog):
+    return {skill.name: skill.state for skill in catalog.skills}
+
+
+CHANGES = {
+    "a skill comes": (lambda repo: write(repo / ".opencode/skills/new"), {"demo": "enabled", "new": "enabled"}),
+    "a skill goes": (lambda repo: shutil.rmtree(repo / ".opencode/skills/demo"), {}),
+    "a folder comes": (lambda repo: write(repo / ".claude/skills/new"), {"demo": "enabled", "new": "enabled"}),
+    "a folder goes": (lambda repo: shutil.rmtree(repo / ".opencode"), {}),
+    "settings come": (
+        lambda repo: (repo / "opencode.json").write_text('{"permission": {"skill": {"demo": "deny"}}}'),
+        {"demo": "disabled"},
+    ),
+    "settings break": (lambda repo: (repo / "opencode.json").write_text("{"), {"demo": "disabled"}),
+    "a lock breaks": (lambda repo: (repo / "skillhub.lock").write_text("<<<<<<<"), {"demo": "disabled"}),
+    "a description changes": (
+        lambda repo: write(repo / ".opencode/skills/demo", description="Now another one."),
+        {"demo": "enabled"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_host_is_told_that_its_catalogue_is_out_of_date(tmp_path, around, what):
+    change, expected = CHANGES[what]
+    assert state(told(around, lambda: change(tmp_path / "repo"))) == expected
+
+
+def test_a_host_that_waits_is_told(tmp_path, around):
+    stop, found = threading.Event(), []
+    waiting = changes(HOST, around, catalog_of(HOST, around), stop, interval=0.05)
+    host = threading.Thread(target=lambda: found.append(next(waiting)))
+    host.start()
+    write(tmp_path / "repo/.opencode/skills/new")
+    host.join()
+    assert "new" in state(found[0])
+
+
+def test_nothing_is_told_where_nothing_changed(around):
     stop = threading.Event()
-    # Again and again, for nobody says when the watching has begun.
-    writer = threading.Thread(target=_keep_writing, args=(tmp_path / "two/demo/SKILL.md", stop))
-    writer.start()
-    try:
-        told = next(changes([one, two, Root(str(tmp_path / "none"), "user")], stop))
-    finally:
-        stop.set()
-        writer.join()
-    assert told == (two,)
+    threading.Timer(0.3, stop.set).start()
+    assert list(changes(HOST, around, catalog_of(HOST, around), stop, interval=0.01)) == []
 
 
-def _keep_writing(path, stop):
-    while not stop.wait(0.05):
-        path.write_text("---\nname: demo\ndescription: Now.\n---\n")
-
-
-def test_without_a_root_there_is_nothing_to_wait_for(tmp_path):
-    assert list(changes([Root(str(tmp_path / "none"), "user")])) == []
+def test_a_locked_skill_that_was_changed_is_held_back_as_soon_as_it_is_told(tmp_path):
+    here = Machine(tmp_path)
+    (here.project / ".git").mkdir()
+    here.write("project/mine/demo/SKILL.md", "---\nname: demo\ndescription: Good.\n---\nGood.\n")
+    assert here.run("install", "./mine/demo", "--yes", "--allow-unsigned").status == 0
+    catalog = told(here.around(), lambda: here.evil(".agents/skills/demo"), profile("agents"))
+    assert {skill.name: skill.held.status for skill in catalog.skills} == {"demo": "drifted"}

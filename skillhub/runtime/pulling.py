@@ -1,0 +1,194 @@
+"""Skills at URLs that a host's settings name (OpenCode's ``skills.urls``), fetched by a client of the host's."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlsplit
+
+from skillhub.archive import Entry, gather
+from skillhub.disk.files import read
+from skillhub.errors import FormatError, SkillhubError, StateError
+from skillhub.formats.digest import Digest
+from skillhub.formats.json import strict_json
+from skillhub.formats.text import is_name, quote
+from skillhub.model.hosts import Profile
+from skillhub.model.index import LISTING_CAP, Release, parse_discovery, url_of
+from skillhub.model.manifest import Manifest
+from skillhub.model.tree import File, Tree
+from skillhub.runtime.catalog import Problem
+from skillhub.runtime.discover import Surroundings
+from skillhub.runtime.folder import Agreed, Folder
+from skillhub.runtime.state import layers
+from skillhub.runtime.walk import write_own
+
+Fetch = Callable[[str], bytes]  # a URL -> what is there; raises OSError or SkillhubError
+_STATE_CAP = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """What was pulled.
+
+    Attributes:
+        folders: To be looked into, as ``Surroundings.extra``.
+        trees: By the folder of a skill the tree that it must hold, for ``load(skill, agreed=Agreed(tree))``.
+        problems: What was skipped, and why.
+    """
+
+    folders: tuple[str, ...] = ()
+    trees: Mapping[str, Digest] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+def urls_of(profile: Profile, around: Surroundings) -> dict[str, str]:
+    """Return each URL that the host's settings name, with the file that does; a repository may have written that."""
+    found: dict[str, str] = {}
+    for layer in layers(profile, around)[0]:
+        for url in layer.urls:
+            found.setdefault(url, layer.file.path if layer.file else "")
+    return found
+
+
+def pull(urls: Iterable[str], fetch: Fetch, folder: str, reload: bool = False) -> Pulled:
+    """Fetch the skills that ``<url>/index.json`` lists, each with its ``files[]``, into a cache by digest.
+
+    What is in the cache is hashed, and not fetched again unless ``reload`` says so; where a URL cannot be reached,
+    what was pulled before counts. Broken entries are skipped, and told. Nobody vouches for these skills: ask the
+    person before, above all about a URL that a repository names.
+
+    Args:
+        urls: Bases, https, or http on this machine's loopback.
+        fetch: Returns what is at a URL; it decides where requests may go.
+        folder: The cache, absolute.
+        reload: Fetch everything again.
+    """
+    trees: dict[str, Digest] = {}
+    problems: list[Problem] = []
+    for url in dict.fromkeys(urls):
+        try:
+            pulled = _Base(url, fetch, folder, reload)
+            trees |= pulled.skills(problems)
+        except (SkillhubError, OSError) as error:
+            problems.append(_problem(url, error))
+    return Pulled(tuple(map(os.path.dirname, trees)), trees, tuple(problems))
+
+
+class _Base:
+    """One URL, and what was pulled from it before."""
+
+    def __init__(self, url: str, fetch: Fetch, folder: str, reload: bool) -> None:
+        _check_url(url)
+        self.index_url = url if url.endswith("/index.json") else f"{url.rstrip('/')}/index.json"
+        self._fetch, self._folder, self._reload = fetch, folder, reload
+        self._kept = os.path.join(folder, f"{sha256(self.index_url.encode()).hexdigest()}.json")
+
+    def skills(self, problems: list[Problem]) -> dict[str, Digest]:
+        """Return the folder and the tree of each skill, and add what is skipped."""
+        known = self._known()
+        try:
+            entries = _entries(self._fetch(self.index_url), self.index_url)
+        except OSError as error:
+            problems.append(_problem(self.index_url, error))
+            before = ((name, Digest.parse(tree)) for name, (tree, _) in known.items())
+            found = {os.path.join(self._folder, tree.hex, name): tree for name, tree in before}
+            return {path: tree for path, tree in found.items() if _is_whole(path, tree)}
+        taken: dict[str, Digest] = {}
+        kept: dict[str, tuple[str, list[str]]] = {}
+        for number, entry in enumerate(entries):
+            where = f"{self.index_url}: skills[{number}]"
+            try:
+                release = _release(entry, self.index_url)
+                if release.name in kept:
+                    raise FormatError(f"{quote(release.name)} is there twice")
+                path, tree = self._skill(release, known.get(release.name))
+            except (SkillhubError, OSError) as error:
+                problems.append(_problem(where, error))
+                continue
+            taken[path] = tree
+            kept[release.name] = str(tree), [*release.files]
+        with suppress(StateError):
+            write_own(self._kept, json.dumps(kept, sort_keys=True).encode())
+        return taken
+
+    def _known(self) -> dict[str, tuple[str, list[str]]]:
+        with suppress(SkillhubError, ValueError, TypeError, AttributeError):
+            block: Any = strict_json(read(self._kept, _STATE_CAP) or b"{}", self._kept, _STATE_CAP)
+            rows = {name: (str(Digest.parse(tree)), [*files]) for name, (tree, files) in block.items()}
+            return {name: row for name, row in rows.items() if is_name(name)}
+        return {}  # damaged: as good as deleted
+
+    def _skill(self, release: Release, known: tuple[str, list[str]] | None) -> tuple[str, Digest]:
+        if known and not self._reload and known[1] == [*release.files]:
+            tree = Digest.parse(known[0])
+            path = os.path.join(self._folder, tree.hex, release.name)
+            if _is_whole(path, tree):
+                return path, tree
+        entries = (Entry(path, File(self._fetch(url_of(release, path)))) for path in release.files)
+        found = gather(entries, wrapper=False).tree
+        name = Manifest.read(found).name
+        if name != release.name:
+            raise FormatError(f"expected the skill {quote(release.name)}, found {quote(name)}")
+        path = os.path.join(self._folder, found.digest.hex, name)
+        if not _is_whole(path, found.digest):
+            _write(path, found)
+        return path, found.digest
+
+
+def _entries(data: bytes, where: str) -> list[Any]:
+    document = strict_json(data, where, LISTING_CAP)
+    entries = document.get("skills") if isinstance(document, dict) else None
+    if not isinstance(entries, list):
+        raise FormatError("expected a list of skills", where=where)
+    return entries
+
+
+def _release(entry: object, url: str) -> Release:
+    one = parse_discovery(json.dumps({"skills": [entry]}).encode(), url).index
+    ((release,),) = one.skills.values()
+    return release
+
+
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    is_here = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if parts.scheme not in ("https", *(["http"] if is_here else [])) or not parts.hostname or parts.username:
+        raise FormatError("expected an https URL without user (http is for this machine alone)", where=url)
+    if parts.query or parts.fragment:
+        raise FormatError("expected a URL without ? and #", where=url)
+
+
+def _is_whole(path: str, tree: Digest) -> bool:
+    try:
+        Folder(path).check(Agreed(tree))
+    except SkillhubError:
+        return False
+    return True
+
+
+def _write(path: str, tree: Tree) -> None:
+    """Put a tree where its digest says; others see all of it or nothing."""
+    making = f"{path}.{os.urandom(6).hex()}.tmp"
+    try:
+        for name, file in tree.items():
+            write_own(os.path.join(making, *name.split("/")), file.data)
+            if file.executable:
+                os.chmod(os.path.join(making, *name.split("/")), 0o700)
+        shutil.rmtree(path, ignore_errors=True)
+        os.replace(making, path)
+    except OSError as error:
+        raise StateError(f"cannot be written: {error.strerror}", where=path) from error
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def _problem(where: str, error: SkillhubError | OSError) -> Problem:
+    if isinstance(error, SkillhubError):
+        return Problem(where, error.message)
+    return Problem(where, f"cannot be fetched: {error.strerror or type(error).__name__}")

@@ -1,0 +1,163 @@
+"""Skills at the URLs of OpenCode's settings: by a client handed in, broken entries skipped, cached by digest."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from skillhub.errors import Drifted, SourceError
+from skillhub.runtime import Agreed, Surroundings, catalog_of, load, pick, profile, pull, urls_of
+
+BASE = "https://skills.example/team"
+
+
+def skill_md(name="demo", body="Do it."):
+    return f"---\nname: {name}\ndescription: Does it.\n---\n{body}\n".encode()
+
+
+class Client:
+    """A web of files; what was asked of it is counted."""
+
+    def __init__(self, entries, files):
+        self.files = {f"{BASE}/index.json": json.dumps({"skills": entries}).encode(), **files}
+        self.asked = []
+
+    def __call__(self, url):
+        self.asked.append(url)
+        if url not in self.files:
+            raise OSError(2, "not found")
+        return self.files[url]
+
+
+@pytest.fixture
+def client():
+    entry = {"name": "demo", "description": "Does it.", "files": ["SKILL.md", "references/style.md"]}
+    files = {f"{BASE}/demo/SKILL.md": skill_md(), f"{BASE}/demo/references/style.md": b"Short.\n"}
+    return Client([entry], files)
+
+
+def around(tmp_path, **more):
+    (tmp_path / "repo/.git").mkdir(parents=True, exist_ok=True)
+    environ = {"SKILLHUB_HOME": str(tmp_path / "hub")}
+    return Surroundings(cwd=str(tmp_path / "repo"), home=str(tmp_path / "home"), environ=environ, **more)
+
+
+def test_what_an_index_lists_is_found_and_loaded(tmp_path, client):
+    pulled = pull([BASE], client, str(tmp_path / "cache"))
+    assert pulled.problems == ()
+    skill = pick(catalog_of(profile("opencode"), around(tmp_path, extra=pulled.folders)), "demo")
+    loaded = load(skill, agreed=Agreed(pulled.trees[skill.path]))
+    assert loaded.body == "Do it.\n"
+    assert loaded.read("references/style.md") == b"Short.\n"
+
+
+@pytest.mark.parametrize("base", [BASE, f"{BASE}/", f"{BASE}/index.json"])
+def test_a_second_pull_fetches_the_index_alone(tmp_path, client, base):
+    first = pull([base], client, str(tmp_path / "cache"))
+    client.asked.clear()
+    assert pull([base], client, str(tmp_path / "cache")) == first
+    assert client.asked == [f"{BASE}/index.json"]
+    client.files[f"{BASE}/demo/SKILL.md"] = skill_md(body="New.")
+    again = pull([base], client, str(tmp_path / "cache"), reload=True)
+    assert again.trees != first.trees
+
+
+def test_what_was_pulled_counts_while_a_url_cannot_be_reached(tmp_path, client):
+    first = pull([BASE], client, str(tmp_path / "cache"))
+    client.files.clear()
+    offline = pull([BASE], client, str(tmp_path / "cache"))
+    assert offline.trees == first.trees
+    assert "not found" in offline.problems[0].message
+
+
+BROKEN = [
+    1,
+    {},
+    {"name": "x"},
+    {"name": "X Y", "files": ["SKILL.md"]},
+    {"name": "../up", "files": ["SKILL.md"]},
+    {"name": "x", "files": []},
+    {"name": "x", "files": ["README.md"]},
+    {"name": "x", "files": ["SKILL.md", "../../.ssh/config"]},
+    {"name": "x", "files": ["SKILL.md", "/etc/passwd"]},
+    {"name": "x", "files": ["SKILL.md", "a\\b"]},
+    {"name": "x", "files": ["SKILL.md", "SKILL.md"]},
+    {"name": "x", "files": ["SKILL.md", "skill.md"]},
+    {"name": "x", "files": "SKILL.md"},
+    {"name": "x", "files": ["SKILL.md", 1]},
+    {"name": "gone", "files": ["SKILL.md"]},
+    {"name": "other", "files": ["SKILL.md"]},
+    {"name": "demo", "files": ["SKILL.md"]},
+]
+
+
+@pytest.mark.parametrize("entry", BROKEN, ids=json.dumps)
+def test_attack_a_broken_entry_is_skipped_and_named(tmp_path, client, entry):
+    index = f"{BASE}/index.json"
+    client.files[index] = json.dumps({"skills": [*json.loads(client.files[index])["skills"], entry]}).encode()
+    client.files |= {f"{BASE}/x/{path}": skill_md("x") for path in ("SKILL.md", "skill.md", "README.md")}
+    client.files[f"{BASE}/other/SKILL.md"] = skill_md("demo")
+    pulled = pull([BASE], client, str(tmp_path / "cache"))
+    assert [path.rpartition("/")[2] for path in pulled.trees] == ["demo"]
+    assert [problem.path for problem in pulled.problems] == [f"{index}: skills[1]"]
+    inside = {str(path) for path in tmp_path.rglob("*")}
+    assert all(path.startswith(str(tmp_path / "cache")) for path in inside)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://skills.example", "file:///etc", "ftp://x", "https://u:p@x", "https://", "", "//x", "https://x?y", "x"],
+)
+def test_attack_a_url_that_is_none_of_https_is_not_fetched(tmp_path, client, url):
+    pulled = pull([url], client, str(tmp_path / "cache"))
+    assert (client.asked, pulled.trees) == ([], {})
+    assert pulled.problems
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"skills": {}}', b'{"skills": [], "skills": []}'])
+def test_attack_an_index_that_is_none_offers_nothing(tmp_path, client, data):
+    client.files[f"{BASE}/index.json"] = data
+    pulled = pull([BASE], client, str(tmp_path / "cache"))
+    assert pulled.trees == {}
+    assert pulled.problems
+
+
+def test_attack_what_is_in_the_cache_was_changed(tmp_path, client):
+    first = pull([BASE], client, str(tmp_path / "cache"))
+    ((path, tree),) = first.trees.items()
+    with open(f"{path}/SKILL.md", "wb") as file:
+        file.write(skill_md(body="EVIL"))
+    skill = pick(catalog_of(profile("opencode"), around(tmp_path, extra=first.folders)), "demo")
+    with pytest.raises(Drifted):
+        load(skill, agreed=Agreed(tree))
+    assert pull([BASE], client, str(tmp_path / "cache")).trees == first.trees  # fetched again
+    assert load(skill, agreed=Agreed(tree)).body == "Do it.\n"
+
+
+def test_attack_the_record_of_the_cache_was_changed(tmp_path, client):
+    first = pull([BASE], client, str(tmp_path / "cache"))
+    (kept,) = (tmp_path / "cache").glob("*.json")
+    for text in ("", "[]", '{"../../x": ["sha256:' + "0" * 64 + '", []]}', '{"demo": 1}', '{"demo": ["x", []]}'):
+        kept.write_text(text)
+        assert pull([BASE], client, str(tmp_path / "cache")).trees == first.trees
+    kept.write_text('{"../../x": ["sha256:' + "0" * 64 + '", []]}')
+    client.files.clear()
+    assert pull([BASE], client, str(tmp_path / "cache")).trees == {}
+
+
+def test_a_client_that_says_no_is_told(tmp_path):
+    def fetch(url):
+        raise SourceError("this host may not be asked")
+
+    assert pull([BASE], fetch, str(tmp_path)).problems[0].message == "this host may not be asked"
+
+
+def test_the_urls_of_the_settings_come_with_the_file_that_names_them(tmp_path):
+    place = around(tmp_path)
+    (tmp_path / "repo/opencode.json").write_text(json.dumps({"skills": {"urls": [BASE, 1], "paths": ["more"]}}))
+    assert urls_of(profile("opencode"), place) == {BASE: str(tmp_path / "repo/opencode.json")}
+    (tmp_path / "repo/opencode.json").write_text('{"skills": {"urls": "x"}}')
+    assert urls_of(profile("opencode"), place) == {}
+    shutil.rmtree(tmp_path / "repo")
