@@ -47,7 +47,7 @@ def declared(loaded: Loaded) -> Declared:
         ForbiddenVariable, UndeclaredVariable: it asks for a variable that it may not have.
         Drifted, StateError: one of its files was changed since it was loaded, or cannot be read.
     """
-    files: dict[str, File] = {path: File(loaded.read(path)) for path in needs.FILES if path in loaded.files}
+    files: dict[str, File] = {path: File(loaded.read(path)) for path in needs.READ if path in loaded.files}
     head = manifest.read_head(loaded.front.encode("utf-8", "replace"), loaded.skill.name, _LENIENT)
     return needs.read(Tree(files), head.metadata)
 
