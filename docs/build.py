@@ -19,14 +19,14 @@ import typer
 
 import skillhub
 from skillhub.answers.table import schema_of
-from skillhub.cli.common import FLAGS
-from skillhub.cli.main import build
+from skillhub.cli.app import build, parameters
+from skillhub.cli.common import Common
 from skillhub.cli.table import COMMANDS
 from skillhub.errors import SkillhubError
 
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- errors: begin (written by docs/build.py) -->\n", "<!-- errors: end -->"
-COMMON = (*FLAGS, "help")
+COMMON = (*(each.name for each in parameters(Common)), "help")
 HEAD = """\
 # Commands
 
@@ -76,11 +76,11 @@ def commands() -> str:
     top = typer.main.get_command(build([]))
     context = typer.Context(top, info_name="skillhub", **top.context_settings)
     parts = [HEAD, *_common(top, context)]
-    group = ""
+    section = ""
     for name, known in COMMANDS.items():
-        if known.group != group:
-            group = known.group
-            parts.append(f"\n## {group}\n")
+        if known.section != section:
+            section = known.section
+            parts.append(f"\n## {section}\n")
         for path, command in _leaves(name, top.commands[name]):  # type: ignore[attr-defined]
             parts += _section(path, typer.Context(command, info_name=path, parent=context))
     return "".join(parts)

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pytest
 import typer
 
-from skillhub.cli.main import build
+from skillhub.cli.app import build
 from tests.support.cli import SECONDS, Shell
 
 REPO = Path(__file__).resolve().parents[1]

@@ -1,40 +1,41 @@
-"""``audit`` and ``doctor``."""
+"""``audit``, ``doctor`` and ``cache``."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
-from skillhub.cli.common import Common
-from skillhub.cli.options import argument, option
-from skillhub.cli.terminal import Terminal, Tone, members
+from skillhub import __version__
+from skillhub.audit import report as reports
+from skillhub.audit.audit import AuditRequest, names_and_paths
+from skillhub.audit.audit import audit as audit_flow
+from skillhub.audit.cache import Collected, collect, places
+from skillhub.audit.doctor import diagnose
+from skillhub.audit.report import Report
+from skillhub.cli.common import Arg, Common, Strings, read_lock
+from skillhub.cli.render import question_json
+from skillhub.cli.terminal import Terminal, Tone
 from skillhub.disk import files
 from skillhub.errors import UsageError
 from skillhub.formats.text import quote
-from skillhub.model.finding import Severity
+from skillhub.model.finding import Finding, Severity
 from skillhub.model.reference import all_masked, masked
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from skillhub.audit.report import Report
-    from skillhub.model.finding import Finding
-
+from skillhub.policy.policy import effective, rows
+from skillhub.project.copies import portable
+from skillhub.project.intent import policy_places
 
 # ``audit``: checks what is installed and where it came from, and prints the report in one of four formats.
 
 Format = Literal["text", "json", "sarif", "markdown"]
-What = Annotated[
-    list[str] | None, argument("[NAME|PATH]...", "Skills, or folders and archives that need not be installed.")
-]
-Sources = Annotated[bool, option("--sources", "Only where skills come from and who signed them.")]
-Ci = Annotated[bool, option("--ci", "For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")]
-FailOn = Annotated[Severity, option("--fail-on", "Exit 1 at a finding as bad as that, or worse.")]
-FromLock = Annotated[str | None, option("--from-lock FILE", "Compare with this lock, too (- for stdin).")]
-Sarif = Annotated[str | None, option("--sarif FILE", "Write the report as SARIF to a file, too.")]
+What = Annotated[Strings, Arg("[NAME|PATH]...", "Skills, or folders and archives that need not be installed.")]
+Sources = Annotated[bool, Arg("--sources", "Only where skills come from and who signed them.")]
+Ci = Annotated[bool, Arg("--ci", "For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")]
+FailOn = Annotated[Severity, Arg("--fail-on", "Exit 1 at a finding as bad as that, or worse.")]
+FromLock = Annotated[str | None, Arg("--from-lock FILE", "Compare with this lock, too (- for stdin).")]
+Sarif = Annotated[str | None, Arg("--sarif FILE", "Write the report as SARIF to a file, too.")]
 _TONES: dict[str, Tone] = {"critical": "red", "high": "red", "medium": "yellow", "low": "dim"}
 _SUMMARY, _WORKSPACE = "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
 
@@ -43,7 +44,7 @@ def audit(
     common: Common,
     what: What = None,
     sources: Sources = False,
-    form: Annotated[Format | None, option("--format", "How the report is printed.")] = None,
+    form: Annotated[Format | None, Arg("--format", "How the report is printed.")] = None,
     fail_on: FailOn = "high",
     ci: Ci = False,
     from_lock: FromLock = None,
@@ -56,16 +57,12 @@ def audit(
 
     Example: skillhub audit --format sarif --fail-on medium
     """
-    from skillhub.audit.audit import AuditRequest, names_and_paths
-    from skillhub.audit.audit import audit as flow
-    from skillhub.cli.common import read_lock
-
     shape = _shape(form, common)
     names, paths = names_and_paths(what or [])
     before = read_lock(from_lock) if from_lock is not None else None
     request = AuditRequest(names, paths, sources, not common.offline, fail_on, before)
     ports = common.ports()
-    report = flow(request, ports)
+    report = audit_flow(request, ports)
     in_repository = report.below(_below(ports.project.base, os.environ.get(_WORKSPACE)))
     if ci:
         _annotate(in_repository, shape, common.terminal)
@@ -88,8 +85,6 @@ def _shape(form: Format | None, common: Common) -> Format:
 
 def _below(base: str, workspace: str | None) -> str:
     """Return where the project lies in the repository that GitHub checked out; empty at its top, or off GitHub."""
-    from skillhub.project.copies import portable
-
     if not workspace:
         return ""
     relative = portable(os.path.realpath(base), os.path.realpath(workspace))
@@ -98,14 +93,12 @@ def _below(base: str, workspace: str | None) -> str:
 
 def _print(report: Report, shape: Format, terminal: Terminal) -> None:
     """Print the report in its form on stdout."""
-    from skillhub.audit.report import markdown
-
     if shape == "json":
         terminal.answer("audit", report.to_json())
     elif shape == "sarif":
         terminal.json(_sarif(report))
     elif shape == "markdown":
-        for line in markdown(report).splitlines():
+        for line in reports.markdown(report).splitlines():
             terminal.verbatim(line)
     else:
         show_findings(report.findings, terminal)
@@ -113,9 +106,7 @@ def _print(report: Report, shape: Format, terminal: Terminal) -> None:
 
 def _annotate(report: Report, shape: Format, terminal: Terminal) -> None:
     """Tell GitHub, which reads both streams; stdout is the report's where that is for a program."""
-    from skillhub.audit.report import workflow_commands
-
-    for line in workflow_commands(report):
+    for line in reports.workflow_commands(report):
         terminal.workflow_command(line, sys.stdout if shape == "text" else sys.stderr)
 
 
@@ -137,27 +128,22 @@ def show_findings(findings: Iterable[Finding], terminal: Terminal, indent: str =
 
 
 def _sarif(report: Report) -> dict[str, object]:
-    from skillhub import __version__
-    from skillhub.audit.report import RULES, sarif
-
-    return sarif(report, RULES, __version__)
+    return reports.sarif(report, reports.RULES, __version__)
 
 
 def _summarise(report: Report, path: str | None) -> None:
     """Add the report to the summary of the workflow's step, if there is one."""
-    from skillhub.audit.report import markdown
-
     if not path:
         return
     with files.disk_errors(path), open(path, "a", encoding="utf-8", errors="replace") as file:
-        file.write(markdown(report))
+        file.write(reports.markdown(report))
 
 
 # ``doctor``: checks the setup of this machine and project, and shows the policy that is in force.
 
 
 def doctor(
-    common: Common, what: Annotated[str | None, argument("[policy]", "Show the policy that is in force here.")] = None
+    common: Common, what: Annotated[str | None, Arg("[policy]", "Show the policy that is in force here.")] = None
 ) -> int:
     """Check sources, lock, agents, skills and their needs; change nothing. Exits 1 if something is wrong.
 
@@ -170,17 +156,15 @@ def doctor(
         if what != "policy":
             raise UsageError(f"expected nothing or policy, found {quote(what)}", hint="skillhub doctor policy")
         return _policy(common)
-    from skillhub.audit.doctor import diagnose
-
     found = diagnose(common.ports(), common.time())
     if common.json:
         common.terminal.answer(
             "doctor",
             {
                 "ok": found.ok,
-                "checks": [asdict(each) for each in found.checks],
-                "roots": [members(root, "path", "scope") for root in found.roots],
-                "agents": [members(host, "id", "name") for host in found.agents],
+                "checks": found.checks,
+                "roots": found.roots,
+                "agents": found.agents,
                 "sources": [{"name": s.alias, "url": s.url, "root": s.root} for s in found.sources],
             },
         )
@@ -200,15 +184,12 @@ def doctor(
 
 def _policy(common: Common) -> int:
     """Show every line of a policy that is in force, and where it stands."""
-    from skillhub.policy.policy import effective, rows
-    from skillhub.project.intent import policy_places
-
     ports = common.ports()
     every = list(rows(ports.policies))
     where = {**policy_places(common.home), "project": ports.project.intent_path}
     if common.json:
         lines = [row._asdict() for row in every]
-        return common.result(
+        return common.answer(
             "doctor policy", all_masked({"effective": effective(ports.policies), "lines": lines, "places": where})
         )
     for row in every:
@@ -222,4 +203,67 @@ def _policy(common: Common) -> int:
     return 0
 
 
-COMMANDS = {"audit": audit, "doctor": doctor}
+# ``cache``: shows what skillhub keeps on this disk, and removes what nobody needs.
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def cache_info(common: Common) -> int:
+    """Show what is kept where, and how large it is. Everything but the store can be deleted at any time.
+
+    Example: skillhub cache info
+    """
+    found = places(common.home, common.store)
+    if common.json:
+        return common.answer("cache info", {"places": found, "size": sum(place.size for place in found)})
+    cells = [(place.name, _size(place.size), str(place.files), place.path) for place in found]
+    common.terminal.table(("WHAT", "SIZE", "FILES", "WHERE"), cells)
+    common.terminal.say("skillhub cache gc --dry-run shows what of it nobody needs", "dim")
+    return 0
+
+
+def cache_gc(
+    common: Common, days: Annotated[int, Arg("--days N", "Keep what was fetched in the last N days.", min=0)] = 30
+) -> int:
+    """Remove what nobody needs. Stored skills that no project names, old downloads, what killed processes left.
+
+    A project counts as gone only if its folder is not there any more. What is removed is fetched again when it is
+    needed. You are asked before a stored skill goes.
+
+    Example: skillhub cache gc --dry-run
+    """
+    found = collect(common.home, days, common.ports(), dry_run=common.dry_run)
+    if common.json:
+        return common.answer("cache gc", _collected_json(found, removed=not common.dry_run))
+    done = "would remove" if common.dry_run else "removed"
+    for each in found.waste:
+        about = f"{each.about}: " if each.about else ""
+        common.terminal.did(f"{done} {each.kind} {about}{each.path} ({_size(each.size)})")
+    for base in found.gone:
+        common.terminal.say(f"{base} had some of these, and is no more", "dim")
+    if found.waste:
+        common.terminal.did(f"{done} {_size(found.size)} in all", "green")
+    else:
+        common.terminal.say("there is nothing that nobody needs", "dim")
+    return 0
+
+
+def _collected_json(found: Collected, *, removed: bool) -> dict[str, Any]:
+    rows = [
+        {"kind": each.kind, "path": each.path, "size": each.size, "name": each.about or None, "tree": each.tree}
+        for each in found.waste
+    ]
+    return {
+        "removed": rows,
+        "size": found.size,
+        "changed": removed and bool(rows),
+        "gone": list(found.gone),
+        "questions": [question_json(question, answer) for question, answer in found.asked],
+    }
+
+
+def _size(size: int) -> str:
+    number, unit = float(size), 0
+    while number >= 1024 and unit < len(_UNITS) - 1:
+        number, unit = number / 1024, unit + 1
+    return f"{number:.1f} {_UNITS[unit]}" if unit else f"{size} B"

@@ -1,23 +1,24 @@
-"""``new``, ``validate``, ``pack`` and ``sign``, and passphrases for keys."""
+"""``new``, ``validate``, ``pack``, ``sign`` and ``key``, and passphrases for keys."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from skillhub.cli.common import Common, Run, working_folder
-from skillhub.cli.options import argument, option
+from skillhub.author.author import Validated, pack_skill, sign_skill, validate_all
+from skillhub.author.new import begin
+from skillhub.cli.audit import show_findings
+from skillhub.cli.common import Arg, Common, read_as, read_file, working_folder
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import PassphraseNeeded, UsageError
 from skillhub.formats.text import as_command
 from skillhub.model.finding import Issue, counted
-
-if TYPE_CHECKING:
-    from skillhub.author.author import Validated
-    from skillhub.trust.keys import PrivateKey
-
+from skillhub.project.keys import Key, Keys, read_key
+from skillhub.sources.local import sign_anew
+from skillhub.trust import x509
+from skillhub.trust.keys import PrivateKey
 
 # Gets passphrases from a variable or a person, never from the command line, which others can read.
 
@@ -62,19 +63,17 @@ def _given() -> bytes | None:
 
 # ``new``, ``validate``, ``pack`` and ``sign``: for authors of skills.
 
-Format = Annotated[Literal["zip", "tar.gz"], option("--format", "The form of the archive.")]
+Format = Annotated[Literal["zip", "tar.gz"], Arg("--format", "The form of the archive.")]
 
 
-def new(common: Common, name: Annotated[str, argument("NAME", "What the skill, and its folder, is called.")]) -> int:
+def new(common: Common, name: Annotated[str, Arg("NAME", "What the skill, and its folder, is called.")]) -> int:
     """Begin a skill: a folder NAME here, which validate accepts and you fill in.
 
     Example: skillhub new my-skill
     """
-    from skillhub.author.new import begin
-
     begun = begin(name, working_folder(), dry_run=common.dry_run)
     if common.json:
-        return common.result("new", asdict(begun))
+        return common.answer("new", asdict(begun))
     common.terminal.did(f"{'would make' if common.dry_run else 'made'} {begun.path}", "green")
     for file in begun.files:
         common.terminal.did(f"  {file}")
@@ -83,15 +82,13 @@ def new(common: Common, name: Annotated[str, argument("NAME", "What the skill, a
     return 0
 
 
-def validate(common: Common, paths: Annotated[list[str], argument("PATH...", "Folders and archives.")]) -> int:
+def validate(common: Common, paths: Annotated[list[str], Arg("PATH...", "Folders and archives.")]) -> int:
     """Check skills: a folder by the specification, an archive with the very code that install uses.
 
     Exits 1 if a content is not as it should be or a signature is invalid; 3 if there is none at one of the paths.
 
     Example: skillhub validate ./my-skill ./my-skill.zip
     """
-    from skillhub.author.author import validate_all
-
     found = validate_all(paths, common.publishers, common.time().now())
     is_ok = all(each.ok and (each.signature is None or each.signature.status != "invalid") for each in found)
     if common.json:
@@ -107,19 +104,16 @@ def _json(found: Validated) -> dict[str, Any]:
     signed = ("status", "identity", "fingerprint", "code")
     return {
         **members(found, "path", "ok", "name", "tree"),
-        "errors": [asdict(issue) for issue in found.errors],
+        "errors": found.errors,
         "warnings": [
-            *map(asdict, found.warnings),
-            *(asdict(Issue(each.rule, f"{each.severity}: {each.message}", each.where)) for each in found.findings),
+            *found.warnings,
+            *(Issue(each.rule, f"{each.severity}: {each.message}", each.where) for each in found.findings),
         ],
         "signature": members(found.signature, *signed) if found.signature else dict.fromkeys(signed),
     }
 
 
 def _draw(found: Validated, terminal: Terminal) -> None:
-    from skillhub.cli.audit import show_findings
-    from skillhub.sources.local import sign_anew
-
     signature = found.signature.status if found.signature else "not looked at"
     if found.signature and found.signature.code:
         signature += f" ({found.signature.code})"
@@ -142,8 +136,8 @@ def _draw(found: Validated, terminal: Terminal) -> None:
 
 def pack(
     common: Common,
-    path: Annotated[str, argument("PATH", "The skill's folder.")],
-    output: Annotated[str | None, option("--output -o FILE", "The file, or a folder for it.")] = None,
+    path: Annotated[str, Arg("PATH", "The skill's folder.")],
+    output: Annotated[str | None, Arg("--output -o FILE", "The file, or a folder for it.")] = None,
     form: Format = "zip",
 ) -> int:
     """Pack a skill into an archive: NAME-VERSION.zip here, the same bytes each time.
@@ -152,8 +146,6 @@ def pack(
 
     Example: skillhub pack ./my-skill -o dist/
     """
-    from skillhub.author.author import pack_skill
-
     packed = pack_skill(path, output, form, common.time().now(), dry_run=common.dry_run)
     done = "would write " if common.dry_run else ""
     return common.done("pack", asdict(packed), f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green")
@@ -161,19 +153,14 @@ def pack(
 
 def sign(
     common: Common,
-    path: Annotated[str, argument("PATH", "The skill's folder.")],
-    key: Annotated[str, option("--key NAME|FILE", "A key of yours, or a PEM file.")] = "default",
-    chain: Annotated[str | None, option("--chain FILE", "The key's certificate, then its issuers, PEM.")] = None,
+    path: Annotated[str, Arg("PATH", "The skill's folder.")],
+    key: Annotated[str, Arg("--key NAME|FILE", "A key of yours, or a PEM file.")] = "default",
+    chain: Annotated[str | None, Arg("--chain FILE", "The key's certificate, then its issuers, PEM.")] = None,
 ) -> int:
     """Sign a skill: write skill.oms.sig into its folder, and nothing else.
 
     Example: skillhub sign ./my-skill --key default
     """
-    from skillhub.author.author import sign_skill
-    from skillhub.cli.common import read_as
-    from skillhub.project.keys import Keys
-    from skillhub.trust import x509
-
     keys, certificates = Keys(common.home), read_as(chain, x509.load) if chain else ()
 
     def load() -> PrivateKey:
@@ -186,4 +173,92 @@ def sign(
     return common.done("sign", asdict(signed), text, "green")
 
 
-COMMANDS: dict[str, Run] = {"new": new, "validate": validate, "pack": pack, "sign": sign}
+# ``key``: makes, lists, shows and imports the keys that skills are signed with.
+
+Kind = Annotated[Literal["p256", "p384", "ed25519"], Arg("--kind", "p256 is what every verifier knows; ed25519 few.")]
+
+
+def key_new(
+    common: Common, name: Annotated[str, Arg("[NAME]", "What you will call it.")] = "default", kind: Kind = "p256"
+) -> int:
+    """Make a key to sign skills with; give away its public half.
+
+    A passphrase is asked for on a terminal, or taken from SKILLHUB_PASSPHRASE.
+
+    Example: skillhub key new
+    """
+    keys = Keys(common.home)
+    if common.dry_run:
+        keys.free(name)
+        planned = {"name": name, "kind": kind, "fingerprint": None}
+        return common.done("key new", planned, f"would make the key {name}: {kind}")
+    return _made(keys.new(name, kind, new_passphrase(f"key {name}", common)), common)
+
+
+def key_list(common: Common) -> int:
+    """List your keys.
+
+    Example: skillhub key list
+    """
+    keys = Keys(common.home).all()
+    if common.json:
+        common.terminal.answer("key list", {"keys": keys})
+    else:
+        for key in keys:
+            common.terminal.out(f"{key.name}: {key.kind}", "bold")
+            common.terminal.out(f"  {key.fingerprint}")
+            common.terminal.out(f"  public, to give away: {key.public_path}")
+        if not keys:
+            common.terminal.say("no keys yet; to make one: skillhub key new")
+    return 0
+
+
+def key_show(common: Common, name: Annotated[str, Arg("[NAME]", "Which of your keys.")] = "default") -> int:
+    """Show a key. Its fingerprint, its files, and its public half to give away.
+
+    Example: skillhub key show default
+    """
+    key = Keys(common.home).get(name)
+    pem = read_file(key.public_path).decode("ascii", "replace")
+    if common.json:
+        common.terminal.answer("key show", {**asdict(key), "public_key": pem})
+    else:
+        _draw_key(key, common.terminal.out)
+        for line in pem.splitlines():
+            common.terminal.verbatim(line)
+    return 0
+
+
+def key_import(
+    common: Common,
+    file: Annotated[str, Arg("FILE", "A private key, PEM, encrypted or not.")],
+    name: Annotated[str, Arg("--name NAME", "What you will call it.")] = "default",
+) -> int:
+    """Take over a private key from elsewhere; the file is left as it is.
+
+    It is kept under the passphrase that is given for it, as with key new.
+
+    Example: skillhub key import ./release.pem --name release
+    """
+    keys = Keys(common.home)
+    keys.free(name)
+    private = with_passphrase(f"passphrase of {file}", common, lambda given: read_key(file, given))
+    if common.dry_run:
+        return common.done(
+            "key import", {"name": name, "kind": None, "fingerprint": None}, f"would make the key {name}"
+        )
+    return _made(keys.add(name, private, new_passphrase(f"key {name}", common)), common)
+
+
+def _made(key: Key, common: Common) -> int:
+    if common.json:
+        common.terminal.answer("key new", asdict(key))
+    else:
+        _draw_key(key, common.terminal.did)
+    return 0
+
+
+def _draw_key(key: Key, write: Callable[..., None]) -> None:
+    write(f"{key.name}: {key.kind} {key.fingerprint}", "green")
+    write(f"  private, for you alone: {key.path}")
+    write(f"  public, to give away:   {key.public_path}")

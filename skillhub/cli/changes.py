@@ -1,37 +1,44 @@
-"""Commands that change versions and edits, or show how they differ: ``update``, ``diff``, ``patch``, ``adopt``."""
+"""``diff``, ``patch``, ``adopt`` and ``lock``: what differs, edits that are kept, and skills from elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
-from skillhub.audit.show import Diff, Edit
-from skillhub.cli.common import Common, Run, options_of, read_lock, trusted_sources
-from skillhub.cli.options import (
-    Agents,
+from skillhub.audit.show import Diff, Edit, diff_locks, edits_of
+from skillhub.audit.show import diff as diff_flow
+from skillhub.cli.common import (
     AllowUnsigned,
-    Env,
-    EnvFile,
-    Link,
-    Mcp,
+    Arg,
+    Common,
+    Enabling,
+    Names,
     NoEnable,
-    TrustSource,
-    argument,
-    option,
+    Strings,
+    epoch,
+    optional,
+    read_file,
+    read_lock,
 )
-from skillhub.cli.render import finish, show_changes, show_plan, show_sources
+from skillhub.cli.render import finish
 from skillhub.cli.terminal import Terminal, Tone
+from skillhub.disk import files
+from skillhub.edits import merge
+from skillhub.edits.merge import Choice, Side
 from skillhub.edits.patch import lines_of
-from skillhub.errors import SkillhubError, UsageError
+from skillhub.errors import Refused, SkillhubError, UsageError
+from skillhub.exchange import adopt as adopting
+from skillhub.exchange import other_locks
 from skillhub.formats.text import Quoted, clean, quote, word
-from skillhub.install.context import show_no_plan
-from skillhub.model.provenance import Changes, SourceChange, source_changes
+from skillhub.install.context import Options, Ports
+from skillhub.install.resolve import satisfies
+from skillhub.model.lock import CAP
+from skillhub.model.provenance import SourceChange, source_changes
+from skillhub.model.reference import Named, parse_ref
 from skillhub.project.intent import sources_since
-
-if TYPE_CHECKING:
-    from skillhub.install.context import Ports
-
 
 # ``diff``: shows edits by hand, what an update would change, and how two locks differ.
 
@@ -40,11 +47,11 @@ _TONES: dict[str, Tone] = {"+": "green", "-": "red", "@": "dim", "d": "bold"}
 
 def diff(
     common: Common,
-    names: Annotated[list[str] | None, argument("[NAME[@VERSION]]...", "Installed skills.")] = None,
+    names: Annotated[Strings, Arg("[NAME[@VERSION]]...", "Installed skills.")] = None,
     from_lock: Annotated[
-        str | None, option("--from-lock FILE", "Compare this lock (- for stdin) with the present one.")
+        str | None, Arg("--from-lock FILE", "Compare this lock (- for stdin) with the present one.")
     ] = None,
-    form: Annotated[Literal["text", "json", "markdown"], option("--format", "How to write it.")] = "text",
+    form: Annotated[Literal["text", "json", "markdown"], Arg("--format", "How to write it.")] = "text",
 ) -> int:
     """Show what you edited by hand, then what an update would change. Writes nothing.
 
@@ -56,8 +63,6 @@ def diff(
 
     Example: skillhub diff gh-fix-ci
     """
-    from skillhub.audit.show import diff_locks
-
     ports = common.ports(scratch=True)
     sources: tuple[SourceChange, ...] = ()
     form = "json" if common.json else form
@@ -83,10 +88,6 @@ def diff(
 
 def _of_names(names: Sequence[str], ports: Ports, terminal: Terminal, *, is_read: bool) -> list[Diff]:
     """Compare installed skills; edits are here, and a person reads them though the source cannot be reached."""
-    from skillhub.audit.show import diff as flow
-    from skillhub.audit.show import edits_of
-    from skillhub.model.reference import Named, parse_ref
-
     refs = []
     for name in names:
         ref = parse_ref(name)
@@ -95,7 +96,7 @@ def _of_names(names: Sequence[str], ports: Ports, terminal: Terminal, *, is_read
         refs.append(ref)
     edits = {ref.name: edits_of(ref.name, ports) for ref in refs}
     try:
-        return [replace(flow(ref, ports), edits=edits[ref.name]) for ref in refs]
+        return [replace(diff_flow(ref, ports), edits=edits[ref.name]) for ref in refs]
     except SkillhubError:
         if is_read:
             terminal.page([line for name, each in edits.items() for line in _edit_lines(name, each)])
@@ -191,8 +192,8 @@ def _longest_run(text: str) -> int:
 
 def patch(
     common: Common,
-    names: Annotated[list[str], argument("NAME...", "Names of installed skills.")],
-    drop: Annotated[bool, option("--drop", "Give up the patch: the skill is as its source has it again.")] = False,
+    names: Names,
+    drop: Annotated[bool, Arg("--drop", "Give up the patch: the skill is as its source has it again.")] = False,
 ) -> int:
     """Keep what was edited in a skill's copy as a patch that the project agrees to.
 
@@ -202,10 +203,7 @@ def patch(
 
     Example: skillhub patch gh-fix-ci
     """
-    from skillhub.exchange import adopt as flow
-    from skillhub.install.context import Options
-
-    act, verb, done = (flow.drop, "unpatch", "unpatched") if drop else (flow.patch, "patch", "patched")
+    act, verb, done = (adopting.drop, "unpatch", "unpatched") if drop else (adopting.patch, "patch", "patched")
     options = Options(dry_run=common.dry_run)
     outcome = act(names, options, common.ports())
     status = finish(common, outcome, options, verb, done)
@@ -216,85 +214,14 @@ def patch(
     return status
 
 
-# ``update``: brings skills to the newest version that is allowed, and shows the plan first.
-
-BEHIND = 1
-_MOST = 24  # lines of the plan for one skill, where nobody is there to scroll back
-
-
-def update(
-    common: Common,
-    names: Annotated[list[str] | None, argument("[NAME]...", "Installed skills; else all of them.")] = None,
-    check: Annotated[
-        bool, option("--check", "Only tell what is behind, and exit 1 if anything is; write nothing.")
-    ] = False,
-    skill: Annotated[
-        list[str] | None, option("--skill NAME", "Of the locked skills, this one too (repeatable).")
-    ] = None,
-    every: Annotated[bool, option("--all", "All that are locked, as without a name; goes with none.")] = False,
-    frozen: Annotated[bool, option("--frozen", "Fail rather than change the lock, if anything is newer.")] = False,
-    agent: Agents = None,
-    env: Env = None,
-    env_file: EnvFile = None,
-    mcp: Mcp = "ask",
-    link: Link = None,
-    no_enable: NoEnable = False,
-    allow_unsigned: AllowUnsigned = False,
-    trust_source: TrustSource = None,
-) -> int:
-    """Bring skills to the newest version that skillhub.toml allows: show the plan, ask, then change; all or none.
-
-    What a new version can do or needs, and the old one did not, is asked for by name. A new signer
-    is refused. Without NAME, a skill is left as it is, and told (exit status 6), if its source has
-    it no longer, or if the newer version is malformed, critical in the scan, or forbidden.
-    `skillhub diff NAME` shows every line.
-
-    Example: skillhub update --check
-    """
-    from skillhub.install.install import available_updates
-    from skillhub.install.install import update as flow
-
-    chosen = [*(names or []), *(skill or [])]
-    if every and chosen:
-        raise UsageError("--all is every skill that is locked; it goes with no name", hint="leave one of the two out")
-    if check:
-        outcome = available_updates(chosen, common.ports(scratch=True))
-        show_changes(common, outcome)
-        return BEHIND if outcome.skills or outcome.left or outcome.pending else 0
-    options = options_of(common, agent, env, env_file, mcp, link, no_enable)
-    options = replace(options, frozen=frozen, trusted=trusted_sources(trust_source))
-    ports = common.ports(allow_unsigned=allow_unsigned)
-    outcome = flow(chosen, options, replace(ports, plan=_planning(common)))
-    return finish(common, outcome, options, "update", "updated")
-
-
-def _planning(common: Common) -> Callable[[Mapping[str, Changes], Sequence[SourceChange]], None]:
-    """Return what shows the plan to who is not asked; in the questions it stands anyway."""
-    if common.json:
-        return show_no_plan
-    terminal, is_asked = common.terminal, common.asks and not (common.yes or common.dry_run)
-    write = terminal.out if common.dry_run else terminal.say
-
-    def show(plan: Mapping[str, Changes], sources: Sequence[SourceChange]) -> None:
-        show_sources(sources, write)
-        if not is_asked:
-            show_plan(common, plan, write, _MOST)
-
-    return show
-
-
 # ``adopt``: brings skills that lie in agents' folders under the lock.
 
 
 def adopt(
     common: Common,
-    names: Annotated[list[str] | None, argument("[NAME]...", "Skills in agents' folders; else all of them.")] = None,
-    into: Annotated[str, option("--into FOLDER", "Where the project keeps those that no origin has.")] = "skills",
-    agent: Agents = None,
-    env: Env = None,
-    env_file: EnvFile = None,
-    mcp: Mcp = "ask",
-    link: Link = None,
+    enabling: Enabling,
+    names: Annotated[Strings, Arg("[NAME]...", "Skills in agents' folders; else all of them.")] = None,
+    into: Annotated[str, Arg("--into FOLDER", "Where the project keeps those that no origin has.")] = "skills",
     allow_unsigned: AllowUnsigned = False,
 ) -> int:
     """Bring skills that lie in agents' folders under the lock: compare with their origin, scan, ask, lock.
@@ -304,13 +231,119 @@ def adopt(
 
     Example: skillhub adopt
     """
-    from skillhub.exchange.adopt import adopt as flow
-
-    options = options_of(common, agent, env, env_file, mcp, link)
-    outcome = flow(
-        names or [], into.removeprefix("./").rstrip("/") or into, options, common.ports(allow_unsigned=allow_unsigned)
-    )
+    options, ports = enabling.options(common), common.ports(allow_unsigned=allow_unsigned)
+    outcome = adopting.adopt(names or [], into.removeprefix("./").rstrip("/") or into, options, ports)
     return finish(common, outcome, options, "adopt", "adopted")
 
 
-COMMANDS: dict[str, Run] = {"update": update, "diff": diff, "patch": patch, "adopt": adopt}
+# ``lock``: imports other installers' locks, exports ours as a bill of materials, and resolves merges of it.
+
+
+def lock_import(
+    common: Common,
+    enabling: Enabling,
+    file: Annotated[str, Arg("FILE", "The lock of another installer.")],
+    no_enable: NoEnable = False,
+    allow_unsigned: AllowUnsigned = False,
+) -> int:
+    """Install what the lock of another installer names, and pin it. What could not be pinned is told.
+
+    Reads skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json. Exits 6 if something was left
+    out. The file stays as it is.
+
+    Example: skillhub lock import skills-lock.json
+    """
+    data = read_file(file, other_locks.CAP)
+    folder = os.path.dirname(os.path.abspath(file))
+    if os.path.basename(folder) == ".clawhub":
+        folder = os.path.dirname(folder)
+    other = other_locks.parse_other_lock(data, folder.replace(os.sep, "/"), file)
+    options = enabling.options(common, enable=not no_enable)
+    ports = common.ports(allow_unsigned=allow_unsigned)
+    outcome = other_locks.import_lock(other, options, ports)
+    common.terminal.say(f"{file}: {other.format}")
+    status = finish(common, outcome, options, "import", "imported")
+    # What was left out counts also where the rest is not to be enabled.
+    return Refused.exit_code if outcome.left and not common.dry_run else status
+
+
+def lock_export(
+    common: Common,
+    form: Annotated[
+        Literal["cyclonedx", "spdx"], Arg("--format", "CycloneDX 1.6 or SPDX 2.3, both as JSON.")
+    ] = "cyclonedx",
+    output: Annotated[str | None, Arg("--output -o FILE", "Write here instead of to stdout.")] = None,
+) -> int:
+    """Write the lock as a bill of materials. The same lock gives the same bytes.
+
+    The time in it is that of SOURCE_DATE_EPOCH.
+
+    Example: skillhub lock export --format cyclonedx -o skills.cdx.json
+    """
+    module = optional("skillhub.exchange.sbom", "sbom", "bills of materials take")
+    data: bytes = getattr(module, form)(common.open_project().lock(), epoch())
+    if output is None:
+        sys.stdout.write(data.decode("ascii"))
+    elif not common.dry_run:
+        files.write_atomic(os.path.realpath(output), data)
+    return 0
+
+
+def lock_fix(
+    common: Common,
+    ours: Annotated[Strings, Arg("--ours NAME", "Take our side of this skill or source.")] = None,
+    theirs: Annotated[Strings, Arg("--theirs NAME", "Take their side of this skill or source.")] = None,
+) -> int:
+    """Resolve a merge conflict in skillhub.lock. What skillhub.toml says decides; what was done is told.
+
+    Where both sides changed a skill, the one that skillhub.toml allows is taken, of two the higher version. Sides
+    that differ in signer or source are shown and refused, until you say which.
+
+    Example: skillhub lock fix
+    """
+    take: dict[str, Side] = {**dict.fromkeys(ours or (), "ours"), **dict.fromkeys(theirs or (), "theirs")}
+    if both := set(ours or ()) & set(theirs or ()):
+        raise UsageError(f"--ours and --theirs exclude each other: {', '.join(sorted(both))}")
+    done = merge.fix(common.open_project(), take, satisfies, dry_run=common.dry_run)
+    if common.json:
+        return common.answer("lock fix", {"skills": done.choices, "changed": done.changed and not common.dry_run})
+    for choice in done.choices:
+        would = "would settle " if common.dry_run else ""
+        common.terminal.did(f"{would}{_line(choice)}", "yellow" if choice.took is None else "plain")
+    if done.changed and common.dry_run:
+        common.terminal.say("the conflict would be resolved; nothing was written")
+    elif done.changed:
+        common.terminal.say("skillhub install asks about what is new here, and adds what else skillhub.toml wants")
+    else:
+        common.terminal.did("there is no conflict in the lock")
+    return 0
+
+
+def lock_merge(
+    common: Common,
+    base: Annotated[str, Arg("BASE", "%O: the version that both came from.")],
+    ours: Annotated[str, Arg("OURS", "%A: ours; the result is written here.")],
+    theirs: Annotated[str, Arg("THEIRS", "%B: theirs.")],
+) -> int:
+    """Merge three versions of skillhub.lock skill by skill. This is what git asks its merge drivers to do.
+
+    Exits 0 with the merged lock in OURS, else 1 with a conflict in it that lock fix resolves.
+
+    Example: skillhub lock merge %O %A %B
+    """
+    before = files.read(os.path.realpath(base), CAP) or b""
+    done = merge.drive(before, read_file(ours, CAP), read_file(theirs, CAP))
+    if not common.dry_run:
+        files.write_atomic(os.path.realpath(ours), done.data)
+    if common.json:
+        common.terminal.answer("lock merge", {"skills": done.choices, "clean": done.error is None})
+    else:
+        for choice in done.choices:
+            common.terminal.say(_line(choice))
+    if done.error is not None:
+        common.terminal.error(done.error)
+    return 0 if done.error is None else 1
+
+
+def _line(choice: Choice) -> str:
+    return f"{choice.name}: {choice.took or 'removed'}: {choice.why}"

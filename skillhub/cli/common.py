@@ -1,8 +1,7 @@
-"""The flags of every command, files and options from the command line, extras, SOURCE_DATE_EPOCH."""
+"""The flags of every command, those that several share, and what commands read: files, extras, SOURCE_DATE_EPOCH."""
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import sys
@@ -10,56 +9,79 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args
 
-from skillhub.cli.streams import is_interactive
-from skillhub.cli.terminal import Terminal, Tone
+from skillhub.cli.network import OpenNetwork
+from skillhub.cli.prompts import Flags, Person, pick
+from skillhub.cli.terminal import Terminal, Tone, is_interactive
 from skillhub.disk import files
 from skillhub.disk.home import Home, user_home
 from skillhub.errors import FormatError, NotFound, UsageError, extra
-from skillhub.formats.text import quote
-from skillhub.install.context import McpChoice, Options, command
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import is_alias, quote
+from skillhub.install.context import McpChoice, Options, Ports, command
+from skillhub.model.index import Release
+from skillhub.model.lock import CAP, Lock
+from skillhub.model.question import Accept, Approver
+from skillhub.model.record import LinkKind
+from skillhub.project.intent import read_policies
 from skillhub.project.project import Project
 from skillhub.project.store import Store
+from skillhub.project.user_state import Publishers
+from skillhub.sources.configured import Sources
+from skillhub.sources.history import FirstSeen, ShownTime
 
-if TYPE_CHECKING:
-    from typing import Any
-
-    import typer
-
-    from skillhub.formats.digest import Digest
-    from skillhub.install.context import Ports
-    from skillhub.model.index import Release
-    from skillhub.model.lock import Lock
-    from skillhub.model.question import Accept, Approver
-    from skillhub.model.record import LinkKind
-    from skillhub.project.user_state import Publishers
-    from skillhub.sources.configured import Sources
-    from skillhub.sources.history import ShownTime
+_T = TypeVar("_T")
+_PEM_CAP = 1 << 16
+_ENV_FILE_CAP = 1 << 20
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_A_NAME = "NAME=VALUE; a name has letters, digits and _, and no digit first"
+_Accepted = StrEnum("_Accepted", get_args(Accept))  # type: ignore[misc]  # Typer takes no list of literals
+Run = Callable[..., int]
+Strings: TypeAlias = list[str] | None
 
 
-# Defines the flags of every command, and builds from them what a command works with.
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """How an option or an argument is typed, and its line of help; ``skillhub.cli.app`` makes Typer's own of it.
+
+    Attributes:
+        typed: ``--output -o FILE`` of an option, ``[NAME]...`` of an argument.
+        envvar: The variable that an option has its value from if it is not typed.
+        min: The least value of a number.
+    """
+
+    typed: str
+    help: str
+    envvar: str | None = None
+    min: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """The common flags, as values; what they lead to is made when it is asked for.
+    """The flags of every command, as values; what they lead to is made when it is asked for.
 
     Attributes:
         undo: Closes, at the end of the command, what the command opened.
     """
 
-    json: bool = False
-    user_scope: bool = False
-    project: str | None = None
-    yes: bool = False
-    accept: Sequence[Accept] | None = None
-    dry_run: bool = False
-    offline: bool = False
-    quiet: bool = False
-    verbose: bool = False
+    json: Annotated[bool, Arg("--json", "Print one JSON value on stdout and nothing else there.")] = False
+    user_scope: Annotated[bool, Arg("--global -g", "The user's own scope instead of the project's.")] = False
+    project: Annotated[
+        str | None, Arg("--project DIR", "The project's folder, instead of the one around the working folder.")
+    ] = None
+    yes: Annotated[bool, Arg("--yes -y", "Answer yes to what needs no decision of its own.")] = False
+    accept: Annotated[
+        list[_Accepted] | None,
+        Arg("--accept KIND", "Agree to findings or mcp, or exit 0 with open needs (repeatable)."),
+    ] = None
+    dry_run: Annotated[bool, Arg("--dry-run", "Show what would be done; change nothing.")] = False
+    offline: Annotated[bool, Arg("--offline", "Use no network.")] = False
+    quiet: Annotated[bool, Arg("--quiet -q", "Say only what you asked for and what is missing or wrong.")] = False
+    verbose: Annotated[bool, Arg("--verbose -v", "Say more.")] = False
     undo: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
 
     @property
@@ -81,16 +103,18 @@ class Common:
         """Return what to type, in the scope that this command is about."""
         return command("user" if self.user_scope else "project", *words)
 
-    def result(self, command: str, value: Mapping[str, Any]) -> int:
+    def answer(self, command: str, value: Mapping[str, Any]) -> int:
         """Print what a command answers as JSON, and return the exit status of what went well."""
         self.terminal.answer(command, value)
         return 0
 
-    def done(self, command: str, value: Mapping[str, Any], text: str, tone: Tone = "plain") -> int:
-        """Show what a command did, as its JSON value or in a line, and return the exit status of what went well."""
+    def done(self, command: str, value: Mapping[str, Any], text: str, *more: str, tone: Tone = "green") -> int:
+        """Show what a command did, as its JSON value or in lines, and return the exit status of what went well."""
         if self.json:
-            return self.result(command, value)
+            return self.answer(command, value)
         self.terminal.did(text, tone)
+        for line in more:
+            self.terminal.did(line)
         return 0
 
     @property
@@ -123,27 +147,19 @@ class Common:
     @property
     def sources(self) -> Sources:
         """The user's sources."""
-        from skillhub.sources.configured import Sources  # here, for `list` has no use for it
-
         return Sources(self.home)
 
     @property
     def publishers(self) -> Publishers:
         """Whom the user trusts."""
-        from skillhub.project.user_state import Publishers
-
         return Publishers(self.home)
 
     def time(self, *, remember: bool = False) -> ShownTime:
         """Return the time by which expiry is judged: the clock's, or a later one that metadata has shown."""
-        from skillhub.sources.history import ShownTime
-
         return ShownTime(self.home, now, remember=remember)
 
     def approver(self, *, allow_unsigned: bool = False) -> Approver:
         """Return who answers: a person if one is there and the flags leave it to them; a dry run asks nobody."""
-        from skillhub.cli.prompts import Flags, Person
-
         given = {"--yes": self.yes, "--allow-unsigned": allow_unsigned}
         given |= {f"--accept {each}": True for each in self.accept or ()}
         flags = Flags(frozenset(flag for flag, is_given in given.items() if is_given))
@@ -155,11 +171,6 @@ class Common:
         With ``scratch``, and for a dry run, what sources say is learned for this command alone: nothing is written to
         remember it.
         """
-        from skillhub.cli.network import OpenNetwork
-        from skillhub.install.context import Ports
-        from skillhub.project.intent import read_policies
-        from skillhub.sources.history import FirstSeen
-
         scratch = scratch or self.dry_run
         project = self.open_project()
         project.waiting = lambda: self.terminal.say("another skillhub is at work here; waiting for it to end")
@@ -187,8 +198,6 @@ class Common:
         """Let a person pick; with nobody there nothing is picked."""
         if self.yes or not self.asks:
             return ()
-        from skillhub.cli.prompts import pick
-
         return pick(self.terminal, offered)
 
 
@@ -206,161 +215,55 @@ def working_folder() -> str:
 
 def now() -> datetime:
     """Return the time, UTC."""
-    from datetime import UTC, datetime
-
     return datetime.now(UTC)
 
 
-# What every command takes: by the attribute of ``Common`` how it is typed, and its line of help.
-FLAGS: Mapping[str, tuple[str, str]] = {
-    "json": ("--json", "Print one JSON value on stdout and nothing else there."),
-    "user_scope": ("--global -g", "The user's own scope instead of the project's."),
-    "project": ("--project DIR", "The project's folder, instead of the one around the working folder."),
-    "yes": ("--yes -y", "Answer yes to what needs no decision of its own."),
-    "accept": ("--accept KIND", "Agree to findings or mcp, or exit 0 with open needs (repeatable)."),
-    "dry_run": ("--dry-run", "Show what would be done; change nothing."),
-    "offline": ("--offline", "Use no network."),
-    "quiet": ("--quiet -q", "Say only what you asked for and what is missing or wrong."),
-    "verbose": ("--verbose -v", "Say more."),
-}
-Run = Callable[..., int]
+# The options of the commands that enable skills.
+
+Names = Annotated[list[str], Arg("NAME...", "Names of installed skills.")]
+NoEnable = Annotated[bool, Arg("--no-enable", "Store and lock; link nothing.")]
+TrustSource = Annotated[
+    Strings, Arg("--trust-source NAME=sha256:…", "Trust this registry of the project, by its root (repeatable).")
+]
+AllowUnsigned = Annotated[bool, Arg("--allow-unsigned", "Take skills that nobody signed.")]
 
 
-def perform(run: Run, common: Common, **values: Any) -> int:  # noqa: ANN401 - whatever it takes
-    """Run a command, and close what it opened."""
-    # Much of what a command makes stays, and hardly any of it is cyclic: the searches were 6 % of an install.
-    gc.freeze()
-    gc.set_threshold(400_000, 50)
-    gc.enable()
-    with common.undo:
-        return run(common, **values)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enabling:
+    """What every command that enables skills takes."""
 
+    agent: Annotated[Strings, Arg("--agent NAME", "Enable for this agent too (repeatable, or all).")] = None
+    env: Annotated[
+        Strings, Arg("--env NAME[=VALUE]", "A variable for this command alone; NAME takes the process's.")
+    ] = field(default=None, repr=False)
+    env_file: Annotated[str | None, Arg("--env-file FILE", "Variables for this command, NAME=VALUE a line.")] = None
+    mcp: Annotated[
+        McpChoice, Arg("--mcp", "MCP servers that a skill needs: ask, write them, or leave them to you.")
+    ] = "ask"
+    link: Annotated[
+        LinkKind | None,
+        Arg("--link", "Copies in the agents' folders, or links into the store (edits are then shared)."),
+    ] = None
 
-def with_flags(run: Run) -> Run:
-    """Give a command the common flags: it takes a ``Common`` first, Typer sees the flags after its own."""
-    import inspect
-    from enum import StrEnum
-    from typing import Annotated, get_args
+    def options(self, common: Common, **more: Any) -> Options:  # noqa: ANN401 - more of them
+        """Return what these options spell, for a flow.
 
-    from skillhub.cli import options
-    from skillhub.model.question import Accept
-
-    accepted = StrEnum("Accept", {each: each for each in get_args(Accept)})  # type: ignore[misc]
-    takes_value: dict[str, Any] = {"project": str | None, "accept": list[accepted] | None}
-    # What is served without Typer as well imports these names for type checkers alone.
-    names = {**vars(options), **run.__globals__}
-    own = list(inspect.signature(run, globals=names, eval_str=True).parameters.values())[1:]
-    flags = []
-    for name, (spelled, about) in FLAGS.items():
-        takes = Annotated[takes_value.get(name, bool), options.option(spelled, about)]  # type: ignore[valid-type]
-        default = None if name in takes_value else False
-        flags.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=takes))
-
-    def wrapped(**values: Any) -> int:  # noqa: ANN401 - whatever Typer parsed
-        common = Common(**{name: values.pop(name) for name in FLAGS})
-        return perform(run, common, **values)
-
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own] + flags
-    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
-    wrapped.__doc__, wrapped.__name__ = run.__doc__, run.__name__
-    return wrapped
-
-
-def add_group(
-    app: typer.Typer, name: str, commands: Mapping[str, Run], settings: Mapping[str, dict[str, Any]]
-) -> None:
-    """Add a command that has commands of its own, each by its verb, some with settings for their parser."""
-    import inspect
-
-    import typer
-
-    from skillhub.cli.table import COMMANDS
-
-    shown = next(run for verb, run in commands.items() if verb not in ("list", "info"))
-    example = (inspect.getdoc(shown) or "").partition("Example: ")[2]
-    about = f"{COMMANDS[name].help}\n\nExample: {example}"
-    group = typer.Typer(help=about, no_args_is_help=True, rich_markup_mode=None)
-    for verb, run in commands.items():
-        group.command(verb, context_settings=settings.get(verb))(with_flags(run))
-    app.add_typer(group, name=name)
-
-
-# Reads what a person gives on the command line: files, and the options of a flow.
-
-_T = TypeVar("_T")
-
-_PEM_CAP = 1 << 16
-_ENV_FILE_CAP = 1 << 20
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_A_NAME = "NAME=VALUE; a name has letters, digits and _, and no digit first"
-
-
-def read_file(path: str, cap: int = _PEM_CAP) -> bytes:
-    """Return the bytes of a file, by default of at most 64 KiB, which no key or certificate exceeds; a link will do.
-
-    Raises:
-        NotFound: there is none.
-        FormatError: it is larger.
-        StateError: it cannot be read.
-    """
-    data = files.read(os.path.realpath(os.path.expanduser(path)), cap)
-    if data is None:
-        raise NotFound("there is no such file", where=path)
-    return data
-
-
-def read_as(path: str, parse: Callable[[bytes], _T]) -> _T:
-    """Return what ``parse`` makes of a file.
-
-    Raises:
-        NotFound, StateError: as for ``read_file``.
-        FormatError: it is something else; the file is named.
-    """
-    try:
-        return parse(read_file(path))
-    except FormatError as error:
-        error.where = error.where or path
-        raise
-
-
-def read_lock(path: str) -> Lock:
-    """Return the lock at a path that a person named; ``-`` is what comes on stdin."""
-    from skillhub.model.lock import CAP, Lock
-
-    if path == "-":
-        return Lock.parse(sys.stdin.buffer.read(CAP + 1), "stdin")
-    return Lock.parse(read_file(path, CAP), path)
-
-
-def options_of(
-    common: Common,
-    agent: list[str] | None,
-    env: list[str] | None,
-    env_file: str | None,
-    mcp: McpChoice,
-    link: LinkKind | None,
-    no_enable: bool = False,
-) -> Options:
-    """Return what these options spell, for a flow.
-
-    Raises:
-        UsageError: a variable without a value, or a file that is none.
-    """
-    values = _read_env_file(env_file) if env_file else {}
-    for number, word in enumerate(env or [], 1):
-        # The word is not shown: it may be a value, with = in it or not, that lost its name.
-        name, has_value, value = word.partition("=")
-        if has_value and not _VARIABLE.fullmatch(name):
-            message = f"--env number {number} does not begin with the name of a variable and ="
-            raise UsageError(message, hint=_A_NAME)
-        if not has_value and name not in os.environ:
-            message = f"--env number {number} has no value, and the process has no variable of that name"
-            raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
-        values[name] = value if has_value else os.environ[name]
-    return Options(
-        agents=tuple(agent or ()), env=values, mcp=mcp, link=link, enable=not no_enable, dry_run=common.dry_run
-    )
+        Raises:
+            UsageError: a variable without a value, or a file that is none.
+        """
+        values = _read_env_file(self.env_file) if self.env_file else {}
+        for number, word in enumerate(self.env or [], 1):
+            # The word is not shown: it may be a value, with = in it or not, that lost its name.
+            name, has_value, value = word.partition("=")
+            if has_value and not _VARIABLE.fullmatch(name):
+                message = f"--env number {number} does not begin with the name of a variable and ="
+                raise UsageError(message, hint=_A_NAME)
+            if not has_value and name not in os.environ:
+                message = f"--env number {number} has no value, and the process has no variable of that name"
+                raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
+            values[name] = value if has_value else os.environ[name]
+        agents = tuple(self.agent or ())
+        return Options(agents=agents, env=values, mcp=self.mcp, link=self.link, dry_run=common.dry_run, **more)
 
 
 def trusted_sources(given: list[str] | None) -> Mapping[str, Digest]:
@@ -369,9 +272,6 @@ def trusted_sources(given: list[str] | None) -> Mapping[str, Digest]:
     Raises:
         UsageError: one is not of that form, or one alias has two roots.
     """
-    from skillhub.formats.digest import Digest
-    from skillhub.formats.text import is_alias, quote
-
     found: dict[str, Digest] = {}
     for word in given or ():
         alias, _, text = word.partition("=")
@@ -406,7 +306,42 @@ def _read_env_file(path: str) -> dict[str, str]:
     return values
 
 
-# Imports the parts of skillhub that come with extras, when they are asked for.
+# What commands read besides.
+
+
+def read_file(path: str, cap: int = _PEM_CAP) -> bytes:
+    """Return the bytes of a file, by default of at most 64 KiB, which no key or certificate exceeds; a link will do.
+
+    Raises:
+        NotFound: there is none.
+        FormatError: it is larger.
+        StateError: it cannot be read.
+    """
+    data = files.read(os.path.realpath(os.path.expanduser(path)), cap)
+    if data is None:
+        raise NotFound("there is no such file", where=path)
+    return data
+
+
+def read_as(path: str, parse: Callable[[bytes], _T]) -> _T:
+    """Return what ``parse`` makes of a file.
+
+    Raises:
+        NotFound, StateError: as for ``read_file``.
+        FormatError: it is something else; the file is named.
+    """
+    try:
+        return parse(read_file(path))
+    except FormatError as error:
+        error.where = error.where or path
+        raise
+
+
+def read_lock(path: str) -> Lock:
+    """Return the lock at a path that a person named; ``-`` is what comes on stdin."""
+    if path == "-":
+        return Lock.parse(sys.stdin.buffer.read(CAP + 1), "stdin")
+    return Lock.parse(read_file(path, CAP), path)
 
 
 def optional(module: str, name: str, what: str) -> ModuleType:
@@ -423,11 +358,8 @@ def optional(module: str, name: str, what: str) -> ModuleType:
         raise UsageError(f"{what} a part of skillhub that is not installed", hint=extra(name)) from error
 
 
-# Reads ``SOURCE_DATE_EPOCH``, the time that documents bear (reproducible-builds.org/specs/source-date-epoch).
-
-
 def epoch() -> datetime | None:
-    """Return the time of ``SOURCE_DATE_EPOCH``; None without it.
+    """Return the time of ``SOURCE_DATE_EPOCH`` (reproducible-builds.org/specs/source-date-epoch); None without it.
 
     Raises:
         UsageError: it is no time.

@@ -5,28 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from skillhub.cli.common import Common, Run, optional
-from skillhub.cli.options import argument, option
+from skillhub.cli.common import Arg, Common, Strings, optional
 from skillhub.errors import UsageError
+from skillhub.exchange.values import Released, Vault, become, due, forget, intended, keep, release, remainder
+from skillhub.project.user_state import Secret
 
-if TYPE_CHECKING:
-    from skillhub.exchange.values import Vault
-    from skillhub.project.user_state import Secret
-
-Name = Annotated[str, argument("NAME", "The variable.")]
 _BYTES_MAX = 1 << 20
 
 
-def list_(common: Common) -> int:
+def env_list(common: Common) -> int:
     """List the variables that you have stored a value of. With each, which skills of which project may have it.
 
     Example: skillhub env list
     """
     found = common.open_project().secrets.all()
     if common.json:
-        return common.result("env list", {"variables": [_json(secret) for secret in found]})
+        return common.answer("env list", {"variables": [_json(secret) for secret in found]})
     if not found:
         common.terminal.say("no value is stored; to store one: skillhub env set NAME")
         return 0
@@ -35,10 +31,10 @@ def list_(common: Common) -> int:
     return 0
 
 
-def set_(
+def env_set(
     common: Common,
-    words: Annotated[list[str], argument("NAME", "The variable.")],
-    skill: Annotated[list[str] | None, option("--skill SKILL", "A skill that may have it too (repeatable).")] = None,
+    words: Annotated[list[str], Arg("NAME", "The variable.")],
+    skill: Annotated[Strings, Arg("--skill SKILL", "A skill that may have it too (repeatable).")] = None,
 ) -> int:
     """Store a value in the system's keyring, for skills of this project. It is asked for, or read from stdin.
 
@@ -46,8 +42,6 @@ def set_(
 
     Example: skillhub env set GITHUB_TOKEN --skill gh-fix-ci
     """
-    from skillhub.exchange.values import intended, keep
-
     name, *more = words
     if more:  # which Typer would quote
         message = "a value is not given on the command line, where others can read it"
@@ -58,7 +52,7 @@ def set_(
     if not common.dry_run:
         keep(secret, _value(name, common), project, vault)
     if common.json:
-        return common.result("env set", _json(secret))
+        return common.answer("env set", _json(secret))
     may = f"for {', '.join(secret.skills)}" if secret.skills else "for no skill yet"
     common.terminal.did(f"{'would store' if common.dry_run else 'stored'} {name} {may}, {_place(secret)}", "green")
     if not secret.skills:
@@ -67,17 +61,15 @@ def set_(
     return 0
 
 
-def unset(
+def env_unset(
     common: Common,
-    name: Name,
-    skill: Annotated[list[str] | None, option("--skill SKILL", "Take it from this skill alone (repeatable).")] = None,
+    name: Annotated[str, Arg("NAME", "The variable.")],
+    skill: Annotated[Strings, Arg("--skill SKILL", "Take it from this skill alone (repeatable).")] = None,
 ) -> int:
     """Remove a stored value of this project. A skill that is enabled stays so.
 
     Example: skillhub env unset GITHUB_TOKEN
     """
-    from skillhub.exchange.values import forget, remainder
-
     project = common.open_project()
     left = remainder(name, skill or (), project)
     if not common.dry_run:
@@ -88,15 +80,13 @@ def unset(
     return common.done("env unset", {**_json(left), "stored": bool(left.skills)}, done)
 
 
-def exec_(common: Common, words: Annotated[list[str], argument("CMD...", "The program and its arguments.")]) -> int:
+def env_exec(common: Common, words: Annotated[list[str], Arg("CMD...", "The program and its arguments.")]) -> int:
     """Run a program with the values that enabled skills may have. They are those of this project; no shell is used.
 
     A variable that is set already stays as it is. Whatever the program starts can read the values.
 
     Example: skillhub env exec -- claude
     """
-    from skillhub.exchange.values import Released, become, due, release
-
     if common.json:
         raise UsageError("what is printed is the program's own, and --json is not for it")
     secrets = due(common.open_project(), os.environ)
@@ -152,8 +142,3 @@ def _json(secret: Secret) -> Mapping[str, Any]:
         "scope": secret.scope,
         "project": secret.project if secret.scope == "project" else None,
     }
-
-
-# What follows a program is the program's, whatever it looks like.
-SETTINGS = {"exec": {"allow_interspersed_args": False}}
-VERBS: dict[str, Run] = {"list": list_, "set": set_, "unset": unset, "exec": exec_}

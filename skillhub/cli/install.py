@@ -1,50 +1,37 @@
-"""``install`` and ``pick``. Plain installs run without Typer, so nothing here imports it."""
+"""``install``, ``pick`` and ``update``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Annotated
 
-from skillhub.cli.common import Common, Run, options_of, trusted_sources
-from skillhub.cli.render import finish
+from skillhub.cli.common import AllowUnsigned, Arg, Common, Enabling, NoEnable, Strings, TrustSource, trusted_sources
+from skillhub.cli.prompts import pick as choose
+from skillhub.cli.render import finish, show_changes, show_plan, show_sources
 from skillhub.errors import UsageError
+from skillhub.install.context import show_no_plan
+from skillhub.install.install import available_updates
 from skillhub.install.install import install as flow
+from skillhub.install.install import update as update_flow
+from skillhub.install.sources import listings, reference
+from skillhub.model.provenance import Changes, SourceChange
 from skillhub.model.reference import parse_ref
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Annotated
-
-    from skillhub.cli.options import (
-        Agents,
-        AllowUnsigned,
-        Env,
-        EnvFile,
-        Link,
-        Mcp,
-        NoEnable,
-        TrustSource,
-        argument,
-        option,
-    )
+_BEHIND = 1
+_MOST = 24  # lines of the plan for one skill, where nobody is there to scroll back
 
 
 def install(
     common: Common,
+    enabling: Enabling,
     refs: Annotated[
-        list[str] | None,
-        argument("[REF]...", "source:name, name@^1.2, owner/repo, https://host, ./folder, ./skill.zip"),
+        Strings, Arg("[REF]...", "source:name, name@^1.2, owner/repo, https://host, ./folder, ./skill.zip")
     ] = None,
-    skill: Annotated[
-        list[str] | None, option("--skill NAME", "Of a place with several skills, this one (repeatable).")
-    ] = None,
-    every: Annotated[bool, option("--all", "Of a place with several skills, all of them.")] = False,
-    excepted: Annotated[list[str] | None, option("--except NAME", "Of --all, not this one (repeatable).")] = None,
-    agent: Agents = None,
-    env: Env = None,
-    env_file: EnvFile = None,
-    mcp: Mcp = "ask",
-    link: Link = None,
-    frozen: Annotated[bool, option("--frozen", "The lock as it stands, or fail.")] = False,
+    skill: Annotated[Strings, Arg("--skill NAME", "Of a place with several skills, this one (repeatable).")] = None,
+    every: Annotated[bool, Arg("--all", "Of a place with several skills, all of them.")] = False,
+    excepted: Annotated[Strings, Arg("--except NAME", "Of --all, not this one (repeatable).")] = None,
+    frozen: Annotated[bool, Arg("--frozen", "The lock as it stands, or fail.")] = False,
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,
     trust_source: TrustSource = None,
@@ -58,8 +45,9 @@ def install(
 
     Example: skillhub install github:gh-fix-ci
     """
-    options = replace(
-        options_of(common, agent, env, env_file, mcp, link, no_enable),
+    options = enabling.options(
+        common,
+        enable=not no_enable,
         frozen=frozen,
         skills=tuple(skill or ()),
         every=every,
@@ -72,26 +60,16 @@ def install(
 
 
 def pick(
-    common: Common,
-    agent: Agents = None,
-    env: Env = None,
-    env_file: EnvFile = None,
-    mcp: Mcp = "ask",
-    link: Link = None,
-    no_enable: NoEnable = False,
-    allow_unsigned: AllowUnsigned = False,
+    common: Common, enabling: Enabling, no_enable: NoEnable = False, allow_unsigned: AllowUnsigned = False
 ) -> int:
     """Pick among the skills that all sources list, and install what you pick. It takes a terminal.
 
     Example: skillhub pick
     """
-    from skillhub.cli.prompts import pick as choose
-    from skillhub.install.sources import listings, reference
-
     if not common.asks:
         hint = "skillhub search WORDS finds skills, skillhub install NAME installs them"
         raise UsageError("there is nobody at a terminal to pick", hint=hint)
-    options = options_of(common, agent, env, env_file, mcp, link, no_enable)
+    options = enabling.options(common, enable=not no_enable)
     ports = common.ports(allow_unsigned=allow_unsigned)
     listed = listings(ports)
     for warning in listed.warnings:
@@ -108,4 +86,52 @@ def pick(
     return finish(common, outcome, options, "install", "installed")
 
 
-COMMANDS: dict[str, Run] = {"install": install, "pick": pick}
+def update(
+    common: Common,
+    enabling: Enabling,
+    names: Annotated[Strings, Arg("[NAME]...", "Installed skills; else all of them.")] = None,
+    check: Annotated[
+        bool, Arg("--check", "Only tell what is behind, and exit 1 if anything is; write nothing.")
+    ] = False,
+    skill: Annotated[Strings, Arg("--skill NAME", "Of the locked skills, this one too (repeatable).")] = None,
+    every: Annotated[bool, Arg("--all", "All that are locked, as without a name; goes with none.")] = False,
+    frozen: Annotated[bool, Arg("--frozen", "Fail rather than change the lock, if anything is newer.")] = False,
+    no_enable: NoEnable = False,
+    allow_unsigned: AllowUnsigned = False,
+    trust_source: TrustSource = None,
+) -> int:
+    """Bring skills to the newest version that skillhub.toml allows: show the plan, ask, then change; all or none.
+
+    What a new version can do or needs, and the old one did not, is asked for by name. A new signer
+    is refused. Without NAME, a skill is left as it is, and told (exit status 6), if its source has
+    it no longer, or if the newer version is malformed, critical in the scan, or forbidden.
+    `skillhub diff NAME` shows every line.
+
+    Example: skillhub update --check
+    """
+    chosen = [*(names or []), *(skill or [])]
+    if every and chosen:
+        raise UsageError("--all is every skill that is locked; it goes with no name", hint="leave one of the two out")
+    if check:
+        outcome = available_updates(chosen, common.ports(scratch=True))
+        show_changes(common, outcome)
+        return _BEHIND if outcome.skills or outcome.left or outcome.pending else 0
+    options = enabling.options(common, enable=not no_enable, frozen=frozen, trusted=trusted_sources(trust_source))
+    ports = common.ports(allow_unsigned=allow_unsigned)
+    outcome = update_flow(chosen, options, replace(ports, plan=_planning(common)))
+    return finish(common, outcome, options, "update", "updated")
+
+
+def _planning(common: Common) -> Callable[[Mapping[str, Changes], Sequence[SourceChange]], None]:
+    """Return what shows the plan to who is not asked; in the questions it stands anyway."""
+    if common.json:
+        return show_no_plan
+    terminal, is_asked = common.terminal, common.asks and not (common.yes or common.dry_run)
+    write = terminal.out if common.dry_run else terminal.say
+
+    def show(plan: Mapping[str, Changes], sources: Sequence[SourceChange]) -> None:
+        show_sources(sources, write)
+        if not is_asked:
+            show_plan(common, plan, write, _MOST)
+
+    return show

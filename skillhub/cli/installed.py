@@ -1,26 +1,31 @@
-"""Commands on installed skills. Plain uses of some run without Typer, so nothing here imports it at the top."""
+"""``list``, ``verify``, ``sync``, ``enable``, ``disable`` and ``remove``: commands on installed skills."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from skillhub.cli.common import Common, Run, options_of
-from skillhub.cli.render import finish
+from skillhub.audit.verify import BEYOND_SYNC, Verified
+from skillhub.audit.verify import verify as verify_flow
+from skillhub.cli.common import Arg, Common, Enabling, Names, Strings
+from skillhub.cli.render import finish, show_outcome, skills_table
 from skillhub.errors import Refused, SkillhubError
+from skillhub.install import install as installing
+from skillhub.install.context import Outcome, Ports
+from skillhub.install.links import sync as sync_flow
+from skillhub.install.obtain import from_lock
+from skillhub.model.lock import Locked
 from skillhub.model.record import Skill
+from skillhub.model.tree import Tree
+from skillhub.project.installed import managed, not_agreed, unmanaged, users_skills
+from skillhub.project.project import Project
+from skillhub.runtime.discover import found_skill
 
-if TYPE_CHECKING:
-    from skillhub.audit.verify import Verified
-    from skillhub.cli.options import Agents, Env, EnvFile, Host, Link, Mcp, Names, argument
-    from skillhub.install.context import Outcome, Ports
-    from skillhub.model.lock import Locked
-    from skillhub.model.tree import Tree
-    from skillhub.project.project import Project
-
-
+Host = Annotated[
+    str | None, Arg("--host NAME", "Say so in this agent's own file, of any skill that it finds, locked or not.")
+]
 _EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file"})
 
 
@@ -48,15 +53,10 @@ class InstalledSkills:
 
 def installed(common: Common) -> InstalledSkills:
     """Return what is installed, and what lies in agents' folders without a lock."""
-    from skillhub.project.installed import managed, unmanaged, users_skills
-
     project = common.open_project()
     skills = managed(project, common.store, os.environ)
     folders = list(unmanaged(project, common.user_home, os.environ))
-    if folders:
-        from skillhub.runtime.discover import found_skill
-
-        skills += [found_skill(folder, project.scope) for folder in folders]
+    skills += [found_skill(folder, project.scope) for folder in folders]
     skills.sort(key=lambda skill: skill.name)
     users = users_skills(project, common.user_home, common.store, os.environ)
     return InstalledSkills(tuple(skills), tuple(users))
@@ -67,12 +67,9 @@ def list_(common: Common) -> int:
 
     Example: skillhub list --json
     """
-    from skillhub.cli.render import skills_table
-    from skillhub.project.installed import not_agreed
-
     found = installed(common)
     if common.json:
-        return common.result("list", found.to_json())
+        return common.answer("list", found.to_json())
     if found.skills:
         skills_table(found.skills, common.terminal)
     else:
@@ -95,8 +92,7 @@ def list_(common: Common) -> int:
 
 
 def verify(
-    common: Common,
-    names: Annotated[list[str] | None, argument("[NAME]...", "Installed skills; else all of them.")] = None,
+    common: Common, names: Annotated[Strings, Arg("[NAME]...", "Installed skills; else all of them.")] = None
 ) -> int:
     """Check store, links, lock and signatures against each other, every byte, without a network.
 
@@ -104,10 +100,8 @@ def verify(
 
     Example: skillhub verify gh-fix-ci
     """
-    from skillhub.audit.verify import verify as flow
-
     ports = common.ports()
-    found = flow(names or [], ports)
+    found = verify_flow(names or [], ports)
     is_ok = not any(each.problems for each in found)
     if common.json:
         common.terminal.answer("verify", {"ok": is_ok, "skills": [each.to_json() for each in found]})
@@ -139,9 +133,6 @@ def _wants(project: Project) -> bool:
 
 def _hints(found: Sequence[Verified], project: Project, common: Common) -> Iterator[str]:
     """Yield what to do about the problems that were found."""
-    from skillhub.audit.verify import BEYOND_SYNC
-    from skillhub.project.installed import not_agreed
-
     unagreed = not_agreed(project)
     new = {each.name for each in found if any(problem.code == "missing" for problem in each.problems)}
     if new.intersection(unagreed):
@@ -172,9 +163,6 @@ def sync(common: Common) -> int:
 
     Example: skillhub sync
     """
-    from skillhub.cli.render import show_outcome
-    from skillhub.project.installed import not_agreed
-
     ports = common.ports()
     outcome = restored(ports, dry_run=common.dry_run)
     show_outcome(common, outcome, "sync", "synced")
@@ -187,9 +175,6 @@ def sync(common: Common) -> int:
 
 def restored(ports: Ports, *, dry_run: bool = False) -> Outcome:
     """Make store, copies and lock agree; what is missing is fetched as the lock says."""
-    from skillhub.install.links import sync as flow
-    from skillhub.install.obtain import from_lock
-
     records, locked = ports.project.records().skills, ports.project.lock().skills
     notes: list[str] = []
 
@@ -201,35 +186,24 @@ def restored(ports: Ports, *, dry_run: bool = False) -> Outcome:
         notes.extend(f"{name}: {note}" for note in found.warnings)
         return found.tree
 
-    outcome = flow(obtain, ports, dry_run=dry_run)
+    outcome = sync_flow(obtain, ports, dry_run=dry_run)
     return replace(outcome, warnings=(*outcome.warnings, *notes))
 
 
-def enable(
-    common: Common,
-    names: Names,
-    agent: Agents = None,
-    env: Env = None,
-    env_file: EnvFile = None,
-    mcp: Mcp = "ask",
-    link: Link = None,
-    host: Host = None,
-) -> int:
+def enable(common: Common, enabling: Enabling, names: Names, host: Host = None) -> int:
     """Check the needs of skills again and link those that nothing holds back.
 
     A skill that lies in an agent's folder without a lock is switched on again.
 
     Example: skillhub enable gh-fix-ci --mcp configure
     """
-    from skillhub.cli.agent import switched
-    from skillhub.cli.render import show_outcome
-    from skillhub.install.install import enable as flow
+    from skillhub.cli.show import switched  # what agents see is no use to `list`
 
     if (outcome := switched(common, names, host, "active")) is not None:
         show_outcome(common, outcome, "enable", "enabled")
         return 0
-    options = options_of(common, agent, env, env_file, mcp, link)
-    return finish(common, flow(names, options, common.ports()), options, "enable", "enabled")
+    options = enabling.options(common)
+    return finish(common, installing.enable(names, options, common.ports()), options, "enable", "enabled")
 
 
 def disable(common: Common, names: Names, host: Host = None) -> int:
@@ -239,13 +213,11 @@ def disable(common: Common, names: Names, host: Host = None) -> int:
 
     Example: skillhub disable gh-fix-ci
     """
-    from skillhub.cli.agent import switched
-    from skillhub.cli.render import show_outcome
-    from skillhub.install.install import disable as flow
+    from skillhub.cli.show import switched  # what agents see is no use to `list`
 
     outcome = switched(common, names, host, "disabled")
     if outcome is None:
-        outcome = flow(names, common.ports(), dry_run=common.dry_run)
+        outcome = installing.disable(names, common.ports(), dry_run=common.dry_run)
     show_outcome(common, outcome, "disable", "disabled")
     return 0
 
@@ -257,19 +229,6 @@ def remove(common: Common, names: Names) -> int:
 
     Example: skillhub remove gh-fix-ci
     """
-    from skillhub.cli.render import show_outcome
-    from skillhub.install.install import remove as flow
-
-    outcome = flow(names, common.ports(), dry_run=common.dry_run)
+    outcome = installing.remove(names, common.ports(), dry_run=common.dry_run)
     show_outcome(common, outcome, "remove", "removed")
     return 0
-
-
-COMMANDS: dict[str, Run] = {
-    "list": list_,
-    "verify": verify,
-    "sync": sync,
-    "enable": enable,
-    "disable": disable,
-    "remove": remove,
-}

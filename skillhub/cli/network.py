@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, suppress
 from functools import cached_property
+from shutil import copytree, rmtree
 from typing import TYPE_CHECKING
 
 from skillhub.disk import files
+from skillhub.disk.home import Home
+from skillhub.disk.usage import throwaway
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.formats.text import as_command
-from skillhub.model.reference import Git, GitHub, Local, Oci, Remote
+from skillhub.install.context import CheckAllowed, Place, Registry
+from skillhub.model.reference import Git, GitHub, Local, Oci, Remote, url_of
+from skillhub.net.fetch import Fetcher, Mirrors, UntrustedClient, Web
+from skillhub.net.settings import Logins, Settings
+from skillhub.net.target import Who, is_beside, may_lead
+from skillhub.sources.configured import EMBEDDED_URL, Source, Sources, embedded
 from skillhub.sources.history import ShownTime
 
 if TYPE_CHECKING:
-    from skillhub.disk.home import Home
-    from skillhub.install.context import CheckAllowed, Place, Registry
-    from skillhub.net.fetch import Fetcher, Web
-    from skillhub.net.settings import Settings
-    from skillhub.net.target import Who
-    from skillhub.sources.configured import Source, Sources
     from skillhub.sources.layout import Snapshot
 
 _YOURS = "only this project names it; a host of yours is named in config.toml: trusted-hosts"
@@ -62,25 +64,20 @@ class OpenNetwork:
 
     def open(self, source: Source, root: bytes | None = None) -> Registry:
         """Return the registry of a source, its metadata verified and fresh, as the install room wants it."""
-        if source not in self._registries:
-            self._registries[source] = self._opened_registry(source, root)
-        return self._registries[source]
-
-    def _opened_registry(self, source: Source, root: bytes | None) -> Registry:
-        from shutil import rmtree
-
-        from skillhub.sources.registry import TufRegistry as Client
+        if source in self._registries:
+            return self._registries[source]
+        from skillhub.sources.registry import TufRegistry
 
         fetcher, kept = self.fetcher(source.url, source.named_by), self._metadata(source)
         with ExitStack() as undo:
             if root is not None and not os.path.exists(kept):
                 undo.callback(rmtree, kept, ignore_errors=True)
-            root = root or self._sources.root(source)
-            opened = Client.open(source.url, root, fetcher, kept, self._time)
+            opened = TufRegistry.open(source.url, root or self._sources.root(source), fetcher, kept, self._time)
             undo.pop_all()
         # The package may be older than it says, and a registry that a repository proposes is nobody's witness.
         if source.named_by == "person" and not source.embedded:
             self._time.learn(opened.shown, source.url)
+        self._registries[source] = opened
         return opened
 
     def reach(
@@ -118,8 +115,6 @@ class OpenNetwork:
         Raises:
             SourceError: with ``--offline``.
         """
-        from skillhub.sources.configured import EMBEDDED_URL, embedded
-
         if url == EMBEDDED_URL:
             return embedded()
         return self._web(url, named_by, _YOURS)
@@ -134,15 +129,11 @@ class OpenNetwork:
             raise SourceError(_OFFLINE, where=url)
         if named_by == "person":
             return self._online
-        from skillhub.net.fetch import UntrustedClient
-
         return UntrustedClient(self._online, url, hint)
 
     @cached_property
     def _online(self) -> Web:
         from skillhub.net.client import Http
-        from skillhub.net.fetch import Mirrors
-        from skillhub.net.settings import Logins
 
         http = Http(credentials=Logins(self._settings.tokens, os.environ, self._user_home))
         self._undo.callback(http.close)
@@ -150,8 +141,6 @@ class OpenNetwork:
 
     @cached_property
     def _settings(self) -> Settings:
-        from skillhub.net.settings import Settings
-
         return Settings.read(self._home)
 
     def _metadata(self, source: Source) -> str:
@@ -160,12 +149,8 @@ class OpenNetwork:
         Its freshness is the package's own: kept, it would refuse an older package as a rollback.
         """
         kept = self._sources.metadata(source)
-        return self._copy(kept) if source.embedded or self._scratch else kept
-
-    def _copy(self, kept: str) -> str:
-        """Return a copy of the folder ``kept``, if there is one; it is thrown away after use."""
-        from shutil import copytree
-
+        if not (source.embedded or self._scratch):
+            return kept
         copy = os.path.join(self._throwaway(), os.path.basename(kept))
         with files.disk_errors(kept), suppress(FileNotFoundError):
             copytree(kept, copy)
@@ -176,8 +161,6 @@ class OpenNetwork:
         return self._throwaway()
 
     def _throwaway(self) -> str:
-        from skillhub.disk.usage import throwaway
-
         return self._undo.enter_context(throwaway())
 
     def _reached(
@@ -194,12 +177,17 @@ class OpenNetwork:
 
             # What a marketplace names is a repository, and nothing else that has its URL.
             return Artifact(ref, self._web(str(ref), named_by), os.environ if named_by == "person" else None)
-        return self._site(ref.url, named_by, check_allowed)
+        from skillhub.net.download import DownloadCache, Downloads, Seen
+        from skillhub.sources.site import Site
+
+        cache = DownloadCache(os.path.join(self._home.cache, "http"), fixed=self._scratch)
+        seen = Seen(self._home.state, remember=not self._scratch)
+        web = None if self._offline else self._web(ref.url, named_by)
+        return Site(ref.url, Downloads(web, cache, seen), check_allowed)
 
     def _repository(
         self, ref: Git | GitHub, pin: str | None, named_by: Who, check_allowed: CheckAllowed | None
     ) -> Place:
-        from skillhub.net.target import is_beside, may_lead
         from skillhub.sources.repository import Repository
 
         url = _url_of(ref)
@@ -228,36 +216,21 @@ class OpenNetwork:
         return Repository(commit, url=url, path=ref.path, elsewhere=elsewhere, leads=leads)
 
     def _commit(self, url: str, rev: str | None, named_by: Who) -> Snapshot:
-        """Return the repository at ``url``, opened once however many folders of it are asked for."""
-        key = url, rev, named_by
-        if key not in self._commits:
-            self._commits[key] = self._opened(url, rev, named_by)
-        return self._commits[key]
-
-    def _opened(self, url: str, rev: str | None, named_by: Who) -> Snapshot:
-        """Open the repository at ``url``, from its mirror if it has one."""
+        """Return the repository at ``url``, or its mirror, opened once however many folders of it are asked for."""
         from skillhub.sources.git_program import GitLimits
         from skillhub.sources.github import open_repository
 
-        kept = self._home.cache
-        cache, beneath = (self._scratch_cache, kept) if self._scratch else (kept, None)
-        mirrors = self._settings.mirrors
-        web = None if self._offline or url.startswith("file:") else self._web(url)
-        bounds = GitLimits(offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by, web=web)
-        return open_repository(url, rev, cache=cache, environ=os.environ, bounds=bounds)
-
-    def _site(self, url: str, named_by: Who, check_allowed: CheckAllowed | None) -> Place:
-        from skillhub.net.download import DownloadCache, Downloads, Seen
-        from skillhub.sources.site import Site
-
-        cache = DownloadCache(os.path.join(self._home.cache, "http"), fixed=self._scratch)
-        seen = Seen(self._home.state, remember=not self._scratch)
-        web = None if self._offline else self._web(url, named_by)
-        return Site(url, Downloads(web, cache, seen), check_allowed)
+        key = url, rev, named_by
+        if key not in self._commits:
+            kept = self._home.cache
+            cache, beneath = (self._scratch_cache, kept) if self._scratch else (kept, None)
+            mirrors = self._settings.mirrors
+            web = None if self._offline or url.startswith("file:") else self._web(url)
+            bounds = GitLimits(offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by, web=web)
+            self._commits[key] = open_repository(url, rev, cache=cache, environ=os.environ, bounds=bounds)
+        return self._commits[key]
 
 
 def _url_of(ref: Remote | Local) -> str:
     """Return where a place is, whatever the revision and the folder in it."""
-    from skillhub.model.reference import url_of
-
     return ref.path if isinstance(ref, Local) else url_of(ref, os.environ)

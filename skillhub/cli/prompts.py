@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from skillhub.cli.terminal import Terminal
-from skillhub.formats.text import Quoted, quote
+from skillhub.cli.terminal import Terminal, shortened
+from skillhub.formats.text import Quoted, collapsed, quote
 from skillhub.model.index import Release
 from skillhub.model.question import NEEDS, NO, UNANSWERED, YES, Answer, Question, Way, answered_by, unanswerable
 
@@ -120,7 +120,7 @@ class Person:
         if len(rows) > 1:
             self.terminal.prose("")
             self.terminal.prose(f"{len(rows)} skills ask to be let in:", tone="bold")
-            self.terminal.facts(_HEAD, rows)
+            self.terminal.table(_HEAD, rows, sys.stderr)
 
     def _ask(self, question: Question, alike: int) -> tuple[Answer, bool]:
         """Return the answer, and whether it is to be one to all that are alike."""
@@ -255,9 +255,12 @@ class _Offered:
 
 
 def _show(terminal: Terminal, offered: _Offered, listed: Sequence[int]) -> None:
-    room = max(1, terminal.height - _AROUND)
+    columns, rows = terminal.size
+    room = max(1, rows - _AROUND)
     shown = listed if len(listed) <= room else listed[: room - 1]
-    rows = [(str(number + 1), offered.labels[number], offered.descriptions[number]) for number in shown]
-    terminal.table(("#", "skill", "what it does"), rows, sys.stderr)
+    width = min(columns // 3, max(len(offered.labels[number]) for number in shown))
+    for number in shown:
+        row = f"{number + 1:>3}  {offered.labels[number]:<{width}}  "
+        terminal.prose(row + shortened(collapsed(offered.descriptions[number]), columns - len(row)))
     if len(shown) < len(listed):
         terminal.prose(f"and {len(listed) - len(shown)} more", 2, "dim")

@@ -4,55 +4,43 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, TypeVar
 
 from skillhub.cli.author import new_passphrase, with_passphrase
-from skillhub.cli.common import Common, Run, now, optional, read_file, signing_time
-from skillhub.cli.options import argument, option
+from skillhub.cli.common import Arg, Common, Strings, now, optional, read_file, signing_time
 from skillhub.cli.terminal import members
 from skillhub.errors import FormatError, SourceError, UsageError
 from skillhub.formats import text as times
 from skillhub.formats.text import quote
+from skillhub.model.index import Release
 from skillhub.model.reference import holds_secret
+from skillhub.registry import build, upkeep
+from skillhub.registry import check as checks
+from skillhub.registry import push as pushing
+from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
+from skillhub.registry.push import FolderTarget, Target
+from skillhub.server.site import site_server
 
-if TYPE_CHECKING:
-    from skillhub.model.index import Release
-    from skillhub.registry.push import Target
-
-
-# ``registry yank``, ``withdraw``, ``delegate``, ``rotate``, ``refresh``: what operators sign besides releases.
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeVar
-
-    from skillhub.model.index import Release
-    from skillhub.registry.operator import Signing
-    from skillhub.registry.upkeep import Delegated, Expiry
-
-    _T = TypeVar("_T")
-
+_T = TypeVar("_T")
 KEYS_VARIABLE = "SKILLHUB_REGISTRY_KEYS"
 
-Dir = Annotated[str, argument("DIR", "The registry's folder.")]
+Dir = Annotated[str, Arg("DIR", "The registry's folder.")]
 KeysDir = Annotated[
     str | None,
-    option("--keys DIR", "Where the offline keys are, if not in the registry's own folder.", envvar=KEYS_VARIABLE),
+    Arg("--keys DIR", "Where the offline keys are, if not in the registry's own folder.", envvar=KEYS_VARIABLE),
 ]
-Wanted = Annotated[str, argument("NAME@VERSION", "The release.")]
-PublicKeys = Annotated[list[str] | None, option("--key FILE", "A public key that it signs with (PEM; repeatable).")]
-Roots = Annotated[list[str] | None, option("--certificate FILE", "A root of its signers (PEM; repeatable).")]
-Names = Annotated[list[str] | None, option("--name SKILL", "A skill that it may publish (repeatable).")]
-Since = Annotated[str | None, option("--since TIME", "What it signed before stays good; else nothing does.")]
-Revoked = Annotated[
-    list[str] | None, option("--revoke FINGERPRINT|FILE", "A key or certificate that is not its own any more.")
-]
+Wanted = Annotated[str, Arg("NAME@VERSION", "The release.")]
+PublicKeys = Annotated[Strings, Arg("--key FILE", "A public key that it signs with (PEM; repeatable).")]
+Roots = Annotated[Strings, Arg("--certificate FILE", "A root of its signers (PEM; repeatable).")]
+Names = Annotated[Strings, Arg("--name SKILL", "A skill that it may publish (repeatable).")]
+Since = Annotated[str | None, Arg("--since TIME", "What it signed before stays good; else nothing does.")]
+Revoked = Annotated[Strings, Arg("--revoke FINGERPRINT|FILE", "A key or certificate that is not its own any more.")]
 
 
 def signed(common: Common, keys: str | None, use: Callable[[Signing], _T]) -> _T:
     """Return what ``use`` returns, given what to sign with; a passphrase is asked for where one is needed."""
-    from skillhub.registry.operator import Signing
 
     def with_keys(passphrase: bytes | None) -> _T:
         return use(Signing(now=signing_time(), passphrase=passphrase, keys=keys, dry_run=common.dry_run))
@@ -60,58 +48,48 @@ def signed(common: Common, keys: str | None, use: Callable[[Signing], _T]) -> _T
     return with_passphrase("passphrase of the registry's keys", common, with_keys)
 
 
-def yank(
+def registry_yank(
     common: Common,
     folder: Dir,
     wanted: Wanted,
-    reason: Annotated[str | None, option("--reason TEXT", "Why; users read it.")] = None,
-    undo: Annotated[bool, option("--undo", "Offer it again.")] = False,
+    reason: Annotated[str | None, Arg("--reason TEXT", "Why; users read it.")] = None,
+    undo: Annotated[bool, Arg("--undo", "Offer it again.")] = False,
 ) -> int:
     """Tell clients not to choose a release any more. Who has it locked can still install it, with a warning.
 
     Example: skillhub registry yank ./registry my-skill@1.2.0 --reason "breaks on Windows"
     """
-    from skillhub.registry import upkeep
-
     if undo == (reason is not None):
         raise UsageError("expected either --reason TEXT or --undo")
     release = signed(common, None, lambda signing: upkeep.yank(folder, wanted, reason, signing))
     return _recalled(common, "registry yank", release, "offered again" if undo else "yanked")
 
 
-def withdraw(
-    common: Common,
-    folder: Dir,
-    wanted: Wanted,
-    reason: Annotated[str, option("--reason TEXT", "Why; users read it.")],
+def registry_withdraw(
+    common: Common, folder: Dir, wanted: Wanted, reason: Annotated[str, Arg("--reason TEXT", "Why; users read it.")]
 ) -> int:
     """Take a release back for good. Clients refuse it, also from a lock; there is no way back.
 
     Example: skillhub registry withdraw ./registry my-skill@1.2.0 --reason "sends tokens away"
     """
-    from skillhub.registry import upkeep as recall
-
-    release = signed(common, None, lambda signing: recall.withdraw(folder, wanted, reason, signing))
+    release = signed(common, None, lambda signing: upkeep.withdraw(folder, wanted, reason, signing))
     return _recalled(common, "registry withdraw", release, "withdrawn")
 
 
 def _recalled(common: Common, command: str, release: Release, verb: str) -> int:
+    row = members(release, "name", "version", "yanked", "withdrawn")
     would = "would be " if common.dry_run else ""
-    return common.done(command, _signer_row(release), f"{release.name} {release.version} {would}{verb}", "green")
+    return common.done(command, row, f"{release.name} {release.version} {would}{verb}", "green")
 
 
-def _signer_row(release: Release) -> dict[str, str | None]:
-    return members(release, "name", "version", "yanked", "withdrawn")
-
-
-def delegate(
+def registry_delegate(
     common: Common,
     folder: Dir,
-    publisher: Annotated[str, argument("PUBLISHER", "Whom; admitted if it is new.")],
+    publisher: Annotated[str, Arg("PUBLISHER", "Whom; admitted if it is new.")],
     key: PublicKeys = None,
     certificate: Roots = None,
     name: Names = None,
-    move: Annotated[bool, option("--move", "Take the names from whoever has them.")] = False,
+    move: Annotated[bool, Arg("--move", "Take the names from whoever has them.")] = False,
     revoke: Revoked = None,
     since: Since = None,
     keys: KeysDir = None,
@@ -122,8 +100,6 @@ def delegate(
 
     Example: skillhub registry delegate ./registry acme --key acme.pub.pem --name my-skill
     """
-    from skillhub.registry import upkeep
-
     mandate = upkeep.Mandate(
         publisher=publisher,
         keys=tuple(map(read_file, key or ())),
@@ -137,40 +113,37 @@ def delegate(
     return 0
 
 
-def _show_delegated(done: Delegated, common: Common) -> None:
-    from skillhub.registry.upkeep import ALWAYS, fingerprints
-
+def _show_delegated(done: upkeep.Delegated, common: Common) -> None:
     admission, did = done.admission, common.terminal.did
     if common.json:
-        revoked = [members(each, "fingerprint", "since") for each in admission.revoked]
         common.terminal.answer(
             "registry delegate",
             {
                 "publisher": admission.publisher,
-                "keys": list(fingerprints(admission)),
+                "keys": upkeep.fingerprints(admission),
                 "names": sorted(admission.names),
-                "revoked": revoked,
-                "withdrawn": [_signer_row(release) for release in done.withdrawn],
+                "revoked": admission.revoked,
+                "withdrawn": done.withdrawn,
             },
         )
         return
     did(f"{admission.publisher}{' (dry run)' if common.dry_run else ''}", "bold")
-    for fingerprint in fingerprints(admission):
+    for fingerprint in upkeep.fingerprints(admission):
         did(f"  signs with {fingerprint}")
     for gone in admission.revoked:
-        did(f"  revoked    {gone.fingerprint} since {'ever' if gone.since == ALWAYS else gone.since}")
+        did(f"  revoked    {gone.fingerprint} since {'ever' if gone.since == upkeep.ALWAYS else gone.since}")
     for name in sorted(admission.names):
         did(f"  publishes  {name}")
     for release in done.withdrawn:
         common.terminal.out(f"withdrawn: {release.name} {release.version}: {release.withdrawn}", "yellow")
 
 
-def rotate(
+def registry_rotate(
     common: Common,
     folder: Dir,
-    role: Annotated[str, argument("ROLE", "root, targets, namespaces, releases, …")],
+    role: Annotated[str, Arg("ROLE", "root, targets, namespaces, releases, …")],
     lost: Annotated[
-        list[str] | None, option("--lost KEYID", "Replace this key alone, lost or stolen (repeatable; 8 digits do).")
+        Strings, Arg("--lost KEYID", "Replace this key alone, lost or stolen (repeatable; 8 digits do).")
     ] = None,
     keys: KeysDir = None,
 ) -> int:
@@ -180,11 +153,9 @@ def rotate(
 
     Example: skillhub registry rotate ./registry timestamp
     """
-    from skillhub.registry.upkeep import rotate as flow
-
-    done = signed(common, keys, lambda signing: flow(folder, role, signing, lost or ()))
+    done = signed(common, keys, lambda signing: upkeep.rotate(folder, role, signing, lost or ()))
     if common.json:
-        return common.result("registry rotate", {**asdict(done), "at_hand": sorted(done.at_hand)})
+        return common.answer("registry rotate", {**asdict(done), "at_hand": sorted(done.at_hand)})
     for verb, ids in (("would go" if common.dry_run else "gone", done.gone), ("kept", done.kept)):
         for each in ids:
             common.terminal.did(f"{verb}: {each}{'' if each in done.at_hand else ' (not at hand)'}")
@@ -195,11 +166,11 @@ def rotate(
     return 0
 
 
-def refresh(
+def registry_refresh(
     common: Common,
     folder: Dir,
-    within: Annotated[float, option("--within DAYS", "Sign anew what expires so soon.", min=0)] = 2,
-    role: Annotated[list[str] | None, option("--role ROLE", "Sign for this role in any case (repeatable).")] = None,
+    within: Annotated[float, Arg("--within DAYS", "Sign anew what expires so soon.", min=0)] = 2,
+    role: Annotated[Strings, Arg("--role ROLE", "Sign for this role in any case (repeatable).")] = None,
     keys: KeysDir = None,
 ) -> int:
     """Sign anew what expires soon, with online keys alone. For cron, once a day; it signs nothing if nothing does.
@@ -208,9 +179,7 @@ def refresh(
 
     Example: skillhub registry refresh ./registry --quiet
     """
-    from skillhub.registry.upkeep import refresh as flow
-
-    done = signed(common, keys, lambda signing: flow(folder, signing, within, role or ()))
+    done = signed(common, keys, lambda signing: upkeep.refresh(folder, signing, within, role or ()))
     for each in done.waiting:
         text = f"what {each.role} has signed expires {_shown(each)}; with the offline keys: --role {each.role}"
         common.terminal.warn(f"warning: {text}")
@@ -227,7 +196,7 @@ def refresh(
     return 0
 
 
-def _shown(expiry: Expiry) -> str:
+def _shown(expiry: upkeep.Expiry) -> str:
     return times.spell(expiry.when)
 
 
@@ -246,13 +215,10 @@ def _time(text: str) -> str:
     return times.spell(found)
 
 
-# ``registry push``: publishes a registry's site to a folder, an S3 bucket or an OCI registry.
-
-
-def push(
+def registry_push(
     common: Common,
-    folder: Annotated[str, argument("DIR", "The registry's folder.")],
-    target: Annotated[str, argument("TARGET", "A folder, s3://BUCKET/PREFIX, or oci://REGISTRY/REPOSITORY:TAG.")],
+    folder: Dir,
+    target: Annotated[str, Arg("TARGET", "A folder, s3://BUCKET/PREFIX, or oci://REGISTRY/REPOSITORY:TAG.")],
 ) -> int:
     """Publish a registry's site. Immutable files first, the timestamp last; nothing newer is ever overwritten.
 
@@ -261,8 +227,6 @@ def push(
 
     Example: skillhub registry push ./registry s3://skills-bucket
     """
-    from skillhub.registry.push import push as flow
-
     if "://" in target and holds_secret(target):
         hint = "docker login, SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD, or the usual AWS variables"
         raise UsageError("expected a target without password or another credential", hint=hint)
@@ -272,9 +236,9 @@ def push(
             raise SourceError("--offline keeps this command from the network", where=address)
         return _open(address)
 
-    done = flow(folder, target, connect, now=now(), dry_run=common.dry_run)
+    done = pushing.push(folder, target, connect, now=now(), dry_run=common.dry_run)
     if common.json:
-        return common.result("registry push", {"target": target, **asdict(done)})
+        return common.answer("registry push", {"target": target, **asdict(done)})
     if common.verbose:
         for path in done.written:
             common.terminal.say(path)
@@ -294,8 +258,6 @@ def _open(address: str) -> Target:
     """
     scheme, separator, _ = address.partition("://")
     if not separator:
-        from skillhub.registry.push import FolderTarget
-
         return FolderTarget(address)
     if scheme not in ("s3", "oci"):
         raise UsageError(f"expected a folder, s3://… or oci://…, found {quote(address)}")
@@ -304,14 +266,11 @@ def _open(address: str) -> Target:
     return target
 
 
-# ``registry``: makes, fills, checks and serves a registry.
-
-
-def init(
+def registry_init(
     common: Common,
     folder: Dir,
     publisher: Annotated[
-        str, option("--publisher NAME", "The name that the registry's own skills are signed by.")
+        str, Arg("--publisher NAME", "The name that the registry's own skills are signed by.")
     ] = "own",
     keys: KeysDir = None,
 ) -> int:
@@ -321,19 +280,15 @@ def init(
 
     Example: skillhub registry init ./registry --publisher acme
     """
-    from skillhub.registry.build import Setup
-    from skillhub.registry.build import init as flow
-    from skillhub.registry.operator import RegistryDir, RegistrySettings
-
     path, fingerprint = os.path.abspath(folder), None
     if not common.dry_run:
         passphrase = new_passphrase("the registry's keys", common)
-        setup = Setup(settings=RegistrySettings.of(publisher), passphrase=passphrase, keys=keys)
-        fingerprint = flow(folder, setup, signing_time()).fingerprint
+        setup = build.Setup(settings=RegistrySettings.of(publisher), passphrase=passphrase, keys=keys)
+        fingerprint = build.init(folder, setup, signing_time()).fingerprint
     elif RegistryDir(folder).exists:
         raise UsageError("there is a registry already", where=folder)
     if common.json:
-        return common.result("registry init", {"path": path, "site": _site(folder), "fingerprint": fingerprint})
+        return common.answer("registry init", {"path": path, "site": _site(folder), "fingerprint": fingerprint})
     if common.dry_run:
         common.terminal.did(f"{path}: would be a registry")
         return 0
@@ -345,10 +300,10 @@ def init(
     return 0
 
 
-def add(
+def registry_add(
     common: Common,
     folder: Dir,
-    skills: Annotated[list[str], argument("SKILL...", "Folders or archives.")],
+    skills: Annotated[list[str], Arg("SKILL...", "Folders or archives.")],
     keys: KeysDir = None,
 ) -> int:
     """Publish skills, all or none. Each is signed by a publisher that is admitted, or else by the registry's own.
@@ -357,14 +312,9 @@ def add(
 
     Example: skillhub registry add ./registry ./my-skill
     """
-    from skillhub.registry.build import add as flow
-
-    added = signed(common, keys, lambda signing: flow(folder, skills, signing, common.publishers))
+    added = signed(common, keys, lambda signing: build.add(folder, skills, signing, common.publishers))
     if common.json:
-        return common.result(
-            "registry add",
-            {"added": [_row(r) for r in added.releases], "unchanged": [_row(r) for r in added.unchanged]},
-        )
+        return common.answer("registry add", {"added": added.releases, "unchanged": added.unchanged})
     done = "would publish" if common.dry_run else "published"
     for release in added.releases:
         text = f"{done} {release.name} {release.version}, signed by {release.publisher}"
@@ -374,17 +324,17 @@ def add(
     return 0
 
 
-def check(common: Common, place: Annotated[str, argument("DIR|URL", "The registry's folder, or its URL.")]) -> int:
+def registry_check(
+    common: Common, place: Annotated[str, Arg("DIR|URL", "The registry's folder, or its URL.")]
+) -> int:
     """Verify a registry as a client would. All metadata, every release of every skill; exits 1 if something is wrong.
 
     What is about to expire is a warning.
 
     Example: skillhub registry check ./registry
     """
-    from skillhub.registry.check import check as flow
-
     time = common.time()
-    found = flow(place, time.now(), time)
+    found = checks.check(place, time.now(), time)
     if common.json:
         common.terminal.answer("registry check", {"ok": not found.problems, **asdict(found)})
     else:
@@ -397,18 +347,16 @@ def check(common: Common, place: Annotated[str, argument("DIR|URL", "The registr
     return 1 if found.problems else 0
 
 
-def serve(
+def registry_serve(
     common: Common,
     folder: Dir,
-    host: Annotated[str, option("--host ADDRESS", "The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, option("--port N", "The port; 0 takes a free one.")] = 8000,
+    host: Annotated[str, Arg("--host ADDRESS", "The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Arg("--port N", "The port; 0 takes a free one.")] = 8000,
 ) -> int:
     """Serve a registry's site, read-only. For trying out and for small teams; any web server does as well.
 
     Example: skillhub registry serve ./registry --port 8000
     """
-    from skillhub.server.site import site_server
-
     server = site_server(_site(folder), host, port)
     url = f"http://{host}:{server.server_port}"
     if common.json:
@@ -426,24 +374,4 @@ def serve(
 
 
 def _site(folder: str) -> str:
-    from skillhub.registry.operator import RegistryDir
-
     return RegistryDir(folder).site
-
-
-def _row(release: Release) -> dict[str, str | None]:
-    return members(release, "name", "version", "digest", "tree")
-
-
-VERBS: dict[str, Run] = {
-    "init": init,
-    "add": add,
-    "yank": yank,
-    "withdraw": withdraw,
-    "delegate": delegate,
-    "rotate": rotate,
-    "refresh": refresh,
-    "check": check,
-    "push": push,
-    "serve": serve,
-}

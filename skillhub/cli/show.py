@@ -1,38 +1,50 @@
-"""``show``, ``search`` and ``schema``."""
+"""``show``, ``search`` and ``schema``; ``catalog``, ``resolve`` and ``load``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
+from skillhub.audit import show as reading
 from skillhub.audit.show import Shown
-from skillhub.cli.agent import HostName, seen_by
-from skillhub.cli.common import Common
-from skillhub.cli.options import argument, option
+from skillhub.cli.common import Arg, Common, Strings
 from skillhub.cli.terminal import Terminal
-from skillhub.errors import NotFound
+from skillhub.errors import NotFound, Refused, UsageError
 from skillhub.formats.text import Quoted, collapsed, quote
+from skillhub.install.context import Outcome
+from skillhub.install.sources import Listings, listings
+from skillhub.model.hosts import Profile, profile, profiles
 from skillhub.model.index import Release
 from skillhub.model.provenance import Delta
+from skillhub.model.record import Reach, Scope
+from skillhub.model.reference import parse_ref
+from skillhub.runtime import envelope, loading
+from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.discover import Surroundings
+from skillhub.runtime.overview import section
+from skillhub.runtime.ranking import LIMIT_MAX
+from skillhub.runtime.resolve import MentionRules, mentioned
+from skillhub.runtime.state import set_reach
 from skillhub.scan.capability import in_words
+
+HostName = Annotated[str, Arg("--host NAME", "The agent whose folders, rules and words count.")]
+Window = Annotated[int | None, Arg("--window TOKENS", "How many tokens the model's context has.", min=1)]
 
 # ``show``: shows one skill, installed or offered.
 
 
-def show(common: Common, ref: Annotated[str, argument("NAME|REF", "An installed skill, or a reference.")]) -> int:
+def show(common: Common, ref: Annotated[str, Arg("NAME|REF", "An installed skill, or a reference.")]) -> int:
     """Show a skill: one installed, one in an agent's folder, else what the reference finds. Installs nothing.
 
     Example: skillhub show github:gh-fix-ci
     """
-    from skillhub.audit.show import show as flow
-    from skillhub.model.reference import parse_ref
-
-    shown = flow(parse_ref(ref), common.ports())
+    shown = reading.show(parse_ref(ref), common.ports())
     if common.json:
-        common.terminal.answer("show", shown.to_json())
-    else:
-        _draw(shown, common.terminal)
+        return common.answer("show", shown.to_json())
+    _draw(shown, common.terminal)
     return 0
 
 
@@ -94,25 +106,22 @@ _FOUND_BY = {
 
 def search(
     common: Common,
-    words: Annotated[list[str], argument("WORDS...", "A name, its beginning, words of the text, or a path.")],
-    local: Annotated[bool, option("--local", "Search only what is here; ask no source.")] = False,
-    limit: Annotated[int, option("--limit N", "How many to show, 50 at most.", min=1)] = 8,
+    words: Annotated[list[str], Arg("WORDS...", "A name, its beginning, words of the text, or a path.")],
+    local: Annotated[bool, Arg("--local", "Search only what is here; ask no source.")] = False,
+    limit: Annotated[int, Arg("--limit N", "How many to show, 50 at most.", min=1)] = 8,
     host: HostName = "agents",
 ) -> int:
     """Search the skills that sources list, and those that are here. What matches best comes first, with the reason.
 
     Example: skillhub search failing checks
     """
-    from skillhub.audit.show import search as flow
-    from skillhub.install.sources import Listings, listings
-
     skills = [skill for skill in seen_by(common, host)[1].skills if skill.path]
     listed = Listings() if local else listings(common.ports(), needed=not skills)
-    found = flow(" ".join(words), skills, limit, listed.each, common.home.cache)
+    found = reading.search(" ".join(words), skills, limit, listed.each, common.home.cache)
     for warning in listed.warnings:
         common.terminal.warn(f"warning: {warning}")
     if common.json:
-        return common.result("search", found.to_json())
+        return common.answer("search", found.to_json())
     rows = [(hit.name, hit.source or f"({hit.scope})", _FOUND_BY[hit.reason], hit.description) for hit in found.hits]
     if rows:
         common.terminal.table(("NAME", "FROM", "FOUND BY", "DESCRIPTION"), rows)
@@ -124,8 +133,6 @@ def search(
 
 
 def _more(limit: int) -> str:
-    from skillhub.runtime.ranking import LIMIT_MAX
-
     if limit >= LIMIT_MAX:
         return f"there is more; {LIMIT_MAX} are shown at most: say more words"
     return f"there is more; --limit {min(2 * limit, LIMIT_MAX)} shows more of it"
@@ -137,7 +144,7 @@ def _more(limit: int) -> str:
 def schema(
     common: Common,
     words: Annotated[
-        list[str] | None, argument("[NAME]...", "A document, or a command as it is typed; else all are listed.")
+        Strings, Arg("[NAME]...", "A document, or a command as it is typed; else all are listed.")
     ] = None,
 ) -> int:
     """Show the JSON Schema of a document, or of what a command prints with --json.
@@ -150,7 +157,7 @@ def schema(
     if not name:
         found = {"documents": [*DOCUMENTS], "answers": [*ANSWERS]}
         if common.json:
-            return common.result("schema", found)
+            return common.answer("schema", found)
         for kind, names in found.items():
             common.terminal.out(f"{kind}:", "bold")
             for each in names:
@@ -166,4 +173,168 @@ def schema(
     return 0
 
 
-COMMANDS = {"show": show, "search": search, "schema": schema}
+# ``catalog``, ``resolve`` and ``load``: show what an agent that runs in the working folder sees, means and gets.
+
+
+def catalog(common: Common, host: HostName = "agents", window: Window = None) -> int:
+    """Show what an agent's model sees of the skills first: the list, in its words and within its budget.
+
+    Example: skillhub catalog --host codex
+    """
+    agent, found = seen_by(common, host)
+    seen = section(found, agent, window)
+    if common.json:
+        return common.answer("catalog", seen.to_json())
+    for line in seen.text.splitlines():
+        common.terminal.verbatim(line)
+    if not (seen.text or seen.omitted):
+        common.terminal.say(f"{agent.name} finds no skill here that its model may call")
+    if seen.warning:
+        common.terminal.warn(f"warning: {seen.warning}")
+    for name in seen.omitted:
+        common.terminal.warn(f"  left out: {name}")
+    for skill in seen.held:
+        why = skill.why
+        common.terminal.warn("; ".join(filter(None, (why["message"], why["command"]))))
+    for each in seen.shadowed:
+        common.terminal.say(f"{each.skill.path} is hidden by {each.by.path}", "dim")
+    for problem in seen.problems:
+        line = f":{problem.line}" if problem.line else ""
+        common.terminal.warn(f"{problem.path}{line}: {problem.message}")
+    return 0
+
+
+def resolve(
+    common: Common, text: Annotated[str, Arg("TEXT", "What a user would say to an agent.")], host: HostName = "agents"
+) -> int:
+    """Show which skills a message means, and what it asks for besides. Loads nothing, chooses nothing in doubt.
+
+    Example: skillhub resolve '$release-notes since v1.2'
+    """
+    if not text.strip():
+        raise UsageError("expected a message, found none", hint="skillhub resolve '$NAME and what it is to do'")
+    agent, seen = seen_by(common, host)
+    rules = MentionRules(leads=len(seen.skills) if agent.many else 1)
+    found = mentioned(text, seen, rules=rules)
+    if common.json:
+        return common.answer("resolve", found.to_json())
+    for each in found.mentions:
+        common.terminal.out(f"{each.text}: {each.message}", "green" if each.outcome == "activated" else "yellow")
+    if not found.mentions:
+        common.terminal.say("no skill is mentioned; a mention is written $NAME")
+    common.terminal.out(f"task: {found.task}")
+    return 0
+
+
+def load(
+    common: Common,
+    name: Annotated[str | None, Arg("[NAME]", "The skill.")] = None,
+    path: Annotated[
+        str | None, Arg("--path PATH", "Its folder, instead of NAME; where several have one name.")
+    ] = None,
+    arguments: Annotated[str, Arg("--arguments TEXT", "What the user adds, put into its instructions.")] = "",
+    session: Annotated[str, Arg("--session ID", "The session that instructions may name.")] = "",
+    host: HostName = "agents",
+) -> int:
+    """Show what an agent gets of a skill: its instructions in the agent's envelope. Runs nothing.
+
+    A locked skill whose files are not the locked ones is refused.
+
+    Example: skillhub load release-notes --host codex
+    """
+    if name is None and path is None:
+        shows = "skillhub catalog shows which there are"
+        raise UsageError("expected the NAME of a skill, or its --path", hint=shows)
+    agent, seen = seen_by(common, host)
+    skill = loading.pick(seen, name, os.path.abspath(os.path.expanduser(path)) if path else None)
+    request = loading.Request(
+        arguments=arguments, session=loading.Session(session), rules=agent.rules, ask=lambda _: True
+    )
+    loaded = loading.load(skill, request)
+    for note in loaded.notes:
+        common.terminal.say(note, "dim")
+    if common.json:
+        common.terminal.answer("load", envelope.to_json(loaded, agent))
+    else:
+        for line in envelope.inject(loaded, agent).split("\n"):
+            common.terminal.verbatim(line.expandtabs(4))
+    return 0
+
+
+def switched(common: Common, names: Sequence[str], host: str | None, reach: Reach) -> Outcome | None:
+    """Set how far skills reach that agents find; None where these are skills of the lock, or are nowhere.
+
+    Args:
+        common: The flags; ``--global`` is about the user's files.
+        names: The skills, as the agent names them.
+        host: The agent whose own file is to say so, of locked skills too; with None only ours does, of the others.
+        reach: ``active`` or ``disabled``.
+
+    Raises:
+        Refused: something else disables it still.
+    """
+    locked = common.open_project().lock().skills
+    if host is None and not locked.keys().isdisjoint(names):
+        return None
+    around = _surroundings(common, _worked_in(common))
+    for each in (host,) if host is not None else profiles():
+        row, catalog = seen_by(common, each, around)
+        if host is not None or all(catalog.named(name) for name in names):
+            break
+    else:
+        return None
+    skills = [loading.pick(catalog, name) for name in names]
+    said = row if host is not None else profile("agents")
+    # Codex has a file of the user's alone.
+    has_own = not said.states or any(not file.path.startswith("~/") for file in said.states)
+    scope: Scope = "project" if has_own and not common.user_scope else "user"
+    if not common.dry_run:
+        for skill in skills:
+            set_reach(skill, reach, scope, said, around)
+        _, catalog = seen_by(common, row.id, around)
+        skills = [next(now for now in catalog.skills if now.path == skill.path) for skill in skills]
+    for skill in skills if reach == "active" and not common.dry_run else ():
+        if skill.held is not None:
+            raise Refused(skill.why["message"], hint=skill.held.command or f"change {skill.held.file}")
+    warnings = _still_held(common, names, around) if reach == "active" and host is None else ()
+    return Outcome(skills=tuple(skills), changed=not common.dry_run, warnings=tuple(warnings))
+
+
+def _still_held(common: Common, names: Sequence[str], around: Surroundings) -> Iterator[str]:
+    """Yield for each agent that finds one of these skills what still disables it there."""
+    for each in profiles():
+        row, catalog = seen_by(common, each, around)
+        for skill in (skill for name in names for skill in catalog.named(name)):
+            if skill.held is not None:
+                yield "; ".join(filter(None, (f"{row.name}: {skill.why['message']}", skill.held.command)))
+
+
+def seen_by(common: Common, host: str, around: Surroundings | None = None) -> tuple[Profile, Catalog]:
+    """Return the profile of an agent, and what it finds here, with what the locks know of it.
+
+    Raises:
+        UsageError: there is no such agent.
+    """
+    row = profile(host)
+    project = common.open_project()
+    for each in (project, project.users(common.user_home)):
+        each.lock(), each.records()  # whoever types a command is told of one that cannot be read
+    return row, catalog_of(row, around or _surroundings(common, _folder(common)))
+
+
+def _surroundings(common: Common, cwd: str) -> Surroundings:
+    return Surroundings(
+        cwd=cwd,
+        home=common.user_home,
+        environ=os.environ,
+        state=common.home.state,
+        markers=("skillhub.toml", "skillhub.lock"),
+    )
+
+
+def _folder(common: Common) -> str:
+    return common.user_home if common.user_scope else _worked_in(common)
+
+
+def _worked_in(common: Common) -> str:
+    return os.path.abspath(common.project) if common.project is not None else os.getcwd()

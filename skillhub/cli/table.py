@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command, or one group of them; what runs is in the ``COMMANDS`` or the ``VERBS`` of the module."""
+    """One command, or a group of them by its verbs: what runs is ``list_`` of the module, or ``source_add``."""
 
     module: str
     help: str
-    group: str
+    section: str
+    verbs: str = ""
 
 
 _USE, _TRUST, _WRITE, _RUN = "Use skills", "Decide whom to trust", "Write skills", "Run a registry"
@@ -25,30 +26,35 @@ COMMANDS: dict[str, Command] = {
     "search": Command("show", "Search what sources list and what is here.", _USE),
     "enable": Command("installed", "Enable installed skills, once their needs are met.", _USE),
     "disable": Command("installed", "Take skills out of the agents' folders.", _USE),
-    "update": Command("changes", "Bring skills to the newest version that is allowed.", _USE),
+    "update": Command("install", "Bring skills to the newest version that is allowed.", _USE),
     "diff": Command("changes", "Show your edits, and what an update would change.", _USE),
     "remove": Command("installed", "Remove skills from the agents' folders and from this project.", _USE),
     "sync": Command("installed", "Put back what is not as locked, and finish what was cut off.", _USE),
     "verify": Command("installed", "Check every byte of what is installed, offline.", _USE),
     "patch": Command("changes", "Keep edits of a skill as a patch that the project agrees to.", _USE),
     "adopt": Command("changes", "Bring skills that lie in agents' folders under the lock.", _USE),
-    "lock": Command("lock", "Import, export, mend and merge locks.", _USE),
-    "env": Command("env", "Values that skills need, kept in the system's keyring.", _USE),
+    "lock": Command("changes", "Import, export, mend and merge locks.", _USE, "import export fix merge"),
+    "env": Command("env", "Values that skills need, kept in the system's keyring.", _USE, "list set unset exec"),
     "audit": Command("audit", "Check what is installed, and where it came from.", _USE),
     "doctor": Command("audit", "Check this machine and this project.", _USE),
-    "cache": Command("cache", "Show what is kept on this disk, and remove what nobody needs.", _USE),
+    "cache": Command("audit", "Show what is kept on this disk, and remove what nobody needs.", _USE, "info gc"),
     "schema": Command("show", "Show the JSON Schema of a document or of an answer.", _USE),
-    "catalog": Command("agent", "Show the list of skills that an agent's model sees.", _SEE),
-    "resolve": Command("agent", "Show which skills a message means.", _SEE),
-    "load": Command("agent", "Show what an agent gets of a skill.", _SEE),
-    "source": Command("source", "Registries and sites that skills come from.", _TRUST),
-    "publisher": Command("publisher", "Who may sign skills.", _TRUST),
+    "catalog": Command("show", "Show the list of skills that an agent's model sees.", _SEE),
+    "resolve": Command("show", "Show which skills a message means.", _SEE),
+    "load": Command("show", "Show what an agent gets of a skill.", _SEE),
+    "source": Command("trust", "Registries and sites that skills come from.", _TRUST, "add list show remove trust"),
+    "publisher": Command("trust", "Who may sign skills.", _TRUST, "list trust remove"),
     "new": Command("author", "Begin a skill.", _WRITE),
     "validate": Command("author", "Check skills as install and registries do.", _WRITE),
     "pack": Command("author", "Pack a skill into an archive.", _WRITE),
     "sign": Command("author", "Sign a skill.", _WRITE),
-    "key": Command("key", "Keys to sign with.", _WRITE),
-    "registry": Command("registry", "Make, fill, check and serve a registry.", _RUN),
+    "key": Command("author", "Keys to sign with.", _WRITE, "new list show import"),
+    "registry": Command(
+        "registry",
+        "Make, fill, check and serve a registry.",
+        _RUN,
+        "init add yank withdraw delegate rotate refresh check push serve",
+    ),
 }
 
 
@@ -65,11 +71,11 @@ def top_help(columns: int | None = None) -> str:
         "",
         "  Example: skillhub install github:gh-fix-ci",
     ]
-    group = None
+    section = None
     for name, command in COMMANDS.items():
-        if command.group != group:
-            group = command.group
-            lines += ["", f"{group}:"]
+        if command.section != section:
+            section = command.section
+            lines += ["", f"{section}:"]
         lines.append(f"  {name:<11}{command.help}")
     lines += [
         "",

@@ -11,38 +11,31 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING
+from getpass import getpass
+from typing import Any, Literal, TextIO, TypeAlias
 
-from skillhub.cli.streams import is_ci
 from skillhub.errors import SkillhubError
 from skillhub.formats.text import Quoted, clean, collapsed
 from skillhub.model.reference import all_masked, masked
 
-if TYPE_CHECKING:
-    from typing import Any, Literal, TextIO, TypeAlias
-
-
-# Writes everything that is shown: results to stdout, talk to stderr, and no hidden character to either.
-
-
-Tone: TypeAlias = "Literal['bold', 'dim', 'red', 'green', 'yellow', 'plain']"
+Tone: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "plain"]
 _CODES: Mapping[Tone, str] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "plain": ""}
 # What GitHub's runner obeys in a log: `::` where a line begins, blanks before it or not, and `##[` anywhere.
 _ORDER = re.compile(r"^(\s*:)(?=:)|(##)(?=\[)")
 _PROGRESS_AFTER = 1.0
 _NARROW = 8
+_READABLE = 24  # cells of a last column that goes on below itself
 BAR = "| "  # before each row of a skill's own text
-_BELOW = 6  # blanks, beside those that a line of talk begins with, before what has no room in its row
+_BELOW = 6  # blanks, beside those that a line begins with, before what has no room in its row
 _MOVED = 3  # blanks before a single word that has no room there; no line of ours has as many
-_LEFT = 4  # blanks before a word that has no room where it belongs
 _OURS = frozenset(
     ("url", "urls", "where", "source", "git", "from", "message", "hint", "reason", "details", "warnings", "target")
 )
-_ROWS = 50  # of a list that are encoded at a time
 # An archive that is named by its digest: no row of a screen holds it, and nobody compares it by eye.
 _ARCHIVE = re.compile(r"(?<=/)([0-9a-f]{12})[0-9a-f]{52}(?=\.)")
 # A command that ends a line is one word, so that it can be copied; after `hint:` it begins a sentence.
 _COMMAND = re.compile(r" *skillhub [^'\"]+")
+_RESULT = re.compile(r".*", re.DOTALL)
 _WORD = re.compile(r" *(?:(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$|[^ ]+)")
 
 
@@ -59,7 +52,7 @@ class Terminal:
 
     def out(self, text: str, tone: Tone = "plain", hang: int | None = None) -> None:
         """Write a line of the answer; what of it a terminal has no room for goes below, ``hang`` blanks in."""
-        self._write(sys.stdout, text, tone, hang)
+        self._write(sys.stdout, text, tone, hang=hang)
 
     def did(self, text: str, tone: Tone = "plain") -> None:
         """Write what was done, or found in order; ``--quiet`` silences it unless it is the plan of a dry run."""
@@ -78,11 +71,11 @@ class Terminal:
     def say(self, text: str, tone: Tone = "plain") -> None:
         """Write a line of talk; ``--quiet`` silences it."""
         if not self.quiet:
-            self._talk(text if isinstance(text, Quoted) else masked(text), tone)
+            self._write(sys.stderr, masked(text), tone)
 
     def warn(self, text: str, tone: Tone = "yellow") -> None:
         """Write beside the result what is missing or wrong, and what to do about it; nothing silences it."""
-        self._talk(text if isinstance(text, Quoted) else masked(text), tone)
+        self._write(sys.stderr, masked(text), tone)
 
     def discard_input(self) -> None:
         """Drop what was typed before now: it was no answer to what is to be asked."""
@@ -103,8 +96,6 @@ class Terminal:
 
     def secret(self, text: str) -> str:
         """Write a prompt and return what is typed behind it, which is not shown; who ends the input wants out."""
-        from getpass import getpass  # it knows how to leave a terminal as it was
-
         try:
             return getpass(_prompt(text), sys.stderr)  # nothing of it is there before typing is unseen
         except EOFError as ended:
@@ -125,18 +116,16 @@ class Terminal:
 
         It is indented for a person only: with a thousand skills that takes the encoder 80 ms, without it 8.
         """
-        whole = [json.dumps(_shown(value), indent=2)] if sys.stdout.isatty() else None
-        for piece in whole or _pieces(value):
-            sys.stdout.write(_inert(piece))
-        sys.stdout.write("\n")
+        text = json.dumps(_shown(value), indent=2 if sys.stdout.isatty() else None)
+        text = text.replace("\x7f", "\\u007f")
+        sys.stdout.write(text.replace("##[", "#\\u0023[") + "\n")  # which a log of Azure's takes for a command
 
     def prose(self, text: str, indent: int = 0, tone: Tone = "plain") -> None:
         """Write a line to whoever is asked something, or told more of what went wrong; nothing silences it.
 
         Text of a skill is written under a bar.
         """
-        bar = BAR if isinstance(text, Quoted) else ""
-        self._talk(f"{' ' * indent}{bar}{text}", tone, bar)
+        self._write(sys.stderr, text, tone, indent)
 
     def error(self, error: SkillhubError) -> None:
         """Tell of an error: what, where, and what to do."""
@@ -147,39 +136,35 @@ class Terminal:
                 self.prose(f"{label}: {masked(text)}", 2)
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO | None = None) -> None:
-        """Write rows in columns that fit the terminal; all but the first, which is typed, are cut if they must.
+        """Write rows in columns that fit the terminal, the last going on below itself; if it has no room, as lists.
 
-        On a narrow one the last columns give way, down to two. Off a terminal nothing is cut. A table is a result
-        unless another ``stream`` says that it is talk.
+        Nothing is left out. A table is a result unless another ``stream`` says that it is talk.
         """
         stream = stream or sys.stdout
         cells = [[collapsed(cell) for cell in row] for row in (head, *rows)]
-        widths = [max(_width(row[column]) for row in cells) for column in range(len(head))]
-        if stream.isatty():
-            widths = _narrow(widths, _columns())
-        self._rows(cells, widths, stream)
-
-    def facts(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Write rows that somebody is to agree by: as a table if it has room, else as lists; never cut."""
-        cells = [[collapsed(cell) for cell in row] for row in (head, *rows)]
-        widths = [max(_cells(row[column]) for row in cells) for column in range(len(head))]
-        if not sys.stderr.isatty() or sum(widths) + 2 * (len(widths) - 1) <= _columns():
-            self._rows(cells, widths, sys.stderr)
-            return
-        for name, *others in cells[1:]:
-            self.prose(name, 2, "bold")
-            for label, text in zip(cells[0][1:], others, strict=True):
-                self.prose(f"{label}: {text}", 4)
-
-    def _rows(self, cells: Sequence[Sequence[str]], widths: Sequence[int], stream: TextIO) -> None:
-        for number, row in enumerate(cells):
-            padded = [_fit(cell, width) for cell, width in zip(row, widths, strict=False)]
-            self._put(stream, _line("  ".join(padded).rstrip(), "plain" if number else "bold", stream))
+        *widths, last = (max(map(_cells, column)) for column in zip(*cells, strict=True))
+        below = " " * (sum(widths) + 2 * len(widths))
+        columns = _columns() if stream.isatty() else None
+        drawn: list[tuple[str, str, Tone]] = []
+        if columns and columns < len(below) + min(last, _READABLE):
+            below = " " * (2 + _BELOW)
+            for name, *others in cells[1:]:
+                facts = zip(head[1:], others, strict=True)
+                drawn += [("", name, "bold"), *(("  ", f"{label}: {text}", "plain") for label, text in facts)]
+        else:
+            for *others, text in cells:
+                padded = [
+                    f"{cell}{' ' * (width - _cells(cell))}  " for cell, width in zip(others, widths, strict=True)
+                ]
+                drawn.append(("".join(padded), text, "plain" if drawn else "bold"))
+        for start, text, tone in drawn:
+            for row in _rows(start, text, below, columns, None):
+                self._put(stream, _line(row.rstrip(), tone, stream))
 
     @property
-    def height(self) -> int:
-        """The lines that the screen has."""
-        return _size().lines
+    def size(self) -> os.terminal_size:
+        """The columns and the lines that the screen has."""
+        return _size()
 
     def progress(self, doing: str, done: int, of: int) -> None:
         """Draw how far a command is, on a terminal and once it has taken a second."""
@@ -209,19 +194,19 @@ class Terminal:
         for text, tone in lines:
             self.verbatim(text, tone)
 
-    def _write(self, stream: TextIO, text: str, tone: Tone, hang: int | None = None) -> None:
+    def _write(self, stream: TextIO, text: str, tone: Tone, indent: int = 0, hang: int | None = None) -> None:
+        bar = BAR if isinstance(text, Quoted) else ""
+        columns = _columns() if stream.isatty() else None
         # What is to be typed stays whole.
-        if stream.isatty() and not self.verbose and len(text) > _columns() and "skillhub " not in text:
+        if columns and not self.verbose and len(text) > columns and "skillhub " not in text:
             text = _ARCHIVE.sub(r"\1…", text)
-        rows = _barred(text) if isinstance(text, Quoted) else _wrapped(clean(text), stream, hang)
-        for line in rows:
-            self._put(stream, _line(line, tone, stream))
-
-    def _talk(self, text: str, tone: Tone, bar: str = "") -> None:
-        if sys.stderr.isatty() and not self.verbose and len(text) > _columns() and "skillhub " not in text:
-            text = _ARCHIVE.sub(r"\1…", text)
-        for row in _broken(clean(text), bar):
-            self._put(sys.stderr, _line(row, tone, sys.stderr))
+        text = " " * indent + clean(text)
+        start = " " * (len(text) - len(text.lstrip(" "))) + bar
+        below = start if bar else " " * (len(start) + _BELOW if hang is None else hang)
+        # A result may be copied word by word, and of talk a command.
+        whole = None if bar else _RESULT if stream is sys.stdout else _COMMAND
+        for row in _rows(start, text.lstrip(" "), below, columns, whole):
+            self._put(stream, _line(row, tone, stream))
 
     def _put(self, stream: TextIO, line: str) -> None:
         if Terminal._drawn:
@@ -244,7 +229,10 @@ def _line(text: str, tone: Tone, stream: TextIO) -> str:
 
 
 def _prompt(text: str) -> str:
-    return "\n".join(_broken(clean(text))) + " "
+    indent = " " * (len(text) - len(text.lstrip(" ")))
+    below = indent + " " * _BELOW
+    rows = _rows(indent, clean(text).lstrip(" "), below, _columns() if sys.stderr.isatty() else None, _COMMAND)
+    return "\n".join(rows) + " "
 
 
 def _barred(text: str) -> list[str]:
@@ -252,38 +240,37 @@ def _barred(text: str) -> list[str]:
     if not isinstance(text, Quoted):
         return [text]
     room = max(_columns() - len(BAR), _NARROW) if sys.stdout.isatty() else _cells(text)
-    return [BAR + piece for piece in _pieces_of(clean(text), room, room)]
+    return [BAR + piece for piece in _cut(clean(text), room, room)]
 
 
-def _broken(text: str, bar: str = "") -> list[str]:
-    """Break a line of talk into rows for a terminal; off a terminal it stays one line.
+def _rows(start: str, text: str, below: str, columns: int | None, whole: re.Pattern[str] | None) -> list[str]:
+    """Break a line into rows for a terminal; off a terminal, without ``columns``, it stays one line.
 
-    What has no room goes below, after the bar of the line or else further in than any line of ours begins, and a
-    word that has none there is broken: no text from outside makes a row that looks like one of ours.
+    The first row begins with ``start``, each other with ``below``, further in than any line of ours begins. A word
+    that has no room there moves to the left if it fits so, and is cut unless it is to stay ``whole``: no text from
+    outside makes a row that looks like one of ours.
     """
-    columns = _columns() if sys.stderr.isatty() else len(text) + _cells(text)
-    indent = len(text) - len(text.lstrip(" "))
-    below = f"{' ' * indent}{bar}" if bar else " " * (indent + _BELOW)
+    if columns is None:
+        return [start + text]
     room = max(columns - _cells(below), _NARROW)
-    row, rows = text[:indent] + bar, []
-    is_begun = False
-    for found in _WORD.findall(text[indent + len(bar) :]):
+    row, rows = start, []
+    for number, found in enumerate(_WORD.findall(text)):
         word = found
-        if is_begun and _cells(row) + _cells(word) > columns:
+        if number and _cells(row) + _cells(word) > columns:
             rows.append(row)
-            bare = word.lstrip(" ")
-            is_moved = not bar and room < _cells(bare) <= columns - _MOVED
-            row, word = (" " * _MOVED, bare) if is_moved else (below, bare)
-        is_command = not bar and _COMMAND.fullmatch(word) is not None  # which a person copies
-        *whole, last = [word] if is_command else _pieces_of(word, columns - _cells(row), room)
-        for piece in whole:
+            word = word.lstrip(" ")
+            is_moved = not below.strip() and room < _cells(word) <= columns - _MOVED
+            row = " " * _MOVED if is_moved else below
+        stays = whole is not None and whole.fullmatch(word)
+        *pieces, last = [word] if stays else _cut(word, columns - _cells(row), room)
+        for piece in pieces:
             rows.append(row + piece)
             row = below
-        row, is_begun = row + last, True
+        row += last
     return [*rows, row]
 
 
-def _pieces_of(word: str, first: int, room: int) -> Iterator[str]:
+def _cut(word: str, first: int, room: int) -> Iterator[str]:
     """Yield a word cut so that the first piece has so many cells at most, and each other as many as there is room."""
     piece, cells, most = "", 0, max(first, 1)
     for char in word:
@@ -306,54 +293,6 @@ def _cells_of(char: str) -> int:
     if char.isascii() or (char.isalpha() and unicodedata.east_asian_width(char) not in "WF"):
         return 1
     return 1 if unicodedata.category(char).startswith("M") else 2
-
-
-def _wrapped(text: str, stream: TextIO, hang: int | None) -> list[str]:
-    """Break a line for a terminal between words; what is long moves to the left if it fits there, and is never cut.
-
-    Args:
-        text: The line, cleaned.
-        stream: Where it is to be written; off a terminal it stays one line.
-        hang: The blanks before what goes below; without it, two more than the line begins with.
-    """
-    if not stream.isatty() or not text:
-        return [text]
-    room = _columns()
-    below = len(text) - len(text.lstrip(" ")) + 2 if hang is None else hang
-    line, *words = _WORD.findall(text) or [text]
-    lines = []
-    for word in words:
-        if _width(line) + _width(word) <= room:
-            line += word
-            continue
-        lines.append(line)
-        bare = word.lstrip(" ")
-        spare = room - _width(bare)
-        line = " " * (below if spare < 0 or spare >= below else min(_LEFT, spare)) + bare
-    return [*lines, line]
-
-
-def _inert(text: str) -> str:
-    """Return JSON with the rest of what a terminal, or a log of Azure's, would take for a command escaped."""
-    text = text.replace("\x7f", "\\u007f")
-    return text.replace("##[", "#\\u0023[") if "#" in text else text
-
-
-def _pieces(value: object) -> Iterator[str]:
-    """Yield what ``json.dumps`` gives, the rows of lists by handfuls: whole they are in memory thrice."""
-    encode = json.JSONEncoder(check_circular=False).encode  # what was made from values has no circle
-    if not isinstance(value, dict) or not value:
-        yield encode(_shown(value))
-        return
-    for number, (key, member) in enumerate(value.items()):
-        yield f"{', ' if number else '{'}{encode(key)}: "
-        if isinstance(member, list) and member:
-            for at in range(0, len(member), _ROWS):
-                yield f"{', ' if at else '['}{encode(_shown({key: member[at : at + _ROWS]})[key])[1:-1]}"
-            yield "]"
-        else:
-            yield encode(_shown({key: member})[key])
-    yield "}"
 
 
 def _shown(value: Any) -> Any:  # noqa: ANN401 - a JSON value, and the same
@@ -382,28 +321,16 @@ def _columns() -> int:
     return _size().columns
 
 
-def _narrow(widths: Sequence[int], columns: int) -> list[int]:
-    """Return the widths of the columns that there is room for; the widest give way first, the first never does."""
-    kept = list(widths)
-    while len(kept) > 2 and kept[0] + sum(2 + min(width, _NARROW) for width in kept[1:]) > columns:
-        kept.pop()
-    room = columns - 2 * (len(kept) - 1)
-    while sum(kept) > room:
-        widest = max(range(1, len(kept)), key=lambda column: kept[column])
-        if kept[widest] <= _NARROW:
-            break
-        kept[widest] -= 1
-    return kept
+def shortened(text: str, cells: int) -> str:
+    """Return a text of so many cells at most."""
+    return text if _cells(text) <= cells else next(_cut(text, cells - 1, cells)) + "…" if cells > 1 else ""
 
 
-def _width(text: str) -> int:
-    return len(text) if text.isascii() else sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+def is_interactive() -> bool:
+    """Say whether a person can be asked: their keyboard and their screen are both there, and no CI is."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not is_ci()
 
 
-def _fit(text: str, width: int) -> str:
-    if _width(text) <= width:
-        return text + " " * (width - _width(text))
-    cut = text
-    while _width(cut) > width - 1:
-        cut = cut[:-1]
-    return f"{cut}…"
+def is_ci() -> bool:
+    """Say whether an automaton runs this, whose terminal, if it has one, nobody sits at."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false", "no")

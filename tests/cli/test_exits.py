@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from skillhub.cli.failure import fail
+from skillhub.cli.render import fail
 
 REF = "github:release-notes"
 

@@ -89,7 +89,7 @@ def test_attack_a_name_a_path_or_a_signer_forges_lines_of_a_prompt(text, width, 
 def test_attack_a_summary_leaves_out_what_is_agreed_to(one, two, width):
     head = ("NAME", "VERSION", "SOURCE", "SIGNED BY", "CAN", "NEEDS")
     cells = ("n" * 64, "1.0.0", "s" * 64, word(one), f"network:{'h' * 64}", word(two))
-    rows = rows_of(lambda terminal: terminal.facts(head, [cells, cells]), width)
+    rows = rows_of(lambda terminal: terminal.table(head, [cells, cells], sys.stderr), width)
     shown = "".join("".join(rows).split())
     for each in cells:
         assert shown.count("".join(collapsed(each).split())) >= 2

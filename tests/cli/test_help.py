@@ -99,7 +99,7 @@ def test_common_flags_may_stand_before_the_command(shell, before, words):
     [
         (("--json", "--nope", "list"), "no such option: --nope"),
         (("--json", "instal"), "no such command 'instal'"),
-        (("-q", "--project"), "--project expects a folder"),
+        (("-q", "--project"), "--project expects DIR"),
         (("--offline",), "expected a command after skillhub"),
     ],
 )

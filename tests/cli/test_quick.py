@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillhub.cli.main import run_plain
+from skillhub.cli.app import run_plain
 
 INSTALLS = [
     ("github:release-notes", "--yes"),
@@ -47,13 +47,15 @@ def test_an_install_is_the_same_by_either(many, words):
         ["install", "x", "--agent"],
         ["install", "x", "--agent", "--json"],
         ["install", "x", "--agent=codex"],
-        ["install", "x", "--dry-run"],
+        ["install", "x", "--accept", "findings"],
+        ["install", "x", "--project", "y"],
+        ["install", "x", "--mcp", "skip"],
         ["install", "--", "x"],
         ["install", "-yq"],
         ["list", "x"],
         ["list", "--all"],
         ["verify", "--allow-unsigned"],
-        ["sync", "--dry-run"],
+        ["sync", "--project=y"],
         ["update"],
         ["update", "--yes"],
         [],

@@ -73,7 +73,7 @@ def test_what_is_typed_unseen_is_asked_for_on_a_narrow_screen(with_gh):
 def test_what_has_no_room_where_it_belongs_begins_at_one_place(installed):
     done = installed.at_terminal("show", "release-notes", columns=80)
     places = {line.index("sha256:") for line in lines(done) if line.lstrip().startswith("sha256:")}
-    assert places == {4}
+    assert places == {3}
 
 
 def test_the_name_of_an_archive_fits_a_screen_and_is_whole_elsewhere(shell):
@@ -128,22 +128,46 @@ def test_a_command_to_type_stays_whole(shell):
     assert command in [line.strip() for line in lines(done)]
 
 
-@pytest.mark.parametrize("words", ["list", "search review", "source show github", "search fix"])
-@pytest.mark.parametrize("columns", [40, 52])
-def test_a_table_loses_its_last_columns_rather_than_its_shape(installed, words, columns):
-    rows = [
-        line
-        for line in lines(installed.at_terminal(*words.split(), columns=columns))
-        if "  " in line.strip() and not line.startswith(" ")
-    ]
-    assert len(rows) > 1
-    assert max(map(len, rows)) <= columns
+@pytest.mark.parametrize("words", ["list", "search review", "source show github", "cache info", "search fix"])
+@pytest.mark.parametrize("columns", [40, 52, 80, 100, 140, 200])
+def test_a_table_fits_and_loses_nothing(installed, words, columns):
+    shown = lines(installed.at_terminal(*words.split(), columns=columns))
+    assert max(len(row) for row in shown if not re.search("[0-9a-f]{64}", row)) <= columns
+    there = "".join("".join(shown).split())
+    assert [
+        word for word in installed.run(*words.split()).out.split() if word not in there and not word.isupper()
+    ] == []
+
+
+def test_the_last_column_of_a_table_goes_on_below_itself(shell):
+    for name in ("one", "two"):
+        shell.skill(f"project/.agents/skills/{name}", description="x")
+    told = "Reads each file of the folder and says which of them nobody has looked at since the last release."
+    path = shell.project / ".agents/skills/one/SKILL.md"
+    path.write_text(path.read_text().replace("Does what one does.", told))
+    rows = [line for line in lines(shell.at_terminal("list", columns=100)) if line]
+    place = rows[0].index("DESCRIPTION")
+    below = [line for line in rows if line.startswith(" " * place)]
+    assert len(below) >= 1
+    first = next(line for line in rows if line.startswith("one "))
+    assert " ".join([first[place:], *(line.strip() for line in below)]) == told
+
+
+def test_attack_a_description_forges_a_row_of_a_table(shell):
+    told = "x " * 60 + "other  1.0.0  github  enabled  acme: skillhub install evil " + "y" * 300
+    shell.skill("project/.agents/skills/one")
+    path = shell.project / ".agents/skills/one/SKILL.md"
+    path.write_text(path.read_text().replace("Does what one does.", f'"{told}"'))
+    for columns in (40, 80, 120):
+        rows = [line for line in lines(shell.at_terminal("list", columns=columns)) if line]
+        assert max(map(len, rows)) <= columns
+        assert [line for line in rows if not line.startswith((" ", "NAME", "one"))] == []
 
 
 def test_a_table_never_cuts_what_is_typed(shell):
     name = "a-name-that-is-longer-than-others-have"
     shell.skill(f"project/.agents/skills/{name}")
-    assert f"{name}  -" in "\n".join(lines(shell.at_terminal("list", columns=COLUMNS)))
+    assert name in lines(shell.at_terminal("list", columns=COLUMNS))
 
 
 def test_the_end_of_input_ends_the_row_of_the_prompt(shell):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from skillhub.cli import streams
+from skillhub.cli.main import ready
 from skillhub.cli.prompts import pick
 from skillhub.cli.terminal import Terminal
 from skillhub.model.index import Release
 
 
 def main(args: Sequence[str]) -> int:
-    streams.ready()
+    ready()
     offered = [
         Release(name=n, plugin=p, path=f"x/{p}/{n}", description=d, url="u") for n, p, d in map(json.loads, args)
     ]

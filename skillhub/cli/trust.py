@@ -1,35 +1,34 @@
-"""``source``: adds, lists, shows, removes and trusts the registries and sites that skills come from."""
+"""``source`` and ``publisher``: where skills come from, and who may sign them."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from skillhub.cli.common import Common, Run, read_file
-from skillhub.cli.options import argument, option
-from skillhub.cli.terminal import members
+from skillhub.cli.common import Arg, Common, Strings, read_as, read_file
 from skillhub.errors import FormatError, NotFound, StateError, UsageError
+from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command
+from skillhub.install.sources import Pin, SourceView, add_source, trust_source, view_source
 from skillhub.model.reference import masked
+from skillhub.project.user_state import Trusted
+from skillhub.sources.configured import Source, Sources
+from skillhub.trust import x509
+from skillhub.trust.keys import Identity, PublicKey
 
-if TYPE_CHECKING:
-    from skillhub.install.sources import Pin, SourceView
-    from skillhub.sources.configured import Source, Sources
-
-Name = Annotated[str, argument("NAME", "The source's alias.")]
-Root = Annotated[str | None, option("--root FILE", "Its 1.root.json, had elsewhere.")]
-Fingerprint = Annotated[str | None, option("--fingerprint sha256:…", "The SHA-256 of its 1.root.json.")]
+SourceName = Annotated[str, Arg("NAME", "The source's alias.")]
+Root = Annotated[str | None, Arg("--root FILE", "Its 1.root.json, had elsewhere.")]
+Fingerprint = Annotated[str | None, Arg("--fingerprint sha256:…", "The SHA-256 of its 1.root.json.")]
 _ROOT_CAP = 512_000
 
 
-def add(
+def source_add(
     common: Common,
-    name: Name,
-    url: Annotated[str, argument("URL", "Where the registry or the site is.")],
+    name: SourceName,
+    url: Annotated[str, Arg("URL", "Where the registry or the site is.")],
     root: Root = None,
     fingerprint: Fingerprint = None,
-    allow_unsigned: Annotated[bool, option("--allow-unsigned", "Take a site that is no registry.")] = False,
+    allow_unsigned: Annotated[bool, Arg("--allow-unsigned", "Take a site that is no registry.")] = False,
 ) -> int:
     """Add a registry, pinned by its root. Without --root or --fingerprint you are shown it and asked.
 
@@ -37,8 +36,6 @@ def add(
 
     Example: skillhub source add acme https://skills.acme.example --fingerprint sha256:…
     """
-    from skillhub.install.sources import add_source
-
     ports = common.ports(allow_unsigned=allow_unsigned)
     known = ports.sources.mine()
     source = add_source(name, url, _pin(root, fingerprint), ports, dry_run=common.dry_run)
@@ -48,7 +45,7 @@ def add(
     return common.done("source add", _json(source), f"{done} {source.alias}: {_spelled(source)}", "green")
 
 
-def list_(common: Common) -> int:
+def source_list(common: Common) -> int:
     """List the sources.
 
     Example: skillhub source list
@@ -62,19 +59,17 @@ def list_(common: Common) -> int:
     return 0
 
 
-def show(common: Common, name: Name) -> int:
+def source_show(common: Common, name: SourceName) -> int:
     """Show a source and the skills that it lists.
 
     Example: skillhub source show github
     """
-
     ports = common.ports()
     source = ports.sources.get(name)
     skills = ports.listing(source).skills
     newest = [releases[0] for _, releases in sorted(skills.items())]
     if common.json:
-        rows = [members(each, "name", "version", "publisher", "description") for each in newest]
-        return common.result("source show", {**_facts(source, common), "skills": rows})
+        return common.answer("source show", {**_facts(source, common), "skills": newest})
     _draw(source, common)
     for role in _view(source, common).root.roles if source.root else ():
         common.terminal.out(f"  {role.name}: {role.threshold} of {len(role.key_ids)} keys")
@@ -85,7 +80,7 @@ def show(common: Common, name: Name) -> int:
     return 0
 
 
-def remove(common: Common, name: Name) -> int:
+def source_remove(common: Common, name: SourceName) -> int:
     """Forget a source; what was installed from it stays.
 
     Example: skillhub source remove acme
@@ -109,15 +104,13 @@ def remove(common: Common, name: Name) -> int:
     return 0
 
 
-def trust(common: Common, name: Name, root: Root = None, fingerprint: Fingerprint = None) -> int:
+def source_trust(common: Common, name: SourceName, root: Root = None, fingerprint: Fingerprint = None) -> int:
     """Trust a source that this project brings, or one anew. What a project brings counts in it alone.
 
     Anew: its registry has another root, or has one now.
 
     Example: skillhub source trust acme --fingerprint sha256:…
     """
-    from skillhub.install.sources import trust_source
-
     source = trust_source(name, _pin(root, fingerprint), common.ports(), dry_run=common.dry_run)
     done = "would trust" if common.dry_run else "trusted"
     of = "" if source.named_by == "person" else ", for this project alone"
@@ -125,9 +118,6 @@ def trust(common: Common, name: Name, root: Root = None, fingerprint: Fingerprin
 
 
 def _pin(root: str | None, fingerprint: str | None) -> Pin:
-    from skillhub.formats.digest import Digest
-    from skillhub.install.sources import Pin
-
     data = read_file(root, _ROOT_CAP) if root else None
     try:
         return Pin(data, Digest.parse(fingerprint, "--fingerprint") if fingerprint is not None else None)
@@ -144,8 +134,6 @@ def _here(common: Common) -> Sources:
 
 
 def _view(source: Source, common: Common) -> SourceView:
-    from skillhub.install.sources import view_source
-
     return view_source(source, common.sources, common.time().now())
 
 
@@ -184,7 +172,7 @@ def _view_json(view: SourceView) -> dict[str, Any]:
         "root_version": view.root.version,
         "expires": view.root.expires,
         "roles": roles,
-        "metadata": [asdict(each) for each in view.metadata],
+        "metadata": view.metadata,
         "refreshed": view.refreshed,
         "changes": list(view.changes),
         "warnings": list(view.warnings),
@@ -200,4 +188,106 @@ def _spelled(source: Source) -> str:
     return f"{source.url}, root {source.root}" if source.root else str(source.locked())
 
 
-VERBS: dict[str, Run] = {"add": add, "list": list_, "show": show, "remove": remove, "trust": trust}
+# ``publisher``: lists, trusts and removes those who may sign skills.
+
+PublisherName = Annotated[str, Arg("NAME", "What you call the publisher.")]
+KeyFile = Annotated[str | None, Arg("--key FILE", "A public key, PEM.")]
+RootFile = Annotated[str | None, Arg("--certificate FILE", "A root certificate, PEM.")]
+Account = Annotated[str | None, Arg("--identity NAME", "A Sigstore identity: mail address or URI.")]
+Issuer = Annotated[str | None, Arg("--issuer URL", "The OpenID provider of the identity.")]
+TrustedRoot = Annotated[str | None, Arg("--trusted-root FILE", "Of a Sigstore that is not the public one.")]
+Only = Annotated[Strings, Arg("--source NAME", "Only for skills of this source (repeatable).")]
+
+
+def publisher_list(common: Common) -> int:
+    """List whom you trust to sign skills.
+
+    Example: skillhub publisher list
+    """
+    rows = [_publisher_json(one) for one in common.publishers.all().values()]
+    if common.json:
+        return common.answer("publisher list", {"publishers": rows})
+    for row in rows:
+        common.terminal.out(f"{row['name']}: for {', '.join(row['sources']) or 'every source'}", "bold")
+        for each in row["signers"]:
+            common.terminal.out(f"  {each['kind']} {each['fingerprint']}")
+            if "issuer" in each:
+                common.terminal.out(f"  {each['identity']} ({each['issuer']})")
+    if not rows:
+        common.terminal.say("nobody yet; to trust somebody: skillhub publisher trust NAME --key FILE")
+    return 0
+
+
+def publisher_trust(
+    common: Common,
+    name: PublisherName,
+    key: KeyFile = None,
+    certificate: RootFile = None,
+    identity: Account = None,
+    issuer: Issuer = None,
+    trusted_root: TrustedRoot = None,
+    source: Only = None,
+) -> int:
+    """Trust a publisher's key or certificate root. A second key of the same name is trusted beside the first.
+
+    A Sigstore identity takes the extra sigstore.
+
+    Example: skillhub publisher trust acme --key acme.pub.pem
+    """
+    if [key, certificate, identity].count(None) != 2 or (identity is None) != (issuer is None):
+        expected = "one of --key FILE, --certificate FILE, and --identity NAME with --issuer URL"
+        raise UsageError(f"expected {expected}")
+    if trusted_root is not None and identity is None:
+        raise UsageError("--trusted-root FILE goes with --identity")
+    keys = (read_as(key, PublicKey.load).pem.decode(),) if key else ()
+    roots = tuple(each.pem.decode() for each in read_as(certificate, x509.load)) if certificate else ()
+    identities = (_identity(identity, issuer or "", trusted_root),) if identity is not None else ()
+    for alias in source or ():
+        common.sources.get(alias)
+    added = Trusted(name, keys, roots, tuple(source or ()), identities)
+    trusted = added if common.dry_run else common.publishers.trust(added)
+    _show_trusted(_publisher_json(trusted), common)
+    return 0
+
+
+def _show_trusted(trusted: dict[str, Any], common: Common) -> None:
+    if common.json:
+        common.terminal.answer("publisher trust", trusted)
+        return
+    may = "might" if common.dry_run else "may"
+    for each in trusted["signers"]:
+        common.terminal.did(f"{trusted['name']} {may} sign with the {each['kind']} {each['fingerprint']}", "green")
+
+
+def publisher_remove(common: Common, name: PublisherName) -> int:
+    """Trust a publisher no longer. What is installed stays, and is not taken again.
+
+    Example: skillhub publisher remove acme
+    """
+    gone = common.publishers.get(name) if common.dry_run else common.publishers.remove(name)
+    return common.done(
+        "publisher remove",
+        _publisher_json(gone),
+        f"{gone.name} {'would be' if common.dry_run else 'is'} no longer trusted",
+    )
+
+
+def _publisher_json(one: Trusted) -> dict[str, Any]:
+    signers = [{"kind": "key", "fingerprint": PublicKey.load(pem.encode()).fingerprint} for pem in one.keys]
+    signers += [
+        {"kind": "certificate", "fingerprint": each.fingerprint}
+        for pem in one.certificates
+        for each in x509.load(pem.encode())
+    ]
+    for identity in map(Identity.parse, one.identities):
+        named = {"identity": identity.name, "issuer": identity.issuer}
+        signers.append({"kind": "sigstore", "fingerprint": identity.fingerprint, **named})
+    return {"name": one.name, "signers": signers, "sources": list(one.sources)}
+
+
+def _identity(name: str, issuer: str, trusted_root: str | None) -> str:
+    try:
+        root = read_file(trusted_root).decode() if trusted_root else None
+    except UnicodeDecodeError as error:
+        raise FormatError("expected the trusted_root.json of a Sigstore", where=trusted_root) from error
+    return Identity(name, issuer, root).dump()

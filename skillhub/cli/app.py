@@ -1,0 +1,209 @@
+"""The command line: what is plain is read here, and the rest by Typer, whose import takes longer than a ``list``."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+
+from skillhub.cli.common import Arg, Common, Run
+from skillhub.cli.table import COMMANDS
+from skillhub.errors import UsageError
+from skillhub.formats.text import as_command, quote
+
+if TYPE_CHECKING:
+    import typer
+
+_COMPLETE = "_SKILLHUB_COMPLETE"
+_SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
+_PLAIN = frozenset(("list", "verify", "sync", "install"))
+_INTERRUPTED = 130  # as a shell has it
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An option or an argument of a command; ``takes`` is its type."""
+
+    name: str
+    takes: Any
+    arg: Arg
+    default: Any
+
+    @property
+    def flags(self) -> list[str]:
+        """The names of an option, none of an argument: ``["--yes", "-y"]``."""
+        return [word for word in self.arg.typed.split(" ") if word.startswith("-")]
+
+    @property
+    def metavar(self) -> str | None:
+        """What stands for the value."""
+        return " ".join(word for word in self.arg.typed.split(" ") if not word.startswith("-")) or None
+
+
+def parameters(of: Callable[..., Any]) -> Iterator[Parameter]:
+    """Yield what a command takes, the common flags last, or a class of options."""
+    hints = get_type_hints(of, include_extras=True)
+    found = inspect.signature(of).parameters
+    for name in sorted(found, key=lambda name: (is_dataclass(hints[name]), name == "common")):
+        if is_dataclass(hints[name]):
+            yield from parameters(hints[name])
+        elif get_origin(hints[name]) is Annotated:
+            takes, arg = get_args(hints[name])
+            yield Parameter(name, takes, arg, found[name].default)
+
+
+def commands_of(name: str) -> dict[str, Run]:
+    """Return a command, or all of its group, as they are typed."""
+    known = COMMANDS[name]
+    module = vars(import_module(f"skillhub.cli.{known.module}"))
+    if not known.verbs:
+        return {name: module["list_" if name == "list" else name]}
+    return {f"{name} {verb}": module[f"{name}_{verb}"] for verb in known.verbs.split()}
+
+
+def run(args: list[str]) -> int:
+    """Run a command line and return its exit status."""
+    if args[:1] == ["--show-completion"] and args[1:]:
+        # Typer would guess the shell from the process that started this one; here it was named.
+        if args[1] not in _SHELLS:
+            raise UsageError(f"there is no completion for {quote(args[1])}", hint=f"for {', '.join(_SHELLS)}")
+        os.environ[_COMPLETE] = f"source_{args[1]}"
+        args = []
+    args = _behind_command(args)
+    status = run_plain(args)
+    return _run_by_typer(args) if status is None else status
+
+
+def run_plain(args: list[str]) -> int | None:
+    """Run a command line of names, switches, and options that take names; return None for any other."""
+    if not args or args[0] not in _PLAIN:
+        return None
+    command = commands_of(args[0])[args[0]]
+    takes = list(parameters(command))
+    options = {flag: each for each in takes for flag in each.flags}
+    names = next((each.name for each in takes if not each.flags), None)
+    values: dict[str, Any] = {}
+    words = iter(args[1:])
+    for word in words:
+        option = options.get(word)
+        if option is not None and option.takes is bool:
+            values[option.name] = True
+        elif option is not None and option.takes == list[str] | None:
+            value = next(words, "-")
+            if value.startswith("-"):
+                return None
+            values.setdefault(option.name, []).append(value)
+        elif word.startswith("-") or names is None:
+            return None
+        else:
+            values.setdefault(names, []).append(word)
+    return _perform(command, values)
+
+
+def build(args: list[str]) -> typer.Typer:
+    """Return the Typer app: with the one command that ``args`` name, else with all."""
+    import typer
+
+    one = args[:1] if args and args[0] in COMMANDS and _COMPLETE not in os.environ else []
+    # Rich stays out: its markup would read text from outside as its own, and it costs 50 ms.
+    app = typer.Typer(
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["--help", "-h"]},  # of every command below it, too
+    )
+
+    @app.callback(help="The secure registry and installer for agent skills.")
+    def _top() -> None: ...
+
+    for name in one or COMMANDS:
+        commands = commands_of(name)
+        if name in commands:
+            app.command(name)(_for_typer(commands[name]))
+            continue
+        shown = next(run for words, run in commands.items() if not words.endswith((" list", " info")))
+        example = (inspect.getdoc(shown) or "").partition("Example: ")[2]
+        group = typer.Typer(
+            help=f"{COMMANDS[name].help}\n\nExample: {example}", no_args_is_help=True, rich_markup_mode=None
+        )
+        for words, command in commands.items():
+            # What follows a program is the program's, whatever it looks like.
+            settings = {"allow_interspersed_args": words != "env exec"}
+            group.command(words.split()[1], context_settings=settings)(_for_typer(command))
+        app.add_typer(group, name=name)
+    return app
+
+
+def _behind_command(args: list[str]) -> list[str]:
+    """Return ``args`` with the common flags that stand before a command behind it, and behind its verb.
+
+    Of no command they are nothing: what stands in its place is what the parser is to tell of.
+    """
+    common = {flag: each for each in parameters(Common) for flag in each.flags}
+    at = 0
+    while at < len(args) and (flag := args[at].partition("=")[0]) in common:
+        at += 2 if flag == args[at] and common[flag].takes is not bool else 1
+    if at > len(args):
+        wanted = common[args[-1]].metavar or ""
+        raise UsageError(f"{args[-1]} expects {wanted}", hint=as_command("skillhub", "COMMAND", args[-1], wanted))
+    behind = at
+    while behind < min(at + 2, len(args)) and not args[behind].startswith("-"):
+        behind += 1
+    return [*args[at:behind], *(args[:at] if behind > at else ()), *args[behind:]] if at else args
+
+
+def _run_by_typer(args: list[str]) -> int:
+    import typer
+
+    try:
+        result = build(args)(args=args, prog_name="skillhub", standalone_mode=False)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # of which Typer makes an exit of 1
+            raise stop.__context__ from None
+        raise
+    if result == _INTERRUPTED:  # what Typer makes of Ctrl-C, without a word
+        raise KeyboardInterrupt
+    return result if isinstance(result, int) else 0
+
+
+def _for_typer(command: Run) -> Run:
+    """Return a function that takes what a command does, declared as Typer reads it."""
+    import typer
+
+    def declared(each: Parameter) -> inspect.Parameter:
+        arg, metavar = each.arg, each.metavar
+        info = typer.Argument(metavar=metavar, help=arg.help)
+        if each.flags:
+            info = typer.Option(*each.flags, metavar=metavar, help=arg.help, envvar=arg.envvar, min=arg.min)
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return inspect.Parameter(each.name, kind, default=each.default, annotation=Annotated[each.takes, info])
+
+    def wrapped(**values: Any) -> int:  # noqa: ANN401 - whatever Typer parsed
+        return _perform(command, values)
+
+    found = [declared(each) for each in parameters(command)]
+    wrapped.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {each.name: each.annotation for each in found}
+    wrapped.__doc__, wrapped.__name__ = command.__doc__, command.__name__
+    return wrapped
+
+
+def _perform(command: Run, values: Mapping[str, Any]) -> int:
+    """Run a command with what was typed, and close what it opened."""
+    given = dict(values)
+    for name, kind in get_type_hints(command).items():
+        if is_dataclass(kind):
+            typed = [each.name for each in parameters(kind) if each.name in given]  # type: ignore[arg-type]
+            given[name] = kind(**{each: given.pop(each) for each in typed})  # type: ignore[operator]
+    # Much of what a command makes stays, and hardly any of it is cyclic: the searches were 6 % of an install.
+    gc.freeze()
+    gc.set_threshold(400_000, 50)
+    gc.enable()
+    with given["common"].undo:
+        return command(**given)
