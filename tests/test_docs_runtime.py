@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import UsageError
-from skillhub.model.hosts import profile
+from skillhub.model.hosts import profile, profiles
 from skillhub.runtime.agent import catalog_of, context_inspect, skills_list
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.resolve import mentioned
+from skillhub.runtime.toolset import tools
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "runtime.md").read_text(encoding="utf-8")
 
@@ -41,7 +42,7 @@ def names(tmp_path, monkeypatch):
 
 def test_the_examples_run_one_after_the_other(names):
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 14
     for block in blocks:
         exec(compile(block, "docs/runtime.md", "exec"), names)
 
@@ -79,3 +80,17 @@ def test_context_inspect_says_nothing_unasked(names):
     catalog = catalog_of(profile("agents"), Surroundings(cwd=names["PROJECT"], home=names["HOME"]))
     assert context_inspect(catalog, include_skills=False) == {}
     assert len(context_inspect(catalog)["skills"]["catalog"]) == 3
+
+
+def test_the_page_begins_with_a_whole_host_of_forty_lines():
+    first = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
+    assert "def turn(" in first
+    assert len(first.splitlines()) <= 40
+
+
+def test_the_table_of_tools_says_what_each_host_has(names):
+    catalog = catalog_of(profile("agents"), Surroundings(cwd=names["PROJECT"], home=names["HOME"]))
+    table = PAGE.partition("| host | tools |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| (`.*?`) \| (.*?) \|$", table, re.MULTILINE)
+    told = {host: re.findall(r"`(\w+)`", cell) for hosts, cell in rows for host in re.findall(r"`([\w-]+)`", hosts)}
+    assert told == {host: [tool.name for tool in tools(host, catalog)] for host in profiles()}
