@@ -22,7 +22,7 @@ from skillhub.install.review import install_words, of_entry, since
 from skillhub.model.finding import Finding, Issue, Severity
 from skillhub.model.hosts import hosts
 from skillhub.model.index import Admission
-from skillhub.model.lock import Lock, Locked, Signer, spelled
+from skillhub.model.lock import Lock, Locked, Signer, by_word, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import AUDIT, Provenance
 from skillhub.model.record import Record
@@ -132,9 +132,9 @@ def change(case: Case) -> Iterator[Finding]:
         message = f"{name} came from {_spelled(earlier)}, and comes from {_spelled(entry)}"
         yield case.note("origin-changed", message)
     if "signer-changed" in changes:
-        # Of an earlier lock the sources are not known here: what was is spelled by its key.
-        found = spelled(entry.signed_by, case.ports.voucher(entry))
-        message = f"{name} was signed by {', '.join(earlier.signed_by)}, and is signed by {found}"
+        before = shown_signers(earlier.signed_by, earlier.voucher)
+        now = shown_signers(entry.signed_by, case.ports.voucher(entry))
+        message = f"{name} was signed by {before}, and is signed by {now}"
         yield case.note("signer-changed", message)
     if entry.patch is not None and entry.patch != earlier.patch:
         yield case.note("patch-changed", f"{name} is patched by {entry.patch.path} now, and the patch is not signed")
@@ -163,10 +163,10 @@ def signer(case: Case) -> Iterator[Finding]:
         return
     for each in map(Signer.parse, case.entry.signed_by):
         if each.fingerprint not in known:
-            named = each.named(case.ports.voucher(case.entry))
+            voucher = case.ports.voucher(case.entry)
             message = (
-                f"{named} signed it with {each.fingerprint}, which is no key of {admitted.publisher}, "
-                "who has the name today"
+                f"{each.named(voucher)} signed it with {each.fingerprint}, which is no key of "
+                f"{by_word(admitted.publisher, voucher)}, who has the name today"
             )
             yield case.note("signer-retired", message)
 
@@ -187,9 +187,8 @@ def publisher(case: Case) -> Iterator[Finding]:
     for signed in map(Signer.parse, entry.signed_by):
         if signed.fingerprint not in known:
             here = f" for {source or 'local paths'}" if signed.fingerprint in narrowed else ""
-            message = (
-                f"{signed.identity} signed it with {signed.fingerprint}, and you no longer trust that signer{here}"
-            )
+            who = signed.named(ports.voucher(entry))
+            message = f"{who} signed it with {signed.fingerprint}, and you no longer trust that signer{here}"
             yield case.note("signer-untrusted", message)
 
 

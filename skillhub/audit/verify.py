@@ -16,7 +16,7 @@ from skillhub.install import candidates
 from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.context import Ports, command, refuse_unknown
 from skillhub.install.links import is_outside, name_collisions, unmanaged_copies
-from skillhub.model.lock import Lock, Locked, Signer, spelled
+from skillhub.model.lock import Lock, Locked, Signer, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.record import Record, Records
 from skillhub.model.tree import SIGNATURE, Listing, Tree
@@ -206,7 +206,7 @@ def _is_expired(
     verdict = judge(tree, [*known, *revoking], None, ports.clock(), locked=(entry.tree,))
     locked = {signer.fingerprint for signer in map(Signer.parse, entry.signed_by)}
     if verdict.signer is None or verdict.signer.fingerprint not in locked:
-        raise SecurityError(f"expected it to be signed by {spelled(entry.signed_by, ports.voucher(entry))}")
+        raise SecurityError(f"expected it to be signed by {shown_signers(entry.signed_by, ports.voucher(entry))}")
     return verdict.expired
 
 

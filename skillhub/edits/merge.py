@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 from skillhub.disk import files
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
 from skillhub.formats.text import MARKER, as_command, as_local
-from skillhub.model.lock import CAP, Lock, Locked, LockedSource
+from skillhub.model.lock import CAP, Lock, Locked, LockedSource, shown_signers
 from skillhub.model.provenance import MERGE, Provenance
 from skillhub.model.version import is_version, precedence
 from skillhub.project.intent import Wanted
@@ -169,7 +169,7 @@ def _redefined(alias: str, mine: LockedSource, yours: LockedSource) -> Choice | 
 
 
 def _signed(entry: Locked) -> str:
-    return f"signed by {', '.join(entry.signed_by)}" if entry.signed_by else "unsigned"
+    return f"signed by {shown_signers(entry.signed_by, entry.voucher)}" if entry.signed_by else "unsigned"
 
 
 def _version(entry: Locked) -> str:

@@ -14,7 +14,7 @@ from spdx_tools.spdx.validation.uri_validators import validate_download_location
 
 from skillhub import __version__
 from skillhub.formats.digest import Digest
-from skillhub.model.lock import Lock, Locked, Signer
+from skillhub.model.lock import Lock, Locked, Signer, by_word, shown_signers
 from skillhub.model.reference import GitHub, parse_remote
 from skillhub.scan.capability import in_words
 
@@ -40,7 +40,7 @@ def purl(name: str, entry: Locked) -> PackageURL | None:
 
 # A lock as a bill of materials in CycloneDX 1.6 (ECMA-424), JSON.
 # The library for it, which tests hold this against, looks through all dependencies for each component: minutes
-# for a lock of 20,000 skills. From it comes how a URI is spelled.
+# for a lock of 20,000 skills. From it comes how a URI is shown_signers.
 
 _ROOT = "skillhub.lock"
 
@@ -91,7 +91,7 @@ def _component(name: str, entry: Locked, lock: Lock) -> dict[str, Any]:
             "properties": [
                 {"name": f"skillhub:{key}", "value": value} for key, value in sorted({*_facts(entry, lock)})
             ],
-            "publisher": ", ".join(each.identity for each in signers),
+            "publisher": ", ".join(each.named(entry.voucher) for each in signers),
             "purl": str(package_url or ""),
             "type": "library",
             "version": entry.version,
@@ -131,7 +131,7 @@ def _facts(entry: Locked, lock: Lock) -> Iterator[tuple[str, str]]:
         if source.root is not None:
             yield "source-root", source.root
     for key, values in (
-        ("signed-by", entry.signed_by),
+        ("signed-by", [by_word(each, entry.voucher) for each in entry.signed_by]),
         ("capability", entry.capabilities),
         ("requires", entry.requires),
     ):
@@ -219,7 +219,7 @@ def _spdx_facts(entry: Locked) -> Iterator[str]:
     yield f"tree: {entry.tree}"
     if entry.patch is not None:
         yield f"patch: {entry.patch.path} {entry.patch.digest}, on the tree {entry.patch.base}"
-    yield f"signed by: {', '.join(entry.signed_by) or 'nobody'}"
+    yield f"signed by: {shown_signers(entry.signed_by, entry.voucher)}"
     yield f"can: {in_words(entry.capabilities)}"
     yield f"requires: {', '.join(entry.requires) or 'nothing'}"
 

@@ -26,7 +26,7 @@ from skillhub.formats.text import as_command, as_word
 from skillhub.install.context import Ports, command
 from skillhub.model.finding import Finding
 from skillhub.model.index import Admission, Index, Release
-from skillhub.model.lock import Locked, Signer
+from skillhub.model.lock import Locked, Signer, by_word, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import LOCK, MEANING, Provenance, signers_of
 from skillhub.model.record import Scope
@@ -161,14 +161,15 @@ class ReleaseStatus:
             return Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=where)
         if admitted is None:
             return None
+        publisher = by_word(admitted.publisher, self.entry.source)
         if self.name not in admitted.names:
-            message = f"the registry has taken the name {self.name} from {admitted.publisher}, who published {found}"
+            message = f"the registry has taken the name {self.name} from {publisher}, who published {found}"
             return NameNotOwned(message, where=where)
         published = release.published or ""
         void = {each.fingerprint for each in admitted.revoked if not published or published >= each.since}
         for signer in map(Signer.parse, self.entry.signed_by):
             if signer.fingerprint in void:
-                message = f"{found} is signed by the key {signer.fingerprint}, which {admitted.publisher} has revoked"
+                message = f"{found} is signed by the key {signer.fingerprint}, which {publisher} has revoked"
                 return BadSignature("revoked", message, where=where)
         return None
 
@@ -491,7 +492,7 @@ def is_same_publisher(was: set[str], now: set[str], keys: Callable[[], frozenset
 
 
 def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerChanged:
-    expected = f"expected {after.name} to be signed by {', '.join(before.signed_by)}"
+    expected = f"expected {after.name} to be signed by {shown_signers(before.signed_by, before.voucher)}"
     if after.signer is None and after.trust == "untrusted":
         # It may well be theirs: nothing is proven without the key, which the lock does not hold.
         option = "--certificate" if before.signed_by[0].startswith("certificate:") else "--key"
@@ -500,7 +501,7 @@ def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerCha
             f"{expected}, found a signature by an unknown key",
             hint=f"with the publisher's public key at hand: {trust}",
         )
-    found = after.signer.spell() if after.signer else "no signature"
+    found = shown_signers([after.signer.spell()], before.voucher) if after.signer else "no signature"
     hint = f"if that is meant: {command(scope, 'remove', after.name)}, then install it anew"
     return SignerChanged(f"{expected}, found {found}", hint=hint)
 

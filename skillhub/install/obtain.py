@@ -32,7 +32,7 @@ from skillhub.install.candidates import (
 )
 from skillhub.install.context import Place, Ports, Report, command
 from skillhub.model.index import Index, Release
-from skillhub.model.lock import LOCAL, Locked, of_plugin
+from skillhub.model.lock import LOCAL, Locked, by_word, of_plugin
 from skillhub.model.record import Scope
 from skillhub.model.reference import SiteReference, holds_secret, masked, parse_remote, repository
 from skillhub.model.tree import Tree
@@ -107,8 +107,9 @@ def by_registry(
         owner = publisher_of(admission, release.published)
         verdict = judge(unpacked.tree, [owner], source.alias, ports.clock(), locked)
         if verdict.signer is None or verdict.status != "valid":
+            publisher = by_word(admission.publisher, source.alias)
             raise SecurityError(
-                f"expected {release.name} to be signed by {admission.publisher}, found it {verdict.status}",
+                f"expected {release.name} to be signed by {publisher}, found it {verdict.status}",
                 where=release.url,
                 hint="a registry offers only skills signed by their publishers; report this to its operator",
             )

@@ -23,7 +23,7 @@ from skillhub.install.candidates import (
 from skillhub.install.context import Ports, State, reinstall
 from skillhub.model.finding import Finding, at_least, counted
 from skillhub.model.index import Release
-from skillhub.model.lock import Lock, Locked, LockedSource, Signer
+from skillhub.model.lock import Lock, Locked, LockedSource, Signer, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Changes, Provenance, signers_of
 from skillhub.model.question import Kind, Question
@@ -226,7 +226,7 @@ def _publisher(candidate: Candidate) -> Question:
     return Question(
         "publisher",
         candidate.name,
-        f"{candidate.name} is signed by {word(signer.identity)}, who is not trusted yet; trust them for this skill?",
+        f"{candidate.name} is signed by {candidate.signed_by}, who is not trusted yet; trust them for this skill?",
         ("compare it with the key that the publisher publishes elsewhere", f"{signer.kind} {signer.fingerprint}"),
         alike=_by(candidate),
     )
@@ -282,6 +282,7 @@ def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subj
         root=_root(entry, ports),
         urls=(*urls_of(entry, ports), *_artifact(entry, ports)),
         signer=signer,
+        voucher=ports.voucher(entry),
         vouched=True,
         known_as=names_of(signer, entry, ports) if signer else frozenset(),
         can=tuple(can),
@@ -446,7 +447,7 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
     scope = ports.project.scope
     raise SignerChanged(
         f"expected {candidate.name} to be signed by {', '.join(sorted(was))}, as when it was agreed to here; "
-        f"it is signed by {', '.join(entry.signed_by) or 'nobody'} now",
+        f"it is signed by {shown_signers(entry.signed_by, ports.voucher(entry))} now",
         where=entry.origin,
         hint=f"if that is meant: {reinstall(scope, candidate.name, install_words(candidate.name, entry, ports))}",
     )

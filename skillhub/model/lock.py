@@ -78,8 +78,8 @@ class Signer:
         return cls(kind, Digest.parse(fingerprint), identity)
 
     def named(self, voucher: str | None) -> str:
-        """Return who it is: ``NAME by SOURCE`` where a source that is none of the user's is all that says so."""
-        return f"{word(self.identity)} by {voucher}" if voucher else word(self.identity)
+        """Return who it is, as ``by_word`` shows it."""
+        return by_word(self.identity, voucher)
 
     def to_json(self, voucher: str | None = None) -> dict[str, Any]:
         """Return it as in SKILL of the contract; ``by`` is there as in ``named``."""
@@ -87,10 +87,20 @@ class Signer:
         return {**facts, "by": voucher} if voucher else facts
 
 
-def spelled(signed_by: Iterable[str], voucher: str | None) -> str:
+def by_word(name: str, voucher: str | None) -> str:
+    """Return the name of a signer or publisher as it is shown and exported, here alone.
+
+    Args:
+        name: The name, or a signer as the lock spells it.
+        voucher: The source by whose word alone it is called so, which is shown: ``NAME by SOURCE``. None if that is
+            one of the user's. Where nobody knows which are the user's, it is ``Locked.voucher``.
+    """
+    return f"{word(name)} by {voucher}" if voucher else word(name)
+
+
+def shown_signers(signed_by: Iterable[str], voucher: str | None) -> str:
     """Return signers as the lock spells them, and by whose word they are; ``nobody`` if there is none."""
-    told = (f"{word(each)} by {voucher}" if voucher else word(each) for each in signed_by)
-    return ", ".join(told) or "nobody"
+    return ", ".join(by_word(each, voucher) for each in signed_by) or "nobody"
 
 
 # What each key of ``skillhub.lock`` may hold.
@@ -279,6 +289,11 @@ class Locked:
     def named(self) -> bool:
         """Whether ``source`` is an alias, which stands in ``sources``."""
         return is_alias(self.source) and not self.local
+
+    @property
+    def voucher(self) -> str | None:
+        """The source by whose word its signers have names, for where nobody knows which sources are the user's."""
+        return self.source if self.named else None
 
     @property
     def place(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from skillhub.errors import UsageError
 from skillhub.formats.text import is_alias, word
-from skillhub.model.lock import LOCAL, Locked, LockedSource, place_of, spelled
+from skillhub.model.lock import LOCAL, Locked, LockedSource, place_of, shown_signers
 from skillhub.model.reference import authority, canonical, parse_remote
 from skillhub.model.tree import Listing
 from skillhub.model.version import is_version, precedence
@@ -233,7 +233,7 @@ class Changes:
         if self.before.patch != self.after.patch:
             found.append(f"patch {_patch(self.before)} -> {_patch(self.after)}")
         if self.before.signed_by != self.after.signed_by:
-            was, now = map(spelled, (self.before.signed_by, self.after.signed_by), self.vouchers)
+            was, now = map(shown_signers, (self.before.signed_by, self.after.signed_by), self.vouchers)
             found.append(f"signed by {was} -> {now}")
         for label, names in (("it can now", self.capabilities), ("it needs now", self.requires)):
             found += [f"{label}: {', '.join(map(word, names.added))}"] if names.added else []

@@ -219,6 +219,7 @@ class Subject:
     Attributes:
         root: Of the registry that it is from, if from one.
         urls: Every place that it comes from; a repository may send one on to another.
+        voucher: The registry by whose word alone the signer has a name, where it is none of the user's.
         vouched: Whether the registry of this root says that the signer has this name.
         known_as: The names under which this user trusts the signer.
         can: Its capabilities.
@@ -229,6 +230,7 @@ class Subject:
     root: Digest | None = None
     urls: tuple[str, ...] = ()
     signer: Signer | None = None
+    voucher: str | None = None
     vouched: bool = False
     known_as: frozenset[str] = frozenset()
     can: tuple[str, ...] = ()
@@ -342,7 +344,7 @@ def _by_publisher(policy: Policy, subject: Subject) -> str | None:
     by_registry = f"{subject.root}/{signer.identity}" if subject.root and subject.vouched else None
     if not {signer.fingerprint, by_registry, *subject.known_as}.isdisjoint(allowed):
         return None
-    return f"{subject.name} is signed by {quote(signer.identity)} ({signer.fingerprint})"
+    return f"{subject.name} is signed by {signer.named(subject.voucher)} ({signer.fingerprint})"
 
 
 def _by_signature(policy: Policy, subject: Subject) -> str | None:

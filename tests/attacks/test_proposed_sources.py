@@ -433,6 +433,9 @@ def test_who_signs_by_the_word_of_a_registry_of_a_clone_is_shown_with_it(clone, 
     for words in (("list",), ("show", "greeting"), ("show", "acme:parting"), ("list", "--json")):
         out = clone.run(*words).out
         assert ("acme by acme" in out) or '"by": "acme"' in out, words
+    clone.write("hub/config/policy.toml", 'publishers = ["other"]')
+    assert "is signed by acme by acme (sha256:" in clone.run("audit", "--json").out
+    (clone.hub / "config/policy.toml").unlink()
     [signer] = clone.run("show", "greeting", "--json").json["signed_by"]
     assert (signer["identity"], signer["by"]) == ("acme", "acme")
     assert clone.run("source", "add", "acme", web.url(""), "--fingerprint", root).status == 0

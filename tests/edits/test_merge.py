@@ -113,7 +113,7 @@ def test_two_signers_are_never_chosen_between():
     done = merged(lock(a=TWO), lock(a=released("1.2.0", HIS)), lock(a=ONE))
     (clash,) = done.clashes
     assert (clash.name, clash.about) == ("a", "signer")
-    assert (clash.ours, clash.theirs) == (f"signed by {HERS}", f"signed by {HIS}")
+    assert (clash.ours, clash.theirs) == (f"signed by {HERS} by acme", f"signed by {HIS} by acme")
     assert done.lock.skills == {"a": TWO}
 
 
@@ -167,7 +167,7 @@ def test_a_local_skill_is_what_its_folder_is():
 def test_a_new_signer_that_one_side_brings_is_told():
     (choice,) = merged(lock(a=ONE), lock(a=released("1.1.0", HIS)), lock(a=ONE)).choices
     assert choice.took == "theirs"
-    assert f"signed by {HIS} now, no longer signed by {HERS}" in choice.why
+    assert f"signed by {HIS} by acme now, no longer signed by {HERS} by acme" in choice.why
 
 
 def test_a_person_chooses():

@@ -99,13 +99,13 @@ def test_what_cyclonedx_says_of_a_skill():
     skills = {each["name"]: each for each in document["components"]}
     assert set(skills) == set(LOCK.skills)
     fix = skills["gh-fix-ci"]
-    assert (fix["version"], fix["publisher"]) == ("1.2.0", "Acme: the publisher")
+    assert (fix["version"], fix["publisher"]) == ("1.2.0", "'Acme: the publisher' by github")
     assert fix["hashes"] == [{"alg": "SHA-256", "content": ARTIFACT.hex}]
     facts = {(each["name"], each["value"]) for each in fix["properties"]}
     assert {
         ("skillhub:tree", TREE),
         ("skillhub:source-root", ARTIFACT),
-        ("skillhub:signed-by", SIGNER),
+        ("skillhub:signed-by", f"'{SIGNER}' by github"),
         ("skillhub:capability", "scripts"),
         ("skillhub:requires", "program:gh"),
     } <= facts
