@@ -285,9 +285,7 @@ class Sources:
         """
         if source.embedded:
             return embedded_root()
-        if source.root is None:
-            raise AssertionError("a site that is no registry has no root")
-        path = os.path.join(self._roots, f"{source.root.hex}.json")
+        path = os.path.join(self._roots, f"{_root_of(source).hex}.json")
         data = files.read(path, _ROOT_CAP)
         if data is None or Digest.of(data) != source.root:
             hint = f"remove the source {source.alias} and add it again with its fingerprint"
@@ -296,9 +294,7 @@ class Sources:
 
     def metadata(self, source: Source) -> str:
         """Return the folder of what is trusted of a registry."""
-        if source.root is None:
-            raise AssertionError("a site that is no registry has no metadata")
-        return os.path.join(self._metadata, source.root.hex)
+        return os.path.join(self._metadata, _root_of(source).hex)
 
     def last_seen(self, root: Digest) -> LastSeen:
         """Return what the registry with this first root last said; read once, when it is first asked for."""
@@ -314,10 +310,8 @@ class Sources:
         source = self._possible(alias, url, first_root)
         mine = self.mine()
         if mine.get(alias, source) not in (source, instead_of):
-            raise SourceMismatch(
-                f"the source {alias} is {mine[alias].locked()}; found {source.locked()}",
-                hint=f"choose another name, or {as_command('skillhub', 'source', 'remove', alias)} first",
-            )
+            hint = f"choose another name, or {as_command('skillhub', 'source', 'remove', alias)} first"
+            raise SourceMismatch(f"the source {alias} is {mine[alias].locked()}; found {source.locked()}", hint=hint)
         return source
 
     def _possible(self, alias: str, url: str, first_root: bytes | None, named_by: Who = "person") -> Source:
@@ -334,11 +328,9 @@ class Sources:
             raise UsageError("that is the root of the embedded registry, whose keys are public test keys")
         known = self._file.read(_user_sources).registries, self._agreed_file.read(_agreed).registries
         if source.root is None and any(_place(source.url) in registries for registries in known):
-            raise errors.TrustDowngrade(
-                "expected a registry, as it was one before, found a site without metadata",
-                where=source.url,
-                hint="the metadata may have been removed; ask its operator",
-            )
+            message = "expected a registry, as it was one before, found a site without metadata"
+            hint = "the metadata may have been removed; ask its operator"
+            raise errors.TrustDowngrade(message, where=source.url, hint=hint)
         return source
 
     def add(self, alias: str, url: str, first_root: bytes | None, instead_of: Source | None = None) -> Source:
@@ -422,15 +414,15 @@ class ProjectSources(Sources):
     def __init__(self, home: Home, project: Project) -> None:
         super().__init__(home)
         self._project = project
-        self._theirs: Mapping[str, Source] | None = None
+        self._proposed_here: Mapping[str, Source] | None = None
         self._adopted: dict[str, tuple[Source, bytes | None]] = {}
 
     def all(self) -> Mapping[str, Source]:
         """Return every source that counts here by alias: the user's own, and the project's that were agreed to."""
-        if self._theirs is None:
-            self._theirs = self._proposed()
+        if self._proposed_here is None:
+            self._proposed_here = self._proposed()
         mine = self.mine()
-        return {**mine, **{alias: each for alias, each in self._theirs.items() if alias not in mine}}
+        return {**mine, **{alias: each for alias, each in self._proposed_here.items() if alias not in mine}}
 
     def _agreed_rows(self) -> Mapping[str, _Row]:
         return self._agreed_file.read(_agreed).projects.get(self._project.key, {})
@@ -471,7 +463,7 @@ class ProjectSources(Sources):
         """
         source = self.proposed(alias, url, first_root)
         self._adopted[alias] = source, first_root
-        self._theirs = {**self.all(), alias: source}
+        self._proposed_here = {**self.all(), alias: source}
         return source
 
     def keep(self) -> None:
@@ -508,7 +500,7 @@ class ProjectSources(Sources):
             gone = super().remove(alias)
         else:
             self._forget(gone, self._project.key)
-        self._theirs = None
+        self._proposed_here = None
         return gone
 
 
@@ -517,6 +509,12 @@ def _meaning(source: Source | None) -> str:
     if source is None:
         return ""
     return source.url if source.embedded or source.root is None else source.root
+
+
+def _root_of(source: Source) -> Digest:
+    if source.root is None:
+        raise AssertionError("a site that is no registry has no root")
+    return source.root
 
 
 def _locked(source: Source | _Row) -> LockedSource:

@@ -145,25 +145,12 @@ _SET = {
     "LC_ALL": "C",
 }
 # Said to each git: a person's own configuration counts but for what would run a program or write elsewhere.
-_OPTIONS = (
-    "core.hooksPath=" + os.devnull,
-    "core.fsmonitor=false",
-    "core.fsync=none",
-    "fetch.fsckObjects=true",
-    "transfer.fsckObjects=true",
-    "fetch.unpackLimit=1",
-    "fetch.recurseSubmodules=false",
-    "submodule.recurse=false",
-    "fetch.writeCommitGraph=false",
-    "transfer.bundleURI=false",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "protocol.version=2",
-    "http.lowSpeedLimit=1000",
-    "http.lowSpeedTime=30",
-    "http.sslVerify=true",
-    "credential.interactive=false",
-)
+_OPTIONS = f"""
+core.hooksPath={os.devnull} core.fsmonitor=false core.fsync=none fetch.fsckObjects=true transfer.fsckObjects=true
+fetch.unpackLimit=1 fetch.recurseSubmodules=false submodule.recurse=false fetch.writeCommitGraph=false
+transfer.bundleURI=false gc.auto=0 maintenance.auto=false protocol.version=2 http.lowSpeedLimit=1000
+http.lowSpeedTime=30 http.sslVerify=true credential.interactive=false
+"""
 _HEAD = 64 << 20
 _TAIL = 16 << 10
 _TICK = 0.2
@@ -213,7 +200,7 @@ class GitProgram:
         # Both, for a file `commondir` in the one would name another, and with it another configuration.
         places = {"GIT_DIR": folder, "GIT_COMMON_DIR": folder}
         self._environ = {**passed, **_SET, **variables, **places}
-        settings = [word for option in (*_OPTIONS, *options) for word in ("-c", option)]
+        settings = [word for option in (*_OPTIONS.split(), *options) for word in ("-c", option)]
         self._words = ["git", *settings]
         self._folder = folder
 

@@ -68,7 +68,7 @@ class Remote:
         url = self.place if self.named_by == "redirect" else self.url
         return f"only {who} names it; if it is meant: {as_command('skillhub', 'install', f'git+{url}')}"
 
-    def way(self) -> tuple[str, ...]:
+    def pinned_options(self) -> tuple[str, ...]:
         """Return the words that hold git to addresses that were judged; to be called before git goes there.
 
         Raises:
@@ -365,7 +365,7 @@ class GitCache:
         is_first = True
         while True:
             try:
-                return act(self._remote.way())
+                return act(self._remote.pinned_options())
             except GitError as error:
                 there = None
                 if is_first and error.is_redirected:

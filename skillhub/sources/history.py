@@ -218,15 +218,10 @@ def system_clock() -> datetime:
     return datetime.now(UTC)
 
 
-def _second(value: object) -> datetime:
-    found = times.parse(value) if isinstance(value, str) else None
-    return found if found is not None and times.spell(found) == value else wrong("a time", value)
-
-
 class ShownTimeFile(StateDocument):
     """The file: a time that had passed when a registry's metadata was verified, and which registry showed it."""
 
-    latest: Annotated[datetime, Read(_second, type="string", format="date-time")]
+    latest: _Time
     by: str
 
 

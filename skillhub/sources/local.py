@@ -134,7 +134,9 @@ class FolderSnapshot:
                     if row.is_dir(follow_symlinks=False):
                         waiting.append(f"{prefix}{row.name}/")
                     else:
-                        found[prefix + row.name] = _node(row)
+                        status = row.stat(follow_symlinks=False)
+                        file = SnapshotNode("file", bool(status.st_mode & 0o100), status.st_size)
+                        found[prefix + row.name] = file if stat.S_ISREG(status.st_mode) else SnapshotNode("link")
             if len(found) > _NODES_MAX:
                 raise FormatError(
                     f"expected at most {_NODES_MAX} files, found more",
@@ -165,10 +167,3 @@ def open_folder(path: str) -> Repository:
 
 def _nowhere(url: str, rev: str | None) -> Snapshot:
     raise NotFound(f"it is in another repository, {quote(url)}; install from there")
-
-
-def _node(row: os.DirEntry[str]) -> SnapshotNode:
-    status = row.stat(follow_symlinks=False)
-    if not stat.S_ISREG(status.st_mode):
-        return SnapshotNode("link")
-    return SnapshotNode("file", bool(status.st_mode & 0o100), status.st_size)

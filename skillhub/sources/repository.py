@@ -16,18 +16,8 @@ from skillhub.formats.text import is_object_id, quote
 from skillhub.model.index import Index, Release
 from skillhub.model.tree import SKILL_MD, File
 from skillhub.net.target import may_lead
-from skillhub.sources.layout import (
-    Elsewhere,
-    Plugin,
-    Snapshot,
-    SnapshotNode,
-    Survey,
-    below,
-    is_within,
-    join,
-    name_of_folder,
-    skill_folders,
-)
+from skillhub.sources import layout
+from skillhub.sources.layout import Elsewhere, Plugin, Snapshot, SnapshotNode, Survey, join
 
 # The files of each skill: one that is taken out of a repository or folder passes the checks that archives pass.
 
@@ -58,7 +48,7 @@ class Folders:
         """Return what lies below a folder by its path from there, sorted."""
         first = bisect_left(self._paths, f"{folder}/") if folder else 0
         last = bisect_left(self._paths, folder + _AFTER_SLASH) if folder else len(self._paths)
-        parts = ((path, below(path, folder)) for path in self._paths[first:last])
+        parts = ((path, layout.below(path, folder)) for path in self._paths[first:last])
         return {"/".join(rest): self.snapshot.nodes[path] for path, rest in parts if ".git" not in rest}
 
     def unpack(self, folder: str) -> Unpacked:
@@ -220,12 +210,12 @@ class Repository:
         """What the repository itself has, looked for once however many ask."""
         url, _ = self._own
         folders = self._opened[self._own]
-        if self._top and not any(is_within(path, self._top) for path in folders.snapshot.nodes):
+        if self._top and not any(layout.is_within(path, self._top) for path in folders.snapshot.nodes):
             raise NotFound(f"there is no folder {quote(self._top)} here", where=url)
         survey = Survey.of(folders.snapshot, self._top)
         warnings = list(survey.warnings)
         owners = survey.skill_folders(survey.here)
-        spots = {each: owners.get(each) for each in skill_folders(survey.heads, self._top, owners)}
+        spots = {each: owners.get(each) for each in layout.skill_folders(survey.heads, self._top, owners)}
         found = tuple(self._releases(self._own, spots, survey, warnings))
         return _Own(found, _words(found), survey.elsewhere, Index(self._distinct(found), warnings=tuple(warnings)))
 
@@ -299,7 +289,7 @@ class Repository:
                 warnings.append(f"{quote(folder)} was left out: its author marks it as internal")
                 continue
             yield Release(
-                name=head.name or name_of_folder(folder or url),
+                name=head.name or layout.name_of_folder(folder or url),
                 url=url,
                 type="tree",
                 description=head.description,

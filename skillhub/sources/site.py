@@ -37,7 +37,7 @@ class Site:
     Args:
         url: Where it is, as a person named it; nothing is asked of it yet.
         downloads: What fetches, and remembers what sites offered.
-        check_allowed: Called with the URL of an artifact before that is asked for; it raises if it may not be.
+        check_allowed: Called with the URL of an artifact before it is fetched; raises for one that is forbidden.
 
     Raises:
         UnsafeTransfer: it is no http or https URL.
@@ -48,7 +48,7 @@ class Site:
         self.url = self._target.url
         self._named_by = Requester("site", self.url)
         self._downloads = downloads
-        self._may = check_allowed
+        self._check_allowed = check_allowed
 
     @errors_masked()
     def index(self, words: Collection[str] | None = None) -> Index:
@@ -82,8 +82,8 @@ class Site:
             NotFound, SourceError, FormatError, SecurityError: as ``index`` does.
         """
         RequestTarget.parse(release.url)
-        if self._may is not None:
-            self._may(release.url)
+        if self._check_allowed is not None:
+            self._check_allowed(release.url)
         if release.digest is None:
             return gather(self._files(self._listed(release)), wrapper=False)
         try:
@@ -179,12 +179,12 @@ class Site:
 
     def _files(self, release: Release) -> Iterator[Entry]:
         waiting = deque(release.files)
-        coming: deque[tuple[str, Future[bytes]]] = deque()
-        while waiting or coming:
-            while waiting and len(coming) < _FILES_AHEAD:
+        pending: deque[tuple[str, Future[bytes]]] = deque()
+        while waiting or pending:
+            while waiting and len(pending) < _FILES_AHEAD:
                 path = waiting.popleft()
-                coming.append((path, self._pool.submit(self._file, url_of(release, path))))
-            path, data = coming.popleft()
+                pending.append((path, self._pool.submit(self._file, url_of(release, path))))
+            path, data = pending.popleft()
             yield Entry(path, File(data.result()))
 
     def _file(self, url: str) -> bytes:

@@ -53,13 +53,14 @@ def test_where_git_goes(row):
         for scheme in ("https", "ssh")
         for url in (f"{scheme}://{PUBLIC}/x",)
     }
-    assert {scheme for scheme, way in ways.items() if allowed(lambda way=way: way.way())} == {"https", "ssh"} & {
-        *over.split(", ")
-    }
+    assert {scheme for scheme, way in ways.items() if allowed(lambda way=way: way.pinned_options())} == {
+        "https",
+        "ssh",
+    } & {*over.split(", ")}
     assert ("s3cret" in ways["https"].variables.values()) == (is_told == "yes")
     assert ("GIT_CONFIG_GLOBAL" in ways["https"].variables) == (settings == "no")
     inside = f"https://{PRIVATE}/x"
-    assert allowed(lambda: told(inside, inside, who, ENVIRON).way()) == (anywhere == "any")
+    assert allowed(lambda: told(inside, inside, who, ENVIRON).pinned_options()) == (anywhere == "any")
 
 
 @pytest.mark.parametrize("url", ["https://[x/y.git", "https://a]b/y.git", "https://h:x/y.git", "https://[::1/y.git"])

@@ -175,7 +175,7 @@ def test_attack_a_host_that_a_redirect_names_has_another_address_when_git_looks_
         f"https://{PUBLIC}/new/x",
         "redirect",
     )
-    assert there.way() == ("-c", f"http.curloptResolve={PUBLIC}:443:{PUBLIC}")
+    assert there.pinned_options() == ("-c", f"http.curloptResolve={PUBLIC}:443:{PUBLIC}")
     assert "http.followRedirects=false" in there.options
     # The token was for the first.
     assert "ghp_x" not in there.variables.values()
@@ -186,7 +186,7 @@ def test_attack_a_host_that_a_redirect_names_has_another_address_when_git_looks_
         GitLimits(web=Sent(f"https://10.0.0.7/x{ASKED}")),
     )
     with pytest.raises(UnsafeTransfer, match="private network") as caught:
-        private.way()
+        private.pinned_options()
     assert "skillhub install git+https://10.0.0.7/x" in caught.value.hint
 
 

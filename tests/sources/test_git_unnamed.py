@@ -77,9 +77,9 @@ def test_a_host_without_an_address_is_no_attack(opened):
 @pytest.mark.parametrize("bounds", [STRANGER, MARKETPLACE])
 def test_attack_a_host_that_has_another_address_when_it_is_looked_up_again(bounds, environ):
     """Git is told the addresses that were judged, and looks up none."""
-    way = remote(f"https://{PUBLIC}:444/x", environ, bounds).way()
+    way = remote(f"https://{PUBLIC}:444/x", environ, bounds).pinned_options()
     assert way == ("-c", f"http.curloptResolve={PUBLIC}:444:{PUBLIC}")
-    assert remote(f"https://{PUBLIC}:444/x", environ, GitLimits()).way() == ()
+    assert remote(f"https://{PUBLIC}:444/x", environ, GitLimits()).pinned_options() == ()
 
 
 def test_attack_a_lock_has_a_server_told_who_asks(environ, tmp_path):
