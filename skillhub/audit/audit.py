@@ -39,6 +39,8 @@ from skillhub.sources.local import read_local
 from skillhub.trust.publishers import Publisher
 from skillhub.trust.registry import publisher_of
 
+# The checks of one locked skill: each is a function from a ``Case`` to findings.
+
 
 @dataclass(frozen=True, slots=True)
 class StoredSkill:
@@ -267,8 +269,8 @@ def policy(case: Case) -> Iterator[Finding]:
     policies, stored, entry = case.ports.policies, case.stored, case.entry
     if not policies:
         return
-    can = stored.capabilities if stored is not None and stored.capabilities is not None else entry.capabilities
-    subject, keys = of_entry(case.name, entry, can, case.ports), LASTING
+    known = stored.capabilities if stored is not None and stored.capabilities is not None else entry.capabilities
+    subject, keys = of_entry(case.name, entry, known, case.ports), LASTING
     if stored is not None:
         subject, keys = replace(subject, findings=stored.findings), keys | {"fail-on"}
     locked = case.status.release
@@ -278,12 +280,9 @@ def policy(case: Case) -> Iterator[Finding]:
         yield case.note("policy", f"{found.message} ({found.where})")
 
 
-# Of where a skill came from and who signed it, and of all else.
+# TRUST: origin and signer; CHECKS: everything.
 TRUST: tuple[Check, ...] = (release, change, signer, publisher)
 CHECKS: tuple[Check, ...] = (*TRUST, age, agents, content, policy)
-
-
-# Audit: installed skills and their sources against lock, disk and today's trust; skills in no lock.
 
 
 # Audit of skills that are in no lock: in agents' folders, and at paths that a person names.

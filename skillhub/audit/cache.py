@@ -1,4 +1,4 @@
-"""Cache: what skillhub keeps on this disk, and the removal of what nobody needs.
+"""Cache: what skillhub keeps on this disk, and the removal of what is unused.
 
 A tree that seems unused is set aside first; then every project is asked again, each under its lock, and what one of
 them has come to need meanwhile is put back. Whoever installs the tree after that finds it gone, and stores it.
@@ -41,7 +41,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Waste:
-    """Something that nobody needs.
+    """Something unused.
 
     Attributes:
         about: For a person: of a tree the name of its skill, if it can be read.

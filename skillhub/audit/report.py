@@ -1,4 +1,4 @@
-"""Findings of an audit, where each is shown, and the report as text, markdown and SARIF 2.1.0."""
+"""Rules and findings of an audit, where each is shown, and the report as text, markdown and SARIF 2.1.0."""
 
 from __future__ import annotations
 
@@ -45,10 +45,7 @@ def seen(found: Finding, skill: str, folder: str) -> Finding:
     return replace(found, skill=skill, path=f"{folder}/{found.path}")
 
 
-# Findings of an audit, where each is shown, and the report as text, markdown and SARIF 2.1.0.
-
-
-# What an audit came to: findings about skills and sources, each by a rule that has an id of its own.
+# The report of an audit: findings about skills and sources, each by a rule of the table.
 
 _KEYS = ("rule", "severity", "skill", "path", "line", "message", "hint")  # of a finding, as the contract has them
 

@@ -1,4 +1,4 @@
-"""Show one skill, and search sources and this machine."""
+"""Show one skill, search sources and this machine, and compare versions and edits."""
 
 from __future__ import annotations
 
@@ -220,8 +220,7 @@ def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:
         return SearchIndex.build(rows)
 
 
-# Diff: what was edited by hand, what an update would change, what a change of the lock did; nothing is written.
-
+# Diff: local edits, changes of an update, changes of the lock; nothing is written.
 
 _Vouchers = tuple[str | None, str | None]  # who says who signed, before and after
 

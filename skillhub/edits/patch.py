@@ -1,4 +1,4 @@
-"""Patches between trees: written, applied exactly, and merged line by line."""
+"""Patches between trees, and local edits of copies in agents' folders: written, applied, merged."""
 
 from __future__ import annotations
 
@@ -290,10 +290,7 @@ def _changes(base: list[str], side: list[str]) -> Iterator[_Change]:
             yield start, end, side[first:last]
 
 
-# Edited copies in agents' folders: read, saved as a patch, merged, or used to repair the store.
-
-
-# What a person edited in an agent's folder: read, kept as a patch, merged into a new version; never just lost.
+# Local edits of copies in agents' folders: read, saved as a patch, merged into a new version, never lost.
 
 _EDITS_MAX = 256 << 20  # bytes; a copy may have become somebody's build folder
 _PATCH_CAP = 64 << 20
@@ -418,7 +415,7 @@ def read_patch(patch: Patch, project: Project) -> bytes:
     return data
 
 
-# What the store has lost and an agent's folder still has, to the byte: nobody need be asked for it.
+# Trees that the store has lost, and that an agent's folder still has, to the byte.
 
 
 def listing_of_copy(places: Iterable[str], tree: Digest) -> Listing | None:

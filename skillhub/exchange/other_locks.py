@@ -1,4 +1,4 @@
-"""Locks of other installers, read leniently and never trusted as integrity."""
+"""Locks of other installers: read leniently, never trusted as integrity, and imported."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class NoOrigin:
 
 
 Found = Origin | NoOrigin
-# What others leave out or have as null.
+# A text that other installers leave out or write as null.
 Absent = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 
 
@@ -376,12 +376,9 @@ def _unknown(where: str, found: str) -> FormatError:
     return FormatError(f"expected a lock of another installer, found {found}", where=where, hint=_KNOWN)
 
 
-# Lock import: what another installer's lock names is resolved, asked about, pinned and enabled.
+# The origins that other installers noted, and what those origins have now.
 
-
-# Where skills of other installers came from, as far as those wrote it down, and what is there now.
-
-# What concerns one skill alone; any other SecurityError or a full disk stops all of it.
+# Errors about one skill alone; any other SecurityError or a full disk stops the command.
 OF_ONE = (FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer)
 _CAP = 64 * 1024 * 1024
 # Below the project, and below the user's home.

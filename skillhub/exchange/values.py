@@ -1,4 +1,4 @@
-"""?skillhub.exchange.values"""
+"""Values of variables that skills need: kept in the system's keyring, released to the skills that a person named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Yank and withdraw releases, refresh what expires, rotate keys."""
+"""Yank and withdraw releases, refresh what expires, rotate keys, admit and revoke publishers."""
 
 from __future__ import annotations
 
@@ -269,7 +269,6 @@ def _make(hub: Opened, role: str, count: int) -> list[PrivateKey]:
 
 
 # Delegate: admit a publisher, give it keys and names, revoke keys, move names.
-
 
 ALWAYS = "1970-01-01T00:00:00Z"
 
