@@ -149,3 +149,124 @@ def test_opencode(around, tmp_path):
     again = module.OpenCode(around, ask=lambda skill: asked.append(skill.name))
     assert again.call('{"name": "experimental-ui"}').startswith("<skill_content")
     assert asked == ["experimental-ui"]
+
+
+def test_openoxide(around, tmp_path):
+    skills = tmp_path / "project/.openoxide/skills"
+    for name in ("deploy", "a/twin"):
+        write(skills / name)
+    write(skills / "secret", disable_model_invocation="true")
+    write(tmp_path / "home/.agents/skills/twin")
+    (skills / "deploy/agents").mkdir()
+    permissions = "permissions: {network: true, file_system: {write: [./out]}}\n"
+    (skills / "deploy/agents/openai.yaml").write_text(permissions)
+    module, shown = example("openoxide"), []
+    host = module.OpenOxide(around, agree=lambda delta: bool(shown.append(delta)))
+    for typed, starts in module.RECORDED:
+        items = host.turn(typed.format(twin=skills / "a/twin"))
+        assert len(items) == len(starts), (typed, items)
+        for item, start in zip(items, starts, strict=True):
+            assert item.startswith(start.format(twin=skills / "a/twin")), item
+    assert shown == [(f"writes '{skills}/deploy/out'", "uses the network")]
+    assert (host.allowed.network, host.allowed.write) == (False, ())  # nobody said yes
+    assert "secret" not in host.instructions()
+    assert [(scope, found) for scope, _, found in host.debug()] == [
+        ("repo", ["deploy", "secret", "twin"]),
+        ("user", ["twin"]),
+    ]
+    assert host.turn("x", [module.Selected("twin", str(skills / "a/twin"))])[0].startswith("<skill>\n<name>twin")
+    write(skills / "late")
+    host.reload()
+    assert "late" in host.instructions()
+
+
+def test_pegasus(around, tmp_path):
+    commit = "Create a git commit following conventional commits:"
+    review = "Review code changes for $ARGUMENTS:\n\n1. Get the diff"
+    conventions = "# Project Conventions\n\n- Runtime: Bun (not Node)"
+    for place, head, body in (
+        ("skills/commit", "description: Use when committing changes\ndisable-model-invocation: true\n", commit),
+        ("skills/code-review", "description: Use when reviewing code changes or PRs\ncontext: fork\n", review),
+        ("data/skills/project-conventions", "description: Conventions\nuser-invocable: false\n", conventions),
+    ):
+        name = place.rpartition("/")[2]
+        write(tmp_path / "project" / place, text=f"---\nname: {name}\n{head}---\n\n{body}\n")
+    module = example("pegasus")
+    host = module.MainAgent(around, submit=str.strip)
+    for method, given, expected in module.RECORDED:
+        assert getattr(host, method)(given) == expected
+    assert host.system_prompt() == (
+        "Available skills:\n- project-conventions: Conventions\n"
+        "- code-review: Use when reviewing code changes or PRs\n\n"
+        "Use the use_skill tool to invoke a skill when relevant."
+    )
+    assert sorted(host.menu()) == ["/code-review", "/commit"]
+    (tool,) = host.tools()
+    assert tool["description"] == "Invoke a skill by name. Use when a task matches an available skill."
+    assert "alone" in host.send("/project-conventions")
+
+
+def test_gencode(around, tmp_path):
+    skills = tmp_path / "project/.gen/skills"
+    commit = write(skills / "commit", namespace="git", description="Create git commits with DCO sign-off")
+    for name in ("scripts/commit.sh", "scripts/sign.sh", "references/CONVENTIONS.md"):
+        (commit / name).parent.mkdir(exist_ok=True)
+        (commit / name).write_text("x\n")
+    write(skills / "my-skill", text="---\ndescription: Do something useful\n---\nDo something.\n")
+    module = example("gencode")
+    host = module.GenCode(around)
+    for given, part in module.RECORDED:
+        assert part.format(commit=commit) in host.call(**given)
+    assert host.shown[:2] == ["⚡Skill(git:commit)", "  ⎿  Loaded: git:commit [2 scripts, 1 ref]"]
+    assert host.shown[-2:] == ["⚡Skill(unknown-skill)", "  ✗  Skill not found: unknown-skill"]
+    assert host.message("hello") == (
+        "<system-reminder>\nUse the Skill tool to invoke these capabilities:\n\n"
+        "- git:commit: Create git commits with DCO sign-off [2 scripts, 1 ref]\n"
+        "- my-skill: Do something useful\n\n"
+        'Invoke with: Skill(skill="name", args="optional args")\n</system-reminder>\n\nhello'
+    )
+    assert host.message("again") == "again"
+    host.compacted()
+    assert host.message("more").startswith("<system-reminder>")
+    assert host.message('/commit -m "Fix bug"').startswith(
+        '<skill-invocation name="git:commit">\nUser arguments: -m "Fix bug"'
+    )
+    (tool,) = host.tools()
+    assert tool["parameters"]["required"] == ["skill"]
+    assert [host.cycle("my-skill") for _ in range(3)] == ["disabled", "enabled", "active"]
+    assert json.loads((tmp_path / "project/.gen/skills.json").read_text())["skills"] == {"my-skill": "active"}
+    host.cycle("my-skill")
+    assert "Do something." not in host.call(skill="my-skill")
+    assert "disabled" in host.message("/my-skill")
+
+
+def test_codelia(around, tmp_path):
+    skills = tmp_path / "project/.agents/skills"
+    write(skills / "release-notes", description="Draft release notes from commits")
+    write(skills / "repo-review", description="Review PR with risk-first checklist")
+    for name in ("a/twin", "b/twin", "forbidden"):
+        write(skills / name)
+    module, confirmed = example("codelia"), []
+    rules = [
+        module.PermissionRule("repo-review", "allow"),
+        module.PermissionRule("*", "allow"),
+        module.PermissionRule("forbidden", "deny"),
+    ]
+    host = module.Codelia(around, rules, confirm=lambda skill: bool(confirmed.append(skill.name)))
+    for name, params, part in module.RECORDED:
+        given = {key: value.format(skills=skills) for key, value in params.items()}
+        assert part.format(skills=skills) in host.call(name, given), (name, given)
+    assert confirmed == []
+    asking = module.Codelia(around, [], confirm=lambda skill: confirmed.append(skill.name) or True)
+    for _ in range(2):
+        assert "<skill_context" in asking.call("skill_load", {"name": "repo-review"})
+    assert confirmed == ["repo-review"]  # and remembered
+    prompt = host.system_prompt()
+    assert prompt.startswith("<skills_context>\n<skills_usage>")
+    assert "<name>repo-review</name>\n    <description>Review PR with risk-first checklist</description>" in prompt
+    assert "<scope>repo</scope>" in prompt
+    listed = host.rpc("skills.list", {"force_reload": True})
+    assert {each["scope"] for each in listed["skills"]} == {"repo"}
+    inspected = host.rpc("context.inspect", {"include_skills": True})["skills"]
+    assert [each["path"] for each in inspected["loaded"]] == [f"{skills}/a/twin", f"{skills}/repo-review"]
+    assert host.rpc("context.inspect", {"include_skills": False}) == {}

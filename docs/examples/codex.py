@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from skillhub.model.question import Answer, Question
 from skillhub.runtime import (
+    MentionRules,
     Request,
     Selected,
     Session,
@@ -20,7 +21,6 @@ from skillhub.runtime import (
     section,
     supply,
 )
-from skillhub.runtime.resolve import MentionRules
 
 HOST = profile("codex")
 

@@ -25,8 +25,8 @@ _HOMES = {
         "runtime.overview": "Section section",
         "runtime.pulling": "Pulled pull urls_of",
         "runtime.ranking": "Hit SearchIndex rows_of search",
-        "runtime.resolve": "Completion Mention Resolved Selected complete mentioned",
-        "runtime.state": "answers permitted remember set_reach",
+        "runtime.resolve": "Completion Mention MentionRules Resolved Selected complete mentioned",
+        "runtime.state": "PermissionRule answers permitted remember set_reach",
         "runtime.toolset": "SkillTool ToolResult call_tool tools",
         "runtime.walk": "Cache",
         "runtime.watch": "changes",
@@ -43,7 +43,9 @@ __all__ = [
     "Hit",
     "Loaded",
     "Mention",
+    "MentionRules",
     "PermissionProfile",
+    "PermissionRule",
     "Problem",
     "Profile",
     "Pulled",
@@ -102,8 +104,8 @@ if TYPE_CHECKING:
     from skillhub.runtime.overview import Section, section
     from skillhub.runtime.pulling import Pulled, pull, urls_of
     from skillhub.runtime.ranking import Hit, SearchIndex, rows_of, search
-    from skillhub.runtime.resolve import Completion, Mention, Resolved, Selected, complete, mentioned
-    from skillhub.runtime.state import answers, permitted, remember, set_reach
+    from skillhub.runtime.resolve import Completion, Mention, MentionRules, Resolved, Selected, complete, mentioned
+    from skillhub.runtime.state import PermissionRule, answers, permitted, remember, set_reach
     from skillhub.runtime.toolset import SkillTool, ToolResult, call_tool, tools
     from skillhub.runtime.walk import Cache
     from skillhub.runtime.watch import changes

@@ -96,8 +96,10 @@ def open_needs(
 
 def supply(loaded: Loaded, question: Question, answer: Answer, session: Session) -> None:
     """Keep the value of a variable for this skill until the session ends, in memory alone."""
+    if question.kind != "env" or question.skill != clean(loaded.skill.full_name):
+        return  # it was given for another skill
     for key in session.asked:
-        if key[:2] == (loaded.folder.path, f"env:{question.subject}") and question.kind == "env":
+        if key[:2] == (loaded.folder.path, f"env:{question.subject}"):
             session.asked[key] = answer.value if answer.said == "yes" else None
 
 

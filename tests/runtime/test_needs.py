@@ -80,6 +80,7 @@ def test_a_value_is_kept_for_its_skill_until_the_session_ends(around):
     question, another = open_needs([fix, other], session, around).questions
     supply(fix, question, Answer("yes", "secret"), session)
     assert values(fix, session) == {"CI_TOKEN": "secret"}
+    supply(other, question, Answer("yes", "secret"), session)
     assert values(other, session) == {}  # it was given for the other skill
     assert values(fix, Session()) == {}
     assert "secret" not in repr(session) + repr(fix)
