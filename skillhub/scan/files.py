@@ -7,21 +7,18 @@ from typing import Final
 
 from skillhub.model.finding import Rule
 from skillhub.model.tree import SKILL_MD
-from skillhub.scan.running import RUN_BY_NAME
+from skillhub.scan.running import EXECUTABLE_MAGIC, RUN_BY_NAME
 
 COMPILED: Final = Rule(
-    "SH501", "medium", "a compiled program, which nobody can read", "put its source into the skill"
+    "SH501", "medium", "a compiled program, which cannot be reviewed", "put its source into the skill"
 )
 GARBLED: Final = Rule("SH502", "high", "a script that is not plain text", "write it as UTF-8")
 LARGE: Final = Rule("SH503", "medium", "a file larger than people read", "keep large data out of a skill")
 SETTINGS: Final = Rule(
-    "SH504", "medium", "settings of an agent or editor that take effect by being there", "leave them out"
+    "SH504", "medium", "settings of an agent or editor that take effect as soon as they exist", "leave them out"
 )
 UNREADABLE: Final = Rule(
-    "SH506",
-    "medium",
-    "a page that is not UTF-8 text, so that what is hidden in it cannot be told",
-    "write it as UTF-8",
+    "SH506", "medium", "a document that is not UTF-8, so that hidden text in it cannot be found", "write it as UTF-8"
 )
 INSTALL_HOOK: Final = Rule(
     "SH505", "medium", "a package that runs commands when it is installed", "leave the hooks out"
@@ -29,17 +26,12 @@ INSTALL_HOOK: Final = Rule(
 SKILL_WITHIN: Final = Rule(
     "SH507",
     "medium",
-    "another skill inside of this one, which agents find under a name of its own",
-    "make it a skill of its own, or keep it in references or assets",
+    "a second skill inside this one, which agents list under its own name",
+    "publish it as a skill of its own, or keep it in references or assets",
 )
 FILES: Final = (COMPILED, GARBLED, LARGE, SETTINGS, INSTALL_HOOK, UNREADABLE, SKILL_WITHIN)
 
 READ_MAX = 2 * 1024 * 1024
-# ELF, Windows, Mach-O (thin and fat, also Java classes), WebAssembly.
-_MAGIC = (
-    *(b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe"),
-    *(b"\xca\xfe\xba\xbe", b"\0asm"),
-)
 # Pictures, fonts, archives, sound and video, which no agent reads as text.
 _MEDIA = (
     *(
@@ -75,7 +67,7 @@ def is_read(path: str, data: bytes) -> bool:
     """Say whether a file that is no text may be read or run as if it were: by its name, or by most of its bytes."""
     if path.lower().endswith((*RUN_BY_NAME, *_PAGES)) or data.startswith(b"#!"):
         return not path.lower().endswith(_PROGRAMS)
-    if data.startswith((*_MAGIC, *_MEDIA)):
+    if data.startswith((*EXECUTABLE_MAGIC, *_MEDIA)):
         return False
     valid = data.decode("utf-8", "ignore").encode()
     odd = len(data) - len(valid) + len(valid) - len(valid.translate(None, _CONTROLS))
@@ -85,7 +77,7 @@ def is_read(path: str, data: bytes) -> bool:
 def files(path: str, data: bytes, text: bool) -> Iterator[Rule]:
     """Yield the rules that a file as a whole falls under; ``text`` says whether it is any."""
     folded = path.lower()
-    if (data.startswith(_MAGIC) and not text) or folded.endswith(_COMPILED):
+    if (data.startswith(EXECUTABLE_MAGIC) and not text) or folded.endswith(_COMPILED):
         yield COMPILED
     elif not text and (data.startswith(b"#!") or folded.endswith(RUN_BY_NAME)):
         yield GARBLED

@@ -44,7 +44,7 @@ _WHOLE_NAMES = frozenset(
 _DOCKERFILE = re.compile(r"(?:dockerfile|containerfile)[.-].*|.*[.-](?:dockerfile|containerfile)")
 _RUNS_THERE = re.compile(r"(?:^|/)(?:\.husky|\.githooks|\.git/hooks|\.github/(?:workflows|actions)|\.circleci)/")
 # ELF, Windows, Mach-O, WebAssembly, Java: whatever their names, to copy or to mark them is enough.
-_COMPILED = (
+EXECUTABLE_MAGIC = (
     *(b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe"),
     *(b"\xca\xfe\xba\xbe", b"\0asm"),
 )
@@ -109,7 +109,7 @@ def runs_by_itself(path: str, file: File) -> bool:
         or file.data.startswith((b"#!", b"\xef\xbb\xbf#!"))
         or folded.endswith(RUN_BY_NAME)
         or name in _WHOLE_NAMES
-        or (file.data.startswith(_COMPILED) and b"\0" in file.data)
+        or (file.data.startswith(EXECUTABLE_MAGIC) and b"\0" in file.data)
         or (folded.endswith(_PAGES) and _PAGE_RUNS.search(file.data) is not None)
         or (name == "package.json" and _PACKAGE_RUNS.search(file.data) is not None)
         or _DOCKERFILE.fullmatch(name) is not None
