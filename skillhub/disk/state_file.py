@@ -74,11 +74,15 @@ class StateFile(Generic[_D]):
         """Replace the file, under its lock.
 
         Raises:
+            FormatError: the document is not one that ``read`` would return.
             StateError: the disk refuses.
         """
-        text = json.dumps({**document, "version": _VERSION}, indent=2, ensure_ascii=False) + "\n"
-        # A path need not be UTF-8; bytes that are not become question marks, so that the file stays readable.
-        files.write_atomic(self._path, text.encode("utf-8", "replace"), mode=0o600)
+        text = json.dumps({**document, "version": _VERSION}, ensure_ascii=False)
+        # A path need not be UTF-8; bytes that are not become question marks, so that the file stays readable. Members
+        # keep their order, the newest last.
+        found = self._form.parse(text.encode("utf-8", "replace"), self._path)
+        data = json.dumps(found.plain(), indent=2, ensure_ascii=False) + "\n"
+        files.write_atomic(self._path, data.encode(), mode=0o600)
         self._seen = None
 
     def _made(self, make: Callable[[_D | None], _T]) -> _T:

@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Annotated
 
+from pydantic import PlainSerializer
+
 from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
@@ -47,7 +49,7 @@ def _time(value: object) -> datetime:
     return found if found.tzinfo is not None else wrong("a time with its zone", value)
 
 
-_Time = Annotated[datetime, Read(_time, type="string", format="date-time")]
+_Time = Annotated[datetime, Read(_time, type="string", format="date-time"), PlainSerializer(datetime.isoformat)]
 
 
 @part
@@ -221,7 +223,7 @@ def system_clock() -> datetime:
 class ShownTimeFile(StateDocument):
     """The file: a time that had passed when a registry's metadata was verified, and which registry showed it."""
 
-    latest: _Time
+    latest: Annotated[_Time, PlainSerializer(times.spell)]
     by: str
 
 

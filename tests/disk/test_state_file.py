@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillhub.disk.state_file import StateDocument, StateFile
-from skillhub.errors import StateError
-from skillhub.formats.document import Items
+from skillhub.errors import FormatError, StateError
+from skillhub.formats.document import Items, Members
 
 
 class Words(StateDocument):
@@ -46,6 +46,26 @@ def test_what_was_written_is_read_by_whoever_looks(path):
     put(other, "b")
     assert mine.read(parse) == ("a", "b")
     assert json.loads(Path(path).read_bytes()) == {"words": ["a", "b"], "version": 1}
+
+
+class Counts(StateDocument):
+    counts: Members[str, int]
+
+
+def test_the_class_writes_the_document_and_members_keep_their_order(path):
+    file = StateFile(path, "the counts", "put the file back", Counts)
+    with file.locked():
+        file.write({"counts": {"b": 1, "a": 2}})
+    assert list(json.loads(Path(path).read_bytes())["counts"]) == ["b", "a"]
+
+
+@pytest.mark.parametrize("document", [{}, {"words": "a"}, {"words": [1]}, {"words": [], "more": 1}])
+def test_attack_a_document_that_could_not_be_read_back_is_not_written(path, document):
+    file = at(path)
+    put(file, "a")
+    with file.locked(), pytest.raises(FormatError):
+        file.write(document)
+    assert at(path).read(parse) == ("a",)
 
 
 def test_what_did_not_change_is_parsed_once(path):
