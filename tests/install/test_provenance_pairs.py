@@ -134,10 +134,10 @@ def world(tmp_path_factory):
     return World(tmp_path_factory.mktemp("world"))
 
 
-def found(now, kin=frozenset()):
+def found(now, publisher_keys=frozenset()):
     signer = Signer.parse(now.signed_by[0]) if now.signed_by else None
     verdict = Verdict("valid" if signer else "unsigned", TREE, signer)
-    return replace(candidate(Content(Manifest.read(TREE)), now, verdict, (), ()), kin=kin)
+    return replace(candidate(Content(Manifest.read(TREE)), now, verdict, (), ()), publisher_keys=kin)
 
 
 def refusal(act, *words):
@@ -148,11 +148,11 @@ def refusal(act, *words):
     return ""
 
 
-def by_lock(before, now, world, kin=frozenset()):
+def by_lock(before, now, world, publisher_keys=frozenset()):
     return refusal(check_against_lock, found(now, kin), before, world.project.scope)
 
 
-def by_record(before, now, world, kin=frozenset()):
+def by_record(before, now, world, publisher_keys=frozenset()):
     record = Record(tree=before.tree, enabled=True, provenance=Provenance.of(before))
     said = refusal(refuse_other_signer, found(now, kin), record, world.ports())
     return said or ("" if record.is_of(now) else ASKED)
