@@ -84,8 +84,12 @@ def commit(changes: Sequence[Change], options: Options, before: State, ports: Po
             if change.needs is not None:
                 change.needs.write(ports.project)
                 changed |= bool(change.needs.writes)
-        records = _records(changes, options, now, new)
-        records = replace(records, skills=moved_records(records.skills, now.lock, lock, ports))
+        after = {**now.records.skills, **{change.name: change.record for change in changes}}
+        records = Records(
+            moved_records(after, now.lock, lock, ports),
+            agents=tuple(dict.fromkeys((*now.records.agents, *options.agents))),
+            made=tuple(dict.fromkeys((*now.records.made, *new))),
+        )
         if text is not None:
             # Cut off behind the lock, `sync` knows that a person agreed to what it says.
             coming = {change.name: records.skills[change.name] for change in changes}
@@ -175,14 +179,6 @@ def _places(changes: Sequence[Change]) -> Iterator[str]:
         if change.linking is not None and change.record.enabled:
             yield from map(os.path.dirname, change.linking.paths)
         yield from (file.path for _, file in change.needs.writes) if change.needs else ()
-
-
-def _records(changes: Sequence[Change], options: Options, now: State, new: Sequence[str]) -> Records:
-    return Records(
-        {**now.records.skills, **{change.name: change.record for change in changes}},
-        agents=tuple(dict.fromkeys((*now.records.agents, *options.agents))),
-        made=tuple(dict.fromkeys((*now.records.made, *new))),
-    )
 
 
 def _leaving(records: Records, before: Records) -> Records:
@@ -291,15 +287,13 @@ class Planner:
             linking = self.linker.plan_removal(candidate.name, record) if record else None
         else:
             held = ""
-            needs = self._needs(candidate, record, is_enabled=is_enabled)
+            if is_enabled and record is not None:
+                name, manifest = candidate.name, candidate.manifest
+                needs = open_for_more_agents(name, manifest, record, self.options, self.agents, self.ports)
+            else:
+                needs = open_needs(candidate, record, self.options, self.is_satisfied, self.agents, self.ports)
             linking = self._linking(candidate, record)
         return Plan(candidate, record, needs, linking, held, changes_of(candidate, self.state, self.ports))
-
-    def _needs(self, candidate: Candidate, record: Record | None, *, is_enabled: bool) -> OpenNeeds:
-        name, manifest = candidate.name, candidate.manifest
-        if is_enabled and record is not None:
-            return open_for_more_agents(name, manifest, record, self.options, self.agents, self.ports)
-        return open_needs(candidate, record, self.options, self.is_satisfied, self.agents, self.ports)
 
     def _linking(self, candidate: Candidate, record: Record | None) -> Linking:
         kind = self.options.link or (record.link if record else None) or self.state.intent.link or "copy"

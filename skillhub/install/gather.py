@@ -41,7 +41,7 @@ from skillhub.install.resolve import (
 from skillhub.install.review import admit, too_young
 from skillhub.model.index import Release
 from skillhub.model.lock import Locked, Patch
-from skillhub.model.reference import Git, GitHub, Named, Oci, Ref, SiteReference
+from skillhub.model.reference import Git, GitHub, Named, Oci, Ref
 from skillhub.model.tree import Tree
 from skillhub.model.version import is_version, precedence
 from skillhub.net.target import Who, by_agreement
@@ -513,12 +513,6 @@ def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> 
     return NotFound(message, where=error.where, hint=hint)
 
 
-def as_left_out(error: SkillhubError, name: str) -> LeftOut:
-    """Return how an update of all tells of it."""
-    where = f" ({error.where})" if error.where else ""
-    return LeftOut(name, error.code, f"{error.message}{where}; {error.hint}")
-
-
 def _where_now(name: str, entry: Locked, wanted: Wanted, state: State, ports: Ports) -> list[str] | None:
     """Ask whoever has a skill what it has, and return the words that name the skill there now, if that can be told.
 
@@ -528,12 +522,9 @@ def _where_now(name: str, entry: Locked, wanted: Wanted, state: State, ports: Po
     ref = wanted.remote()
     if ref is None:
         source = ports.sources.all().get(wanted.source or entry.source)
-        if wanted.path is None and source is not None and source.root is None:
-            ports.reach(SiteReference(source.url)).index((name,))
-        elif wanted.path is None and source is not None:
-            registry = ports.open(source)
+        if wanted.path is None and source is not None:
             with suppress(NotFound):
-                registry.release_index([name])
+                ports.releases(source, name)
         return None
     whole = replace(ref, path=None) if isinstance(ref, Git | GitHub) else ref
     index = ports.reach(whole, named_by=by_agreement(state.is_known(name, ref.source))).index((name,))

@@ -23,7 +23,7 @@ from skillhub.install.context import (
     read_unchecked,
     refuse_unknown,
 )
-from skillhub.install.gather import Gathered, admit_optional, as_left_out, gather, newest_of, unavailable
+from skillhub.install.gather import Gathered, admit_optional, gather, newest_of, unavailable
 from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
 from skillhub.install.needs import config_files, remove_servers
 from skillhub.install.obtain import by_lock
@@ -509,7 +509,8 @@ def _newest(
         found = unavailable(name, error, state, ports)
         if names:
             raise found from error
-        gone[name] = as_left_out(found, name)
+        where = f" ({found.where})" if found.where else ""
+        gone[name] = LeftOut(name, found.code, f"{found.message}{where}; {found.hint}")
 
     refuse_unknown(names, state.lock.skills, ports.project.scope)
     return newest_of(names or state.lock.skills, state, ports, keep=keep, excuse=excuse), gone

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from skillhub.model.hosts import Host, hosts
 from skillhub.model.lock import Locked, Signer
-from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Skill
+from skillhub.model.record import Facts, Need, Record, Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.project.copies import absolute, folders_of
 from skillhub.project.project import Project
@@ -105,15 +105,18 @@ def needs_of(
     met = {*supplied, *(each for each in record.met if not each.startswith("env:"))} if record else {*supplied}
     waived = record.waived if record else ()
     servers = record.mcp if record else {}
+    met |= {f"mcp:{name}" for name in servers}
     return tuple(
-        _need(row, is_satisfied, {*met, *(f"mcp:{name}" for name in servers)}, waived) for row in facts.needs
+        Need(
+            need.kind,
+            need.name,
+            need.description,
+            need.required,
+            satisfied=need.spell() in met or is_satisfied(need.kind, need.name),
+            waived=need.spell() in waived,
+        )
+        for need in facts.needs
     )
-
-
-def _need(need: DeclaredNeed, is_satisfied: NeedCheck, met: Collection[str], waived: Collection[str]) -> Need:
-    spelled = need.spell()
-    satisfied = spelled in met or is_satisfied(need.kind, need.name)
-    return Need(need.kind, need.name, need.description, need.required, satisfied, spelled in waived)
 
 
 _DEEPEST = 8  # levels of folders that an agent looks down, as far as any does
