@@ -137,7 +137,7 @@ def world(tmp_path_factory):
 def found(now, publisher_keys=frozenset()):
     signer = Signer.parse(now.signed_by[0]) if now.signed_by else None
     verdict = Verdict("valid" if signer else "unsigned", TREE, signer)
-    return replace(candidate(Content(Manifest.read(TREE)), now, verdict, (), ()), publisher_keys=kin)
+    return replace(candidate(Content(Manifest.read(TREE)), now, verdict, (), ()), publisher_keys=publisher_keys)
 
 
 def refusal(act, *words):
@@ -149,12 +149,12 @@ def refusal(act, *words):
 
 
 def by_lock(before, now, world, publisher_keys=frozenset()):
-    return refusal(check_against_lock, found(now, kin), before, world.project.scope)
+    return refusal(check_against_lock, found(now, publisher_keys), before, world.project.scope)
 
 
 def by_record(before, now, world, publisher_keys=frozenset()):
     record = Record(tree=before.tree, enabled=True, provenance=Provenance.of(before))
-    said = refusal(refuse_other_signer, found(now, kin), record, world.ports())
+    said = refusal(refuse_other_signer, found(now, publisher_keys), record, world.ports())
     return said or ("" if record.is_of(now) else ASKED)
 
 
@@ -188,9 +188,9 @@ def test_the_same(world, before):
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_key_of_the_same_publisher(world, kind):
     before, now = KINDS[kind], replace(KINDS[kind], signed_by=(BOB,))
-    kin = frozenset((ONE, TWO))
-    assert by_lock(before, now, world, kin) == ""
-    assert by_record(before, now, world, kin) == ASKED
+    publisher_keys = frozenset((ONE, TWO))
+    assert by_lock(before, now, world, publisher_keys) == ""
+    assert by_record(before, now, world, publisher_keys) == ASKED
     assert by_lock(before, now, world, frozenset((TWO, THREE))) == SIGNER
     assert by_record(before, now, world, frozenset((TWO, THREE))) == SIGNER
 
