@@ -111,10 +111,10 @@ class Front:
 
     def _said(self, key: str, default: bool) -> Iterator[bool]:
         """Yield what is said under a key in each spelling of it: with hyphens, with underscores, or in capitals."""
-        for given, value in self.front.items():
-            if given.endswith(("nvocation", "nvocable")) and _folded(given) == key:
+        for given in self.front if key[-8:] in "".join(self.front) else ():  # to fold every key takes too long
+            if _folded(given) == key:
                 try:
-                    yield yaml.truth(value, default)
+                    yield yaml.truth(self.front[given], default)
                 except FormatError:
                     yield default
 
