@@ -130,7 +130,7 @@ class Site:
         found = parse_discovery(answer.data, answer.url)
         if found.version == CURRENT:
             self._downloads.seen.promised(_site_of(url))
-        elif not RequestTarget.parse(url).path.endswith(LEGACY_PLACE):
+        elif RequestTarget.parse(url).path.endswith(CURRENT_PLACE):
             # Read by the rules of 0.1.0 it would shed its digests by leaving out one line.
             hint = f"an index of version 0.1.0 has its place at {LEGACY_PLACE}"
             raise FormatError("expected a $schema, found none", where=url, hint=hint)

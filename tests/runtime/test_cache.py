@@ -8,8 +8,10 @@ import time
 
 import pytest
 
+from skillhub.model.hosts import profile, profiles
 from skillhub.model.manifest import Rules
-from skillhub.runtime.discover import Root, Search, discover
+from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.discover import Root, Search, Surroundings, discover
 from skillhub.runtime.walk import Cache
 from tests.runtime.test_discover import write
 
@@ -150,3 +152,23 @@ def test_strict_and_lenient_readers_do_not_share(tmp_path, skills):
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, skills):
     (tmp_path / "file").write_text("")
     assert Agent(tmp_path / "file/cache", skills).names() == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("host", sorted(profiles()))
+def test_every_host_finds_the_same_with_a_cache(tmp_path, host):
+    """Also the hosts whose folders hold a segment ``*``, a folder of the whole machine, or none that is there."""
+    (tmp_path / "repo/.git").mkdir(parents=True)
+    around = Surroundings(
+        cwd=str(tmp_path / "repo"), home=str(tmp_path / "home"), environ={"SKILLHUB_HOME": str(tmp_path / "hub")}
+    )
+    for number, place in enumerate(profile(host).places):
+        if place.path and not place.path.startswith(("/", "C:")):
+            base = tmp_path / ("home" if place.path.startswith("~/") else "repo")
+            write(base / place.path.removeprefix("~/").replace("*", "tools") / f"demo-{number}")
+    plain = catalog_of(profile(host), around)
+    assert plain.skills
+    for _ in range(2):
+        found = catalog_of(profile(host), around, cache=Cache(str(tmp_path / "cache")))
+        assert (found.skills, found.problems, found.shadowed) == (plain.skills, plain.problems, plain.shadowed)
+    in_memory = Cache()
+    assert [catalog_of(profile(host), around, cache=in_memory) for _ in range(2)] == [plain, plain]

@@ -88,6 +88,21 @@ def test_attack_an_index_sheds_its_digests_by_leaving_out_its_schema(web, visit)
         visit(web.url("")).index()
 
 
+@pytest.mark.parametrize("place", ["/index.json", "/team/index.json", "/team/skills.json"])
+def test_an_index_of_files_is_read_wherever_a_person_names_it(web, visit, place):
+    web.at(place, answer(legacy({"name": "old", "description": "Old.", "files": ["SKILL.md"]}), JSON))
+    web.at(place.rpartition("/")[0] + "/old/SKILL.md", answer(skill_md("old")))
+    assert files(visit(web.url(place)), "old") == {"SKILL.md": skill_md("old")}
+
+
+def test_attack_an_index_at_any_base_sheds_the_digests_that_it_had(web, visit):
+    web.at("/team/index.json", answer(current(offer(web, "one")), JSON))
+    assert visit(web.url("/team/index.json")).index().names == ("one",)
+    web.at("/team/index.json", answer(legacy({"name": "one", "files": ["SKILL.md"]}), JSON))
+    with pytest.raises(TrustDowngrade):
+        visit(web.url("/team/index.json")).index()
+
+
 def test_unknown_fields_and_types_are_passed_over(web, visit):
     document = current(
         {**offer(web, "one"), "published": "yesterday", "size": "small", "license": {"a": [1]}},
