@@ -218,14 +218,14 @@ def cache_info(common: Common) -> int:
         return common.answer("cache info", {"places": found, "size": sum(place.size for place in found)})
     cells = [(place.name, _size(place.size), str(place.files), place.path) for place in found]
     common.terminal.table(("WHAT", "SIZE", "FILES", "WHERE"), cells)
-    common.terminal.say("skillhub cache gc --dry-run shows what of it nobody needs", "dim")
+    common.terminal.say("skillhub cache gc --dry-run shows what can be removed", "dim")
     return 0
 
 
 def cache_gc(
     common: Common, days: Annotated[int, Arg("--days N", "Keep what was fetched in the last N days.", min=0)] = 30
 ) -> int:
-    """Remove what nobody needs. Stored skills that no project names, old downloads, what killed processes left.
+    """Remove unused data. Stored skills that no project names, old downloads, leftovers of killed processes.
 
     A project counts as gone only if its folder is not there any more. What is removed is fetched again when it is
     needed. You are asked before a stored skill goes.
@@ -240,11 +240,11 @@ def cache_gc(
         about = f"{each.about}: " if each.about else ""
         common.terminal.did(f"{done} {each.kind} {about}{each.path} ({_size(each.size)})")
     for base in found.gone:
-        common.terminal.say(f"{base} had some of these, and is no more", "dim")
+        common.terminal.say(f"{base} used some of these, and no longer exists", "dim")
     if found.waste:
         common.terminal.did(f"{done} {_size(found.size)} in all", "green")
     else:
-        common.terminal.say("there is nothing that nobody needs", "dim")
+        common.terminal.say("there is nothing to remove", "dim")
     return 0
 
 

@@ -106,7 +106,7 @@ def _of_names(names: Sequence[str], ports: Ports, terminal: Terminal, *, is_read
 def _draw(found: Sequence[Diff], sources: Sequence[SourceChange], terminal: Terminal) -> None:
     first: list[tuple[str, Tone]] = [(each.line, "yellow") for each in sources]
     if not sources and all(each.status == "same" and not each.edits for each in found):
-        terminal.say("nothing differs", "dim")
+        terminal.say("no differences", "dim")
     terminal.page([*first, *(line for each in found for line in _lines(each))])
 
 

@@ -69,19 +69,19 @@ class Common:
     """
 
     json: Annotated[bool, Arg("--json", "Print one JSON value on stdout and nothing else there.")] = False
-    user_scope: Annotated[bool, Arg("--global -g", "The user's own scope instead of the project's.")] = False
+    user_scope: Annotated[bool, Arg("--global -g", "Use the user scope instead of the project.")] = False
     project: Annotated[
-        str | None, Arg("--project DIR", "The project's folder, instead of the one around the working folder.")
+        str | None, Arg("--project DIR", "The project's folder (default: found from the working folder).")
     ] = None
-    yes: Annotated[bool, Arg("--yes -y", "Answer yes to what needs no decision of its own.")] = False
+    yes: Annotated[bool, Arg("--yes -y", "Answer yes, except to questions that need a flag of their own.")] = False
     accept: Annotated[
         list[_Accepted] | None,
-        Arg("--accept KIND", "Agree to findings or mcp, or exit 0 with open needs (repeatable)."),
+        Arg("--accept KIND", "Accept findings or mcp; needs: exit 0 with open needs (repeatable)."),
     ] = None
     dry_run: Annotated[bool, Arg("--dry-run", "Show what would be done; change nothing.")] = False
     offline: Annotated[bool, Arg("--offline", "Use no network.")] = False
-    quiet: Annotated[bool, Arg("--quiet -q", "Say only what you asked for and what is missing or wrong.")] = False
-    verbose: Annotated[bool, Arg("--verbose -v", "Say more.")] = False
+    quiet: Annotated[bool, Arg("--quiet -q", "Print only results, warnings and errors.")] = False
+    verbose: Annotated[bool, Arg("--verbose -v", "Print more detail.")] = False
     undo: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
 
     @property
@@ -108,13 +108,11 @@ class Common:
         self.terminal.answer(command, value)
         return 0
 
-    def done(self, command: str, value: Mapping[str, Any], text: str, *more: str, tone: Tone = "green") -> int:
-        """Show what a command did, as its JSON value or in lines, and return the exit status of what went well."""
+    def done(self, command: str, value: Mapping[str, Any], text: str, tone: Tone = "plain") -> int:
+        """Show what a command did, as its JSON value or in a line, and return the exit status of what went well."""
         if self.json:
             return self.answer(command, value)
         self.terminal.did(text, tone)
-        for line in more:
-            self.terminal.did(line)
         return 0
 
     @property
@@ -173,7 +171,7 @@ class Common:
         """
         scratch = scratch or self.dry_run
         project = self.open_project()
-        project.waiting = lambda: self.terminal.say("another skillhub is at work here; waiting for it to end")
+        project.waiting = lambda: self.terminal.say("another skillhub process uses this project; waiting for it")
         sources = self.sources.within(project)
         time = self.time(remember=not scratch)
         network = OpenNetwork(self.home, sources, self.user_home, offline=self.offline, scratch=scratch, time=time)
@@ -221,28 +219,25 @@ def now() -> datetime:
 # The options of the commands that enable skills.
 
 Names = Annotated[list[str], Arg("NAME...", "Names of installed skills.")]
-NoEnable = Annotated[bool, Arg("--no-enable", "Store and lock; link nothing.")]
+NoEnable = Annotated[bool, Arg("--no-enable", "Store and lock only; enable nothing.")]
 TrustSource = Annotated[
     Strings, Arg("--trust-source NAME=sha256:…", "Trust this registry of the project, by its root (repeatable).")
 ]
-AllowUnsigned = Annotated[bool, Arg("--allow-unsigned", "Take skills that nobody signed.")]
+AllowUnsigned = Annotated[bool, Arg("--allow-unsigned", "Accept unsigned skills.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enabling:
     """What every command that enables skills takes."""
 
-    agent: Annotated[Strings, Arg("--agent NAME", "Enable for this agent too (repeatable, or all).")] = None
+    agent: Annotated[Strings, Arg("--agent NAME", "Also enable for this agent (repeatable, or all).")] = None
     env: Annotated[
-        Strings, Arg("--env NAME[=VALUE]", "A variable for this command alone; NAME takes the process's.")
+        Strings, Arg("--env NAME[=VALUE]", "A variable for this command; NAME alone reads the process's.")
     ] = field(default=None, repr=False)
     env_file: Annotated[str | None, Arg("--env-file FILE", "Variables for this command, NAME=VALUE a line.")] = None
-    mcp: Annotated[
-        McpChoice, Arg("--mcp", "MCP servers that a skill needs: ask, write them, or leave them to you.")
-    ] = "ask"
+    mcp: Annotated[McpChoice, Arg("--mcp", "Needed MCP servers: ask, configure them, or skip them.")] = "ask"
     link: Annotated[
-        LinkKind | None,
-        Arg("--link", "Copies in the agents' folders, or links into the store (edits are then shared)."),
+        LinkKind | None, Arg("--link", "Copy to the agents' folders, or symlink to the store (edits are shared).")
     ] = None
 
     def options(self, common: Common, **more: Any) -> Options:  # noqa: ANN401 - more of them

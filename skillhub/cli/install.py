@@ -28,20 +28,20 @@ def install(
     refs: Annotated[
         Strings, Arg("[REF]...", "source:name, name@^1.2, owner/repo, https://host, ./folder, ./skill.zip")
     ] = None,
-    skill: Annotated[Strings, Arg("--skill NAME", "Of a place with several skills, this one (repeatable).")] = None,
-    every: Annotated[bool, Arg("--all", "Of a place with several skills, all of them.")] = False,
-    excepted: Annotated[Strings, Arg("--except NAME", "Of --all, not this one (repeatable).")] = None,
-    frozen: Annotated[bool, Arg("--frozen", "The lock as it stands, or fail.")] = False,
+    skill: Annotated[Strings, Arg("--skill NAME", "Install this skill of several (repeatable).")] = None,
+    every: Annotated[bool, Arg("--all", "Install all of several skills.")] = False,
+    excepted: Annotated[Strings, Arg("--except NAME", "With --all, leave this skill out (repeatable).")] = None,
+    frozen: Annotated[bool, Arg("--frozen", "Install exactly the lock, or fail.")] = False,
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,
     trust_source: TrustSource = None,
 ) -> int:
     """Find skills, verify and scan them, ask, then store, lock and enable them; all or none.
 
-    Without REF, install what skillhub.lock and skillhub.toml say, and remove what skillhub.toml has
-    no need of any more. A skill whose needs are missing is stored and locked but stays disabled:
-    exit status 6. A place that holds several skills wants --skill or --all; what is malformed or
-    critical is left out of --all, and told.
+    Without REF, install what skillhub.lock and skillhub.toml say, and remove what skillhub.toml
+    no longer needs. A skill whose needs are missing is stored and locked but stays disabled:
+    exit status 6. For a source with several skills, pass --skill or --all; --all leaves out
+    and reports skills that are malformed or critical.
 
     Example: skillhub install github:gh-fix-ci
     """
@@ -62,13 +62,13 @@ def install(
 def pick(
     common: Common, enabling: Enabling, no_enable: NoEnable = False, allow_unsigned: AllowUnsigned = False
 ) -> int:
-    """Pick among the skills that all sources list, and install what you pick. It takes a terminal.
+    """Choose from the skills that all sources list, and install them. Needs a terminal.
 
     Example: skillhub pick
     """
     if not common.asks:
         hint = "skillhub search WORDS finds skills, skillhub install NAME installs them"
-        raise UsageError("there is nobody at a terminal to pick", hint=hint)
+        raise UsageError("pick needs a terminal", hint=hint)
     options = enabling.options(common, enable=not no_enable)
     ports = common.ports(allow_unsigned=allow_unsigned)
     listed = listings(ports)
@@ -76,11 +76,11 @@ def pick(
         common.terminal.warn(f"warning: {warning}")
     releases = listed.releases()
     if not releases:
-        common.terminal.say("no source lists a skill; skillhub source list shows what you have")
+        common.terminal.say("no source lists a skill; skillhub source list shows your sources")
         return 0
     picked = choose(common.terminal, releases)
     if not picked:
-        common.terminal.say("nothing was picked", "dim")
+        common.terminal.say("no skill was chosen", "dim")
         return 0
     outcome = flow([reference(each) for each in picked], options, ports)
     return finish(common, outcome, options, "install", "installed")
@@ -90,17 +90,15 @@ def update(
     common: Common,
     enabling: Enabling,
     names: Annotated[Strings, Arg("[NAME]...", "Installed skills; else all of them.")] = None,
-    check: Annotated[
-        bool, Arg("--check", "Only tell what is behind, and exit 1 if anything is; write nothing.")
-    ] = False,
-    skill: Annotated[Strings, Arg("--skill NAME", "Of the locked skills, this one too (repeatable).")] = None,
-    every: Annotated[bool, Arg("--all", "All that are locked, as without a name; goes with none.")] = False,
-    frozen: Annotated[bool, Arg("--frozen", "Fail rather than change the lock, if anything is newer.")] = False,
+    check: Annotated[bool, Arg("--check", "Only report available updates; exit 1 if there are any.")] = False,
+    skill: Annotated[Strings, Arg("--skill NAME", "Also update this skill (repeatable).")] = None,
+    every: Annotated[bool, Arg("--all", "All locked skills; not together with names.")] = False,
+    frozen: Annotated[bool, Arg("--frozen", "Fail if an update would change the lock.")] = False,
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,
     trust_source: TrustSource = None,
 ) -> int:
-    """Bring skills to the newest version that skillhub.toml allows: show the plan, ask, then change; all or none.
+    """Update skills to the newest version that skillhub.toml allows: show the plan, ask, then change; all or none.
 
     What a new version can do or needs, and the old one did not, is asked for by name. A new signer
     is refused. Without NAME, a skill is left as it is, and told (exit status 6), if its source has
@@ -111,7 +109,7 @@ def update(
     """
     chosen = [*(names or []), *(skill or [])]
     if every and chosen:
-        raise UsageError("--all is every skill that is locked; it goes with no name", hint="leave one of the two out")
+        raise UsageError("--all and names exclude each other", hint="leave one of the two out")
     if check:
         outcome = available_updates(chosen, common.ports(scratch=True))
         show_changes(common, outcome)

@@ -63,7 +63,7 @@ def installed(common: Common) -> InstalledSkills:
 
 
 def list_(common: Common) -> int:
-    """List installed skills, and those that lie in agents' folders without a lock.
+    """List installed skills, and unmanaged ones in agents' folders.
 
     Example: skillhub list --json
     """
@@ -84,7 +84,7 @@ def list_(common: Common) -> int:
             common.terminal.out(message, "yellow")
     if found.users:
         common.terminal.out("")
-        common.terminal.out("Of your own, in every project (skillhub list --global):", "bold")
+        common.terminal.out("In the user scope, for every project (skillhub list --global):", "bold")
         skills_table(found.users, common.terminal)
     for name, path, by in found.hidden:
         common.terminal.out(f"{name}: {path} is hidden by {by}", "yellow")
@@ -113,10 +113,10 @@ def verify(
                 common.terminal.out(f"{each.name}: {problem.path}: {problem.message} [{problem.code}]", "red")
         if not found:
             wanted = f"; {common.command('install')} has what skillhub.toml wants" if _wants(ports.project) else ""
-            common.terminal.say(f"nothing is locked here, so there is nothing to verify{wanted}")
+            common.terminal.say(f"nothing to verify: no skill is locked here{wanted}")
         elif is_ok:
             counted = "1 skill is" if len(found) == 1 else f"{len(found)} skills are"
-            common.terminal.did(f"{counted} as locked, to the last byte", "green")
+            common.terminal.did(f"{counted} as locked (every byte checked)", "green")
         else:
             for hint in _hints(found, ports.project, common):
                 common.terminal.say(hint)
@@ -157,7 +157,7 @@ def _hints(found: Sequence[Verified], project: Project, common: Common) -> Itera
 
 
 def sync(common: Common) -> int:
-    """Finish what was cut off and put back what is not as locked. Enables nothing new.
+    """Restore what differs from the lock, and finish interrupted work. Enables nothing new.
 
     Edits made by hand are asked about; --yes saves them as a patch in skillhub-edits/ first.
 
@@ -169,7 +169,7 @@ def sync(common: Common) -> int:
     waiting = not_agreed(ports.project)
     if waiting and not common.json:
         asks = f"{common.command('install')} asks"
-        common.terminal.warn(f"nobody agreed to {', '.join(waiting)} on this machine: {asks}", "plain")
+        common.terminal.warn(f"not accepted on this machine: {', '.join(waiting)}; {asks}", "plain")
     return Refused.exit_code if outcome.left and not common.dry_run else 0
 
 
@@ -207,7 +207,7 @@ def enable(common: Common, enabling: Enabling, names: Names, host: Host = None) 
 
 
 def disable(common: Common, names: Names, host: Host = None) -> int:
-    """Take skills out of the agents' folders, and nothing else; they stay out until enabled.
+    """Remove skills from the agents' folders, and change nothing else; they stay disabled until enabled.
 
     A skill that lies in an agent's folder without a lock stays there, and is switched off.
 

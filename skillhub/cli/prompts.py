@@ -30,7 +30,7 @@ _WAYS: Mapping[Way, str] = {"save": "[s]ave as a patch", "merge": "[m]erge", "ta
 def heads(questions: Sequence[Question]) -> dict[str, Question]:
     """Return what each skill is, to be shown before the first question about it."""
     return {
-        each.skill: replace(each, message=f"{' '.join(each.row[:2])} asks to be let in:")
+        each.skill: replace(each, message=f"{' '.join(each.row[:2])} is to be installed:")
         for each in questions
         if each.kind == "install"
     }
@@ -97,7 +97,7 @@ class Person:
             if id(question) in answers:
                 self.terminal.prose("")
                 self.terminal.prose(question.message, tone="bold")
-                self.terminal.prose("yes, as said before", 2, "dim")
+                self.terminal.prose("yes, as answered above", 2, "dim")
                 continue
             self.terminal.discard_input()
             show(question, unshown, self.terminal)
@@ -119,7 +119,7 @@ class Person:
     def _summarize(self, rows: Sequence[tuple[str, ...]]) -> None:
         if len(rows) > 1:
             self.terminal.prose("")
-            self.terminal.prose(f"{len(rows)} skills ask to be let in:", tone="bold")
+            self.terminal.prose(f"{len(rows)} skills are to be installed:", tone="bold")
             self.terminal.table(_HEAD, rows, sys.stderr)
 
     def _ask(self, question: Question, alike: int) -> tuple[Answer, bool]:
@@ -130,7 +130,7 @@ class Person:
         if question.ways:
             return self._ask_way(question.ways), False
         if question.kind in NEEDS:
-            refusal = "a no leaves the configuration as it is; unless it is enabled already,"
+            refusal = "with no, the configuration is not changed, and unless it is enabled already,"
             self.terminal.prose(f"{refusal} {question.skill} stays disabled", 2)
         words = {**_YES, **_ALL, **_NO} if alike > 1 else {**_YES, **_NO}
         of_all = f"[a]ll {_counted(question, alike)}, " if alike > 1 else ""
@@ -199,7 +199,7 @@ def pick(terminal: Terminal, releases: Sequence[Release]) -> tuple[Release, ...]
         if found:
             listed = found
         else:
-            terminal.prose(f"nothing here is called or about {' '.join(words)[:200]}", 2, "yellow")
+            terminal.prose(f"no skill matches {' '.join(words)[:200]}", 2, "yellow")
 
 
 class _Offered:

@@ -84,9 +84,9 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
     _show_edits(common, outcome)
     if is_plan:
         if not (is_busy or outcome.asked or outcome.left or _waiting(outcome)):
-            terminal.say("nothing would have to be done", "dim")
+            terminal.say("nothing would change", "dim")
     elif not (outcome.changed or outcome.pending or outcome.left or _waiting(outcome)):
-        terminal.say("nothing had to be done", "dim")
+        terminal.say("already up to date", "dim")
 
 
 def _refusing(outcome: Outcome) -> list[str]:
@@ -194,7 +194,7 @@ def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> No
                 for way in outcome.remedies.get(key) or how_to_satisfy(skill.name, need, skill.scope):
                     terminal.warn(f"    {way}", "dim")
         if sum(need.open and (skill.name, need.spell()) not in outcome.supplied for need in skill.requires) > 1:
-            terminal.warn(f"  once all of it is there: {common.command('enable', skill.name)}", "dim")
+            terminal.warn(f"  then: {common.command('enable', skill.name)}", "dim")
 
 
 def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:
@@ -230,7 +230,9 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
     for kind, _, name in sorted(need.partition(":") for need in given):
         if kind == "env" and name not in os.environ and not dry_run:
             keep = common.command("env", "set", name)
-            terminal.say(f"{name} was for this command alone: export it where your agent runs, or keep it: {keep}")
+            terminal.say(
+                f"{name} was set for this command only; export it where your agent runs, or store it: {keep}"
+            )
     if options.enable:
         is_open = held and "needs" not in (common.accept or ())
         return Refused.exit_code if (is_open or outcome.left) and not dry_run else 0

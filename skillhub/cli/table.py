@@ -15,43 +15,45 @@ class Command:
     verbs: str = ""
 
 
-_USE, _TRUST, _WRITE, _RUN = "Use skills", "Decide whom to trust", "Write skills", "Run a registry"
-_SEE = "See what agents see"
+_USE, _TRUST, _WRITE, _RUN = "Use skills", "Manage trust", "Write skills", "Run a registry"
+_SEE = "Inspect what agents see"
 
 COMMANDS: dict[str, Command] = {
     "install": Command("install", "Install skills: verify, ask, store, lock, enable.", _USE),
     "list": Command("installed", "List installed skills.", _USE),
     "show": Command("show", "Show a skill: installed, or offered by a source.", _USE),
-    "pick": Command("install", "Pick among what all sources list, and install it.", _USE),
-    "search": Command("show", "Search what sources list and what is here.", _USE),
+    "pick": Command("install", "Choose from a list of all skills, and install them.", _USE),
+    "search": Command("show", "Search the sources and the skills found here.", _USE),
     "enable": Command("installed", "Enable installed skills, once their needs are met.", _USE),
-    "disable": Command("installed", "Take skills out of the agents' folders.", _USE),
-    "update": Command("install", "Bring skills to the newest version that is allowed.", _USE),
-    "diff": Command("changes", "Show your edits, and what an update would change.", _USE),
+    "disable": Command("installed", "Remove skills from the agents' folders; they stay installed.", _USE),
+    "update": Command("install", "Update skills to the newest allowed version.", _USE),
+    "diff": Command("changes", "Show local edits, and what an update would change.", _USE),
     "remove": Command("installed", "Remove skills from the agents' folders and from this project.", _USE),
-    "sync": Command("installed", "Put back what is not as locked, and finish what was cut off.", _USE),
+    "sync": Command("installed", "Restore what differs from the lock; finish interrupted work.", _USE),
     "verify": Command("installed", "Check every byte of what is installed, offline.", _USE),
-    "patch": Command("changes", "Keep edits of a skill as a patch that the project agrees to.", _USE),
-    "adopt": Command("changes", "Bring skills that lie in agents' folders under the lock.", _USE),
-    "lock": Command("changes", "Import, export, mend and merge locks.", _USE, "import export fix merge"),
-    "env": Command("env", "Values that skills need, kept in the system's keyring.", _USE, "list set unset exec"),
-    "audit": Command("audit", "Check what is installed, and where it came from.", _USE),
+    "patch": Command("changes", "Keep local edits of a skill as a patch in the project.", _USE),
+    "adopt": Command("changes", "Lock skills that are already in agents' folders.", _USE),
+    "lock": Command("changes", "Import, export, fix and merge locks.", _USE, "import export fix merge"),
+    "env": Command("env", "Manage variables for skills in the system's keyring.", _USE, "list set unset exec"),
+    "audit": Command("audit", "Audit installed skills and their sources.", _USE),
     "doctor": Command("audit", "Check this machine and this project.", _USE),
-    "cache": Command("audit", "Show what is kept on this disk, and remove what nobody needs.", _USE, "info gc"),
+    "cache": Command("audit", "Show disk usage; remove unused data.", _USE, "info gc"),
     "schema": Command("show", "Show the JSON Schema of a document or of an answer.", _USE),
     "catalog": Command("show", "Show the list of skills that an agent's model sees.", _SEE),
     "resolve": Command("show", "Show which skills a message means.", _SEE),
     "load": Command("show", "Show what an agent gets of a skill.", _SEE),
-    "source": Command("trust", "Registries and sites that skills come from.", _TRUST, "add list show remove trust"),
-    "publisher": Command("trust", "Who may sign skills.", _TRUST, "list trust remove"),
-    "new": Command("author", "Begin a skill.", _WRITE),
-    "validate": Command("author", "Check skills as install and registries do.", _WRITE),
+    "source": Command(
+        "trust", "Manage the registries and sites that skills come from.", _TRUST, "add list show remove trust"
+    ),
+    "publisher": Command("trust", "Manage trusted publishers.", _TRUST, "list trust remove"),
+    "new": Command("author", "Create a skill.", _WRITE),
+    "validate": Command("author", "Validate skills: folders and archives.", _WRITE),
     "pack": Command("author", "Pack a skill into an archive.", _WRITE),
     "sign": Command("author", "Sign a skill.", _WRITE),
-    "key": Command("author", "Keys to sign with.", _WRITE, "new list show import"),
+    "key": Command("author", "Manage signing keys.", _WRITE, "new list show import"),
     "registry": Command(
         "registry",
-        "Make, fill, check and serve a registry.",
+        "Create, publish, check and serve a registry.",
         _RUN,
         "init add yank withdraw delegate rotate refresh check push serve",
     ),

@@ -40,7 +40,7 @@ def source_add(
     known = ports.sources.mine()
     source = add_source(name, url, _pin(root, fingerprint), ports, dry_run=common.dry_run)
     if source in known.values():
-        return common.done("source add", _json(source), f"nothing to do: {source.alias} is {_spelled(source)}")
+        return common.done("source add", _json(source), f"already added: {source.alias} is {_spelled(source)}")
     done = "would add" if common.dry_run else "added"
     return common.done("source add", _json(source), f"{done} {source.alias}: {_spelled(source)}", "green")
 
@@ -96,11 +96,11 @@ def source_remove(common: Common, name: SourceName) -> int:
     done = "would remove" if common.dry_run else "removed"
     common.done("source remove", _json(gone), f"{done} {gone.alias}: {gone.url}")
     if left:
-        common.terminal.say(f"locked from it here, and left as they are: {', '.join(left)}")
+        common.terminal.say(f"still locked from it in this project: {', '.join(left)}")
     pin = () if gone.embedded or gone.root is None else ("--fingerprint", gone.root)
     again = ("add", gone.alias, gone.url) if gone.named_by == "person" else ("trust", gone.alias)
     back = as_command("skillhub", "source", *again, *pin)
-    common.terminal.say(f"to have it back: {back}")
+    common.terminal.say(f"to add it again: {back}")
     return 0
 
 
@@ -214,7 +214,7 @@ def publisher_list(common: Common) -> int:
             if "issuer" in each:
                 common.terminal.out(f"  {each['identity']} ({each['issuer']})")
     if not rows:
-        common.terminal.say("nobody yet; to trust somebody: skillhub publisher trust NAME --key FILE")
+        common.terminal.say("no publisher is trusted; to trust one: skillhub publisher trust NAME --key FILE")
     return 0
 
 

@@ -202,7 +202,7 @@ def test_with_nothing_new_an_edit_is_shown_all_the_same(shell, repo):
     done = shell.run("diff", "deploy")
     assert "+mine" in done.out
     assert done.out.endswith("deploy: an update would change nothing\n")
-    assert "nothing differs" not in done.err
+    assert "no differences" not in done.err
 
 
 def test_an_edit_is_shown_though_the_source_is_gone(edited):

@@ -142,7 +142,7 @@ def test_nothing_is_asked_for_a_skill_that_a_missing_program_keeps_disabled(shel
     assert done.out.index(said) < done.out.index(ASK)
     missing = done.out.partition("stays disabled; missing:")[2]
     assert all(f"  {each}" in missing for each in ("env SOME_TOKEN", "mcp demo", "program no-such-program"))
-    assert "once all of it is there: skillhub enable served" in missing
+    assert "then: skillhub enable served" in missing
     for more in ((), ("--mcp", "configure")):  # and what is not written is not said to be met
         done = shell.run("enable", "served", "--yes", "--env", "SOME_TOKEN=v", "--json", *more)
         needs = {need["kind"]: need["satisfied"] for need in done.json["skills"][0]["requires"]}

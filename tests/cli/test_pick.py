@@ -31,7 +31,7 @@ def test_without_a_person_it_is_a_usage_error(shell, words):
 
 def test_nothing_picked_changes_nothing(shell):
     done = shell.at_terminal("pick", say=[(PROMPT, "\n")])
-    assert (done.status, "nothing was picked" in done.out) == (0, True)
+    assert (done.status, "no skill was chosen" in done.out) == (0, True)
     assert not (shell.project / "skillhub.lock").exists()
 
 

@@ -62,7 +62,7 @@ def test_all_answers_every_question_of_that_kind(shell):
     assert done.status == 0
     assert done.out.count(ASK) == 2
     assert "code-review" in done.out
-    assert "yes, as said before" in done.out
+    assert "yes, as answered above" in done.out
     assert set(shell.lock()["skills"]) == {"release-notes", "code-review"}
 
 
@@ -81,7 +81,7 @@ def test_a_skill_is_described_before_the_first_question_about_it(shell):
     done = shell.at_terminal("install", "./odd", say=[(ASK, "y\n")] * 3, columns=200)
     assert done.status == 0, done.out
     facts = (
-        "asks to be let in:",
+        "is to be installed:",
         "it can: give instructions, which an agent follows with your rights; network:?, network:evil.example",
         "found in odd: 1 high",
         "Install odd without a signature",
@@ -167,13 +167,16 @@ def test_what_yes_agrees_to_is_shown_with_its_facts(shell):
     assert shell.run("disable", "served").status == 0
     shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
     done = shell.at_terminal("enable", "served", say=[(ASK, "n\n")], columns=200)
-    assert "a no leaves the configuration as it is; unless it is enabled already, served stays disabled" in done.out
+    assert (
+        "with no, the configuration is not changed, and unless it is enabled already, served stays disabled"
+        in done.out
+    )
 
 
 def test_a_value_for_this_command_alone_is_told_to_be_gone(shell):
     shell.skill("project/needy", **{"agents/openai.yaml": NEEDY})
     words = ("install", "./needy", "--allow-unsigned")
-    told = "DEMO_TOKEN was for this command alone: export it where your agent runs, or keep it:"
+    told = "DEMO_TOKEN was set for this command only: export it where your agent runs, or keep it:"
     done = shell.at_terminal(*words, say=[(ASK, "y\n"), (VALUE, f"{SECRET}\n")], columns=200)
     assert (done.status, told in done.out) == (0, True)
     assert shell.run("remove", "needy").status == 0
@@ -467,8 +470,8 @@ def test_all_skills_are_shown_in_one_table_before_the_questions(shell):
     shutil.rmtree(other.project / ".agents")
     done = other.at_terminal("install", say=[(ASK, "a\n"), (ASK, "y\n")], columns=160)
     assert done.status == 0
-    table, questions = done.out.split("code-review 1.0.0 asks", 1)
-    assert "2 skills ask to be let in" in table
+    table, questions = done.out.split("code-review 1.0.0 is to be", 1)
+    assert "2 skills are to be installed" in table
     (head,) = [line for line in table.splitlines() if "SIGNED BY" in line]
     assert head.replace("\x1b[1m", "").replace("\x1b[0m", "").split() == [
         "NAME",

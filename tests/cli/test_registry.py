@@ -44,10 +44,10 @@ def test_a_skill_is_installed_from_a_registry_that_is_pinned(shell, served, fing
     assert [(each["name"], each["version"]) for each in offers] == [("greeting", "1.0.0")]
     assert {"acme", "github"} == {each["name"] for each in shell.run("source", "list", "--json").json["sources"]}
     removed = shell.run("source", "remove", "acme")
-    assert (removed.status, "left as they are: greeting\n" in removed.err) == (0, True)
+    assert (removed.status, "in this project: greeting\n" in removed.err) == (0, True)
     assert shell.run("source", "show", "acme").status == 3
     assert shell.run("verify", "--json").json["ok"] is True
-    back = removed.err.partition("to have it back: skillhub ")[2]
+    back = removed.err.partition("to add it again: skillhub ")[2]
     assert shell.run(*shlex.split(back)).status == 0
     assert shell.run("source", "show", "acme", "--json").json["root"] == fingerprint
 
@@ -68,7 +68,7 @@ def test_the_same_source_again_changes_nothing_and_asks_nobody(shell, served, ro
     before = written(shell)
     for words in ((), ("--root", root)):
         again = shell.run("source", "add", "acme", served, *words)
-        assert (again.status, again.out.partition(":")[0]) == (0, "nothing to do"), again.err
+        assert (again.status, again.out.partition(":")[0]) == (0, "already added"), again.err
         assert written(shell).keys() == before.keys()
 
 
@@ -125,8 +125,8 @@ def test_the_registry_of_the_package_is_removed_and_brought_back(shell):
     assert (trusted.status, "source show github" in trusted.error["hint"]) == (2, True)
     removed = shell.run("source", "remove", "github", "--json")
     assert (removed.status, removed.json["name"]) == (0, "github")
-    assert "locked from it here, and left as they are: release-notes\n" in removed.err
-    assert "to have it back: skillhub source add github embedded:\n" in removed.err
+    assert "still locked from it in this project: release-notes\n" in removed.err
+    assert "to add it again: skillhub source add github embedded:\n" in removed.err
     asked = shell.run("install", "github:code-review", "--project", shell.home, "--json")
     assert (asked.status, asked.error["code"]) == (3, "not-found")
     assert asked.error["hint"].endswith("skillhub source add github embedded:")

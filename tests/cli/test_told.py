@@ -39,7 +39,7 @@ def patched(shell):
 def test_what_was_there_is_not_said_to_be_done_again(shell, words):
     assert shell.run("install", REF, "--yes").status == 0
     done = shell.run(*words, "--yes")
-    assert "nothing had to be done" in done.err
+    assert "already up to date" in done.err
     assert not {"installed", "synced", "updated"} & {*done.out.split()}
     if words != ("update",):
         assert "release-notes 1.0.0: enabled\n" in done.out
@@ -161,7 +161,7 @@ def test_a_dry_run_of_sync_tells_what_it_would_mend_and_ask(shell):
     assert shell.files() == before
     assert shell.run("sync", "--yes").status == 0
     done = shell.run("sync", "--dry-run")
-    assert (done.status, "nothing would have to be done" in done.err, "unchanged" in done.out) == (0, True, False)
+    assert (done.status, "nothing would change" in done.err, "unchanged" in done.out) == (0, True, False)
 
 
 def test_a_dry_run_of_sync_tells_what_would_leave(shell):
@@ -169,7 +169,7 @@ def test_a_dry_run_of_sync_tells_what_would_leave(shell):
     shell.write("project/skillhub.lock", '{"skills": {}, "sources": {}, "version": 1}\n')
     before = shell.files()
     done = shell.run("sync", "--dry-run")
-    assert (done.status, "nothing would have to be done" in done.err) == (0, False)
+    assert (done.status, "nothing would change" in done.err) == (0, False)
     assert "release-notes would be taken out of the agents' folders" in done.err
     assert shell.files() == before
 
@@ -463,10 +463,7 @@ def test_what_was_there_already_is_told_apart_from_what_is_new(shell):
         shell.skill(f"project/src/{name}", head='metadata:\n  version: "1.0.0"\n')
     assert shell.run("install", "./src/old", *YES).out.startswith("installed old 1.0.0: enabled\n")
     again = shell.run("install", "./src/old", "--dry-run", *YES)
-    assert (again.out.startswith("old 1.0.0: enabled\n"), "nothing would have to be done" in again.err) == (
-        True,
-        True,
-    )
+    assert (again.out.startswith("old 1.0.0: enabled\n"), "nothing would change" in again.err) == (True, True)
     planned = shell.run("install", "./src/old", "./src/new", "--dry-run", *YES).out
     assert "unchanged old 1.0.0: enabled\n" in planned
     assert "would install new 1.0.0: enabled\n" in planned
@@ -485,7 +482,7 @@ def test_what_was_there_already_is_told_apart_from_what_is_new(shell):
 def test_what_is_newer_than_wanted_is_told_with_what_takes_it(shell):
     assert shell.run("install", "github:systematic-debugging@<1.1", "--yes").status == 0
     done = shell.run("update", "--dry-run")
-    assert "nothing would have to be done" in done.err
+    assert "nothing would change" in done.err
     told = done.err.partition("to take it: skillhub ")[2].splitlines()[0]
     assert told == "install github:systematic-debugging@1.1.0"
     assert shell.run(*told.split(), "--yes").status == 0
@@ -536,7 +533,7 @@ def test_what_was_agreed_to_and_is_not_stored_is_put_back_by_sync(cloned):
 def test_without_a_lock_the_way_to_what_is_wanted_is_told(cloned):
     (cloned.project / "skillhub.lock").unlink()
     done = cloned.run("verify")
-    nothing = "nothing is locked here, so there is nothing to verify"
+    nothing = "nothing to verify: no skill is locked here"
     told = f"{nothing}; skillhub install has what skillhub.toml wants"
     assert (done.status, " ".join(done.err.split())) == (0, told)
     for text in ("", "[skills\n"):

@@ -20,7 +20,7 @@ def test_a_command_that_waits_for_another_says_so_once_and_goes_on(shell):
     with at_work(shell):
         process = shell.start("sync", "--json")
         silent = shell.start("sync", "--quiet")
-        assert process.stderr.readline() == b"another skillhub is at work here; waiting for it to end\n"
+        assert process.stderr.readline() == b"another skillhub process uses this project; waiting for it\n"
         assert process.poll() is None
     out, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
