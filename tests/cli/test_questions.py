@@ -176,7 +176,7 @@ def test_what_yes_agrees_to_is_shown_with_its_facts(shell):
 def test_a_value_for_this_command_alone_is_told_to_be_gone(shell):
     shell.skill("project/needy", **{"agents/openai.yaml": NEEDY})
     words = ("install", "./needy", "--allow-unsigned")
-    told = "DEMO_TOKEN was set for this command only: export it where your agent runs, or keep it:"
+    told = "DEMO_TOKEN was set for this command only; export it where your agent runs, or store it:"
     done = shell.at_terminal(*words, say=[(ASK, "y\n"), (VALUE, f"{SECRET}\n")], columns=200)
     assert (done.status, told in done.out) == (0, True)
     assert shell.run("remove", "needy").status == 0
