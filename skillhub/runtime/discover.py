@@ -123,7 +123,7 @@ def _skill(find: Find, facts: Mapping[str, Any], root: Root, search: Search) -> 
         locks=search.locks,
         rules=search.rules,
         is_command=root.is_commands,
-        **{"namespace": root.namespace, **declared(facts)},
+        **{"namespace": root.namespace, **(declared(facts) if "declared" in facts else facts)},
     )
     find.made = (root, search.locks), skill
     return skill

@@ -335,7 +335,8 @@ def _facts(head: Head, find: Find, has_folders: bool) -> dict[str, Any]:
 
 def _declaration(head: Head, find: Find, has_folders: bool) -> needs.Declared | None:
     tree = _declarations(find) if has_folders else None
-    if tree is None and not (head.front.get("metadata") and _NEEDS.intersection(head.metadata)):
+    said = head.front.get("metadata")
+    if tree is None and (not isinstance(said, dict) or _NEEDS.isdisjoint(said)):
         return None
     try:
         return needs.read(tree or Tree({}), head.metadata)
@@ -369,8 +370,6 @@ def declared(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises:
         SkillhubError, ValueError, TypeError: no walk found this; the cache was tampered with.
     """
-    if "declared" not in facts:
-        return facts
     said = facts["declared"]
     requires = []
     for kind, name, description, required, row in said.get("requires", ()):
