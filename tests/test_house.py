@@ -39,7 +39,7 @@ LAZY = {
     "skillhub/__init__.py",
     "skillhub/import_path.py",
     "skillhub/install/links.py",
-    "skillhub/project/installed.py",
+    "skillhub/project/copies.py",
     "skillhub/install/candidates.py",
     "skillhub/formats/toml.py",
     "skillhub/formats/text.py",

@@ -30,7 +30,7 @@ from skillhub.model.reference import Local, Named, parse_ref
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.model.version import is_version, precedence
 from skillhub.policy.policy import LASTING, Objection
-from skillhub.project import installed
+from skillhub.project import copies
 from skillhub.project.copies import link_folders, place
 from skillhub.project.project import tracked_copies
 from skillhub.scan import scan
@@ -396,7 +396,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     checks = TRUST if request.sources_alone else CHECKS
     stored = StoredSkills(ports.store)
     verifier = Verifier(ports, stored) if about.locked and not request.sources_alone else None
-    unasked = {*installed.not_agreed(ports.project)}
+    unasked = {*copies.not_agreed(ports.project)}
     unchanged = set()
     for case in _cases(about.locked, request, sources, stored):
         findings += [each for check in checks for each in check(case)]
@@ -427,7 +427,7 @@ class _Subjects:
 
 
 def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
-    loose = tuple(installed.unmanaged(ports.project, ports.user_home, ports.environ))
+    loose = tuple(copies.unmanaged(ports.project, ports.user_home, ports.environ))
     is_all = not request.names and not request.paths
     locked = tuple(name for name in lock.skills if is_all or name in request.names)
     unmanaged_copies = tuple(path for path in loose if is_all or os.path.basename(path) in request.names)
@@ -474,8 +474,8 @@ def _drift(case: Case, verified: Verified, *, is_unasked: bool) -> Iterator[Find
 
 def _tracked(about: _Subjects, locations: Locations, ports: Ports) -> Iterator[Finding]:
     """Yield copies in agents' folders that git would carry to others, past lock, consent and signature."""
-    folders = installed.agent_folders(ports.project, ports.user_home, ports.environ)
-    copies = [os.path.join(folder, name) for folder in folders for name in about.locked]
-    for path in tracked_copies(ports.project.base, list(dict.fromkeys((*copies, *about.unmanaged)))):
+    folders = copies.agent_folders(ports.project, ports.user_home, ports.environ)
+    paths = [os.path.join(folder, name) for folder in folders for name in about.locked]
+    for path in tracked_copies(ports.project.base, list(dict.fromkeys((*paths, *about.unmanaged)))):
         message = "git tracks it: others get it without the checks of lock, consent and signature"
         yield note("tracked-copy", message, os.path.basename(path), (locations.shown(path), 0))

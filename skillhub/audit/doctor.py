@@ -13,7 +13,7 @@ from skillhub.model.hosts import Host, detect, hosts
 from skillhub.model.record import Need, Skill
 from skillhub.policy.policy import rows
 from skillhub.project import copies as links
-from skillhub.project.installed import agent_folders, managed, unmanaged, users_skills
+from skillhub.project.copies import agent_folders, managed, unmanaged, users_skills
 from skillhub.project.project import tracked_copies, unrelated_git
 from skillhub.runtime.catalog import Catalog, Root
 from skillhub.runtime.discover import discover

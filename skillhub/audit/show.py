@@ -26,7 +26,7 @@ from skillhub.model.provenance import Changes, Delta
 from skillhub.model.record import Records, Skill
 from skillhub.model.reference import Named, Ref
 from skillhub.model.tree import SIGNATURE, File, Tree
-from skillhub.project.installed import need_check, needs_of, unmanaged, view
+from skillhub.project.copies import need_check, needs_of, unmanaged, view
 from skillhub.project.intent import Intent
 from skillhub.runtime.discover import found_skill
 from skillhub.runtime.ranking import Hits, SearchIndex, Stored, rows_of

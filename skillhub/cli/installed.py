@@ -19,7 +19,7 @@ from skillhub.install.obtain import from_lock
 from skillhub.model.lock import Locked
 from skillhub.model.record import Skill
 from skillhub.model.tree import Tree
-from skillhub.project.installed import managed, not_agreed, unmanaged, users_skills
+from skillhub.project.copies import managed, not_agreed, unmanaged, users_skills
 from skillhub.project.project import Project
 from skillhub.runtime.discover import found_skill
 

@@ -22,8 +22,7 @@ from skillhub.install.review import admit
 from skillhub.model.record import Scope
 from skillhub.model.tree import Tree
 from skillhub.project import copies as links
-from skillhub.project.copies import portable
-from skillhub.project.installed import agent_folders, unmanaged
+from skillhub.project.copies import agent_folders, portable, unmanaged
 from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
 from skillhub.sources.local import read_local

@@ -26,8 +26,7 @@ from skillhub.model.provenance import Changes, Provenance
 from skillhub.model.question import Asked, Question
 from skillhub.model.record import Facts, Record, Records
 from skillhub.project import copies
-from skillhub.project.copies import link_folders
-from skillhub.project.installed import NeedCheck, need_check, needs_of
+from skillhub.project.copies import NeedCheck, link_folders, need_check, needs_of
 from skillhub.project.intent import edit
 
 # A patch is held to its digest, which git must not change by writing the line ends of Windows.

@@ -36,7 +36,7 @@ from skillhub.model.question import Asked
 from skillhub.model.record import Record, Records, Scope, Skill
 from skillhub.model.reference import Ref
 from skillhub.project import copies
-from skillhub.project.installed import NeedCheck, need_check, view, with_stored_values
+from skillhub.project.copies import NeedCheck, need_check, view, with_stored_values
 from skillhub.project.intent import edit
 
 # Install: resolve, obtain, ask every question at once, then store, lock and enable; all skills or none.

@@ -24,8 +24,7 @@ from skillhub.model.record import LinkKind, Record, Records
 from skillhub.model.tree import SKILL_MD, Listing, Tree
 from skillhub.policy.policy import LASTING
 from skillhub.project import copies
-from skillhub.project.copies import folders_of, portable
-from skillhub.project.installed import agent_folders, by_folder, managed, unmanaged
+from skillhub.project.copies import agent_folders, by_folder, folders_of, managed, portable, unmanaged
 from skillhub.project.project import Project, exclude
 from skillhub.project.store import Store
 

@@ -18,7 +18,7 @@ from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Asked, Kind, Ques
 from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Records, Scope, SkillScope
 from skillhub.model.server_command import Risk, steered_by
 from skillhub.project import mcp
-from skillhub.project.installed import NeedCheck, with_stored_values
+from skillhub.project.copies import NeedCheck, with_stored_values
 from skillhub.project.project import Project
 
 # The needs of a skill against this machine: is each satisfied, and does its absence keep the skill disabled.

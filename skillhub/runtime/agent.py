@@ -17,7 +17,7 @@ from skillhub.errors import UsageError
 from skillhub.formats.text import quote
 from skillhub.model.hosts import Profile
 from skillhub.model.record import Skill
-from skillhub.project.installed import NeedCheck, need_check
+from skillhub.project.copies import NeedCheck, need_check
 from skillhub.runtime.catalog import Catalog, Problem, folded
 from skillhub.runtime.discover import Search, Surroundings, discover, roots
 from skillhub.runtime.folder import STORED, KnownLocks, Locks, NoLocks, drift, holding, not_agreed

@@ -24,8 +24,7 @@ from skillhub.formats.text import as_command, is_segment, quote
 from skillhub.model.lock import Locked
 from skillhub.model.record import Held, Record, Skill, typed_flags
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
-from skillhub.project.copies import absolute
-from skillhub.project.installed import need_check, view
+from skillhub.project.copies import absolute, need_check, view
 from skillhub.project.project import Project, project_folder, state_key
 from skillhub.project.store import Store
 from skillhub.runtime.catalog import LockedNames, folded

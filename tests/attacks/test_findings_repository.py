@@ -20,7 +20,7 @@ from skillhub.install.context import Options
 from skillhub.model.needs import McpServer
 from skillhub.model.question import answered_by
 from skillhub.project import mcp
-from skillhub.project.installed import unmanaged
+from skillhub.project.copies import unmanaged
 from skillhub.project.project import tracked_copies
 from tests.support.effort import at_most
 from tests.support.world import Answers, World, refused, skill

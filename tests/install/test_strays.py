@@ -18,7 +18,7 @@ from skillhub.install.links import sync
 from skillhub.install.obtain import from_lock
 from skillhub.model.lock import Lock
 from skillhub.model.reference import parse_ref
-from skillhub.project.installed import unmanaged
+from skillhub.project.copies import unmanaged
 from skillhub.project.project import Project
 from tests.support.faults import in_child
 from tests.support.world import TOKEN, Answers, World, needs, plain, skill, unlocked
