@@ -41,7 +41,7 @@ from skillhub.install.resolve import (
 from skillhub.install.review import admit, too_young
 from skillhub.model.index import Release
 from skillhub.model.lock import Locked, Patch
-from skillhub.model.reference import Git, GitHub, Named, Oci, Ref
+from skillhub.model.reference import Git, GitHub, Named, Oci, Ref, SiteReference
 from skillhub.model.tree import Tree
 from skillhub.model.version import is_version, precedence
 from skillhub.net.target import Who, by_agreement
@@ -522,7 +522,10 @@ def _where_now(name: str, entry: Locked, wanted: Wanted, state: State, ports: Po
     ref = wanted.remote()
     if ref is None:
         source = ports.sources.all().get(wanted.source or entry.source)
-        if wanted.path is None and source is not None:
+        if wanted.path is None and source is not None and source.root is None:
+            # Raises if the whole site is gone: then nothing is known of its other skills either.
+            ports.reach(SiteReference(source.url), named_by=source.named_by).index((name,))
+        elif wanted.path is None and source is not None:
             with suppress(NotFound):
                 ports.releases(source, name)
         return None
