@@ -210,7 +210,7 @@ def test_attack_who_only_looks_has_a_forbidden_server_asked(world, webs, tmp_pat
         remove_tree(path)
     (one,) = diff_locks(before, [], world.ports())
     assert (one.status, one.patch) == ("changed", "")
-    assert all("is no place" in each for each in one.notes)
+    assert all("is not an allowed source" in each for each in one.notes)
     assert len(one.notes) == 2
     assert site.connections == asked
 
