@@ -84,10 +84,11 @@ def alias():
 @pytest.mark.parametrize("kind", ["clone", "packages"])
 def test_attack_modules_of_the_working_folder_by_the_alias(kind, path, request):
     shell = request.getfixturevalue(kind)
-    for words in (["list"], ["--version"], ["doctor"], ["verify", "--json"], ["frobnicate"]):
+    others = (["--version"], ["doctor"], ["verify", "--json"]) if path is None else ()
+    for words in (["list"], ["frobnicate"], *others):
         done = started(shell, *alias(), *words, PYTHONPATH=path)
         assert "Traceback" not in done.stderr
-    assert started(shell, *alias(), "list", PYTHONPATH=path).returncode == 0
+        assert words != ["list"] or done.returncode == 0
     assert ran(shell) == ""
 
 
