@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar, cast
 
 from pydantic import (
@@ -115,9 +115,10 @@ class _NotNull:
 
 
 class Ignored:
-    """What stands in the place of an invalid member of a list or an object of others; ``message`` says why."""
+    """What takes the place of ``found``, an invalid member of a list or an object of others; ``message`` says why."""
 
-    def __init__(self, error: ValidationError) -> None:
+    def __init__(self, error: ValidationError, found: object = None) -> None:
+        self.found = found
         self.message = format_error(error, "").message
 
 
@@ -132,7 +133,7 @@ def _valid_or_ignored(value: object, handler: ValidatorFunctionWrapHandler) -> o
     try:
         return handler(value)
     except ValidationError as error:
-        return Ignored(error)
+        return Ignored(error, value)
 
 
 # A member of a list or an object of others that may be invalid by itself; `valid` has those that are not.
@@ -449,9 +450,13 @@ class ForeignDocument(_Parsed):
 
     def warnings(self) -> tuple[str, ...]:
         """Return what was left out of the document and of its parts, each with its path; of very many the first."""
-        found = tuple(f"{path}: {message}; ignored" for path, message in self.ignored())
-        more = len(found) - _WARNINGS_MAX
-        return (*found[:_WARNINGS_MAX], f"{more} more are ignored") if more > 0 else found
+        return few([f"{path}: {message}; ignored" for path, message in self.ignored()])
+
+
+def few(warnings: Sequence[str]) -> tuple[str, ...]:
+    """Return the warnings; of more than a person reads the first, and how many more there are."""
+    more = len(warnings) - _WARNINGS_MAX
+    return (*warnings[:_WARNINGS_MAX], f"{more} more are ignored") if more > 0 else tuple(warnings)
 
 
 def _ignored(value: object, path: str) -> Iterator[tuple[str, str]]:

@@ -7,11 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Final, Literal, Self
-from urllib.parse import quote as percent_encoded
-from urllib.parse import urljoin, urlsplit
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, PlainSerializer, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import ConfigDict, Field, PlainSerializer
 
 from skillhub.errors import FormatError, NotFound
 from skillhub.formats.digest import Digest, is_hex
@@ -19,7 +17,6 @@ from skillhub.formats.document import (
     NAME,
     Before,
     ExtensibleDocument,
-    ForeignDocument,
     Items,
     Members,
     Read,
@@ -29,11 +26,8 @@ from skillhub.formats.document import (
     part,
     text_that,
     version_of,
-    wrong,
 )
-from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, is_inner_path, is_name, quote
-from skillhub.model.tree import SKILL_MD
 from skillhub.model.version import VERSION_PATTERN, is_version, precedence
 
 # `files`: single files beside a SKILL.md, as v0.1.0 of the discovery has them; `tree`: a folder of a git commit.
@@ -103,7 +97,7 @@ class Revocation:
     CONFIG: ClassVar = _EXTENSIBLE
 
     fingerprint: Sha256
-    since: _Time
+    since: UtcTime
     pem: _Pem
 
 
@@ -219,19 +213,19 @@ _FromHex = Annotated[
     Field(alias="sha256"),
 ]
 _Label = Annotated[str, matching(re.compile(r"[\s\S]{1,1024}"), "a text of 1 to 1024 characters")]
-_name = text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most")
-_Name = Annotated[str, Read(_inner(_name), **NAME)]
+a_name = text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most")
+_Name = Annotated[str, Read(_inner(a_name), **NAME)]
 _Path = Annotated[str, Read(_inner(text_that(_PATH.fullmatch, "a relative path without dot segments")), **_PATHS)]
 _Pem = Annotated[
     str, Read(text_that(lambda text: text.startswith("-----BEGIN "), "PEM"), type="string", pattern="^-----BEGIN ")
 ]
 _Shown = Annotated[str, Read(_shown, type="string", maxLength=1024)]
 _Size = Annotated[int, integer(f"0 to {_MAX_SIZE}", _MAX_SIZE)]
-_Time = Annotated[str, matching(_TIME, "a UTC time such as 2026-01-02T03:04:05Z")]
+UtcTime = Annotated[str, matching(_TIME, "a UTC time such as 2026-01-02T03:04:05Z")]
 _Url = Annotated[
     str, Read(_inner(text_that(_is_url, "a relative, http or https URL")), type="string", format="uri-reference")
 ]
-_Version = Annotated[
+SemVer = Annotated[
     str, Read(text_that(is_version, "a version by SemVer 2.0.0"), type="string", pattern=VERSION_PATTERN)
 ]
 TYPES = ("archive", "skill-md")
@@ -268,7 +262,7 @@ class IndexEntry(_Row):
     type: str
     description: _Shown
     version: Annotated[str | None, Before(_any_version)] = None
-    published: _Time | None = None
+    published: UtcTime | None = None
     size: _Size | None = None
     tree: Sha256 | None = None
     url: _Url | None = None
@@ -298,8 +292,8 @@ class IndexListing(_Published):
 class SkillRelease(_Row):
     """A release, in the document of its skill."""
 
-    version: _Version
-    published: _Time
+    version: SemVer
+    published: UtcTime
     size: _Size
     tree: Sha256
     url: _Url
@@ -446,154 +440,3 @@ def refuse_twice(values: Iterable[str], where: str) -> None:
     for value, count in Counter(values).most_common(1):
         if count > 1:
             raise FormatError(f"expected {quote(value)} once, found it {count} times", where=where)
-
-
-# What a well-known site says it offers: Agent Skills Discovery 0.2.0, and 0.1.0 as it was before.
-# One bad entry refuses the whole document, as in ``model.index``. But whoever runs such a site owes us nothing
-# beyond the specification: what an entry says beyond it and makes no sense is left out with a warning, and a
-# description is cut, not refused.
-
-CURRENT: Final = "0.2.0"
-LEGACY: Final = "0.1.0"
-_DESCRIPTION_MAX = 1024
-_SIZE_MAX = 256 * 1024 * 1024
-# RFC 3986, 4.1, of http and https alone, with neither user nor password, and nothing left to escape.
-_SITE_URL = re.compile(
-    r"(?:(?:(?i:https?):)?//(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?=[/?#]|$)"
-    r"|(?!//)(?![A-Za-z][A-Za-z0-9+.-]*:))"
-    r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?#-]|%[0-9A-Fa-f]{2})*",
-    re.ASCII,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class DiscoveredSite:
-    """An index, and the version of the specification that it is of."""
-
-    version: Literal["0.2.0", "0.1.0"]
-    index: Index
-
-
-def _is_file(path: str) -> bool:
-    """Say whether it is a relative path that names one file; what else it may not be is for the archive's gate."""
-    return clean(path) == path and is_inner_path(path)
-
-
-def _files(value: object) -> tuple[str, ...]:
-    found = tuple(map(_path, value)) if isinstance(value, list) else wrong("a list", value)
-    if SKILL_MD not in found or len(set(found)) < len(found):
-        wrong(f"{SKILL_MD} among the files, and each of them once", value)
-    return found
-
-
-_text = text_that(lambda text: True, "a text")
-_path = text_that(_is_file, "a relative path without dot segments")
-_SiteName = Annotated[str, Read(_name, **NAME)]
-_Described = Annotated[str, Read(lambda value: clean(_text(value))[:_DESCRIPTION_MAX], type="string")]
-
-
-class _Head(ForeignDocument):
-    """What every entry has; of an unknown type nothing else is read."""
-
-    name: _SiteName
-    type: Annotated[str, Read(_text, type="string")]
-
-
-class _Offer(_Head):
-    """An entry of a type that is read here; a key that is not of the specification may mean something else."""
-
-    description: _Described
-    url: Annotated[
-        str,
-        Read(
-            text_that(lambda url: url and _SITE_URL.fullmatch(url), "a relative, http or https URL"),
-            type="string",
-            format="uri-reference",
-        ),
-    ]
-    digest: Sha256
-    version: _Version | None = None
-    published: _Time | None = None
-    size: Annotated[int, Field(ge=0, le=_SIZE_MAX)] | None = None
-    yanked: _Described | None = None
-    withdrawn: _Described | None = None
-
-
-def _offer_or_head(value: object, handler: ValidatorFunctionWrapHandler) -> object:
-    head = _Head.model_validate(value)
-    return handler(value) if head.type in TYPES else head
-
-
-class _LegacyEntry(ForeignDocument):
-    name: _SiteName
-    files: Annotated[
-        tuple[str, ...], Read(_files, type="array", items={"type": "string"}, contains={"const": SKILL_MD})
-    ]
-    description: _Described = ""
-    version: _Version | None = None
-
-
-class DiscoveryListing(ForeignDocument):
-    """Agent Skills Discovery 0.2.0."""
-
-    skills: Items[Annotated[_Offer, WrapValidator(_offer_or_head)]]
-
-
-class LegacyDiscoveryListing(ForeignDocument):
-    """Agent Skills Discovery 0.1.0."""
-
-    skills: Items[_LegacyEntry]
-
-
-def parse_discovery(data: bytes, url: str) -> DiscoveredSite:
-    """Return what the ``index.json`` at ``url`` offers, its URLs resolved against that (RFC 3986, 5).
-
-    Raises:
-        FormatError: it is of neither version, or one of its entries is malformed or there twice.
-    """
-    document = strict_json(data, url, LISTING_CAP)
-    # The schema is looked at first: another one may mean anything by the rest.
-    schema = document.get("$schema") if isinstance(document, dict) else None
-    if schema is None:
-        return DiscoveredSite(LEGACY, _legacy(LegacyDiscoveryListing.parse(document, url), url))
-    if schema != SCHEMA:
-        raise FormatError(
-            f"expected $schema {SCHEMA}, found {quote(schema)}: nothing of it is used",
-            where=url,
-            hint="a newer skillhub may know it",
-        )
-    return DiscoveredSite(CURRENT, _current(DiscoveryListing.parse(document, url), url))
-
-
-def _current(listing: DiscoveryListing, url: str) -> Index:
-    refuse_twice((entry.name for entry in listing.skills), url)
-    skills: dict[str, tuple[Release, ...]] = {}
-    skipped: list[str] = []
-    for entry in listing.skills:
-        if isinstance(entry, _Offer):
-            facts = {key: getattr(entry, key) for key in _Offer.model_fields}
-            skills[entry.name] = (Release(**facts | {"url": _resolved(url, entry.url)}),)
-        else:
-            skipped.append(f"{entry.name}: skipped, its type {quote(entry.type)} is unknown")
-    return Index(skills, warnings=(*skipped, *listing.warnings()))
-
-
-def _resolved(base: str, url: str) -> str:
-    try:
-        return urlsplit(urljoin(base, url)).geturl().partition("#")[0]
-    except ValueError as error:  # what stands in brackets is no address
-        raise FormatError(f"expected a URL, found {quote(url)}", where=base) from error
-
-
-def _legacy(listing: LegacyDiscoveryListing, url: str) -> Index:
-    refuse_twice((entry.name for entry in listing.skills), url)
-    skills = {}
-    for entry in listing.skills:
-        facts = {key: getattr(entry, key) for key in _LegacyEntry.model_fields}
-        skills[entry.name] = (Release(**facts, type="files", url=urljoin(url, f"{entry.name}/")),)
-    return Index(skills, warnings=listing.warnings())
-
-
-def url_of(release: Release, path: str) -> str:
-    """Return where one of the ``files`` of a release is."""
-    return release.url + percent_encoded(path)

@@ -18,8 +18,9 @@ from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_name, quote
+from skillhub.model.discovery import FilesListing, url_of
 from skillhub.model.hosts import Profile
-from skillhub.model.index import LISTING_CAP, Release, parse_discovery, url_of
+from skillhub.model.index import Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
 from skillhub.runtime.catalog import Problem
@@ -93,7 +94,7 @@ class _Base:
         """Return the folder and the tree of each skill, and add what is skipped."""
         known = self._known()
         try:
-            entries = _entries(self._fetch(self.index_url), self.index_url)
+            entries = FilesListing.parse(self._fetch(self.index_url), self.index_url).offered(self.index_url)
         except OSError as error:
             problems.append(_problem(self.index_url, error))
             before = ((name, Digest.parse(tree)) for name, (tree, _) in known.items())
@@ -104,15 +105,14 @@ class _Base:
         for number, entry in enumerate(entries):
             where = f"{self.index_url}: skills[{number}]"
             try:
-                release = _release(entry, self.index_url)
-                if release.name in kept:
-                    raise FormatError(f"{quote(release.name)} is there twice")
-                path, tree = self._skill(release, known.get(release.name))
+                if isinstance(entry, FormatError):
+                    raise entry
+                path, tree = self._skill(entry, known.get(entry.name))
             except (SkillhubError, OSError) as error:
                 problems.append(_problem(where, error))
                 continue
             taken[path] = tree
-            kept[release.name] = str(tree), [*release.files]
+            kept[entry.name] = str(tree), [*entry.files]
         with suppress(StateError):
             write_own(self._kept, json.dumps(kept, sort_keys=True).encode())
         return taken
@@ -139,20 +139,6 @@ class _Base:
         if not _is_whole(path, found.digest):
             _write(path, found)
         return path, found.digest
-
-
-def _entries(data: bytes, where: str) -> list[Any]:
-    document = strict_json(data, where, LISTING_CAP)
-    entries = document.get("skills") if isinstance(document, dict) else None
-    if not isinstance(entries, list):
-        raise FormatError("expected a list of skills", where=where)
-    return entries
-
-
-def _release(entry: object, url: str) -> Release:
-    one = parse_discovery(json.dumps({"skills": [entry]}).encode(), url).index
-    ((release,),) = one.skills.values()
-    return release
 
 
 def _check_url(url: str) -> None:

@@ -16,7 +16,8 @@ from skillhub.archive import Entry, Kind, Limits, Unpacked, gather, kind_of, unp
 from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
-from skillhub.model.index import CURRENT, LISTING_CAP, Index, Release, parse_discovery, url_of
+from skillhub.model.discovery import CURRENT, parse_discovery, url_of
+from skillhub.model.index import LISTING_CAP, Index, Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import errors_masked
 from skillhub.model.tree import SKILL_MD, File
@@ -59,8 +60,8 @@ class Site:
 
         Raises:
             NotFound: there is nothing of the kind.
-            FormatError: what is there is malformed; one bad entry refuses the whole index. Also a page of HTML in its
-                place, as of a captive portal, if there is nothing else.
+            FormatError: what is there is malformed; one bad entry refuses the whole index, but for one of files at no
+                well-known place. Also a page of HTML in its place, as of a captive portal, if there is nothing else.
             TrustDowngrade: the site offered digests before, and now does not.
             SecurityError, SourceError, StateError: as ``Downloads.document`` does, and for an unsafe archive.
         """
@@ -127,7 +128,8 @@ class Site:
 
     def _discovered(self, url: str) -> Index:
         answer = self._downloads.document(url, cap=LISTING_CAP)
-        found = parse_discovery(answer.data, answer.url)
+        is_well_known = any("/.well-known/" in _plain_path(each) for each in (url, answer.url))
+        found = parse_discovery(answer.data, answer.url, is_well_known)
         if found.version == CURRENT:
             self._downloads.seen.promised(_site_of(url))
         elif RequestTarget.parse(url).path.endswith(CURRENT_PLACE):
@@ -204,10 +206,14 @@ def _site_of(index: str) -> str:
 
     That of a host is not that of a path there: who may write to the one may not be who may write to the other.
     """
-    path = posixpath.normpath("/" + unquote(RequestTarget.parse(index).path))
+    path = _plain_path(index)
     above, well_known, _ = path.partition("/.well-known/")
     folder = path if well_known or not path.endswith(".json") else posixpath.dirname(path)
     return f"{RequestTarget.parse(index).origin}/{(above if well_known else folder).strip('/')}"
+
+
+def _plain_path(url: str) -> str:
+    return posixpath.normpath("/" + unquote(RequestTarget.parse(url).path))
 
 
 def _media_type(answer: Response) -> str:

@@ -108,6 +108,21 @@ def test_a_site_of_the_first_version_is_pinned_by_its_trees(shell, web):
     assert Path(shell.project, "skillhub.lock").exists()
 
 
+def test_a_broken_entry_of_files_at_a_base_is_skipped_and_named(shell, web):
+    web.at(
+        "/team/index.json", answer(legacy({"name": "old", "files": ["SKILL.md"]}, {"name": "x", "files": []}), JSON)
+    )
+    web.at("/team/old/SKILL.md", answer(skill_md("old")))
+    done = shell.run("install", web.url("/team/index.json"), "--all", *YES)
+    assert done.status == 0
+    assert list(shell.lock()["skills"]) == ["old"]
+    assert any("skills[1]: 'x': " in warning and "skipped" in warning for warning in done.json["warnings"])
+    before = shell.lock()
+    done = shell.run("install", web.url("/team/index.json"), "--skill", "x", *YES)
+    assert (done.status, done.error["code"]) == (3, "not-found")
+    assert shell.lock() == before
+
+
 def test_a_single_one_that_is_not_as_promised_is_told_once(shell, web):
     data = skill_md("mail")
     web.at("/mail.md", answer(data, "Content-Type: text/markdown"))

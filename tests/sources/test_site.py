@@ -95,6 +95,59 @@ def test_an_index_of_files_is_read_wherever_a_person_names_it(web, visit, place)
     assert files(visit(web.url(place)), "old") == {"SKILL.md": skill_md("old")}
 
 
+BROKEN = [
+    1,
+    {"name": "X Y", "files": ["SKILL.md"]},
+    {"name": "../up", "files": ["SKILL.md"]},
+    {"name": "new"},
+    {"name": "new", "files": ["README.md"]},
+    {"name": "new", "files": ["SKILL.md", "../../.ssh/config"]},
+    {"name": "new", "files": ["SKILL.md", "SKILL.md"]},
+    {"name": "new", "files": "SKILL.md"},
+    {"name": "old", "files": ["SKILL.md", "run.sh"]},
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=json.dumps)
+def test_attack_a_broken_entry_at_any_base_is_skipped_and_named(web, visit, broken):
+    """At a well-known place the whole index is refused, in whatever spelling its URL is, and wherever it leads."""
+    document = legacy({"name": "old", "files": ["SKILL.md"]}, broken)
+    web.at("/team/index.json", answer(document, JSON))
+    web.at("/team/old/SKILL.md", answer(skill_md("old")))
+    site = visit(web.url("/team/index.json"))
+    assert files(site, "old") == {"SKILL.md": skill_md("old")}
+    assert site.index().names == ("old",)
+    (warning,) = site.index().warnings
+    assert warning.startswith("skills[1]: ") and warning.endswith("; skipped")
+    assert not isinstance(broken, dict) or f"'{broken['name']}'" in warning
+    spelled = "/%2ewell-known/skills/index.json"
+    for path in (LEGACY, "/team" + LEGACY, spelled):
+        web.at(path, answer(document, JSON))
+    web.at("/away" + LEGACY, redirect(web.url("/team/index.json")))
+    web.at("/hither/index.json", redirect(web.url(LEGACY)))
+    for path in (LEGACY, "/team" + LEGACY, spelled, "/away" + LEGACY, "/hither/index.json"):
+        with pytest.raises(FormatError):
+            visit(web.url(path)).index()
+
+
+@pytest.mark.parametrize("document", [b"[]", b"{}", b'{"skills": {}}', b"", b'{"skills": [], "skills": []}'])
+def test_attack_what_is_no_index_at_any_base_is_refused(web, visit, document):
+    web.at("/team/index.json", answer(document, JSON))
+    with pytest.raises(FormatError):
+        visit(web.url("/team/index.json")).index()
+
+
+def test_attack_a_broken_entry_with_digests_at_any_base_refuses_the_whole_index(web, visit):
+    web.at("/team/index.json", answer(current(offer(web, "one"), {"name": "two", "type": "archive"}), JSON))
+    with pytest.raises(FormatError):
+        visit(web.url("/team/index.json")).index()
+
+
+def test_attack_of_very_many_broken_entries_at_any_base_the_first_are_named(web, visit):
+    web.at("/team/index.json", answer(legacy({"name": "old", "files": ["SKILL.md"]}, *[{}] * 1000), JSON))
+    assert len(visit(web.url("/team/index.json")).index().warnings) == 21
+
+
 def test_attack_an_index_at_any_base_sheds_the_digests_that_it_had(web, visit):
     web.at("/team/index.json", answer(current(offer(web, "one")), JSON))
     assert visit(web.url("/team/index.json")).index().names == ("one",)
