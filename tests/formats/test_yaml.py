@@ -163,3 +163,36 @@ def only_text(node):
     if isinstance(node, dict):
         return all(isinstance(key, str) and only_text(value) for key, value in node.items())
     return all(map(only_text, node)) if isinstance(node, list) else isinstance(node, str)
+
+
+PIECES = st.sampled_from(
+    [
+        *"ab#-&*!|>\"'{}[],%@`?\t\r=~",
+        "name: ",
+        "k: v\n",
+        "m:\n  k: v\n",
+        "\n",
+        "  ",
+        ": ",
+        " #",
+        "no",
+        "1.10",
+        "---",
+        "<<",
+        "é",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_plain_lines_are_read_as_the_parser_reads_them(text):
+    plain = yaml._plain(text)
+    if plain is not None:
+        assert list(plain.items()) == list(yaml._Reader(yaml.FASTEST(text).get_event, "f", 0).document().items())
+
+
+@pytest.mark.parametrize(
+    "text", ["a: b\n", "name: x-1\nmetadata:\n  version: 1.0\n  author: A b\nlicense: MIT", "a:\nb: c: d"[:-3]]
+)
+def test_plain_lines_need_no_parser(text):
+    assert yaml._plain(text) == yaml._Reader(yaml.FASTEST(text).get_event, "f", 0).document()
