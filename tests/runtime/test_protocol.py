@@ -127,7 +127,7 @@ def test_the_roots_come_in_order_with_what_each_holds_and_hides(tmp_path, around
         assert [(row["path"], row["scope"], row["found"], row["shadowed"]) for row in rows] == expected
 
 
-@pytest.mark.parametrize("host", ["codex", "claude-code", "pegasus", "gencode"])
+@pytest.mark.parametrize("host", ["claude-code", "pegasus", "gencode"])
 def test_what_a_catalogue_gave_out_loads_as_its_host_reads(tmp_path, around, host):
     place = next(root for root in profile(host).places if root.path and not root.path.startswith(("/", "~", "C:")))
     folder = tmp_path / "repo" / place.path / "unnamed"

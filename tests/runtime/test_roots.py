@@ -207,7 +207,6 @@ def test_how_deep_a_host_looks(host, around, tmp_path):
     ("host", "name", "description"),
     [
         ("codewhale", "A Title", ""),
-        ("codex", None, None),
         ("claude-code", "demo", "First words."),
         ("pegasus", "demo", "First words."),
         ("gencode", "demo", ""),
@@ -218,6 +217,22 @@ def test_what_stands_in_for_what_is_missing(host, name, description, around, tmp
     write(tmp_path.__class__(first) / "demo", text="---\nlicense: MIT\n---\n# A Title\n\nFirst words.\n")
     found = [(skill.name, skill.description) for skill in catalog_of(profile(host), around).skills]
     assert found == ([] if name is None else [(name, description)])
+
+
+@pytest.mark.parametrize("host", profiles())
+@pytest.mark.parametrize(
+    "head", ["description: Does it.", "name:\ndescription: Does it.", "name: ''\ndescription: Does it.", "name: ' '"]
+)
+def test_a_skill_without_a_name_is_refused_where_the_host_requires_one(host, head, around, tmp_path):
+    first = next(root.path for root in roots(profile(host), around) if root.path.startswith(str(tmp_path)))
+    write(tmp_path.__class__(first) / "demo", text=f"---\n{head}\n---\nDo it.\n")
+    write(tmp_path.__class__(first) / "bare", text="Do it.\n")
+    catalog = catalog_of(profile(host), around)
+    if host in ("agents", "codewhale", "codex", "opencode", "openoxide", "codelia"):
+        assert catalog.skills == ()
+        assert len(catalog.problems) == 2
+    else:
+        assert {skill.name for skill in catalog.skills} == {"bare", "demo"}
 
 
 def test_what_is_locked_is_known_as_such_and_takes_the_name(around, tmp_path):
