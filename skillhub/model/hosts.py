@@ -209,9 +209,9 @@ class Budget:
 @part
 @dataclass(frozen=True, slots=True)
 class HostStateFile:
-    """A file of the agent's that says which skills are switched off; ``path`` and ``env`` as of a ``Place``."""
+    """A file of the agent's that says which skills are switched off; path and env as of an ``AgentFolder``."""
 
-    form: Literal["gen", "codex", "opencode"]
+    form: Literal["gen", "codex", "opencode", "claude"]
     path: str
     env: str | None = None
 

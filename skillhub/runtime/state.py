@@ -88,6 +88,7 @@ class Layer:
         names: How far skills reach, by full name.
         paths: The same, by path.
         rules: Of permission; the last that matches counts.
+        hidden: Patterns of names that the model may not have, whatever another file says; the user may.
         extra: Further folders of skills.
         urls: Where further skills can be pulled from.
         answers: By full name, what the user answered when asked.
@@ -98,6 +99,7 @@ class Layer:
     names: Mapping[str, Reach] = field(default_factory=dict)
     paths: Mapping[str, Reach] = field(default_factory=dict)
     rules: tuple[PermissionRule, ...] = ()
+    hidden: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
     answers: Mapping[str, bool] = field(default_factory=dict)
@@ -118,11 +120,19 @@ class Layer:
         return permitted(skill, about, answers, last_wins=True) if about else None
 
 
+# What nobody can read is taken to switch everything off: somebody may have written it to do so.
+_NONE = Layer(rules=(PermissionRule("*", "deny"),))
+
+
 class Form(NamedTuple):
-    """How such a file is read, and how it is changed for one skill; both raise a FormatError."""
+    """How such a file is read, and how it is changed for one skill, if it can say so; both raise a FormatError.
+
+    ``unread`` is what a file says that cannot be read: no more than it could say.
+    """
 
     parse: Callable[[str, str], Layer]
-    edit: Callable[[str, Skill, Reach, str], str]
+    edit: Callable[[str, Skill, Reach, str], str] | None
+    unread: Layer = _NONE
 
 
 def _gen_parse(text: str, where: str) -> Layer:
@@ -247,10 +257,34 @@ def _opencode_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
     return jsonc.insert(text, place, "deny", where) if reach == "disabled" else text
 
 
+def _claude_parse(text: str, where: str) -> Layer:
+    block = strict_json(text.encode("utf-8", "surrogatepass"), where, CAP) if text.strip() else {}
+    given = block.get("permissions", {}) if isinstance(block, dict) else None
+    if not isinstance(given, dict):
+        raise FormatError("expected an object, and one of permissions", where=where)
+    asked = (PermissionRule(pattern, "ask") for pattern in _claude_patterns(given, "ask", where))
+    return Layer(rules=tuple(asked), hidden=tuple(_claude_patterns(given, "deny", where)))
+
+
+def _claude_patterns(permissions: Mapping[str, Any], key: str, where: str) -> Iterator[str]:
+    """Yield the patterns of names in rules about the tool: ``Skill``, ``Skill(name)``, ``Skill(name *)``."""
+    rules = permissions.get(key, [])
+    if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
+        raise FormatError("expected a list of rules", where=f"{where}: permissions.{key}")
+    for rule in rules:
+        tool, _, inner = rule.strip().partition("(")
+        if _matches(tool.strip(), "Skill"):
+            name = inner.removesuffix(")").strip() or "*"
+            yield name
+            # The rest of such a rule is about the arguments; older ones have a colon before it.
+            yield from (name[: -len(end)] for end in (" *", ":*") if name.endswith(end) and name != end)
+
+
 FORMS: Final[Mapping[str, Form]] = {
     "gen": Form(_gen_parse, _gen_edit),
     "codex": Form(_codex_parse, _codex_edit),
     "opencode": Form(_opencode_parse, _opencode_edit),
+    "claude": Form(_claude_parse, None, Layer(hidden=("*",))),
 }
 
 
@@ -258,16 +292,13 @@ FORMS: Final[Mapping[str, Form]] = {
 # Kept by skillhub for a project and for the user, and read from and written to the agent's own files where its
 # profile names some. The project's files decide before the user's, the agent's own before skillhub's.
 
-# What nobody can read is taken to switch everything off: somebody may have written it to do so.
-_NONE = Layer(rules=(PermissionRule("*", "deny"),))
-
 
 @dataclass(frozen=True, slots=True)
 class ReachFile:
     """A file that says how far skills reach; ``ours`` is skillhub's own."""
 
     path: str
-    form: Literal["gen", "codex", "opencode"]
+    form: Literal["gen", "codex", "opencode", "claude"]
     scope: Scope
     host: str
     ours: bool = False
@@ -278,7 +309,9 @@ def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]
     root = project_root(profile, around)
     found: dict[Scope, list[ReachFile]] = {"project": [], "user": []}
     for file in profile.states:
-        if file.path.startswith("~/"):
+        if file.path.startswith("/"):
+            found["user"].append(ReachFile(file.path, file.form, "user", profile.id))
+        elif file.path.startswith("~/"):
             # Users may keep their own files elsewhere, behind a link; a repository's link is not followed.
             path = os.path.realpath(expand(file.path, around.home, around.environ, file.env))
             found["user"].append(ReachFile(path, file.form, "user", profile.id))
@@ -313,8 +346,10 @@ def layers(profile: Profile, around: Surroundings) -> tuple[tuple[Layer, ...], t
                 given = gen_answers(text, file.path) if file.ours else {}
                 known.append(replace(FORMS[file.form].parse(text, file.path), answers=given, file=file))
         except (FormatError, StateError) as error:
-            known.append(replace(_NONE, file=file, error=error.message))
-            problems.append(Problem(file.path, f"{error.message}; every skill is disabled until it can be read"))
+            unread = FORMS[file.form].unread
+            known.append(replace(unread, file=file, error=error.message))
+            becomes = "the user's alone" if unread.hidden else "disabled"
+            problems.append(Problem(file.path, f"{error.message}; every skill is {becomes} until it can be read"))
     return tuple(known), tuple(problems)
 
 
@@ -328,12 +363,16 @@ def settled(skills: Iterable[Skill], known: Sequence[Layer]) -> Iterator[Skill]:
     | disabled | nobody | nobody | nobody |
 
     Of the rules in one file the last that matches counts. A deny of any file holds; else the first file that says
-    something of a skill decides. What was answered is an answer to ``ask``, and no more.
+    something of a skill decides. What any file hides from the model is the user's alone. What was answered is an
+    answer to ``ask``, and no more.
     """
+    hidden = {pattern for layer in known for pattern in layer.hidden}
     ruled = [layer for layer in known if layer.rules]
     answered = {name: given for layer in reversed(known) for name, given in layer.answers.items()}
     for skill in skills:
         by, reach = _first(skill, known)
+        if reach == "active" and any(_matches(pattern, skill.name, skill.full_name) for pattern in hidden):
+            reach = "enabled"
         permission: Permission = "allow"
         for layer in reversed(ruled):
             said = layer.permission(skill, answered)
@@ -384,6 +423,8 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
         if scope == "project" and not file.ours:
             path = inside(root, os.path.relpath(path, root).replace(os.sep, "/"))
         form = FORMS[file.form]
+        if form.edit is None:
+            continue
         before = _text(file)
         after = form.edit(before or "", skill, reach, file.path)
         said = next(settled([replace(skill, state="enabled")], [form.parse(after, file.path)]))

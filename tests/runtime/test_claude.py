@@ -15,6 +15,7 @@ from skillhub.runtime.loading import Request, load, pick, preload
 from skillhub.runtime.overview import section
 from skillhub.runtime.ranking import SearchIndex, rows_of, search
 from skillhub.runtime.resolve import mentioned
+from skillhub.runtime.state import set_reach
 from skillhub.runtime.walk import Cache
 from tests.runtime.test_discover import write
 
@@ -257,3 +258,90 @@ def test_a_sub_agent_gets_nothing_that_the_model_may_not_have(desk):
     for named, error in (("mine", Refused), ("missing", NotFound), ("{a: b}", FormatError)):
         with pytest.raises(error):
             preload(AGENT.format(named).encode(), desk.catalog())
+
+
+RULES = {
+    "Skill": ["demo", "other", "tools:fix", "tools:ship"],
+    "Skill(*)": ["demo", "other", "tools:fix", "tools:ship"],
+    "*": ["demo", "other", "tools:fix", "tools:ship"],
+    "Skill(demo)": ["demo"],
+    " Skill( demo ) ": ["demo"],
+    "Skill(demo *)": ["demo"],
+    "Skill(demo:*)": ["demo"],
+    "Skill(dem*)": ["demo"],
+    "Skill(fix)": ["tools:fix"],
+    "Skill(tools:fix)": ["tools:fix"],
+    "Skill(tools:*)": ["tools:fix", "tools:ship"],
+    "Skill(dem)": [],
+    "Skill(demo-two)": [],
+    "Bash(demo)": [],
+    "SkillX(demo)": [],
+    "Read": [],
+}
+PLACES = [".claude/settings.json", ".claude/settings.local.json", "home"]
+
+
+def denied(desk):
+    desk.install("tools@market")
+    for name in ("demo", "other"):
+        write(desk.project / f".claude/skills/{name}")
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("rule", RULES)
+def test_what_settings_deny_is_the_users_alone(desk, rule, place):
+    denied(desk)
+    file = desk.home / ".claude/settings.json" if place == "home" else desk.project / place
+    desk.settings(file, permissions={"deny": ["Bash(rm *)", rule], "allow": ["Skill", rule]})
+    catalog = desk.catalog()
+    assert sorted(each.full_name for each in catalog.skills if each.reach != "active") == RULES[rule]
+    for skill in catalog.skills:
+        assert load(skill, Request(caller="user")).body
+        if skill.full_name in RULES[rule]:
+            assert skill.full_name not in section(catalog, desk.host).text
+            with pytest.raises(Refused):
+                load(skill, Request(caller="model"))
+
+
+def test_attack_a_repository_allows_what_the_user_denies(desk):
+    denied(desk)
+    desk.settings(desk.home / ".claude/settings.json", permissions={"deny": ["Skill(demo)"], "ask": ["Skill(other)"]})
+    for name in ("settings.json", "settings.local.json"):
+        desk.settings(
+            desk.project / ".claude" / name, permissions={"allow": ["Skill", "Skill(demo)", "Skill(other)"]}
+        )
+    for name in ("demo", "other"):
+        with pytest.raises(Refused):
+            load(pick(desk.catalog(), name), Request(caller="model"))
+
+
+def test_what_settings_want_asked_is_loaded_once_the_person_said_yes(desk):
+    denied(desk)
+    desk.settings(desk.project / ".claude/settings.json", permissions={"ask": ["Skill(demo)"]})
+    skill = pick(desk.catalog(), "demo")
+    with pytest.raises(Refused):
+        load(skill, Request(caller="model"))
+    assert load(skill, Request(caller="model", ask=lambda each: True)).body
+    assert load(pick(desk.catalog(), "other"), Request(caller="model")).body
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"permissions": []}', '{"permissions": {"deny": "Skill"}}', '{"permissions": {"ask": [1]}}', "\xff"],
+)
+def test_attack_settings_that_cannot_be_read_switch_nothing_on(desk, text):
+    denied(desk)
+    (desk.project / ".claude/settings.json").write_bytes(text.encode("latin-1"))
+    catalog = desk.catalog()
+    assert {skill.reach for skill in catalog.skills} == {"enabled"}
+    assert any("the user's alone until it can be read" in problem.message for problem in catalog.problems)
+
+
+def test_a_skill_is_switched_off_in_our_state_and_claudes_settings_stay(desk):
+    denied(desk)
+    file = desk.project / ".claude/settings.json"
+    desk.settings(file, permissions={"deny": ["Skill(other)"]})
+    before = file.read_bytes()
+    set_reach(pick(desk.catalog(), "demo"), "disabled", "project", desk.host, desk.around)
+    assert file.read_bytes() == before
+    assert {skill.full_name: skill.reach for skill in desk.catalog().skills}["demo"] == "disabled"
