@@ -57,6 +57,11 @@ def is_hidden(char: str) -> bool:
     return unicodedata.category(char) in _HIDDEN or char in _BLANK or 0xE0100 <= ord(char) <= 0xE01EF
 
 
+def is_unseen(char: str) -> bool:
+    """Say whether ``char`` draws nothing, the selectors that emoji need among them; a line break is seen."""
+    return (char not in "\n\r\t\u2028\u2029" and is_hidden(char)) or "\ufe00" <= char <= "\ufe0f"
+
+
 def clean(text: str) -> str:
     """Return ``text`` without any character that is hidden; a line break or tab becomes a space."""
     # What is printable to Python is of no hidden category; a few that are it draw nothing all the same.

@@ -55,7 +55,11 @@ def catalog_of(
     locks = (
         NoLocks()
         if ignore_locks
-        else Locks(around, (around.cwd, *(root.path for root in places if not root.problem)))
+        else Locks(
+            around,
+            (around.cwd, *(root.path for root in places if not root.problem)),
+            holders=(root.path for root in places if not (root.problem or root.is_commands)),
+        )
     )
     search = Search(rules=profile.rules, bounds=profile.bounds, cache=cache, reload=reload, locks=locks)
     found = discover(places, search)
@@ -127,8 +131,7 @@ def _recognized(
     for skill in skills:
         path, owner = skill.path or "", facts.at(skill)
         if owner is None:
-            is_stored = skill.links != (path,) and facts.is_linked_into_store(skill)
-            kept.append(holding(skill, STORED) if is_stored else skill)
+            kept.append(holding(skill, STORED) if facts.is_stored(path) else skill)
             continue
         locked = owner.skill
         if owner.how == "inside":

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from unicodedata import normalize
 
-from skillhub.formats.text import as_command
+from skillhub.formats.text import as_command, is_unseen
 from skillhub.model.record import Skill, SkillScope
 from skillhub.model.tree import SKILL_MD
 
@@ -19,30 +19,34 @@ def folded(text: str) -> str:
     return text.lower() if text.isascii() else normalize("NFC", normalize("NFC", text).casefold())
 
 
+# Letters and marks that pass for those of a locked name, after NFKC and case folding (Unicode TR 39).
+_ALIKE: Final = str.maketrans(
+    "аеорсухѕіјԁһԛԝѵьңκο᧐αινρυγτσсօոսհցаᴀᴄᴇᴋᴍᴏᴛᴜᴠᴡᴢıɑɡɩ‐‒–—−꞉∶",
+    "aeopcyxsijdhqwvbhkooaivpuytocouuhgaacekmotuvwziagi-----::",
+)
+
+
+def alike(name: str) -> str:
+    """Return what all names share that a person takes for one: case, blanks, hidden characters, letters alike."""
+    if name.isascii():
+        return "".join(name.lower().split())
+    seen = (char for char in normalize("NFKC", normalize("NFKC", name).casefold()) if not is_unseen(char))
+    return "".join("".join(seen).split()).translate(_ALIKE)
+
+
 class LockedNames:
     """The names of locked skills, which nobody else may have, however they are spelled."""
 
     def __init__(self, skills: Iterable[Skill]) -> None:
         names: dict[str, Skill] = {}
-        self._places: dict[tuple[str, str], Skill] = {}
         for skill in skills:
             names[f"{skill.source}:{skill.name}"] = names[skill.full_name] = skill
-            # What is not enabled here is in no folder; whatever is where it would be was put there by others.
-            if skill.held is not None and skill.held.status != "drifted":
-                self._places[skill.scope, folded(skill.name)] = skill
         self.spelled = frozenset(names)
-        self._names = {folded(name): skill for name, skill in names.items()}
+        self._names = {alike(name): skill for name, skill in names.items()}
 
     def of(self, skill: Skill) -> Skill | None:
-        """Return the locked skill whose name, or whose folder, another has."""
-        if not self._names:
-            return None
-        if found := self._names.get(folded(skill.full_name)):
-            return found
-        holder, folder = os.path.split(next(iter(skill.links), skill.path or ""))
-        if not self._places or skill.root not in ("", holder):
-            return None
-        return self._places.get((skill.scope, folded(folder)))
+        """Return the locked skill whose name another has."""
+        return self._names.get(alike(skill.full_name)) if self._names else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +167,11 @@ class Catalog:
     @cached_property
     def _by_name(self) -> Mapping[str, Sequence[Skill]]:
         names: dict[str, list[Skill]] = {}
+        taken = set(map(alike, self.taken))
         for skill in self.skills:
             for name in {skill.name, skill.full_name}:
                 # A namespace, which a skill may give itself, makes no short form of a locked name.
-                if skill.managed or name == skill.full_name or name not in self.taken:
+                if skill.managed or name == skill.full_name or alike(name) not in taken:
                     names.setdefault(name, []).append(skill)
         return names
 

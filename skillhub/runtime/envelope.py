@@ -10,7 +10,7 @@ from html import escape
 from pathlib import PurePath
 from typing import Any, Final, Literal, NamedTuple
 
-from skillhub.formats.text import clean
+from skillhub.formats.text import clean, is_unseen
 from skillhub.model.hosts import Profile, profile
 from skillhub.runtime.loading import Loaded
 from skillhub.runtime.overview import counted
@@ -106,14 +106,9 @@ def listed(loaded: Loaded, most: int = _LISTED_MAX) -> tuple[str, ...]:
 
 def safe(text: str) -> str:
     """Return ``text`` with no tag in it that opens or closes an envelope, nor would without its hidden characters."""
-    hidden = {ord(char): _VEIL for char in set(text) if _is_unseen(char)}
+    hidden = {ord(char): _VEIL for char in set(text) if is_unseen(char)}
     starts = {match.start() for match in _TAG.finditer(text.translate(hidden))}
     return "".join("&lt;" if at in starts else char for at, char in enumerate(text)) if starts else text
-
-
-def _is_unseen(char: str) -> bool:
-    # Beside what `clean` takes away the selectors that emoji need.
-    return not clean(char) or "\ufe00" <= char <= "\ufe0f"
 
 
 def _attribute(text: str) -> str:

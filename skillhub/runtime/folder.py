@@ -21,10 +21,11 @@ from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, Skillh
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, is_segment, quote
+from skillhub.model.hosts import hosts
 from skillhub.model.lock import Locked
 from skillhub.model.record import Held, Record, Skill, typed_flags
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
-from skillhub.project.copies import absolute, need_check, view
+from skillhub.project.copies import absolute, folders_of, need_check, view
 from skillhub.project.project import Project, project_folder, state_key
 from skillhub.project.store import Store
 from skillhub.runtime.catalog import LockedNames, folded
@@ -307,8 +308,8 @@ _WAITING = {
 class Owner(NamedTuple):
     """The skill of a lock that a folder belongs to.
 
-    ``how`` is ``place`` where skillhub put it there, ``inside`` for what lies in such a folder, ``left`` for what
-    skillhub put there and the lock has no longer.
+    ``how`` is ``place`` where skillhub put it there, or would put it once it is enabled, ``inside`` for what lies in
+    such a folder, ``left`` for what skillhub put there and the lock has no longer.
     """
 
     skill: Skill
@@ -323,6 +324,7 @@ class KnownLocks:
         skills: Those whose names nobody else may have here.
         places: Every folder that skillhub put a skill into, spelled by ``folded``.
         left: The places of skills that left their lock.
+        waiting: By folder of an agent the skills that are not enabled and would be in it, by name, both ``folded``.
         store: The folder of the store; what lies in there is nothing that an agent reads by itself.
         errors: Why a lock or a record cannot be read; then nothing is known to be agreed to.
     """
@@ -330,28 +332,44 @@ class KnownLocks:
     skills: tuple[Skill, ...] = ()
     places: Mapping[str, Skill] = field(default_factory=dict)
     left: frozenset[str] = frozenset()
+    waiting: Mapping[str, Mapping[str, Skill]] = field(default_factory=dict)
     store: str = ""
     errors: tuple[SkillhubError, ...] = ()
+    _around: dict[str, Skill | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def at(self, skill: Skill) -> Owner | None:
         """Return what the folder of a skill belongs to, by where it is and where it was met."""
-        if not self.places:
+        if not (self.places or self.waiting):
             return None
-        own = {folded(place) for place in (skill.path or "", *skill.links)}
-        for place in map(folded, _upwards(skill)):
-            found = self.places.get(place)
+        own = [folded(place) for place in dict.fromkeys((*skill.links, skill.path or ""))]
+        for place in own:
+            found = self._put_at(place)
             if found is not None:
-                how: Literal["place", "inside", "left"] = "left" if place in self.left else "place"
-                return Owner(found, how if place in own else "inside")
+                return Owner(found, "left" if place in self.left else "place")
+        for place in own:
+            found = self._put_around(os.path.dirname(place))
+            if found is not None:
+                return Owner(found, "inside")
         return None
+
+    def _put_at(self, place: str) -> Skill | None:
+        folder, name = os.path.split(place)
+        return self.places.get(place) or self.waiting.get(folder, {}).get(name)
+
+    def _put_around(self, folder: str) -> Skill | None:
+        """Return the skill whose folder this is, or is in; above its root too, for a root may lie in a skill."""
+        if folder not in self._around:
+            above = os.path.dirname(folder)
+            self._around[folder] = self._put_at(folder) or (self._put_around(above) if above != folder else None)
+        return self._around[folder]
 
     def named(self, skill: Skill) -> Skill | None:
         """Return the skill of a lock whose name one has that lies in none of the places."""
         return None if skill.managed else LockedNames(self.skills).of(skill)
 
-    def is_linked_into_store(self, skill: Skill) -> bool:
-        """Say whether a link leads to a folder of the store, where trees wait that nobody agreed to."""
-        return bool(self.store) and os.path.realpath(skill.path or "").startswith(self.store + os.sep)
+    def is_stored(self, path: str) -> bool:
+        """Say whether a canonical path is in the store, where trees wait that nobody agreed to."""
+        return bool(self.store) and path.startswith(self.store + os.sep)
 
 
 class Locks:
@@ -360,15 +378,15 @@ class Locks:
     Args:
         around: Where the host runs; its variables, or else those of the process, say where skillhub's state is.
         folders: Where skills are looked for: the names in the locks of their projects are nobody else's there.
-        others: Where such folders lead: only what skillhub put there belongs to a lock.
+        holders: Those of them that hold skills: what is not enabled may be in none of these.
     """
 
-    def __init__(self, around: Surroundings, folders: Iterable[str], others: Iterable[str] = ()) -> None:
+    def __init__(self, around: Surroundings, folders: Iterable[str], holders: Iterable[str] = ()) -> None:
         self._environ = around.environ or os.environ
         self._user_home = os.path.abspath(around.home)
         self._state = around.state
         self._folders = tuple(dict.fromkeys(folders))
-        self._others = tuple(dict.fromkeys(others))
+        self._holders = tuple(dict.fromkeys(holders))
         self._projects: dict[str, Project] = {}
         self._home: Home | None = None
 
@@ -381,14 +399,15 @@ class Locks:
     @property
     def _asked(self) -> tuple[object, ...]:
         named = self._environ.get("SKILLHUB_HOME"), self._state, self._user_home
-        return (*named, self._folders, self._others)
+        return (*named, self._folders, self._holders)
 
     @classmethod
     def near(cls, skill: Skill) -> Locks:
         """Return the locks for a skill of which nothing is known but its folder."""
         folder = os.path.abspath(skill.path or "")
         around = Surroundings(cwd=folder, home=os.path.expanduser("~"))
-        return cls(around, map(os.path.dirname, (folder, *map(os.path.abspath, skill.links))))
+        folders = [*map(os.path.dirname, (folder, *map(os.path.abspath, skill.links)))]
+        return cls(around, folders, folders)
 
     @property
     def state(self) -> str | None:
@@ -412,6 +431,7 @@ class Locks:
         skills: list[Skill] = []
         places: dict[str, Skill] = {}
         left: set[str] = set()
+        waiting: dict[str, Mapping[str, Skill]] = {}
         errors: list[SkillhubError] = []
         for project, by_name in self._found(self._home, others):
             try:
@@ -424,8 +444,20 @@ class Locks:
                 spelled = {folded(place) for link in each.links for place in (link, _resolved(link))}
                 places |= dict.fromkeys(spelled, each.skill)
                 left |= spelled if each.is_left else set()
+            away = {folded(each.skill.name): each.skill for each in installed if each.skill.held is not None}
+            for folder in self._folders_of(project, by_name) if away else ():
+                waiting[folder] = {**waiting[folder], **away} if folder in waiting else away
         root = os.path.realpath(store.root)
-        return KnownLocks(skills=tuple(skills), places=places, left=frozenset(left), store=root, errors=tuple(errors))
+        known = KnownLocks(
+            skills=tuple(skills), places=places, left=frozenset(left), store=root, errors=tuple(errors)
+        )
+        return replace(known, waiting=waiting)
+
+    def _folders_of(self, project: Project, is_around: bool) -> set[str]:
+        """Return where skills of a project may be put, spelled by ``folded``: in its agents' folders, and in ours."""
+        found = folders_of(project, hosts().values(), self._user_home, self._environ)
+        places = (*found, *self._holders) if is_around else found
+        return {folded(each) for place in places for each in (place, os.path.realpath(place))}
 
     def _found(self, home: Home, others: Iterable[str]) -> Iterator[tuple[Project, bool]]:
         """Yield each project, and whether its names count: those around the folders, and the user's own scope.
@@ -437,7 +469,7 @@ class Locks:
         named = dict.fromkeys(project_folder(folder) for folder in self._folders)
         for base in named:
             yield self._opened(base, "project", home), True
-        ways = (*self._folders, *self._others, *others)
+        ways = (*self._folders, *others)
         above = dict.fromkeys(
             place
             for way in ways
@@ -485,8 +517,9 @@ def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> li
         found.append(_Installed(skill, links))
     # Whoever changes a repository can take its lock away, too: what was agreed to is told by the record.
     for name, record in records.skills.items():
-        if name not in lock.skills and record.enabled:
+        if name not in lock.skills:
             gone = Skill(name=name, path=None, scope=project.scope, state="enabled", tree=record.tree)
+            gone = gone if record.enabled else holding(gone, _away(record, project))
             links = tuple(absolute(project.base, link) for link in record.links)
             found.append(_Installed(gone, links, is_left=True))
     return found
@@ -503,6 +536,11 @@ def _held(name: str, entry: Locked, record: Record | None, project: Project) -> 
         return None
     reason = _WAITING.get(record.held, "is disabled")
     return Held("disabled", reason, as_command("skillhub", "enable", name, *flags))
+
+
+def _away(record: Record, project: Project) -> Held:
+    reason = f"{_WAITING.get(record.held, 'is disabled')}, and left the lock since"
+    return Held("disabled", reason, as_command("skillhub", "sync", *typed_flags(project.scope)))
 
 
 def drift(skill: Skill, tree: Digest, locks: Locks) -> Held | None:
@@ -545,12 +583,3 @@ def _resolved(link: str) -> str:
     """Return where a place is, through links on the way to it; the last part itself may be a link."""
     folder, name = os.path.split(link)
     return os.path.join(os.path.realpath(folder), name)
-
-
-def _upwards(skill: Skill) -> Iterator[str]:
-    """Yield where a skill was met and where it is, then the folders above these as far as its root."""
-    places = [*skill.links, skill.path or ""]
-    levels = places[0].count(os.sep) - (skill.root.count(os.sep) if skill.root else 0)
-    for _ in range(max(1, levels)):
-        yield from places
-        places = [*map(os.path.dirname, places)]

@@ -407,7 +407,7 @@ def _by_now(skill: Skill) -> tuple[Skill, Agreed | None]:
         raise known.errors[0]
     owner = known.at(skill)
     if owner is None:
-        held = STORED if known.is_linked_into_store(skill) and not skill.managed else None
+        held = STORED if known.is_stored(os.path.realpath(skill.path or "")) and not skill.managed else None
         if (imitated := known.named(skill)) is not None:
             held = imitates(imitated)
         return (holding(skill, held) if held else skill), Agreed(skill.tree) if skill.tree else None

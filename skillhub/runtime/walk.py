@@ -15,9 +15,10 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from skillhub.disk.files import CLOEXEC, NO_LINK, disk_errors, read, write_atomic
 from skillhub.errors import FormatError, SecurityError, SkillhubError, StateError
+from skillhub.formats.text import quote
 from skillhub.model import needs
 from skillhub.model.hosts import Bounds
-from skillhub.model.manifest import Head, Rules, read_head
+from skillhub.model.manifest import Head, Rules, one_line, read_head
 from skillhub.model.record import Need, Skill
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.runtime.catalog import Problem
@@ -268,6 +269,8 @@ def _command(path: str, met: str, rules: Rules) -> Find:
     find = Find(path, met)
     try:
         name = os.path.basename(met).removesuffix(".md")
+        if name != one_line(name):
+            raise FormatError(f"expected a name without hidden characters, found {quote(name)}")
         head = read_head(_read("", find, _CAP) or b"", name, rules)
         find.facts = _facts(replace(head, name=name, warnings=()), find, has_folders=False)
     except (SkillhubError, OSError) as error:

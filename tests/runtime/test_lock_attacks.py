@@ -1,0 +1,171 @@
+"""Ways to have a host load what a lock holds back: folders around and inside of skills, the store, names alike."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from skillhub.errors import NotFound, Refused
+from skillhub.model.record import Skill
+from skillhub.runtime import load, mentioned, pick, profile, profiles, section, skills_list
+from tests.support.locked import EVIL, Machine, agreed, got
+
+OTHER = EVIL.replace("name: demo", "name: zz")
+HOSTS = sorted(profiles())
+
+
+@pytest.fixture
+def here(tmp_path):
+    return agreed(tmp_path)
+
+
+def without_entry(here):
+    path = here.project / "skillhub.lock"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"skills": {}}))
+
+
+def cloned(here, folder):
+    other = Machine(folder)
+    shutil.rmtree(other.project)
+    shutil.copytree(here.project, other.project, symlinks=True)
+    return other
+
+
+@pytest.mark.parametrize("root", [".agents/skills/demo", ".agents/skills/demo/references"])
+def test_attack_settings_of_a_repository_name_a_root_inside_a_locked_skill(here, root):
+    here.evil(".agents/skills/demo/references/x", OTHER)
+    here.write("project/opencode.json", json.dumps({"skills": {"paths": [root]}}))
+    assert "EVIL" not in got(here, "opencode")[0]
+    for host in HOSTS:
+        assert "EVIL" not in got(here, host, extra=(str(here.project / root),))[0]
+
+
+@pytest.mark.parametrize("state", ["enabled", "disabled"])
+@pytest.mark.parametrize("host", HOSTS)
+def test_attack_a_host_works_inside_a_locked_skill(here, host, state):
+    assert here.run("disable", "demo").status == 0 if state == "disabled" else True
+    for root in (".agents/skills", ".claude/skills", ".gen/skills", "skills", "data/skills", ".opencode/skill"):
+        here.evil(f".agents/skills/demo/{root}/x", OTHER)
+    assert "EVIL" not in got(here, host, cwd=str(here.copy_of_demo))[0]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_attack_a_link_elsewhere_leads_into_a_locked_skill(here, host):
+    here.evil(".agents/skills/demo/references/x", OTHER)
+    for root in (".agents/skills", ".claude/skills", ".gen/skills", "skills", "data/skills"):
+        (here.project / root).mkdir(parents=True, exist_ok=True)
+        (here.project / root / "linked").symlink_to(here.copy_of_demo / "references/x")
+    assert "EVIL" not in got(here, host)[0]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_attack_a_skill_nested_in_one_that_was_not_agreed_to(here, host, tmp_path):
+    here.evil(".agents/skills/demo/sub", OTHER)
+    other = cloned(here, tmp_path / "other")
+    assert "EVIL" not in got(other, host)[0]
+    mine = Skill(
+        name="zz", path=str(other.copy_of_demo / "sub"), scope="project", state="enabled", managed=False,
+        locks=other.catalog().skills[0].locks,
+    )  # fmt: skip
+    with pytest.raises(Refused):
+        load(mine)
+
+
+@pytest.mark.parametrize("inner", ["", "/sub", "/sub/deep"])
+@pytest.mark.parametrize("host", HOSTS)
+def test_attack_another_skill_where_a_disabled_one_would_be(here, host, inner):
+    assert here.run("disable", "demo").status == 0
+    for root in (".agents/skills", ".claude/skills", ".gen/skills", "skills", "data/skills", "more"):
+        here.evil(f"{root}/demo{inner}", OTHER)
+    for extra in ((), (str(here.project / ".agents/skills"), str(here.project / "more"))):
+        assert "EVIL" not in got(here, host, extra=extra)[0]
+
+
+@pytest.mark.parametrize("taken", ["entry", "lock", "lock and intent"])
+@pytest.mark.parametrize("host", HOSTS)
+def test_attack_a_disabled_skill_leaves_the_lock_and_comes_back_as_nobodys(here, host, taken):
+    assert here.run("disable", "demo").status == 0
+    without_entry(here)
+    for name in () if taken == "entry" else ("lock",) if taken == "lock" else ("lock", "toml"):
+        (here.project / f"skillhub.{name}").unlink()
+    for name in ("demo", "zz"):
+        here.evil(".agents/skills/demo", EVIL.replace("name: demo", f"name: {name}"))
+        here.evil(".agents/skills/demo/sub", OTHER)
+        assert "EVIL" not in got(here, host)[0]
+
+
+def test_what_left_the_lock_disabled_is_let_go_by_sync(here):
+    assert here.run("disable", "demo").status == 0
+    without_entry(here)
+    here.evil(".agents/skills/demo")
+    (skill,) = here.catalog().skills
+    assert (skill.held.status, skill.held.command) == ("disabled", "skillhub sync")
+    assert here.run("sync", "--yes").status == 0
+    assert [skill.state for skill in here.catalog().skills] == ["enabled"]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("above", ["", "/.."])
+def test_attack_a_root_is_the_store_itself(here, host, above):
+    assert here.run("remove", "demo", "--yes").status == 0
+    root = f"{here.hub}/data/store{above}"
+    here.write("project/opencode.json", json.dumps({"skills": {"paths": [root]}}))
+    catalog = here.catalog(host, extra=(root,))
+    assert (section(catalog, profile(host)).text, mentioned("$demo", catalog).skills) == ("", ())
+    assert {skill.held.status for skill in catalog.skills} <= {"not-agreed"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "demo\u200b",
+        "de\u00admo",
+        '"demo\\ufe0f"',
+        '"de\\u034fmo"',
+        '"demo\\U000e0100"',
+        "\uff44\uff45\uff4d\uff4f",
+        "\U0001d41demo",
+        "d\u0435mo",
+        "dem\u043e",
+        "\u0501emo",
+        "dem\u03bf",
+        "dem\u1d0f",
+        "DEM\u041e",
+        "'local: demo'",
+        "'local :demo'",
+        "'local\uff1ademo'",
+        "'local\u2236demo'",
+        "'l\u03bfcal:demo'",
+    ],
+)
+def test_attack_a_name_that_a_person_takes_for_a_locked_one(here, name):
+    for root in (".agents/skills", ".claude/skills", ".gen/skills", "data/skills"):
+        here.evil(f"{root}/aaa", EVIL.replace("name: demo", f"name: {name}"))
+    for host in HOSTS:
+        assert "EVIL" not in got(here, host)[0]
+
+
+def test_a_name_in_another_script_is_nobodys_imitation(here):
+    for name in ("d\u00e9mo", "\u0434\u0435\u043c\u043e", "demo-2"):
+        here.evil(f".agents/skills/{name}", f"---\nname: {name}\ndescription: x\n---\nMine.\n")
+        assert load(pick(here.catalog(), name)).body == "Mine.\n"
+
+
+@pytest.mark.parametrize("name", ["Demo", "DEMO", "demo"])
+def test_attack_a_plugin_makes_a_short_form_of_a_locked_name_in_other_letters(here, name):
+    here.evil(".gen/plugins/acme/skills/x", EVIL.replace("name: demo", f"name: {name}"))
+    with pytest.raises(NotFound):
+        pick(here.catalog("gencode"), name)
+
+
+@pytest.mark.parametrize(
+    "name", ["demo\u200b", "demo ", " demo", "x\n- demo: EVIL", "demo\u202e", "d\u0435mo", "demo\ufe0f", "\u200bx"]
+)
+def test_attack_a_command_whose_file_name_hides_letters_or_forges_a_line(here, name):
+    here.write(f"project/.claude/commands/{name}.md", "EVIL")
+    text, _ = got(here, "claude-code")
+    assert "EVIL" not in text
+    (answer,) = skills_list(profile("claude-code"), [here.around()])["data"]
+    assert answer["errors"] != []
