@@ -81,11 +81,15 @@ class Folder:
         self._listing: Listing | None = None
         self.stamps: dict[str, Stamp] = {}
         self.odd: list[str] = []
+        self._executable: set[str] = set()
         try:
             entries = _only(self.path, only) if only else _entries(self.path, skipped)
             for relative, entry in islice(entries, FILES_MAX):
                 if entry.is_file(follow_symlinks=False):
-                    self.stamps[relative] = stamp_of(os.lstat(entry.path))
+                    status = os.lstat(entry.path)
+                    self.stamps[relative] = stamp_of(status)
+                    # A change of it changes the stamp, which `read` compares.
+                    self._executable |= {relative} if status.st_mode & 0o100 else set()
                 else:
                     self.odd.append(relative)
             self.is_cut = next(entries, None) is not None
@@ -187,7 +191,7 @@ class Folder:
         for relative in self.names:
             digest = sha256(self.read(relative, _CAP)).hexdigest()
             if _HAS_EXECUTE_BIT:
-                is_executable = bool(os.lstat(os.path.join(self.path, *relative.split("/"))).st_mode & 0o100)
+                is_executable = relative in self._executable
             else:
                 is_executable = bool(listing and relative in listing and listing[relative].executable)
             yield relative, ListedFile(digest, is_executable)

@@ -221,7 +221,7 @@ def test_attack_repository_brings_a_skill_with_a_locked_name(seen, tmp_path):
     done = shell.run("load", "release-notes", "--json")
     assert (done.status, done.error["code"]) == (6, "refused")
     done = shell.run("load", "--path", shell.project / ".agents/skills/release-notes", "--json")
-    assert (done.status, done.error["code"]) == (3, "not-found")
+    assert (done.status, done.error["code"]) == (6, "refused")
 
 
 @pytest.fixture

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import pytest
 
-from skillhub.errors import NotFound, Refused
+from skillhub.errors import Drifted, NotFound, Refused
 from skillhub.model.record import Skill
 from skillhub.runtime import load, mentioned, pick, profile, profiles, section, skills_list
+from skillhub.runtime.folder import Folder
 from tests.support.locked import EVIL, Machine, agreed, got
 
 OTHER = EVIL.replace("name: demo", "name: zz")
@@ -169,3 +171,21 @@ def test_attack_a_command_whose_file_name_hides_letters_or_forges_a_line(here, n
     assert "EVIL" not in text
     (answer,) = skills_list(profile("claude-code"), [here.around()])["data"]
     assert answer["errors"] != []
+
+
+def test_attack_a_file_is_taken_away_between_its_reading_and_the_look_at_its_mode(here, monkeypatch):
+    path = here.copy_of_demo / "references/style.md"
+    skill, whole = here.catalog().skills[0], Folder.read
+
+    def taken_once_read(folder, relative, limit):
+        data = whole(folder, relative, limit)
+        if relative == "references/style.md":
+            path.unlink(missing_ok=True)
+        return data
+
+    os.utime(path)
+    monkeypatch.setattr(Folder, "read", taken_once_read)
+    assert load(skill).body == "Good.\n"
+    monkeypatch.undo()
+    with pytest.raises(Drifted):
+        load(skill)
