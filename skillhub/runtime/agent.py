@@ -18,7 +18,7 @@ from skillhub.formats.text import quote
 from skillhub.model.hosts import Profile
 from skillhub.model.record import Skill
 from skillhub.project.copies import NeedCheck, need_check
-from skillhub.runtime.catalog import Catalog, Problem, folded
+from skillhub.runtime.catalog import Catalog, Problem, Root, folded
 from skillhub.runtime.discover import Search, Surroundings, discover, roots
 from skillhub.runtime.folder import STORED, KnownLocks, Locks, NoLocks, drift, holding, not_agreed
 from skillhub.runtime.loading import Session
@@ -57,7 +57,7 @@ def catalog_of(
         if ignore_locks
         else Locks(
             around,
-            (around.cwd, *(root.path for root in places if not root.problem)),
+            (around.cwd, *(_folder(root) for root in places if not root.problem)),
             holders=(root.path for root in places if not (root.problem or root.is_commands)),
         )
     )
@@ -85,6 +85,11 @@ def catalog_of(
     named = (around.environ or os.environ).get(profile.budget.env or "", "").strip()
     room = int(named) if re.fullmatch("[1-9][0-9]{0,8}", named) else None
     return replace(catalog, skills=tuple(skills), host=profile.id, roots=places, room=room)
+
+
+def _folder(root: Root) -> str:
+    is_file = root.is_commands and root.path.endswith(".md") and os.path.isfile(root.path)
+    return os.path.dirname(root.path) if is_file else root.path
 
 
 def _needing(skill: Skill, is_met: NeedCheck) -> Skill:

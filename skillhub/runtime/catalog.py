@@ -51,7 +51,7 @@ class LockedNames:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder that holds skills' folders.
+    """A folder that holds skills' folders, or of commands one file.
 
     Attributes:
         scope: Whose they are.

@@ -303,8 +303,39 @@ def _installed(path: str, place: AgentFolder, root: str, around: Surroundings) -
             folder, project = entry.get("installPath"), entry.get("projectPath")
             is_here = not isinstance(project, str) or os.path.normpath(project) in upwards(around.cwd)
             if key not in off and is_here and is_name(name) and isinstance(folder, str) and os.path.isabs(folder):
-                place_of = os.path.join(os.path.normpath(folder), below)
-                yield Root(place_of, "plugin", name, place.label, below == "commands")
+                plugin = os.path.normpath(folder)
+                if below == "commands":
+                    yield from _commands_of(plugin, name, place.label)
+                else:
+                    yield Root(os.path.join(plugin, below), "plugin", name, place.label)
+
+
+def _commands_of(plugin: str, name: str, label: str) -> Iterator[Root]:
+    """Yield where a plugin has its commands: what its ``plugin.json`` names stands for the folder ``commands``."""
+    manifest = os.path.join(plugin, ".claude-plugin", "plugin.json")
+    try:
+        given = _json(manifest).get("commands")
+    except (SkillhubError, OSError) as error:
+        message = error.message if isinstance(error, SkillhubError) else error.strerror
+        yield Root(manifest, "plugin", problem=f"none of its commands is looked for: {message}")
+        return
+    paths = ["./commands"] if given is None else given if isinstance(given, list) else [given]
+    for path in paths:
+        met = os.path.normpath(os.path.join(plugin, path)) if isinstance(path, str) and "\0" not in path else ""
+        is_named = given is None or (met and path.startswith("./") and _is_within(met, plugin))
+        if is_named:
+            yield Root(met, "plugin", name, label, is_commands=True)
+        else:
+            message = (
+                f"expected a path below the plugin that begins with ./, found {quote(path)}: no command is there"
+            )
+            yield Root(f"{manifest}: commands", "plugin", problem=message)
+
+
+def _is_within(path: str, folder: str) -> bool:
+    """Say whether a path leads to the folder or below it, through links, too."""
+    real = os.path.realpath(folder)
+    return (os.path.realpath(path) + os.sep).startswith(real + os.sep)
 
 
 def _json(path: str) -> Mapping[str, Any]:

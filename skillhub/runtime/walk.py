@@ -240,8 +240,14 @@ def _find(step: _Step, rules: Rules, stamp: Stamp, has_folders: bool) -> Find | 
 
 
 def commands(root: str, rules: Rules, bounds: Bounds) -> Look:
-    """Return the commands in a folder: each file ``NAME.md`` is a skill of that name; links are passed over."""
+    """Return the commands in a folder: each file ``NAME.md`` is a skill of that name; links are passed over.
+
+    In whatever folder below it a command is, that adds nothing to its name. ``root`` may be such a file itself.
+    """
     look = Look()
+    if root.endswith(".md") and os.path.isfile(root):
+        folder, name = os.path.split(root)
+        look.finds.append(_command(os.path.join(os.path.realpath(folder), name), root, rules))
     queue = deque([(os.path.realpath(root), root, 0)] if os.path.isdir(root) else [])
     while queue:
         folder, found, depth = queue.popleft()

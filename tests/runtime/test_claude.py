@@ -345,3 +345,93 @@ def test_a_skill_is_switched_off_in_our_state_and_claudes_settings_stay(desk):
     set_reach(pick(desk.catalog(), "demo"), "disabled", "project", desk.host, desk.around)
     assert file.read_bytes() == before
     assert {skill.full_name: skill.reach for skill in desk.catalog().skills}["demo"] == "disabled"
+
+
+def plugin_json(desk, **manifest):
+    desk.install("tools@market")
+    folder = desk.home / ".claude/plugins/cache/tools/market/1.0.0"
+    for path in ("admin/audit.md", "admin/deep/sweep.md", "one.md"):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text("Do it.\n")
+    (folder / ".claude-plugin").mkdir()
+    (folder / ".claude-plugin/plugin.json").write_text(json.dumps({"name": "tools", **manifest}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("manifest", "found"),
+    [
+        ({}, ["ship"]),
+        ({"commands": "./admin"}, ["audit", "sweep"]),
+        ({"commands": ["./admin/", "./commands/"]}, ["audit", "ship", "sweep"]),
+        ({"commands": "./one.md"}, ["one"]),
+        ({"commands": ["./one.md", "./admin/audit.md", "./gone.md", "./gone"]}, ["audit", "one"]),
+        ({"commands": []}, []),
+    ],
+    ids=json.dumps,
+)
+def test_commands_are_where_the_plugin_says(desk, manifest, found):
+    plugin_json(desk, **manifest)
+    catalog = desk.catalog()
+    assert sorted(each.name for each in catalog.skills if each.is_command) == found
+    assert {each.namespace for each in catalog.skills} == {"tools"}
+    assert catalog.problems == ()
+    for skill in catalog.skills:
+        assert load(skill).body
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "../../../../../../evil",
+            "./../evil",
+            "./admin/../../evil",
+            "/etc",
+            "~/evil",
+            "admin",
+            "",
+            ".",
+            "..",
+            "./\0",
+        ),
+        *("./out", "./out/evil.md", 1, None, {"audit": {"source": "./one.md"}}, ["./one.md"]),
+    ],
+    ids=json.dumps,
+)
+def test_attack_a_plugin_has_its_commands_elsewhere(desk, path):
+    folder = plugin_json(desk, commands=[path])
+    evil = folder.parent / "evil"
+    evil.mkdir()
+    (evil / "evil.md").write_text("Evil.\n")
+    (folder / "out").symlink_to(evil)
+    catalog = desk.catalog()
+    assert [each.full_name for each in catalog.skills] == ["tools:fix"]
+    assert any("plugin.json" in problem.path for problem in catalog.problems)
+
+
+def test_attack_a_command_that_a_plugin_names_is_a_link(desk):
+    folder = plugin_json(desk, commands=["./here.md", "./out.md"])
+    (desk.home / "secret.md").write_text("Secret.\n")
+    (folder / "out.md").symlink_to(desk.home / "secret.md")
+    (folder / "here.md").symlink_to(folder / "one.md")
+    catalog = desk.catalog()
+    assert [each.full_name for each in catalog.skills] == ["tools:fix"]
+    assert len(catalog.problems) == 2
+
+
+@pytest.mark.parametrize("text", ["{", "\xff", '{"a": 1, "a": 2}'])
+def test_attack_a_plugin_json_that_cannot_be_read_has_no_commands(desk, text):
+    folder = plugin_json(desk)
+    (folder / ".claude-plugin/plugin.json").write_text(text, "latin-1")
+    catalog = desk.catalog()
+    assert [each.full_name for each in catalog.skills] == ["tools:fix"]
+    assert len(catalog.problems) == 1
+
+
+def test_the_folder_of_a_command_adds_nothing_to_its_name(desk):
+    for path in ("ship.md", "front/style.md", "front/deep/check.md"):
+        file = desk.project / ".claude/commands" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("Do it.\n")
+    assert sorted(desk.names()) == ["check", "ship", "style"]
