@@ -16,7 +16,7 @@ from typing import Any
 from skillhub.errors import UsageError
 from skillhub.formats.text import quote
 from skillhub.model.hosts import Profile
-from skillhub.model.record import Skill
+from skillhub.model.record import Held, Skill
 from skillhub.project.copies import NeedCheck, need_check
 from skillhub.runtime.catalog import Catalog, Problem, Root, folded
 from skillhub.runtime.discover import Search, Surroundings, discover, roots
@@ -66,6 +66,7 @@ def catalog_of(
     led = {os.path.dirname(each.path or "") for each in found.skills if each.links != (each.path,)}
     facts = _more(locks.read(led), known)
     skills, odd, met = _recognized(found.skills, facts, locks)
+    skills = [_held_to_its_tree(skill, locks) if skill.tree and not skill.managed else skill for skill in skills]
     if said:
         skills = list(settled(skills, said))
     waiting = [
@@ -85,6 +86,12 @@ def catalog_of(
     named = (around.environ or os.environ).get(profile.budget.env or "", "").strip()
     room = int(named) if re.fullmatch("[1-9][0-9]{0,8}", named) else None
     return replace(catalog, skills=tuple(skills), host=profile.id, roots=places, room=room)
+
+
+def _held_to_its_tree(skill: Skill, locks: Locks) -> Skill:
+    """Return a skill whose folder is named for its tree, held back where it holds another."""
+    why = drift(skill, skill.tree, locks) if skill.tree and skill.held is None else None
+    return holding(skill, Held("drifted", why.reason, "")) if why else skill
 
 
 def _folder(root: Root) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skillhub.errors import FormatError, SkillhubError
+from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, is_name, quote
 from skillhub.model import needs
@@ -29,6 +30,7 @@ _HEAD = (SKILL_MD, *needs.READ)
 _CAP = 1 << 20
 # What the frontmatter says by itself, whatever is wrong with the rest of it.
 _NAMED = re.compile(rb"(?m)^[\"']?name[\"']?[ \t]*:[ \t]*[\"']?([a-z0-9-]{1,64})[\"']?[ \t]*(?:#.*)?\r?$")
+_OF_A_TREE = re.compile(r"sha256-([0-9a-f]{64})")
 _LENIENT = Rules(nameless="folder", undescribed="empty")
 
 
@@ -121,12 +123,23 @@ def _skill(find: Find, facts: Mapping[str, Any], root: Root, search: Search) -> 
         managed=False,
         root=root.path,
         locks=search.locks,
+        tree=_tree_in(root.path),
         rules=search.rules,
         is_command=root.is_commands,
         **{"namespace": root.namespace, **(declared(facts) if "declared" in facts else facts)},
     )
     find.made = (root, search.locks), skill
     return skill
+
+
+def folder_for(tree: Digest) -> str:
+    """Return the name of a folder in which a skill may be nothing but this tree."""
+    return f"sha256-{tree.hex}"
+
+
+def _tree_in(folder: str) -> Digest | None:
+    named = _OF_A_TREE.fullmatch(os.path.basename(folder))
+    return Digest.parse(f"sha256:{named[1]}") if named else None
 
 
 def found_skill(folder: str, scope: Scope) -> Skill:

@@ -339,6 +339,8 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         if agreed is not None and ours is not None and agreed.tree != ours.tree:
             message = f"expected the tree {ours.tree}, which is locked, found that {agreed.tree} is asked for"
             raise Drifted(message, where=skill.path)
+    elif skill.tree and not skill.managed:
+        agreed = agreed or Agreed(skill.tree)
     if agreed is None or skill.held is None or skill.held.status != "drifted":
         _refuse(skill, asked)
     # What was agreed to is checked whole; of what somebody works on, tools keep folders that are none of the skill's.

@@ -24,7 +24,7 @@ from skillhub.model.index import Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
 from skillhub.runtime.catalog import Problem
-from skillhub.runtime.discover import Surroundings
+from skillhub.runtime.discover import Surroundings, folder_for
 from skillhub.runtime.folder import Agreed, Folder
 from skillhub.runtime.state import layers
 from skillhub.runtime.walk import write_own
@@ -38,8 +38,8 @@ class Pulled:
     """What was pulled.
 
     Attributes:
-        folders: To be looked into, as ``Surroundings.extra``.
-        trees: By the folder of a skill the tree that it must hold, for ``load(skill, agreed=Agreed(tree))``.
+        folders: To be looked into, as ``Surroundings.extra``; each is named for the tree that it is held to.
+        trees: By the folder of a skill the tree that it holds.
         problems: What was skipped, and why.
     """
 
@@ -98,7 +98,7 @@ class _Base:
         except OSError as error:
             problems.append(_problem(self.index_url, error))
             before = ((name, Digest.parse(tree)) for name, (tree, _) in known.items())
-            found = {os.path.join(self._folder, tree.hex, name): tree for name, tree in before}
+            found = {self._place(tree, name): tree for name, tree in before}
             return {path: tree for path, tree in found.items() if _is_whole(path, tree)}
         taken: dict[str, Digest] = {}
         kept: dict[str, tuple[str, list[str]]] = {}
@@ -117,6 +117,9 @@ class _Base:
             write_own(self._kept, json.dumps(kept, sort_keys=True).encode())
         return taken
 
+    def _place(self, tree: Digest, name: str) -> str:
+        return os.path.join(self._folder, folder_for(tree), name)
+
     def _known(self) -> dict[str, tuple[str, list[str]]]:
         with suppress(SkillhubError, ValueError, TypeError, AttributeError):
             block: Any = strict_json(read(self._kept, _STATE_CAP) or b"{}", self._kept, _STATE_CAP)
@@ -127,7 +130,7 @@ class _Base:
     def _skill(self, release: Release, known: tuple[str, list[str]] | None) -> tuple[str, Digest]:
         if known and not self._reload and known[1] == [*release.files]:
             tree = Digest.parse(known[0])
-            path = os.path.join(self._folder, tree.hex, release.name)
+            path = self._place(tree, release.name)
             if _is_whole(path, tree):
                 return path, tree
         entries = (Entry(path, File(self._fetch(url_of(release, path)))) for path in release.files)
@@ -135,7 +138,7 @@ class _Base:
         name = Manifest.read(found).name
         if name != release.name:
             raise FormatError(f"expected the skill {quote(release.name)}, found {quote(name)}")
-        path = os.path.join(self._folder, found.digest.hex, name)
+        path = self._place(found.digest, name)
         if not _is_whole(path, found.digest):
             _write(path, found)
         return path, found.digest

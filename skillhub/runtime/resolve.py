@@ -158,7 +158,7 @@ def refusal(skill: Skill, caller: Caller) -> tuple[str, str] | None:
     """Return why a caller may not have a skill, and what to do about it, if anything; None if they may."""
     if skill.held is not None:
         if not skill.held.command:
-            return skill.held.reason, f"change the settings in {clean(skill.held.file)}"
+            return skill.held.reason, f"change the settings in {clean(skill.held.file)}" if skill.held.file else ""
         does = "enable it with" if skill.held.status == "disabled" else "what lifts it"
         return skill.held.reason, f"{does}: {skill.held.command}"
     if may_invoke(skill, caller):

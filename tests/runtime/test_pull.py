@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
-from skillhub.errors import Drifted, SourceError
-from skillhub.runtime import Agreed, Surroundings, catalog_of, load, pick, profile, pull, urls_of
+from skillhub.errors import Drifted, OutsideSkill, Refused, SourceError
+from skillhub.runtime import Agreed, Cache, Request, Surroundings, catalog_of, load, pick, profile, pull, urls_of
 
 BASE = "https://skills.example/team"
 
@@ -48,7 +49,8 @@ def test_what_an_index_lists_is_found_and_loaded(tmp_path, client):
     pulled = pull([BASE], client, str(tmp_path / "cache"))
     assert pulled.problems == ()
     skill = pick(catalog_of(profile("opencode"), around(tmp_path, extra=pulled.folders)), "demo")
-    loaded = load(skill, agreed=Agreed(pulled.trees[skill.path]))
+    loaded = load(skill)
+    assert loaded.version == pulled.trees[skill.path]
     assert loaded.body == "Do it.\n"
     assert loaded.read("references/style.md") == b"Short.\n"
 
@@ -130,10 +132,78 @@ def test_attack_what_is_in_the_cache_was_changed(tmp_path, client):
     with open(f"{path}/SKILL.md", "wb") as file:
         file.write(skill_md(body="EVIL"))
     skill = pick(catalog_of(profile("opencode"), around(tmp_path, extra=first.folders)), "demo")
-    with pytest.raises(Drifted):
-        load(skill, agreed=Agreed(tree))
+    for agreed in (None, Agreed(tree)):
+        with pytest.raises(Drifted):
+            load(skill, agreed=agreed)
     assert pull([BASE], client, str(tmp_path / "cache")).trees == first.trees  # fetched again
-    assert load(skill, agreed=Agreed(tree)).body == "Do it.\n"
+    skill = pick(catalog_of(profile("opencode"), around(tmp_path, extra=first.folders)), "demo")
+    assert load(skill).body == load(skill, agreed=Agreed(tree)).body == "Do it.\n"
+
+
+def more(folder):
+    (folder / "more.md").write_text("More.\n")
+
+
+def other(folder):
+    (folder / "references/style.md").write_text("EVIL\n")
+
+
+def mode(folder):
+    (folder / "SKILL.md").chmod(0o755)
+
+
+def linked(folder):
+    (folder / "SKILL.md").rename(folder.parents[2] / "SKILL.md")
+    (folder / "SKILL.md").symlink_to(folder.parents[2] / "SKILL.md")
+
+
+def gone(folder):
+    (folder / "references/style.md").unlink()
+
+
+def swapped(folder):
+    shutil.copytree(folder, folder.parents[2] / "evil")
+    (folder.parents[2] / "evil/SKILL.md").write_bytes(skill_md(body="EVIL"))
+    shutil.rmtree(folder)
+    folder.symlink_to(folder.parents[2] / "evil")
+
+
+def beside(folder):
+    shutil.copytree(folder, folder.parent / "a")
+    (folder.parent / "a/SKILL.md").write_bytes(skill_md("second", "EVIL"))
+
+
+def nested(folder):
+    shutil.copytree(folder, folder.parent / "a/b")
+    (folder.parent / "a/b/SKILL.md").write_bytes(skill_md("second", "EVIL"))
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+@pytest.mark.parametrize("change", [more, other, mode, linked, gone, swapped, beside, nested])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_attack_what_was_pulled_is_held_to_its_digest_by_itself(tmp_path, client, change, when, is_cached):
+    """No argument is needed, before or after the catalogue is made, and no lock need be asked."""
+    pulled = pull([BASE], client, str(tmp_path / "cache"))
+    (path,) = map(Path, pulled.trees)
+    cache = Cache(str(tmp_path / "looks")) if is_cached else None
+
+    def seen(**given):
+        given = {"cache": cache, **given}
+        return catalog_of(profile("opencode"), around(tmp_path, extra=pulled.folders), **given)
+
+    catalogs = [seen(), seen(ignore_locks=True)]
+    change(path)
+    catalogs = [seen(), seen(ignore_locks=True)] if when == "before" else catalogs
+    for catalog in catalogs:
+        for skill in catalog.skills:
+            is_untouched = change in (beside, nested) and skill.name == "demo"
+            assert when == "after" or (skill.state == "enabled") == is_untouched
+            for request in (Request(), Request(caller="model"), Request(ignore_locks=True)):
+                if is_untouched:
+                    assert load(skill, request).body == "Do it.\n"
+                    continue
+                with pytest.raises((Drifted, Refused, OutsideSkill)):
+                    load(skill, request)
 
 
 def test_attack_the_record_of_the_cache_was_changed(tmp_path, client):
