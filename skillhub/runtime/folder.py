@@ -26,7 +26,7 @@ from skillhub.model.lock import Locked
 from skillhub.model.record import Held, Record, Skill, typed_flags
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.project.copies import absolute, folders_of, need_check, view
-from skillhub.project.project import Project, project_folder, state_key
+from skillhub.project.project import LOCK, Project, project_folder, state_key
 from skillhub.project.store import Store
 from skillhub.runtime.catalog import LockedNames, folded
 from skillhub.runtime.discover import Surroundings, upwards
@@ -480,6 +480,11 @@ class Locks:
             for start in {way, os.path.realpath(way)}
             for place in upwards(os.path.abspath(start))
         )
+        spelled = {os.path.realpath(base) for base in named}
+        for base in dict.fromkeys(project_folder(os.path.realpath(way)) for way in ways):
+            # A link leads to a project whose lock nobody here may have agreed to.
+            if base not in spelled and os.path.lexists(os.path.join(base, LOCK)):
+                yield self._opened(base, "project", home), False
         for base in above:
             kept = os.path.join(home.state, "projects", f"{state_key(base, 'project')}.json")
             if base not in named and os.path.lexists(kept):

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from skillhub.disk.files import CLOEXEC, NO_LINK, disk_errors, read, write_atomic
 from skillhub.errors import FormatError, SecurityError, SkillhubError, StateError
-from skillhub.formats.text import quote
+from skillhub.formats.text import is_name, quote
 from skillhub.model import needs
 from skillhub.model.hosts import Bounds
 from skillhub.model.manifest import Head, Rules, one_line, read_head
@@ -546,10 +546,14 @@ def _is_below(find: Find, root: str, base: str) -> bool:
 
 
 def _are_facts(facts: Mapping[str, Any] | None) -> bool:
-    if facts is None or "declared" not in facts:
-        return facts is None or all(isinstance(value, _FACTS.get(key, ())) for key, value in facts.items())
+    """Say whether a walk may have found this: texts are in one line with nothing hidden, so none forges another."""
+    if facts is None:
+        return True
     try:
-        declared(facts)
+        _ = declared(facts) if "declared" in facts else None
     except (SkillhubError, ValueError, TypeError, AttributeError, KeyError):
         return False
-    return all(isinstance(value, _FACTS.get(key, ())) for key, value in facts.items())
+    texts = (value for value in facts.values() if isinstance(value, str))
+    is_shown = all((text.isascii() and text.isprintable()) or text == one_line(text) for text in texts)
+    is_named = "namespace" not in facts or is_name(str(facts["namespace"]))
+    return is_shown and is_named and all(isinstance(value, _FACTS.get(key, ())) for key, value in facts.items())
