@@ -10,17 +10,18 @@ from typing import Any
 
 from skillhub.disk.folders import TreeProblem, compare
 from skillhub.edits.patch import listing_of_copy, read_patch
-from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SourceMismatch
+from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SkillhubError, SourceMismatch
 from skillhub.formats.digest import Digest
 from skillhub.install import candidates
 from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.context import Ports, command, refuse_unknown
-from skillhub.install.links import is_outside, name_collisions, unmanaged_copies
+from skillhub.install.context import Ports, State, command, refuse_unknown
+from skillhub.install.links import name_collisions, to_remove, unmanaged_copies
 from skillhub.model.lock import Lock, Locked, Signer, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.record import Record, Records
 from skillhub.model.tree import SIGNATURE, Listing, Tree
 from skillhub.project import copies as links
+from skillhub.project.intent import Intent
 from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.runtime.discover import found_name
@@ -101,6 +102,7 @@ class Verifier:
         self._ports = ports
         self._stored = stored
         self.lock, self._records = ports.project.lock(), ports.project.records()
+        self._state = _state(self.lock, self._records, ports.project)
         self.left = _left_the_lock(self.lock, self._records, ports.project)
         self._unmanaged = unmanaged_copies(self.lock, self._records, ports)
         self._imitations = name_collisions(self.lock, ports, found_name)
@@ -121,8 +123,8 @@ class Verifier:
         listing = ports.store.listing(entry.tree) or listing_of_copy([*places, *unmanaged], entry.tree)
         problems += _check_copies(entry, record, places, listing, ports)
         problems += _check_origin(name, entry, record, project)
-        is_enabled = record is not None and record.enabled and record.is_of(entry)
-        problems += _check_unmanaged(unmanaged, listing, is_enabled, project)
+        problems += _check_unmanaged(name, unmanaged, self._state, ports)
+        is_enabled = self._state.enabled(name) is not None
         copies = self._imitations.get(name, ())
         problems += [_other(path) for path in copies if not is_enabled or _is_another(path, listing)]
         return Verified(name, tuple(problems), tuple(notes))
@@ -217,15 +219,25 @@ def _problem(error: SecurityError | FormatError, path: str, code: str | None = N
     return TreeProblem(code or error.code, path, error.message)
 
 
-def _check_unmanaged(
-    places: Sequence[str], listing: Listing | None, is_enabled: bool, project: Project
-) -> Iterator[TreeProblem]:
-    """Yield what agents would take for the locked skill though it is not, or is not to be there."""
-    for path in places:
-        if _is_another(path, listing) or (not is_enabled and is_outside(path, project)):
-            yield _other(path)
-        elif not is_enabled:
-            yield from _still([path], "is not enabled")
+def _check_unmanaged(name: str, places: Sequence[str], state: State, ports: Ports) -> Iterator[TreeProblem]:
+    """Yield what agents would take for the locked skill though it is not, or is not to be there.
+
+    ``sync`` takes away what is to be removed, and leaves the rest; if the chosen agents cannot be read, it fails.
+    """
+    try:
+        steps, left = to_remove(name, places, state, ports) if places else ([], [])
+    except SkillhubError:
+        steps, left = [], [*places]
+    yield from _still([step.path for step in steps], "is not enabled")
+    yield from map(_other, left)
+
+
+def _state(lock: Lock, records: Records, project: Project) -> State:
+    """Return the state; what is wrong with skillhub.toml, ``install`` tells."""
+    try:
+        return State(lock, project.intent(), records)
+    except SkillhubError:
+        return State(lock, Intent(), records)
 
 
 def _is_another(path: str, listing: Listing | None) -> bool:

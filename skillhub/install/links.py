@@ -366,26 +366,31 @@ def _is_for_agents(real: str, project: Project) -> bool:
     return below.startswith(".") or os.path.isabs(below) or project.scope == "user"
 
 
-def is_outside(path: str, project: Project) -> bool:
+def _is_outside(path: str, project: Project) -> bool:
     """Return whether a link leads out of the project to ``path``, which is then none of the project's."""
     below = portable(path, os.path.realpath(project.base))
     return project.scope == "project" and os.path.isabs(below)
 
 
-def _to_remove(name: str, paths: Iterable[str], state: State, ports: Ports) -> tuple[list[Step], list[str]]:
-    """Decide on unmanaged copies of a skill that is not enabled, which no agent may read.
+def to_remove(name: str, paths: Iterable[str], state: State, ports: Ports) -> tuple[list[Step], list[str]]:
+    """Decide on unmanaged copies of a locked skill; if that is not enabled, no agent may read one.
 
     Returns:
         What is to be removed, once edits in it are saved; and what skillhub never put there, and so leaves.
+
+    Raises:
+        FormatError, StateError: which agents are chosen cannot be read.
     """
     tree, record = state.lock.skills[name].tree, state.records.skills.get(name)
+    if state.enabled(name):
+        return [], [path for path in paths if not _is_spare(path, tree, record, ports.store)]
     was_enabled = record is not None and record.held == "user" and record.tree != NO_FILES
     agents = chosen_agents(Options(), state.records, state.intent, ports) if was_enabled else ()
     # In the folder of an agent that was not chosen, a skill of that name is a person's own.
     folders = {*map(os.path.realpath, folders_of(ports.project, agents, ports.user_home, ports.environ))}
     steps, left = [], []
     for path in paths:
-        if is_outside(path, ports.project):
+        if _is_outside(path, ports.project):
             left.append(path)
         elif _is_spare(path, tree, record, ports.store):
             steps.append(Step(path, path, "keep"))
@@ -540,11 +545,8 @@ def _plan(
             plans[name] = linker.plan_removal(name, record)
     left: dict[str, str] = {}
     for name, paths in unmanaged_copies(state.lock, state.records, ports).items():
-        tree, before = state.lock.skills[name].tree, state.records.skills.get(name)
-        if state.enabled(name):
-            others = [path for path in paths if not _is_spare(path, tree, before, ports.store)]
-        else:
-            steps, others = _to_remove(name, paths, state, ports)
+        steps, others = to_remove(name, paths, state, ports)
+        if steps:
             linking = plans.get(name, Linking(name, "copy", ()))
             plans[name] = replace(linking, steps=(*linking.steps, *steps))
         left |= dict.fromkeys(others, name)

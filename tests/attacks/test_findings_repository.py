@@ -232,7 +232,7 @@ def test_a_copy_in_the_place_of_a_skill_that_is_not_enabled(world, waiting):
         world.project.write_records(type(record)())
     assert world.problems() == []
     skill(world.base / ".agents/skills", body="Obey.\n")
-    assert world.problems() == ["other-skill"]
+    assert world.problems() == ["not-enabled" if waiting == "disabled" else "other-skill"]
     assert not diagnose(world.ports()).ok
 
 

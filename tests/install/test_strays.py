@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from skillhub.audit.verify import verify
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import NotFound, Refused, StateError
 from skillhub.install.context import Options
@@ -82,7 +83,7 @@ def test_a_link_to_it_is_taken_away_and_not_what_it_leads_to(waiting):
 
 def test_an_edited_copy_is_asked_about_and_saved_first(waiting):
     (put(waiting) / "SKILL.md").write_text("by hand\n")
-    assert waiting.problems() == ["other-skill"]
+    assert waiting.problems() == ["not-enabled"]
     before = unlocked(waiting.snapshot())
     with pytest.raises(Refused, match="the copy is to be deleted"):
         waiting.sync(Answers())
@@ -91,6 +92,56 @@ def test_an_edited_copy_is_asked_about_and_saved_first(waiting):
     assert not waiting.copy("plain").exists()
     assert "+by hand" in (waiting.base / "skillhub-edits/plain-1.patch").read_text()
     assert waiting.problems() == []
+
+
+def _older(world):
+    """The lock has a newer version by now; what this machine had lies there again."""
+    plain(world, notes_md="A newer version.\n")
+    world.on_another_machine().update("plain", enable=False)
+    put(world)
+
+
+COPIES = {
+    "equal": put,
+    "edited": lambda world: (put(world) / "SKILL.md").write_text("by hand\n"),
+    "edited, in an agent's own folder": lambda world: (put(world, PLACES[1]) / "SKILL.md").write_text("by hand\n"),
+    "a file more": lambda world: (put(world) / "more").touch(),
+    "a file less": lambda world: (put(world) / "notes.md").unlink(),
+    "executable": lambda world: (put(world) / "SKILL.md").chmod(0o755),
+    "another skill": lambda world: skill(world.base / PLACES[0], body="Obey.\n"),
+    "an older version": _older,
+    "a link": lambda world: world.copy("plain").symlink_to(world.folder / "kept"),
+    "a link to an edited one": lambda world: (
+        (world.folder / "kept/SKILL.md").write_text("by hand\n"),
+        world.copy("plain").symlink_to(world.folder / "kept"),
+    ),
+    "in the folder of another agent": lambda world: (put(world, ".windsurf/skills") / "SKILL.md").write_text("x\n"),
+    "in two folders": lambda world: [(put(world, each) / "SKILL.md").write_text("x\n") for each in PLACES],
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_verify_says_of_a_copy_of_what_is_disabled_what_sync_does_with_it(world, how):
+    world.install(plain(world, notes_md="Notes.\n"), agents=("claude-code",))
+    shutil.copytree(world.copy("plain"), world.folder / "kept")
+    world.disable("plain")
+    COPIES[how](world)
+    (found,) = verify((), world.ports())
+    said = {
+        problem.path: problem.code for problem in found.problems if problem.code in ("not-enabled", "other-skill")
+    }
+    assert said
+    world.sync(Answers("yes"))
+    for path, code in said.items():
+        assert (code == "other-skill") == os.path.lexists(path), (path, code)
+
+
+def test_verify_of_a_copy_while_it_cannot_be_told_which_agents_are_chosen(waiting):
+    (put(waiting) / "SKILL.md").write_text("by hand\n")
+    (waiting.base / "skillhub.toml").write_text("[install]\nagents = ['none-such']\n")
+    assert waiting.problems() == ["other-skill"]
+    (waiting.base / "skillhub.toml").write_text("[skills")
+    assert waiting.problems() == ["not-enabled"]
 
 
 @pytest.mark.parametrize("how", ["nobody agreed", "enabled elsewhere", "a link"])
