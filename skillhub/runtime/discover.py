@@ -72,14 +72,14 @@ def discover(roots: Iterable[Root], search: Search | None = None) -> Discovered:
     search = search or Search()
     with _collecting_nothing():
         for root in roots:
-            look = _look(root, search)
+            look, tree = _look(root, search), _tree_in(root.path)
             problems += look.problems
             for find in look.finds:
                 if find.folder not in seen:
                     seen.add(find.folder)
                     problems += find.problems
                     if find.facts is not None:
-                        skills.append(_skill(find, find.facts, root, search))
+                        skills.append(_skill(find, find.facts, root, search, tree))
     return Discovered(tuple(skills), tuple(problems))
 
 
@@ -112,7 +112,7 @@ def _look(root: Root, search: Search) -> Look:
     return look
 
 
-def _skill(find: Find, facts: Mapping[str, Any], root: Root, search: Search) -> Skill:
+def _skill(find: Find, facts: Mapping[str, Any], root: Root, search: Search, tree: Digest | None) -> Skill:
     if find.made and find.made[0] == (root, search.locks):
         return find.made[1]
     skill = Skill(
@@ -123,7 +123,7 @@ def _skill(find: Find, facts: Mapping[str, Any], root: Root, search: Search) -> 
         managed=False,
         root=root.path,
         locks=search.locks,
-        tree=_tree_in(root.path),
+        tree=tree,
         rules=search.rules,
         is_command=root.is_commands,
         **{"namespace": root.namespace, **(declared(facts) if "declared" in facts else facts)},

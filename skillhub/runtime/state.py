@@ -371,7 +371,7 @@ def settled(skills: Iterable[Skill], known: Sequence[Layer]) -> Iterator[Skill]:
     answered = {name: given for layer in reversed(known) for name, given in layer.answers.items()}
     for skill in skills:
         by, reach = _first(skill, known)
-        if reach == "active" and any(_matches(pattern, skill.name, skill.full_name) for pattern in hidden):
+        if hidden and reach == "active" and any(_matches(pattern, skill.name, skill.full_name) for pattern in hidden):
             reach = "enabled"
         permission: Permission = "allow"
         for layer in reversed(ruled):
