@@ -267,6 +267,7 @@ class FindingRow(AnswerRow):
     line: int
     message: Text
     hint: Text
+    accepted: bool
 
 
 class AuditAnswer(JsonAnswer, commands=["audit"]):

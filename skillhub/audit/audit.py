@@ -253,7 +253,7 @@ def content(case: Case) -> Iterator[Finding]:
     if case.stored is None:
         return
     for found in case.stored.findings:
-        yield seen(found, case.name, case.folder)
+        yield _judged(seen(found, case.name, case.folder), case.ports)
     if case.stored.capabilities is None:
         yield case.note("malformed", case.stored.fault, (f"{case.folder}/SKILL.md", 0))
     elif message := undeclared(case.stored.capabilities, case.entry):
@@ -262,6 +262,11 @@ def content(case: Case) -> Iterator[Finding]:
         again = reinstall(case.ports.project.scope, case.name, words)
         hint = f"if it may: {again}; the lock says so then"
         yield noted if case.entry.patch else replace(noted, hint=hint)
+
+
+def _judged(found: Finding, ports: Ports) -> Finding:
+    """Return what the scan found, marked if ``allow-findings`` accepts it; a project's policy cannot have that."""
+    return replace(found, accepted=ports.policies.allows_finding(found.rule))
 
 
 def policy(case: Case) -> Iterator[Finding]:
@@ -300,6 +305,7 @@ def unmanaged(folder: str, locations: Locations, ports: Ports) -> Iterator[Findi
         yield note(rule, error.message, name, (shown, 0))
         return
     signature = signature_of(tree, ports.publishers, ports.clock())[1]
+    # No policy accepts what it finds: what no lock has was never held against one.
     yield from _content(tree, signature, name, shown)
 
 
@@ -321,7 +327,8 @@ def at_path(path: str, locations: Locations, ports: Ports) -> Iterator[Finding]:
     if found.content is not None and found.signature is not None:
         if found.signature.status == "unsigned":
             yield note("unsigned", "it is not signed", name, (shown, 0))
-        yield from _content(found.content, found.signature, name, shown)
+        for each in _content(found.content, found.signature, name, shown):
+            yield _judged(each, ports)
 
 
 def _content(tree: Tree, signature: Signature, name: str, shown: str) -> Iterator[Finding]:

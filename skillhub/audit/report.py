@@ -47,7 +47,7 @@ def seen(found: Finding, skill: str, folder: str) -> Finding:
 
 # The report of an audit: findings about skills and sources, each by a rule of the table.
 
-_KEYS = ("rule", "severity", "skill", "path", "line", "message", "hint")  # of a finding, as the contract has them
+_KEYS = ("rule", "severity", "skill", "path", "line", "message", "hint", "accepted")  # of a finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class Report:
 
     @property
     def failing(self) -> tuple[Finding, ...]:
-        """The findings at the threshold or over it."""
-        return tuple(each for each in self.findings if at_least(each.severity, self.threshold))
+        """The findings at the threshold or over it that no policy accepts."""
+        return tuple(each for each in self.findings if at_least(each.severity, self.threshold) and not each.accepted)
 
     @property
     def ok(self) -> bool:
@@ -81,7 +81,9 @@ class Report:
         looked = f"{self.skills} {'skill' if self.skills == 1 else 'skills'} looked at"
         if not self.findings:
             return f"{looked}, nothing found"
-        return f"{looked}: {counted(self.findings)}; {len(self.failing)} at {self.threshold} or over"
+        accepted = sum(each.accepted for each in self.findings)
+        beside = f", {accepted} accepted by a policy" if accepted else ""
+        return f"{looked}: {counted(self.findings)}; {len(self.failing)} at {self.threshold} or over{beside}"
 
     def below(self, folder: str) -> Report:
         """Return the report for readers whose paths begin above the project, which lies at ``folder`` there."""
@@ -124,6 +126,11 @@ _LEVELS: Mapping[Severity, str] = {"low": "note", "medium": "warning", "high": "
 # What GitHub's code scanning sorts by; its own words begin at 4.0, 7.0 and 9.0.
 _SCORES: Mapping[Severity, str] = {"low": "2.0", "medium": "5.0", "high": "8.0", "critical": "9.5"}
 _LOCK = "skillhub.lock"
+_SUPPRESSION = {
+    "kind": "external",
+    "status": "accepted",
+    "justification": "allow-findings in the policy of the machine or the user",
+}
 
 
 def sarif(report: Report, rules: Mapping[str, Rule], version: str) -> dict[str, Any]:
@@ -173,6 +180,7 @@ def _result(found: Finding, index: int) -> dict[str, Any]:
         "locations": [{"physicalLocation": place}],
         "partialFingerprints": {"skillhub/v1": _fingerprint(found)},
         "properties": {"skill": found.skill, "severity": found.severity},
+        **({"suppressions": [_SUPPRESSION]} if found.accepted else {}),
     }
 
 
@@ -213,11 +221,12 @@ def workflow_commands(report: Report) -> Iterator[str]:
         place = {"file": each.path, "line": each.line or None, "title": f"skillhub {each.rule}"}
         given = ",".join(f"{key}={_property(str(value))}" for key, value in place.items() if value)
         about = f"{each.skill}: " if each.skill else ""
-        yield f"::{_COMMANDS[each.severity]} {given}::{_data(f'{about}{each.message}; {each.hint}')}"
+        command = "warning" if each.accepted else _COMMANDS[each.severity]
+        yield f"::{command} {given}::{_data(f'{about}{each.message}; {each.hint}')}"
 
 
 def _row(found: Finding) -> str:
-    cells = (found.severity, found.rule, found.skill or "", found.where, found.message, found.hint)
+    cells = (found.rank, found.rule, found.skill or "", found.where, found.message, found.hint)
     return f"| {' | '.join(map(_plain, cells))} |"
 
 

@@ -123,7 +123,7 @@ def _end(report: Report, shape: Format, terminal: Terminal) -> None:
 def show_findings(findings: Iterable[Finding], terminal: Terminal, indent: str = "") -> None:
     """Show what was found, and what to do then."""
     for each in findings:
-        terminal.out(f"{indent}{each}", _TONES[each.severity])
+        terminal.out(f"{indent}{each}", "dim" if each.accepted else _TONES[each.severity])
         terminal.out(f"{indent}    {each.hint}")
 
 

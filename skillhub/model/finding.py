@@ -31,6 +31,7 @@ class Finding:
             between segments.
         line: Counts from 1; 0 is the file as a whole.
         skill: Of an audit, the skill that it is about; None where it is about a source.
+        accepted: Of an audit, whether ``allow-findings`` in a policy of the machine or the user accepts it.
     """
 
     rule: str
@@ -40,6 +41,12 @@ class Finding:
     message: str
     hint: str
     skill: str | None = None
+    accepted: bool = False
+
+    @property
+    def rank(self) -> str:
+        """The severity as a report shows it, and whether a policy accepts the finding."""
+        return f"{self.severity} (accepted by a policy)" if self.accepted else self.severity
 
     @property
     def where(self) -> str:
@@ -48,7 +55,7 @@ class Finding:
 
     def __str__(self) -> str:
         about = ", ".join(filter(None, (self.skill, self.where)))
-        return ": ".join(filter(None, (self.severity, about, f"{self.message} [{self.rule}]")))
+        return ": ".join(filter(None, (self.rank, about, f"{self.message} [{self.rule}]")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def test_the_shape_of_the_contract():
     document = report(noted()).to_json()
     assert document.keys() >= {"ok", "findings"}
     (finding,) = document["findings"]
-    assert list(finding) == ["rule", "severity", "skill", "path", "line", "message", "hint"]
+    assert list(finding) == ["rule", "severity", "skill", "path", "line", "message", "hint", "accepted"]
 
 
 def test_the_summary_counts():
