@@ -24,32 +24,47 @@ from skillhub.model.tree import File
 # Words that reach a network, whatever they stand in: a program, an instruction, a comment. They are a second look
 # beside the readers of programs, and the only one at instructions, which are no program.
 
-# What hardly stands in a text that reaches nothing.
-_STRONG = rb"""(?xi)
-    (?<![\w.-])(?:
-        curl|wget2?|aria2c|axel|ncat|netcat|socat|scp|sftp|rsync|lftp|tftp|nslookup|rclone|s3cmd|gsutil|ngrok|cloudflared
-        |lynx|w3m|elinks|certutil|bitsadmin|invoke-webrequest|invoke-restmethod|start-bitstransfer|npx|uvx|bunx|pipx
-        |s_client|xmlhttprequest|webfetch|websearch|paramiko|aiohttp|httpx|urllib3|smtplib|ftplib|imaplib|poplib|telnetlib
-        |xmlrpc|socketserver|pycurl
-    )(?![\w-])
-    |/dev/(?:tcp|udp)\b|net\.(?:webclient|sockets|http)|downloadstring|downloadfile|urlopen|urlretrieve|sendbeacon
-    |\bhttp\.client|\burllib2?\.request|\burllib2\b|\brequests\.(?:get|post|put|patch|delete|head|request|session)
-    |\b(?:import|from)[ \t]{1,9}(?:requests|socket|urllib|http)\b(?!\.(?:parse|error|status)|[ ]status)
-    |\bsocket\.(?:socket|create_connection|connect|gethost|getaddr)|\bopen_connection\b
-    |\bnew[ \t]{1,9}(?:websocket|eventsource)\b|(?<![\w.])fetch\(|\baxios\b
-    |(?:require\(|from[ \t]{1,9}|import\(?[ \t]{0,9})["'](?:node:)?(?:https?2?|net|tls|dgram|dns)["'/]
-    |\bnet::http\b|\bopen-uri\b|\blwp::|\bio::socket|\bhttp::tiny|\bfsockopen|\bcurl_(?:init|exec)|\bnet/http\b|\bnet\.dial
-    |\bgit[ \t]{1,9}(?:-\S{1,40}[ \t]{1,9}(?:[^-\s]\S{0,40}[ \t]{1,9})?){0,3}
-        (?:clone|push|pull|fetch|ls-remote|submodule|archive[ \t]{1,9}--remote|send-email)\b
-    |\b(?:pip[0-9.]{0,5}|conda|mamba|gem|brew|apt|apt-get|yum|dnf|apk|pacman|choco|winget|snap|cpanm?|port)[ \t]{1,9}
-        (?:-\S{1,20}[ \t]{1,9}){0,3}(?:install|download|add|update|upgrade|fetch)\b
-    |\buv[ \t]{1,9}(?:pip|add|sync|run|tool|lock|python)\b
-    |\b(?:npm|pnpm|yarn|bun)[ \t]{1,9}(?:i|ci|install|add|exec|x|dlx|create|init|update|publish|view)\b
-    |\b(?:cargo|go|deno|composer|poetry|pdm|rustup|nix|mix|luarocks|stack|cabal|opam)[ \t]{1,9}
-        (?:install|add|fetch|update|get|require|mod|build|shell|run)\b
-    |\b(?:docker|podman|nerdctl)[ \t]{1,9}(?:pull|push|run|build|compose|login)\b
-    |\bgh[ \t]{1,9}(?:api|pr|issue|repo|run|release|auth|gist|search|workflow|secret)\b
+# Programs and modules: the first part of a word, up to a dot. All of this is looked for in small letters.
+_STRONG_WORDS = frozenset(
+    word.encode()
+    for word in words(
+        "curl wget wget2 aria2c axel ncat netcat socat scp sftp rsync lftp tftp nslookup rclone s3cmd gsutil ngrok"
+        " cloudflared lynx w3m elinks certutil bitsadmin invoke-webrequest invoke-restmethod start-bitstransfer npx"
+        " uvx bunx pipx s_client xmlhttprequest webfetch websearch paramiko aiohttp httpx urllib3 smtplib ftplib"
+        " imaplib poplib telnetlib xmlrpc socketserver pycurl"
+    )
+)
+_WORD_BYTES = re.compile(rb"[\w.-]+")
+# Parts of words.
+_STRONG_PARTS = tuple(
+    word.encode()
+    for word in words("downloadstring downloadfile urlopen urlretrieve sendbeacon net.webclient net.sockets net.http")
+)
+# What hardly stands in a text that reaches nothing, from the beginning of a word on.
+_STRONG = rb"""(?x)
+    \b(?:
+        http\.client|urllib2?\.request|urllib2\b|requests\.(?:get|post|put|patch|delete|head|request|session)
+        |(?:import|from)[ \t]{1,9}(?:requests|socket|urllib|http)\b(?!\.(?:parse|error|status)|[ ]status)
+        |socket\.(?:socket|create_connection|connect|gethost|getaddr)|open_connection\b
+        |new[ \t]{1,9}(?:websocket|eventsource)\b|(?<![\w.])fetch\(|axios\b
+        |net::http\b|open-uri\b|net/http\b|net\.dial|lwp::|io::socket|http::tiny|fsockopen|curl_(?:init|exec)
+        |git[ \t]{1,9}(?:-\S{1,40}[ \t]{1,9}(?:[^-\s]\S{0,40}[ \t]{1,9})?){0,3}
+            (?:clone|push|pull|fetch|ls-remote|submodule|archive[ \t]{1,9}--remote|send-email)\b
+        |(?:pip[0-9.]{0,5}|conda|mamba|gem|brew|apt|apt-get|yum|dnf|apk|pacman|choco|winget|snap|cpanm?|port)
+            [ \t]{1,9}(?:-\S{1,20}[ \t]{1,9}){0,3}(?:install|download|add|update|upgrade|fetch)\b
+        |uv[ \t]{1,9}(?:pip|add|sync|run|tool|lock|python)\b
+        |(?:npm|pnpm|yarn|bun)[ \t]{1,9}(?:i|ci|install|add|exec|x|dlx|create|init|update|publish|view)\b
+        |(?:cargo|go|deno|composer|poetry|pdm|rustup|nix|mix|luarocks|stack|cabal|opam)[ \t]{1,9}
+            (?:install|add|fetch|update|get|require|mod|build|shell|run)\b
+        |(?:docker|podman|nerdctl)[ \t]{1,9}(?:pull|push|run|build|compose|login)\b
+        |gh[ \t]{1,9}(?:api|pr|issue|repo|run|release|auth|gist|search|workflow|secret)\b
+    )
+    |/dev/(?:tcp|udp)\b
 """
+# A module of JavaScript, wherever the word before its name begins.
+_STRONG_MODULE = re.compile(
+    rb"(?:require\(|from[ \t]{1,9}|import\(?[ \t]{0,9})[\"'](?:node:)?(?:https?2?|net|tls|dgram|dns)[\"'/]"
+)
 # Where a command stands: at the start of a line, behind a prompt, a quote or another command.
 _WEAK = rb"""(?xm)
     (?:^|[`$\#>;&|("'])[ \t]{0,9}(?:sudo[ \t]{1,9})?
@@ -64,10 +79,21 @@ _JOINT = re.compile(rb"[\\`^]\r?\n")
 
 
 def names_network(data: bytes) -> bool:
-    """Say whether a text has a word that reaches a network."""
+    """Return whether a text has a word that reaches a network."""
     data = data.translate(None, b"\0")
     looked = (data, _JOINT.sub(b"", data)) if _JOINT.search(data) else (data,)
-    return any(_STRONG_PATTERN.search(each) or _WEAK_PATTERN.search(each.replace(b"\r", b"\n")) for each in looked)
+    return any(_is_strong(each.lower()) or _WEAK_PATTERN.search(each.replace(b"\r", b"\n")) for each in looked)
+
+
+def _is_strong(text: bytes) -> bool:
+    """Look for words first, which is much faster than one pattern for all: every file of every skill comes here."""
+    if any(word.partition(b".")[0] in _STRONG_WORDS for word in set(_WORD_BYTES.findall(text))):
+        return True
+    return (
+        any(part in text for part in _STRONG_PARTS)
+        or _STRONG_PATTERN.search(text) is not None
+        or _STRONG_MODULE.search(text) is not None
+    )
 
 
 # What is longer was not written to be read.
