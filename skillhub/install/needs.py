@@ -65,12 +65,14 @@ class _AgentServer:
         state: What that file has under the name; None if it lacks the server, and we do not know its spelling of it.
         entry: What stands there.
         others: Other servers of that name: where they stand (file, scope, project), and the entry.
+        is_agreed: Whether an equal entry needs no question: it is in the user's own file, or a person agreed to it.
     """
 
     file: mcp.ConfigFile
     state: mcp.State | None
     entry: object = None
     others: tuple[tuple[str, object], ...] = ()
+    is_agreed: bool = True
 
     def __str__(self) -> str:
         return f"{self.file.agent}: {self.file.path}"
@@ -99,8 +101,21 @@ class ServerNeed:
 
     @property
     def is_configured(self) -> bool:
-        """Whether every one of these agents has just this server already, and no other of its name."""
-        return self.is_known and all(each.state in ("equal", None) and not each.others for each in self.agents)
+        """Whether every one of these agents has just this server already, agreed to, and no other of its name."""
+        is_there = all(each.state in ("equal", None) and not each.others for each in self.agents)
+        return self.is_known and is_there and not self._brought()
+
+    @property
+    def _risk(self) -> Risk:
+        risk: Risk = self.need.server.risk if self.need.server is not None else "ordinary"
+        return "unpinned" if self.steered and risk == "ordinary" else risk
+
+    def _brought(self) -> list[_AgentServer]:
+        """Return the agents whose file in the project has this server, which no flag for ordinary servers may answer.
+
+        Whoever wrote the repository may have put it there, so that the skill would be enabled without a question.
+        """
+        return [each for each in self._agents("equal") if not each.is_agreed] if self._risk != "ordinary" else []
 
     @property
     def runs_code(self) -> bool:
@@ -142,15 +157,16 @@ class ServerNeed:
         elif names := ", ".join(each.file.agent for each in self.agents if each.others):
             message = f"{about}; {names} has another of that name in another place; use this one?"
             yield Question("mcp-conflict", skill, message, tuple(self._against()), need.name)
-        if server is None or not self.absent:
+        if server is None or not (self.absent or self._brought()):
             return
-        details = (*server.facts(), *map(str, self._agents("absent")))
+        brought = (f"{each} has it already" for each in self._brought())
+        details = (*server.facts(), *map(str, self._agents("absent")), *brought)
         details += (self._steered(),) if self.steered else ()
-        risk: Risk = "unpinned" if self.steered and server.risk == "ordinary" else server.risk
+        risk = self._risk
         if risk != "ordinary" or choice == "ask":
             runs = SERVER_RUNS[risk] if risk == server.risk else f", and {self._steered()}"
-            message = f"{about}{runs}; write it into the configuration?"
-            yield Question(SERVER_KINDS[risk], skill, message, details, need.name)
+            act = "write it into the configuration" if self.absent else "use the one that this project configures"
+            yield Question(SERVER_KINDS[risk], skill, f"{about}{runs}; {act}?", details, need.name)
 
     def _steered(self) -> str:
         return f"{', '.join(self.steered)} of this project may have it run something else"
@@ -211,7 +227,12 @@ class ServerNeed:
 
 
 def server_need(
-    need: Requirement, agents: Sequence[Host], ports: Ports, written: Mapping[str, object] | None = None
+    need: Requirement,
+    agents: Sequence[Host],
+    ports: Ports,
+    written: Mapping[str, object] | None = None,
+    *,
+    is_agreed: bool = False,
 ) -> ServerNeed:
     """Read these agents' files.
 
@@ -220,6 +241,7 @@ def server_need(
         agents: The agents that are to have the skill.
         ports: Where their files are.
         written: Agent to what was written for this skill before, when a person agreed to it beside any other.
+        is_agreed: Whether a person agreed here to this very skill with this server.
 
     Raises:
         FormatError: such a file is malformed.
@@ -234,7 +256,9 @@ def server_need(
         file = mcp.config_file(agent.id, project.scope, *place)
         if file is not None:
             others = mcp.elsewhere(file, need.name, *place)
-            found.append(_agent_server(need, file, others, (written or {}).get(agent.id)))
+            one = _agent_server(need, file, others, (written or {}).get(agent.id))
+            is_users = project.scope != "project" or not file.path.startswith(project.base.rstrip(os.sep) + os.sep)
+            found.append(replace(one, is_agreed=one.is_agreed or is_agreed or is_users))
     return ServerNeed(need, tuple(found), steered)
 
 
@@ -256,7 +280,7 @@ def _agent_server(
     is_settled = state == "equal" and written is not None and mcp.is_equal(entry, written)
     if is_settled or (server is None and state == "absent"):
         others = ()
-    return _AgentServer(file, state, entry, others)
+    return _AgentServer(file, state, entry, others, is_settled)
 
 
 # The open needs of a skill before it is enabled: the questions about them, and the result of the answers.
@@ -390,7 +414,13 @@ def open_needs(
         _supplied(manifest, options),
         tuple(need for need in missing if need.kind == "env" and not options.env.get(need.name)),
         tuple(
-            server_need(need, agents, ports, written.get(need.name))
+            server_need(
+                need,
+                agents,
+                ports,
+                written.get(need.name),
+                is_agreed=before is not None and before.tree == candidate.tree.digest and need.spell() in before.met,
+            )
             for need in manifest.requires
             if need.kind == "mcp"
         ),

@@ -435,6 +435,28 @@ def test_attack_a_server_that_is_not_ordinary_is_written_by_a_flag_for_ordinary_
     assert (state(outcome), servers(world)) == ("disabled", {})
 
 
+@pytest.mark.parametrize(("tool", "kind"), [(UNPINNED, "mcp-unpinned"), (CODE, "mcp-shell")])
+@pytest.mark.parametrize("choice", ["ask", "configure"])
+def test_attack_a_repository_brings_the_entry_of_the_very_server_that_the_skill_needs(world, tool, kind, choice):
+    source = needy(world, tool)
+    assert state(world.install(source, mcp="configure", **CLAUDE)) == "enabled"
+    brought = (world.base / ".mcp.json").read_bytes()
+    world.remove("plain")
+    (world.base / ".mcp.json").write_bytes(brought)
+    answers = Answers("yes", **{kind.replace("-", "_"): "unanswered"})
+    outcome = world.install(source, mcp=choice, answers=answers, **CLAUDE)
+    (question,) = [each for each in answers.seen if each.kind.startswith("mcp")]
+    assert (question.kind, "use the one that this project configures" in question.message) == (kind, True)
+    assert f"claude-code: {world.base / '.mcp.json'} has it already" in question.details
+    assert (state(outcome), opened(outcome)) == ("disabled", ["mcp:tracker"])
+    assert state(world.enable("plain", mcp=choice, answers=Answers("yes"))) == "enabled"
+    assert (world.base / ".mcp.json").read_bytes() == brought
+    again = Answers("yes", **{kind.replace("-", "_"): "unanswered"})
+    world.disable("plain")
+    assert state(world.enable("plain", mcp=choice, answers=again)) == "enabled"
+    assert not [each for each in again.seen if each.kind.startswith("mcp")]
+
+
 @pytest.mark.parametrize(
     "entry",
     [
