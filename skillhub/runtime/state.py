@@ -317,6 +317,8 @@ def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]
             found["user"].append(ReachFile(path, file.form, "user", profile.id))
         else:
             path = os.path.join(root, *file.path.split("/"))
+            if FORMS[file.form].edit is None:
+                path = os.path.realpath(path)  # all that it can say is a no
             found["project"].append(ReachFile(path, file.form, "project", profile.id))
     if (state := around.state or _state(around)) is not None:
         ours = os.path.join(state, "skills")

@@ -315,6 +315,17 @@ def test_attack_a_repository_allows_what_the_user_denies(desk):
             load(pick(desk.catalog(), name), Request(caller="model"))
 
 
+def test_settings_of_a_project_count_behind_a_link(desk):
+    """They can only deny; a link to what is no file is not opened, and keeps every skill from the model."""
+    denied(desk)
+    desk.settings(desk.project / "shared.json", permissions={"deny": ["Skill(demo)"]})
+    (desk.project / ".claude/settings.json").symlink_to("../shared.json")
+    assert {each.name for each in desk.catalog().skills if each.reach == "enabled"} == {"demo"}
+    (desk.project / ".claude/settings.json").unlink()
+    (desk.project / ".claude/settings.json").symlink_to("/dev/zero")
+    assert {each.reach for each in desk.catalog().skills} == {"enabled"}
+
+
 def test_what_settings_want_asked_is_loaded_once_the_person_said_yes(desk):
     denied(desk)
     desk.settings(desk.project / ".claude/settings.json", permissions={"ask": ["Skill(demo)"]})
