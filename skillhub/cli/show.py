@@ -238,7 +238,8 @@ def load(
 ) -> int:
     """Show what an agent gets of a skill: its instructions in the agent's envelope. Runs nothing.
 
-    A locked skill whose files are not the locked ones is refused.
+    A locked skill whose files are not the locked ones is refused. So is one of which the agent's settings say
+    that the person is to be asked, unless a person typed this at a terminal, or --yes says that they agreed.
 
     Example: skillhub load release-notes --host codex
     """
@@ -247,6 +248,9 @@ def load(
         raise UsageError("expected the NAME of a skill, or its --path", hint=shows)
     agent, seen = seen_by(common, host)
     skill = loading.pick(seen, name, os.path.abspath(os.path.expanduser(path)) if path else None)
+    if skill.permission == "ask" and not (common.yes or common.asks):
+        message = f"the settings want the person to be asked before {quote(skill.full_name)} is loaded"
+        raise Refused(message, hint="--yes says that they were asked, and said yes")
     request = loading.Request(
         arguments=arguments, session=loading.Session(session), rules=agent.rules, ask=lambda _: True
     )

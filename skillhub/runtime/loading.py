@@ -404,12 +404,15 @@ def _by_now(skill: Skill) -> tuple[Skill, Agreed | None]:
         FormatError, StateError: a lock or a record cannot be read, so that nobody knows what was agreed to.
     """
     locks = skill.locks if isinstance(skill.locks, Locks) else Locks.near(skill)
-    known = locks.read((os.path.dirname(skill.path or ""),))
+    # A host may spell the path of what it found by itself in any way.
+    path = os.path.realpath(skill.path or "")
+    met = dict.fromkeys(map(os.path.abspath, (*skill.links, skill.path or "")))
+    known = locks.read(map(os.path.dirname, (*met, path)))
     if known.errors:
         raise known.errors[0]
-    owner = known.at(skill)
+    owner = known.at(replace(skill, path=path, links=tuple(met)))
     if owner is None:
-        held = STORED if known.is_stored(os.path.realpath(skill.path or "")) and not skill.managed else None
+        held = STORED if known.is_stored(path) and not skill.managed else None
         if (imitated := known.named(skill)) is not None:
             held = imitates(imitated)
         return (holding(skill, held) if held else skill), Agreed(skill.tree) if skill.tree else None

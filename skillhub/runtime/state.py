@@ -364,9 +364,9 @@ def settled(skills: Iterable[Skill], known: Sequence[Layer]) -> Iterator[Skill]:
     | enabled | user | user | nobody |
     | disabled | nobody | nobody | nobody |
 
-    Of the rules in one file the last that matches counts. A deny of any file holds; else the first file that says
-    something of a skill decides. What any file hides from the model is the user's alone. What was answered is an
-    answer to ``ask``, and no more.
+    Of the rules in one file the last that matches counts. A deny of any file holds, and an ask of the user's
+    against the project's; else the first file that says something of a skill decides. What any file hides from the
+    model is the user's alone. What was answered is an answer to ``ask``, and no more.
     """
     hidden = {pattern for layer in known for pattern in layer.hidden}
     ruled = [layer for layer in known if layer.rules]
@@ -375,12 +375,9 @@ def settled(skills: Iterable[Skill], known: Sequence[Layer]) -> Iterator[Skill]:
         by, reach = _first(skill, known)
         if hidden and reach == "active" and any(_matches(pattern, skill.name, skill.full_name) for pattern in hidden):
             reach = "enabled"
-        permission: Permission = "allow"
-        for layer in reversed(ruled):
-            said = layer.permission(skill, answered)
-            if said == "deny":
-                by, reach = by if by.error else layer, "disabled"
-            permission = said or permission
+        permission, denies = _ruling(skill, ruled, answered)
+        if denies is not None:
+            by, reach = by if by.error else denies, "disabled"
         if reach == "disabled":
             yield replace(skill, state="disabled", held=skill.held or _switched_off(skill, by))
         elif reach == "enabled" or permission != "allow":
@@ -388,6 +385,27 @@ def settled(skills: Iterable[Skill], known: Sequence[Layer]) -> Iterator[Skill]:
             yield replace(skill, invocation=invocation, permission=permission)
         else:
             yield skill
+
+
+def _ruling(skill: Skill, ruled: Sequence[Layer], answered: Mapping[str, bool]) -> tuple[Permission, Layer | None]:
+    """Return what the rules of these files say of a skill together, and which file denies it.
+
+    A repository may bring the project's: what its user wants to be asked, it does not allow.
+    """
+    permission: Permission = "allow"
+    denies: Layer | None = None
+    is_asked = False
+    for layer in reversed(ruled):
+        said = layer.permission(skill, answered)
+        if said is None:
+            continue
+        if said == "deny" and not (denies and denies.error):
+            denies = layer
+        if layer.file is not None and layer.file.scope == "user":
+            permission, is_asked = said, said == "ask"
+        elif not is_asked:
+            permission = said
+    return permission, denies
 
 
 def _first(skill: Skill, known: Iterable[Layer]) -> tuple[Layer, Reach]:

@@ -234,3 +234,51 @@ def test_attack_a_cache_forges_a_line_of_the_list(here, tmp_path, key):
         catalog = catalog_of(profile("codex"), here.around(), cache=Cache(str(cache)))
         assert "EVIL" not in section(catalog, profile("codex")).text
         assert "EVIL" not in json.dumps(context_inspect(catalog))
+
+
+def test_attack_a_host_spells_the_path_of_what_it_found_in_other_ways(here, monkeypatch):
+    monkeypatch.setenv("SKILLHUB_HOME", str(here.hub))
+    monkeypatch.setenv("HOME", str(here.home))
+    monkeypatch.chdir(here.project)
+    (here.copy_of_demo / "SKILL.md").write_text(EVIL)
+    (here.folder / "linked").symlink_to(here.copy_of_demo)
+    (here.folder / "project-linked").symlink_to(here.project)
+    for path in (
+        ".agents/skills/demo",
+        "./.agents/skills/../skills/demo/",
+        f"{here.project}/.agents/skills/../skills/demo",
+        f"/{here.copy_of_demo}",
+        f"{here.copy_of_demo}/.",
+        f"{here.folder}/linked",
+        f"{here.folder}/project-linked/.agents/skills/demo",
+        f"{here.copy_of_demo}/references/..",
+    ):
+        mine = Skill(name="zz", path=path, scope="project", state="enabled", managed=False)
+        with pytest.raises((Drifted, Refused)):
+            load(mine)
+
+
+def test_attack_a_repository_allows_what_its_user_wants_to_be_asked(here):
+    here.evil(".agents/skills/zz", OTHER)
+    mine = here.home / ".config/opencode/opencode.json"
+    mine.parent.mkdir(parents=True)
+    for asks in ({"*": "ask"}, {"z*": "ask"}, "ask"):
+        mine.write_text(json.dumps({"permission": {"skill": asks}}))
+        for allows in ({"permission": "allow"}, {"permission": {"skill": {"*": "allow", "zz": "allow"}}}):
+            here.write("project/opencode.json", json.dumps(allows))
+            skill = pick(here.catalog("opencode"), "zz")
+            assert skill.permission == "ask"
+            with pytest.raises(Refused):
+                load(skill)
+    mine.write_text(json.dumps({"permission": {"skill": "allow"}}))
+    here.write("project/opencode.json", json.dumps({"permission": {"skill": "ask"}}))
+    assert pick(here.catalog("opencode"), "zz").permission == "ask"
+
+
+def test_attack_a_host_takes_the_command_for_the_answer_of_a_person(here):
+    here.evil(".agents/skills/zz", OTHER)
+    here.write("project/opencode.json", json.dumps({"permission": {"skill": "ask"}}))
+    for flags in ((), ("--json",)):
+        done = here.run("load", "zz", "--host", "opencode", *flags)
+        assert (done.status, "EVIL" in done.out) == (6, False)
+    assert "EVIL" in here.run("load", "zz", "--host", "opencode", "--yes").out
