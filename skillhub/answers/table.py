@@ -25,6 +25,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "config": "skillhub.net.settings.Settings",
     "discovery": "skillhub.model.discovery.DiscoveryListing",
     "discovery-0.1": "skillhub.model.discovery.LegacyDiscoveryListing",
+    "discovery-files": "skillhub.model.discovery.FilesListing",
     "docker-config": "skillhub.sources.oci.DockerConfig",
     "first-seen": "skillhub.sources.history.FirstSeenFile",
     "github-commit": "skillhub.sources.github.GitHubCommit",
