@@ -2,6 +2,7 @@
 
 import ast
 import io
+import os
 import re
 import subprocess
 import sys
@@ -33,7 +34,7 @@ HEAVY = {
     "skillhub.net",
 }
 # As they are: they may fall, not rise.
-MODULES_MAX, CODE_MAX, DEPTH_MAX = 186, 31_800, 26
+MODULES_MAX, CODE_MAX, DEPTH_MAX, LOADED_MAX = 170, 31_000, 24, 90
 # Loaded when one attribute is asked for, where `list` has no use for it, and where an extra may be absent.
 LAZY = {
     "skillhub/__init__.py",
@@ -161,6 +162,22 @@ def test_a_chain_of_imports_is_short():
         return depths[name]
 
     assert max(depth(name) for name in edges) <= DEPTH_MAX
+
+
+def test_an_install_loads_few_modules(tmp_path):
+    code = "from skillhub.cli.main import main; import sys; main(); print('\\n'.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, "install", "github:code-review", "--yes", "--quiet"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPO), "SKILLHUB_HOME": str(tmp_path / "home")},
+    )
+    packages = {name_of(path.parent).replace("/", ".") for path in MODULES if path.name == "__init__.py"}
+    ours = {name for name in done.stdout.split() if name.startswith("skillhub")} - packages
+    assert "skillhub.install.install" in ours
+    assert len(ours) <= LOADED_MAX
 
 
 def test_a_module_is_read_in_one_go():
