@@ -29,7 +29,7 @@ def refuse(way: str) -> None:
     if way == "PYTHONPATH":
         raise UsageError(
             "PYTHONPATH names the working folder: its files would run as a part of skillhub",
-            hint=f"give PYTHONPATH absolute paths alone (an empty one is the working folder), or type: {isolated}",
+            hint=f"use only absolute paths in PYTHONPATH (an empty one is the working folder), or type: {isolated}",
         )
     raise UsageError(
         "without -I, python -m takes modules from the working folder: its files would run as a part of skillhub",
@@ -40,5 +40,5 @@ def refuse(way: str) -> None:
 def _absolute(path: str) -> str:
     try:
         return os.path.abspath(path)
-    except OSError:  # the working folder is gone
+    except OSError:  # the working folder no longer exists
         return path

@@ -203,7 +203,7 @@ def test_pegasus(around, tmp_path):
     assert sorted(host.menu()) == ["/code-review", "/commit"]
     (tool,) = host.tools()
     assert tool["description"] == "Invoke a skill by name. Use when a task matches an available skill."
-    assert "alone" in host.send("/project-conventions")
+    assert "only" in host.send("/project-conventions")
 
 
 def test_gencode(around, tmp_path):

@@ -63,7 +63,11 @@ def test_a_value_that_is_not_made_a_word_is_found():
         'f"a {b}: skillhub install ./{path} takes it"',
     ):
         assert list(unquoted(ast.parse(code))), code
-    for code in ('f"{as_command(a)} adds {b}"', 'f"skillhub install, then {a}"', 'f"another skillhub has {a}"'):
+    for code in (
+        'f"{as_command(a)} adds {b}"',
+        'f"skillhub install, then {a}"',
+        'f"another skillhub process has {a}"',
+    ):
         assert not list(unquoted(ast.parse(code))), code
 
 

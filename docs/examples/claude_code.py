@@ -69,7 +69,7 @@ class ClaudeCode:
 # Who calls, with what; what is part of the text that comes back.
 RECORDED = [
     ("user", ("/deploy production now",), "Deploy production (all: production now) at main."),
-    ("model", ("deploy",), "the user alone"),
+    ("model", ("deploy",), "the user only"),
     ("user", ("/background",), "/background"),
     ("model", ("background",), "Conventions of this project."),
     ("user", ("/research tokens",), "forked: Explore"),

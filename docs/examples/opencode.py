@@ -43,7 +43,7 @@ RECORDED = [
     ('{"name": "git-release"}', '<skill_content name="git-release">', "Base directory for this skill: file://"),
     ('{"name": "git-release"}', '<skill_content name="git-release">', "<file>"),
     ('{"name": "internal-docs"}', "the skill 'internal-docs' is disabled", "opencode.json"),
-    ('{"name": "experimental-ui"}', "the person does not want", "experimental-ui"),
+    ('{"name": "experimental-ui"}', "the user refuses", "experimental-ui"),
     ('{"name": "nope"}', 'Skill "nope" not found. Available skills: ', "git-release"),
     ('{"skill": "git-release"}', "The skill tool was called with invalid arguments", "name"),
 ]

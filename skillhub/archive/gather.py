@@ -128,7 +128,7 @@ class _Place:
 
 
 def _collision(first: str, second: str, path: str) -> UnsafeArchive:
-    return unsafe("collision", f"some systems take {quote(first)} and {quote(second)} for one name", path)
+    return unsafe("collision", f"some systems treat {quote(first)} and {quote(second)} as the same name", path)
 
 
 def _is_litter(path: str) -> bool:
@@ -145,7 +145,7 @@ def _shaped(files: dict[str, File], top: _Folder, wrapper: bool) -> Unpacked:
         if inner is not None:
             files = {path[len(name) + 1 :]: file for path, file in files.items()}
             roots = dict(inner.visible())
-            warnings = (f"everything lies in one folder, {quote(name)}: its content was taken for the skill",)
+            warnings = (f"all files are in one folder, {quote(name)}: its content is used as the skill",)
     _check_root(roots)
     _check_skill_md(files[SKILL_MD].data)
     return Unpacked(Tree(files), warnings)

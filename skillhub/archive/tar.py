@@ -74,7 +74,7 @@ class Pending:
 
     def _note(self, key: str, value: bytes, kind: bytes) -> None:
         if _REFUSED.fullmatch(key) or (kind == GLOBAL and key in ("path", "size")):
-            raise unsafe("tar-pax", f"the pax key {quote(key)} would make an entry another than it says")
+            raise unsafe("tar-pax", f"the pax key {quote(key)} would change the meaning of an entry")
         if key == "path":
             self._rename(value, "tar-pax")
         elif key == "size":
@@ -93,7 +93,7 @@ def _records(body: bytes) -> Iterator[tuple[str, bytes]]:
         match = _RECORD.match(body, at)
         stop = at + int(match[1]) if match else 0
         if match is None or not match.end() < stop <= len(body) or body[stop - 1 : stop] != b"\n":
-            raise unsafe("tar-header", "a pax record is malformed or lies about its length")
+            raise unsafe("tar-header", "a pax record is malformed or has a wrong length")
         try:
             key = match[2].decode()
         except UnicodeDecodeError as error:
@@ -161,7 +161,7 @@ def read_tar(data: bytes, limits: Limits) -> Iterator[Entry]:
             yield Entry(entry.path.removeprefix("./"), entry.file)
         pending = Pending()
     if pending.count:
-        raise unsafe("tar-header", "expected an entry after the header that speaks of it")
+        raise unsafe("tar-header", "expected an entry after its header")
     _check_end(stream)
 
 

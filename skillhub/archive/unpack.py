@@ -17,8 +17,8 @@ from skillhub.model.tree import File, Tree
 # Archive bytes to a tree.
 
 _DEFAULT = Limits()
-_OF_NONE = "get the file anew; in place of an archive there may be a web page, or one of another kind"
-_OF_UNSAFE = "do not install it; of a folder of your own, skillhub pack FOLDER makes an archive that is accepted"
+_OF_NONE = "download the file again; it may be a web page or an archive of another format"
+_OF_UNSAFE = "do not install it; for your own folder, skillhub pack FOLDER makes a valid archive"
 
 
 def unpack(data: bytes, kind: Kind, limits: Limits = _DEFAULT, wrapper: bool = True) -> Unpacked:

@@ -88,7 +88,7 @@ def _directory64(data: bytes, at: int) -> tuple[int, tuple[int, int, int]]:
     _, length, _, _, disk, first_disk, here, *wide = _END64_FORM.unpack_from(data, start)
     count, size, directory = wide
     if length != _END64_FORM.size - 12:
-        raise unsafe("zip-zip64", "the zip64 end record lies about its length")
+        raise unsafe("zip-zip64", "the zip64 end record has a wrong length")
     if disk or first_disk or here != count:
         raise unsafe("zip-split", "expected the whole archive in one file, found a part of it")
     return start, (count, size, directory)
@@ -206,7 +206,7 @@ def body_start(data: bytes, member: ZipMember, stop: int) -> int:
     """
     path = member.path
     if not data.startswith(LOCAL, member.start):
-        raise unsafe("zip-header-mismatch", "the central directory has an entry that is not there", path)
+        raise unsafe("zip-header-mismatch", "the central directory has an entry without a local header", path)
     if member.start + _LOCAL_FORM.size > stop:
         raise unsafe("zip-not-tiled", "the local header reaches into what follows", path)
     local = _Local._make(_LOCAL_FORM.unpack_from(data, member.start))

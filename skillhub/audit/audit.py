@@ -131,12 +131,12 @@ def change(case: Case) -> Iterator[Finding]:
         return
     changes = Provenance.of(earlier).means(Provenance.of(entry), AUDIT)
     if "origin-changed" in changes:
-        message = f"{name} came from {_spelled(earlier)}, and comes from {_spelled(entry)}"
+        message = f"{name} came from {_spelled(earlier)}, and now comes from {_spelled(entry)}"
         yield case.note("origin-changed", message)
     if "signer-changed" in changes:
         before = shown_signers(earlier.signed_by, earlier.voucher)
         now = shown_signers(entry.signed_by, case.ports.voucher(entry))
-        message = f"{name} was signed by {before}, and is signed by {now}"
+        message = f"{name} was signed by {before}, and is now signed by {now}"
         yield case.note("signer-changed", message)
     if entry.patch is not None and entry.patch != earlier.patch:
         yield case.note("patch-changed", f"{name} is patched by {entry.patch.path} now, and the patch is not signed")
@@ -168,7 +168,7 @@ def signer(case: Case) -> Iterator[Finding]:
             voucher = case.ports.voucher(case.entry)
             message = (
                 f"{each.named(voucher)} signed it with {each.fingerprint}, which is no key of "
-                f"{by_word(admitted.publisher, voucher)}, who has the name today"
+                f"{by_word(admitted.publisher, voucher)}, the present owner of the name"
             )
             yield case.note("signer-retired", message)
 
@@ -216,7 +216,7 @@ def age(case: Case) -> Iterator[Finding]:
             message = f"{case.name} is locked at {version}, {newest} is the newest"
             scope, wanted = case.ports.project.scope, f"{case.name}@{newest}"
             look = f"{command(scope, 'diff', wanted)} shows what it changes"
-            take = f"{command(scope, 'install', f'{case.entry.source}:{wanted}')} takes it"
+            take = f"{command(scope, 'install', f'{case.entry.source}:{wanted}')} installs it"
             yield replace(case.note("outdated", message), hint=f"{look}, {take}")
 
 
@@ -260,7 +260,7 @@ def content(case: Case) -> Iterator[Finding]:
         noted = case.note("capability-unsaid", message)
         words = install_words(case.name, case.entry, case.ports)
         again = reinstall(case.ports.project.scope, case.name, words)
-        hint = f"if it may: {again}; the lock says so then"
+        hint = f"to accept it: {again}; the lock then lists it"
         yield noted if case.entry.patch else replace(noted, hint=hint)
 
 
@@ -454,7 +454,7 @@ def _cases(names: Sequence[str], request: AuditRequest, sources: Inquiry, stored
     before = request.before.skills if request.before else {}
     closed = {} if request.sources_alone else closed_folders(ports)
     for number, name in enumerate(names):
-        ports.report("looking at skills", number, len(names))
+        ports.report("checking skills", number, len(names))
         entry = state.lock.skills[name]
         yield Case(
             name=name,

@@ -150,7 +150,7 @@ def _questions(trees: Sequence[Waste], gone: Sequence[str]) -> list[Question]:
     size = sum(each.size for each in trees)
     lines = [f"{each.about or 'a skill'}: {each.tree}, {each.size} bytes" for each in trees[:_SHOWN]]
     lines += [f"and {len(trees) - _SHOWN} more"] if len(trees) > _SHOWN else []
-    lines += [f"{base} had some of these, and is no more" for base in gone]
+    lines += [f"{base} used some of these, and no longer exists" for base in gone]
     many = "a stored skill" if len(trees) == 1 else f"{len(trees)} stored skills"
     message = f"Remove {many} that no project needs, {size} bytes?"
     return [Question("unused", "store", message, tuple(lines))]

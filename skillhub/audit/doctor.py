@@ -84,7 +84,7 @@ def _policy(ports: Ports) -> Check:
     except SkillhubError as error:
         return Check("policy", False, f"{error.where}: {error.message}", error.hint)
     if not found:
-        return Check("policy", True, "none is in force")
+        return Check("policy", True, "no policy applies")
     return Check("policy", True, f"{len(found)} lines; skillhub doctor policy shows them")
 
 
@@ -146,7 +146,7 @@ def _supplying(need: Need, ports: Ports) -> str:
     if need.kind != "env":
         return ""
     keep = command(ports.project.scope, "env", "set", need.name)
-    return f"export {need.name} where your agent runs, or keep it: {keep}"
+    return f"export {need.name} where your agent runs, or store it: {keep}"
 
 
 def _links(agents: tuple[Host, ...], ports: Ports) -> Iterator[Check]:
@@ -188,12 +188,12 @@ def _catalog(skills: Sequence[Skill], roots: tuple[Root, ...], ports: Ports) -> 
     waiting = {skill.name for skill in skills if skill.state == "disabled"}
     for skill in found.skills:
         if strangers.intersection(skill.links) and skill.name in waiting:
-            message = f"{skill.links[0]}: it has the name of {skill.name}, which the lock has and which is disabled"
-            yield Check("skill", False, message, "take it away")
+            message = f"{skill.links[0]}: it has the name of {skill.name}, which is locked and disabled"
+            yield Check("skill", False, message, "remove it")
     for problem in catalog.problems:
         line = f":{problem.line}" if problem.line else ""
         is_ok = problem.level == "warning"
-        yield Check("skill", is_ok, f"{problem.path}{line}: {problem.message}", "mend it, or take it away")
+        yield Check("skill", is_ok, f"{problem.path}{line}: {problem.message}", "fix it, or remove it")
     for hidden in catalog.shadowed:
         path, by = ((*each.links, each.path)[0] for each in (hidden.skill, hidden.by))
         yield Check("shadowed", True, f"{path} is hidden by {by}")

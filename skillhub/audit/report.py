@@ -78,7 +78,7 @@ class Report:
     @property
     def summary(self) -> str:
         """One sentence."""
-        looked = f"{self.skills} {'skill' if self.skills == 1 else 'skills'} looked at"
+        looked = f"{self.skills} {'skill' if self.skills == 1 else 'skills'} checked"
         if not self.findings:
             return f"{looked}, nothing found"
         accepted = sum(each.accepted for each in self.findings)

@@ -130,7 +130,7 @@ def _release_status(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple
     except (Forbidden, SourceError, StateError) as error:
         seen = ReleaseStatus.last_seen(name, entry, locked.root, ports.sources)
         when = "" if locked.root is None else "; its releases are shown as they were last seen"
-        return seen, (f"{entry.source} was not asked: {error.message}{when}",)
+        return seen, (f"{entry.source} was not contacted: {error.message}{when}",)
 
 
 def _found(name: str, ports: Ports) -> Shown | None:

@@ -81,7 +81,7 @@ class Inquiry:
             if mine is not None and is_same and (self._refresh or mine.embedded):
                 self._ask_registry(mine, asked)
             elif is_same or self._refresh:
-                self.notes.append(f"{alias} was not asked: {self._last(locked)}")
+                self.notes.append(f"{alias} was not contacted: {self._last(locked)}")
             for name in asked:
                 if name not in self.statuses:
                     entry = lock.skills[name]
@@ -89,7 +89,7 @@ class Inquiry:
 
     def _last(self, locked: LockedSource) -> str:
         when = self.ports.sources.last_seen(locked.root).refreshed if locked.root else None
-        return f"its last answer counts, {when}" if when else "and it never answered before"
+        return f"its last answer is used, {when}" if when else "and it has no earlier answer"
 
     def _ask_registry(self, source: Source, names: Iterable[str]) -> None:
         """Ask a registry about each of these skills, until an answer says that it cannot be asked."""
@@ -104,7 +104,7 @@ class Inquiry:
                 except NameNotOwned as error:
                     self._found("name-not-owned", error.message, name)
         except Forbidden as error:
-            self.notes.append(f"{source.alias} was not asked, and its last answer counts: {error.message}")
+            self.notes.append(f"{source.alias} was not contacted, and its last answer is used: {error.message}")
         except SourceError as error:
             self.findings.append(self._about(source.alias, "source-unreachable", error.message))
         except (SecurityError, FormatError) as error:
@@ -138,12 +138,12 @@ class Inquiry:
         ports = replace(self.ports, network=_Reaching(self.ports.network))
         for place, here in self._by_place(names).items():
             if not self._refresh and not self.state.lock.skills[here[0]].local:
-                self.notes.append(f"{place} was not asked: whether it has anything newer is unknown")
+                self.notes.append(f"{place} was not contacted: newer versions are unknown")
                 continue
             try:
                 self._ask_place(here, ports)
             except (SourceError, UnsafeTransfer) as error:
-                self.notes.append(f"{place} could not be asked for anything newer: {error.message}")
+                self.notes.append(f"{place} could not be asked for newer versions: {error.message}")
 
     def _by_place(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Return the skills that may be outdated, by place; what a registry says of its own is known already."""
@@ -166,7 +166,7 @@ class Inquiry:
             if isinstance(error, NotFound | UsageError | Refused):
                 unknown.setdefault(error.message, []).append(name)
             elif isinstance(error, SecurityError | FormatError) and not isinstance(error, UnsafeTransfer):
-                message = f"what {locked[name].place} has now is refused: {error.message}"
+                message = f"the present version at {locked[name].place} is refused: {error.message}"
                 self._found("newer-refused", message, name)
             else:
                 raise error  # a place that cannot be asked about one cannot be asked about the next
@@ -177,11 +177,10 @@ class Inquiry:
             old, new = _spelled(before, each.entry), _spelled(each.entry, before)
             message = f"{each.name} is locked at {old}, {before.place} has {new}"
             look, take = (command(ports.project.scope, verb, each.name) for verb in ("diff", "update"))
-            self._found("outdated", message, each.name, f"{look} shows what it changes, {take} takes it")
+            self._found("outdated", message, each.name, f"{look} shows what it changes, {take} installs it")
         self.notes += newer.warnings
         self.notes += [
-            f"cannot tell whether there is anything newer of {', '.join(skills)}: {message}"
-            for message, skills in unknown.items()
+            f"newer versions are unknown for {', '.join(skills)}: {message}" for message, skills in unknown.items()
         ]
 
     def configured(self, aliases: Iterable[str]) -> Iterator[Finding]:
@@ -190,7 +189,7 @@ class Inquiry:
         for alias in aliases:
             source, locked, at = (mine.get(alias), self.state.lock.sources.get(alias), self.locations.source(alias))
             if source is None:
-                message = f"{alias} ({locked.url if locked else ''}) is no source of yours"
+                message = f"{alias} ({locked.url if locked else ''}) is not one of your sources"
                 unknown = note("source-unknown", message, None, at)
                 if locked is None:
                     yield unknown

@@ -203,8 +203,8 @@ def _is_expired(
         FormatError: a key, root or identity that is to vouch for it is none.
     """
     if not known:
-        doubt = "no key is known here for what the lock says of version, source and signer"
-        raise SecurityError(f"{doubt}; {_install(ports.project)} gets it, or tells what is not so")
+        doubt = "no key is known here to check version, source and signer of the lock"
+        raise SecurityError(f"{doubt}; {_install(ports.project)} fetches it, or reports the error")
     verdict = judge(tree, [*known, *revoking], None, ports.clock(), locked=(entry.tree,))
     locked = {signer.fingerprint for signer in map(Signer.parse, entry.signed_by)}
     if verdict.signer is None or verdict.signer.fingerprint not in locked:
@@ -252,8 +252,8 @@ def _other(path: str) -> TreeProblem:
 def _check_origin(name: str, entry: Locked, record: Record | None, project: Project) -> Iterator[TreeProblem]:
     """Yield that the lock has what was agreed to from somewhere else, or by somebody else, whatever the tree."""
     if record is not None and (elsewhere := record.elsewhere(entry)):
-        message = "{} was agreed to {}; the lock has it {} now".format(name, *elsewhere)
-        message = f"{message}; {_install(project)} asks about it, or tells what is not so"
+        message = "{} was agreed to {}; the lock now has it {}".format(name, *elsewhere)
+        message = f"{message}; {_install(project)} asks about it, or reports the error"
         yield TreeProblem("origin-changed", project.lock_path, message)
 
 
@@ -263,7 +263,7 @@ def _check_copies(
     if record is None:
         return
     if record.tree != entry.tree:
-        message = f"the lock has another version than the one enabled here; {_install(ports.project)} asks about it"
+        message = f"the enabled version is not the locked one; {_install(ports.project)} asks about it"
         yield from (TreeProblem("other-tree", path, message) for path in places)
         return
     if not record.enabled:
@@ -271,7 +271,7 @@ def _check_copies(
         return
     for path in places:
         if listing is None:
-            yield TreeProblem("unknown", path, "is not what is locked, and the store no longer lists its files")
+            yield TreeProblem("unknown", path, "differs from the lock, and the store no longer lists its files")
             continue
         yield from links.inspect(path, listing, ports.store.path(entry.tree), record.link)[1]
 

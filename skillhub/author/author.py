@@ -146,11 +146,11 @@ def signature_of(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tre
 def _trusting(signature: Signature) -> tuple[tuple[Issue, ...], str | None]:
     """Return a warning if nobody here trusts the key that signed, and what to type to trust it."""
     if signature.own is not None:
-        who = f"{signature.identity}, a key of yours that you have not trusted"
+        who = f"{signature.identity}, a key of yours that you do not trust yet"
         return (Issue("untrusted", f"signed by {who}", SIGNATURE),), signature.own.trusting
     if signature.status != "untrusted" or signature.identity is not None:
         return (), None
-    said = f", said to be the one in a PEM file of {signature.claim}" if signature.claim else ""
+    said = f", which claims the key in a PEM file of {signature.claim}" if signature.claim else ""
     message = f"signed by an unknown key{said}"
     return (Issue("untrusted", message, SIGNATURE),), "skillhub publisher trust NAME --key FILE"
 
@@ -198,8 +198,8 @@ def pack_skill(path: str, output: str | None, kind: Kind, now: datetime, *, dry_
         target = os.path.join(target, f"{manifest.name}{version}.{kind}")
     if _lies_in(os.path.dirname(os.path.abspath(target)), path):
         form = () if kind == "zip" else ("--format", kind)
-        hint = f"without -o it lies outside of it: {as_command('skillhub', 'pack', path, *form)}"
-        raise UsageError("an archive of a skill may not lie in that skill", where=target, hint=hint)
+        hint = f"without -o it is written outside: {as_command('skillhub', 'pack', path, *form)}"
+        raise UsageError("the archive must be outside the skill", where=target, hint=hint)
     data = pack(tree, kind)
     if not dry_run:
         files.write_atomic(os.path.abspath(target), data)
@@ -252,7 +252,7 @@ def sign_skill(
     """
     folder = os.path.expanduser(path)
     if os.path.exists(folder) and not os.path.isdir(folder):
-        raise UsageError(f"{quote(path)} is no folder", hint="sign the folder, then pack it")
+        raise UsageError(f"{quote(path)} is not a folder", hint="sign the folder, then pack it")
     with named(path):
         unpacked, _ = read_local(path)
         manifest = Manifest.read(unpacked.tree, strict=True)

@@ -98,7 +98,7 @@ def begin(name: str, parent: str, *, dry_run: bool = False) -> Begun:
         raise UsageError(f"{quote(name)} cannot name a skill", hint=hint)
     path = os.path.join(parent, name)
     if os.path.lexists(path):
-        raise UsageError(f"there is something named {name} already", where=path, hint="choose another name")
+        raise UsageError(f"{name} exists already", where=path, hint="choose another name")
     tree = content(name)
     if not dry_run:
         _write(path, tree)
@@ -120,7 +120,7 @@ def unfilled(tree: Tree) -> tuple[Issue, ...]:
     found, is_within = [], False
     for number, line in enumerate(map(str.strip, lines), 1):
         if line in _PROMPTS and not is_within:
-            message = "expected words of your own, found what skillhub new wrote"
+            message = "expected a description of your own, found the template of skillhub new"
             found.append(Issue("unfilled", message, f"{SKILL_MD}:{number}"))
         is_within = line in _PROMPTS or (is_within and not line)
     return tuple(found)

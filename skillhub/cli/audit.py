@@ -33,7 +33,7 @@ Format = Literal["text", "json", "sarif", "markdown"]
 What = Annotated[Strings, Arg("[NAME|PATH]...", "Skills, or folders and archives that need not be installed.")]
 Sources = Annotated[bool, Arg("--sources", "Only where skills come from and who signed them.")]
 Ci = Annotated[bool, Arg("--ci", "For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")]
-FailOn = Annotated[Severity, Arg("--fail-on", "Exit 1 at a finding as bad as that, or worse.")]
+FailOn = Annotated[Severity, Arg("--fail-on", "Exit 1 on a finding of this severity or a higher one.")]
 FromLock = Annotated[str | None, Arg("--from-lock FILE", "Compare with this lock, too (- for stdin).")]
 Sarif = Annotated[str | None, Arg("--sarif FILE", "Write the report as SARIF to a file, too.")]
 _TONES: dict[str, Tone] = {"critical": "red", "high": "red", "medium": "yellow", "low": "dim"}
@@ -44,7 +44,7 @@ def audit(
     common: Common,
     what: What = None,
     sources: Sources = False,
-    form: Annotated[Format | None, Arg("--format", "How the report is printed.")] = None,
+    form: Annotated[Format | None, Arg("--format", "The format of the report.")] = None,
     fail_on: FailOn = "high",
     ci: Ci = False,
     from_lock: FromLock = None,
@@ -143,7 +143,7 @@ def _summarise(report: Report, path: str | None) -> None:
 
 
 def doctor(
-    common: Common, what: Annotated[str | None, Arg("[policy]", "Show the policy that is in force here.")] = None
+    common: Common, what: Annotated[str | None, Arg("[policy]", "Show the policy that applies here.")] = None
 ) -> int:
     """Check sources, lock, agents, skills and their needs; change nothing. Exits 1 if something is wrong.
 
@@ -178,7 +178,7 @@ def doctor(
             common.terminal.out(f"    {each.hint}")
     for root in found.roots:
         common.terminal.did(f"    skills are read from {root.path} ({root.scope})", "dim")
-    common.terminal.say("this is the setup alone; for what is in the skills: skillhub audit", "dim")
+    common.terminal.say("doctor checks only the setup; to check the skills: skillhub audit", "dim")
     return 0 if found.ok else 1
 
 
@@ -193,11 +193,11 @@ def _policy(common: Common) -> int:
             "doctor policy", all_masked({"effective": effective(ports.policies), "lines": lines, "places": where})
         )
     for row in every:
-        beaten = "" if row.in_force else "  (a stricter line holds)"
+        beaten = "" if row.in_force else "  (a stricter line applies)"
         common.terminal.out(f"{masked(row.text)}{beaten}", "plain" if row.in_force else "dim")
         common.terminal.out(f"    {row.level}: {row.where}", "dim")
     if not every:
-        common.terminal.say("no policy is in force; these files would be read:")
+        common.terminal.say("no policy applies; skillhub would read these files:")
         for level, path in where.items():
             common.terminal.out(f"{level}: {path}")
     return 0
@@ -223,7 +223,7 @@ def cache_info(common: Common) -> int:
 
 
 def cache_gc(
-    common: Common, days: Annotated[int, Arg("--days N", "Keep what was fetched in the last N days.", min=0)] = 30
+    common: Common, days: Annotated[int, Arg("--days N", "Keep downloads of the last N days.", min=0)] = 30
 ) -> int:
     """Remove unused data. Stored skills that no project names, old downloads, leftovers of killed processes.
 

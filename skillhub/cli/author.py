@@ -35,7 +35,7 @@ def new_passphrase(what: str, common: Common) -> bytes | None:
     if (found := _given()) is not None or not common.asks:
         return found
     first = common.terminal.secret(f"{what}: a passphrase (empty for none):")
-    if first and common.terminal.secret("the same again:") != first:
+    if first and common.terminal.secret("repeat the passphrase:") != first:
         raise UsageError("the two passphrases differ")
     return first.encode() or None
 
@@ -63,10 +63,10 @@ def _given() -> bytes | None:
 
 # ``new``, ``validate``, ``pack`` and ``sign``: for authors of skills.
 
-Format = Annotated[Literal["zip", "tar.gz"], Arg("--format", "The form of the archive.")]
+Format = Annotated[Literal["zip", "tar.gz"], Arg("--format", "The archive format.")]
 
 
-def new(common: Common, name: Annotated[str, Arg("NAME", "What the skill, and its folder, is called.")]) -> int:
+def new(common: Common, name: Annotated[str, Arg("NAME", "The name of the skill and of its folder.")]) -> int:
     """Begin a skill: a folder NAME here, which validate accepts and you fill in.
 
     Example: skillhub new my-skill
@@ -114,13 +114,13 @@ def _json(found: Validated) -> dict[str, Any]:
 
 
 def _draw(found: Validated, terminal: Terminal) -> None:
-    signature = found.signature.status if found.signature else "not looked at"
+    signature = found.signature.status if found.signature else "not checked"
     if found.signature and found.signature.code:
         signature += f" ({found.signature.code})"
     is_ok, warned = found.ok and not signature.startswith("invalid"), len(found.warnings)
     warnings = f"{warned} {'warning' if warned == 1 else 'warnings'}" if warned else ""
     noted = ", ".join(filter(None, (warnings, counted(found.findings))))
-    said = f"ok{f' but for {noted}' if noted else ''}" if is_ok else "not ok"
+    said = f"ok{f', with {noted}' if noted else ''}" if is_ok else "not ok"
     write = terminal.did if is_ok and not noted else terminal.out
     write(f"{found.path}: {said}, signature {signature}", "red" if not is_ok else "yellow" if noted else "green")
     for issue in found.errors:
@@ -154,7 +154,7 @@ def pack(
 def sign(
     common: Common,
     path: Annotated[str, Arg("PATH", "The skill's folder.")],
-    key: Annotated[str, Arg("--key NAME|FILE", "A key of yours, or a PEM file.")] = "default",
+    key: Annotated[str, Arg("--key NAME|FILE", "The name of your key, or a PEM file.")] = "default",
     chain: Annotated[str | None, Arg("--chain FILE", "The key's certificate, then its issuers, PEM.")] = None,
 ) -> int:
     """Sign a skill: write skill.oms.sig into its folder, and nothing else.
@@ -175,11 +175,13 @@ def sign(
 
 # ``key``: makes, lists, shows and imports the keys that skills are signed with.
 
-Kind = Annotated[Literal["p256", "p384", "ed25519"], Arg("--kind", "p256 is what every verifier knows; ed25519 few.")]
+Kind = Annotated[
+    Literal["p256", "p384", "ed25519"], Arg("--kind", "Every verifier supports p256; few support ed25519.")
+]
 
 
 def key_new(
-    common: Common, name: Annotated[str, Arg("[NAME]", "What you will call it.")] = "default", kind: Kind = "p256"
+    common: Common, name: Annotated[str, Arg("[NAME]", "The name of the key.")] = "default", kind: Kind = "p256"
 ) -> int:
     """Make a key to sign skills with; give away its public half.
 
@@ -207,13 +209,13 @@ def key_list(common: Common) -> int:
         for key in keys:
             common.terminal.out(f"{key.name}: {key.kind}", "bold")
             common.terminal.out(f"  {key.fingerprint}")
-            common.terminal.out(f"  public, to give away: {key.public_path}")
+            common.terminal.out(f"  public key: {key.public_path}")
         if not keys:
             common.terminal.say("no keys yet; to make one: skillhub key new")
     return 0
 
 
-def key_show(common: Common, name: Annotated[str, Arg("[NAME]", "Which of your keys.")] = "default") -> int:
+def key_show(common: Common, name: Annotated[str, Arg("[NAME]", "The name of your key.")] = "default") -> int:
     """Show a key. Its fingerprint, its files, and its public half to give away.
 
     Example: skillhub key show default
@@ -232,7 +234,7 @@ def key_show(common: Common, name: Annotated[str, Arg("[NAME]", "Which of your k
 def key_import(
     common: Common,
     file: Annotated[str, Arg("FILE", "A private key, PEM, encrypted or not.")],
-    name: Annotated[str, Arg("--name NAME", "What you will call it.")] = "default",
+    name: Annotated[str, Arg("--name NAME", "The name of the key.")] = "default",
 ) -> int:
     """Take over a private key from elsewhere; the file is left as it is.
 
@@ -260,5 +262,5 @@ def _made(key: Key, common: Common) -> int:
 
 def _draw_key(key: Key, write: Callable[..., None]) -> None:
     write(f"{key.name}: {key.kind} {key.fingerprint}", "green")
-    write(f"  private, for you alone: {key.path}")
-    write(f"  public, to give away:   {key.public_path}")
+    write(f"  private key: {key.path}")
+    write(f"  public key:  {key.public_path}")

@@ -49,9 +49,9 @@ def diff(
     common: Common,
     names: Annotated[Strings, Arg("[NAME[@VERSION]]...", "Installed skills.")] = None,
     from_lock: Annotated[
-        str | None, Arg("--from-lock FILE", "Compare this lock (- for stdin) with the present one.")
+        str | None, Arg("--from-lock FILE", "Compare this lock (- for stdin) with the current one.")
     ] = None,
-    form: Annotated[Literal["text", "json", "markdown"], Arg("--format", "How to write it.")] = "text",
+    form: Annotated[Literal["text", "json", "markdown"], Arg("--format", "The output format.")] = "text",
 ) -> int:
     """Show what you edited by hand, then what an update would change. Writes nothing.
 
@@ -72,7 +72,7 @@ def diff(
         found = diff_locks(old, names or [], ports)
     elif not names:
         message = "expected the name of an installed skill, or --from-lock FILE"
-        raise UsageError(message, hint=f"{common.command('list')} shows what is installed")
+        raise UsageError(message, hint=f"{common.command('list')} shows installed skills")
     else:
         found = _of_names(names, ports, common.terminal, is_read=form != "json")
     if form == "json":
@@ -128,7 +128,7 @@ def _edit_lines(name: str, edits: Sequence[Edit]) -> Iterator[tuple[str, Tone]]:
 
 
 def _patch_lines(whole: Sequence[str], patch: str) -> Iterator[tuple[str, Tone]]:
-    yield from ((f"  differs, and is no text: {word(path)}", "plain") for path in whole)
+    yield from ((f"  binary file differs: {word(path)}", "plain") for path in whole)
     yield from ((Quoted(line), _TONES.get(line[:1], "plain")) for line in _shown(patch))
 
 
@@ -150,12 +150,12 @@ def _markdown(found: Sequence[Diff], sources: Sequence[SourceChange]) -> Iterato
         yield from ("## Sources", "", *(f"- {_code(each.line)}" for each in sources), "")
     yield "## Skills"
     if not found:
-        yield from ("", "Nothing differs.")
+        yield from ("", "No differences.")
     for each in found:
         for edit in each.edits:
             yield from ("", f"### {each.name}: edited by hand", "")
             yield from (f"- {_code(path)}" for path in edit.paths)
-            yield from (f"- differs, and is no text: {_code(path)}" for path in edit.whole)
+            yield from (f"- binary file differs: {_code(path)}" for path in edit.whole)
             yield from _block(edit.patch)
         yield from ("", f"### {_title(each)}", "")
         yield from (f"- {_code(line)}" for line in (*_facts(each), *each.notes))
@@ -193,7 +193,7 @@ def _longest_run(text: str) -> int:
 def patch(
     common: Common,
     names: Names,
-    drop: Annotated[bool, Arg("--drop", "Give up the patch: the skill is as its source has it again.")] = False,
+    drop: Annotated[bool, Arg("--drop", "Drop the patch; restore the skill as its source has it.")] = False,
 ) -> int:
     """Keep what was edited in a skill's copy as a patch that the project agrees to.
 
@@ -220,8 +220,8 @@ def patch(
 def adopt(
     common: Common,
     enabling: Enabling,
-    names: Annotated[Strings, Arg("[NAME]...", "Skills in agents' folders; else all of them.")] = None,
-    into: Annotated[str, Arg("--into FOLDER", "Where the project keeps those that no origin has.")] = "skills",
+    names: Annotated[Strings, Arg("[NAME]...", "Unmanaged skills in agents' folders (default: all).")] = None,
+    into: Annotated[str, Arg("--into FOLDER", "The project folder for skills of unknown origin.")] = "skills",
     allow_unsigned: AllowUnsigned = False,
 ) -> int:
     """Bring skills that lie in agents' folders under the lock: compare with their origin, scan, ask, lock.
@@ -280,7 +280,7 @@ def lock_export(
 
     Example: skillhub lock export --format cyclonedx -o skills.cdx.json
     """
-    module = optional("skillhub.exchange.sbom", "sbom", "bills of materials take")
+    module = optional("skillhub.exchange.sbom", "sbom", "bills of materials need")
     data: bytes = getattr(module, form)(common.open_project().lock(), epoch())
     if output is None:
         sys.stdout.write(data.decode("ascii"))
@@ -308,12 +308,12 @@ def lock_fix(
     if common.json:
         return common.answer("lock fix", {"skills": done.choices, "changed": done.changed and not common.dry_run})
     for choice in done.choices:
-        would = "would settle " if common.dry_run else ""
+        would = "would resolve " if common.dry_run else ""
         common.terminal.did(f"{would}{_line(choice)}", "yellow" if choice.took is None else "plain")
     if done.changed and common.dry_run:
         common.terminal.say("the conflict would be resolved; nothing was written")
     elif done.changed:
-        common.terminal.say("skillhub install asks about what is new here, and adds what else skillhub.toml wants")
+        common.terminal.say("skillhub install asks about the new skills, and adds missing skills of skillhub.toml")
     else:
         common.terminal.did("there is no conflict in the lock")
     return 0
@@ -321,7 +321,7 @@ def lock_fix(
 
 def lock_merge(
     common: Common,
-    base: Annotated[str, Arg("BASE", "%O: the version that both came from.")],
+    base: Annotated[str, Arg("BASE", "%O: the common ancestor.")],
     ours: Annotated[str, Arg("OURS", "%A: ours; the result is written here.")],
     theirs: Annotated[str, Arg("THEIRS", "%B: theirs.")],
 ) -> int:

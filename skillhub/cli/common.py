@@ -68,7 +68,7 @@ class Common:
         undo: Closes, at the end of the command, what the command opened.
     """
 
-    json: Annotated[bool, Arg("--json", "Print one JSON value on stdout and nothing else there.")] = False
+    json: Annotated[bool, Arg("--json", "Print only one JSON value on stdout.")] = False
     user_scope: Annotated[bool, Arg("--global -g", "Use the user scope instead of the project.")] = False
     project: Annotated[
         str | None, Arg("--project DIR", "The project's folder (default: found from the working folder).")
@@ -134,7 +134,7 @@ class Common:
         if self.project is None:
             return Project.find(working_folder(), self.home)
         if not os.path.isdir(self.project):
-            raise NotFound("the project's folder is not there", where=self.project)
+            raise NotFound("the project's folder does not exist", where=self.project)
         return Project(os.path.abspath(self.project), "project", self.home)
 
     @property
@@ -208,7 +208,7 @@ def working_folder() -> str:
     try:
         return os.getcwd()
     except OSError as error:
-        raise NotFound("the working folder is gone", hint="cd to one that is there") from error
+        raise NotFound("the working folder no longer exists", hint="cd to an existing folder") from error
 
 
 def now() -> datetime:
@@ -232,9 +232,11 @@ class Enabling:
 
     agent: Annotated[Strings, Arg("--agent NAME", "Also enable for this agent (repeatable, or all).")] = None
     env: Annotated[
-        Strings, Arg("--env NAME[=VALUE]", "A variable for this command; NAME alone reads the process's.")
+        Strings, Arg("--env NAME[=VALUE]", "A variable for this command; NAME alone takes it from the environment.")
     ] = field(default=None, repr=False)
-    env_file: Annotated[str | None, Arg("--env-file FILE", "Variables for this command, NAME=VALUE a line.")] = None
+    env_file: Annotated[
+        str | None, Arg("--env-file FILE", "A file of variables for this command, one NAME=VALUE per line.")
+    ] = None
     mcp: Annotated[McpChoice, Arg("--mcp", "Needed MCP servers: ask, configure them, or skip them.")] = "ask"
     link: Annotated[
         LinkKind | None, Arg("--link", "Copy to the agents' folders, or symlink to the store (edits are shared).")
@@ -251,10 +253,10 @@ class Enabling:
             # The word is not shown: it may be a value, with = in it or not, that lost its name.
             name, has_value, value = word.partition("=")
             if has_value and not _VARIABLE.fullmatch(name):
-                message = f"--env number {number} does not begin with the name of a variable and ="
+                message = f"--env number {number} is not of the form NAME=VALUE"
                 raise UsageError(message, hint=_A_NAME)
             if not has_value and name not in os.environ:
-                message = f"--env number {number} has no value, and the process has no variable of that name"
+                message = f"--env number {number} has no value, and that variable is not set"
                 raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
             values[name] = value if has_value else os.environ[name]
         agents = tuple(self.agent or ())
@@ -350,7 +352,7 @@ def optional(module: str, name: str, what: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("skillhub"):  # ours are always there
             raise
-        raise UsageError(f"{what} a part of skillhub that is not installed", hint=extra(name)) from error
+        raise UsageError(f"{what} an extra of skillhub that is not installed", hint=extra(name)) from error
 
 
 def epoch() -> datetime | None:

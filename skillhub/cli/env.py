@@ -34,7 +34,7 @@ def env_list(common: Common) -> int:
 def env_set(
     common: Common,
     words: Annotated[list[str], Arg("NAME", "The variable.")],
-    skill: Annotated[Strings, Arg("--skill SKILL", "A skill that may have it too (repeatable).")] = None,
+    skill: Annotated[Strings, Arg("--skill SKILL", "A skill that gets the value (repeatable).")] = None,
 ) -> int:
     """Store a value in the system's keyring, for skills of this project. It is asked for, or read from stdin.
 
@@ -44,8 +44,8 @@ def env_set(
     """
     name, *more = words
     if more:  # which Typer would quote
-        message = "a value is not given on the command line, where others can read it"
-        raise UsageError(message, hint="type it when you are asked, or write it to stdin: skillhub env set NAME")
+        message = "expected no value on the command line, where other users can read it"
+        raise UsageError(message, hint="type it at the prompt, or write it to stdin: skillhub env set NAME")
     project = common.open_project()
     secret = intended(name, skill or (), project)
     vault = _vault()
@@ -56,7 +56,7 @@ def env_set(
     may = f"for {', '.join(secret.skills)}" if secret.skills else "for no skill yet"
     common.terminal.did(f"{'would store' if common.dry_run else 'stored'} {name} {may}, {_place(secret)}", "green")
     if not secret.skills:
-        common.terminal.say(f"to say which may have it: {common.command('env', 'set', name, '--skill', 'SKILL')}")
+        common.terminal.say(f"to give it to a skill: {common.command('env', 'set', name, '--skill', 'SKILL')}")
     common.terminal.say("skillhub env exec -- CMD runs CMD with the values of enabled skills", "dim")
     return 0
 
@@ -64,7 +64,7 @@ def env_set(
 def env_unset(
     common: Common,
     name: Annotated[str, Arg("NAME", "The variable.")],
-    skill: Annotated[Strings, Arg("--skill SKILL", "Take it from this skill alone (repeatable).")] = None,
+    skill: Annotated[Strings, Arg("--skill SKILL", "Remove it from this skill only (repeatable).")] = None,
 ) -> int:
     """Remove a stored value of this project. A skill that is enabled stays so.
 
@@ -76,7 +76,7 @@ def env_unset(
         forget(left, project, _vault())
     done = f"{'would remove' if common.dry_run else 'removed'} the value of {name}"
     if left.skills:
-        done = f"{name} {'would be' if common.dry_run else 'is'} for {', '.join(left.skills)} alone now"
+        done = f"{name} {'would be' if common.dry_run else 'is'} only for {', '.join(left.skills)} now"
     return common.done("env unset", {**_json(left), "stored": bool(left.skills)}, done)
 
 
@@ -88,7 +88,7 @@ def env_exec(common: Common, words: Annotated[list[str], Arg("CMD...", "The prog
     Example: skillhub env exec -- claude
     """
     if common.json:
-        raise UsageError("what is printed is the program's own, and --json is not for it")
+        raise UsageError("env exec prints the output of the program, so --json does not apply")
     secrets = due(common.open_project(), os.environ)
     if common.dry_run:
         names = ", ".join(secret.name for secret in secrets)
@@ -105,7 +105,7 @@ def env_exec(common: Common, words: Annotated[list[str], Arg("CMD...", "The prog
 
 def _vault() -> Vault:
     """Return the keyring."""
-    what = "values are kept in the system's keyring, by"
+    what = "stored values need"
     vault: Vault = optional("skillhub.project.keyring", "keyring", what).Keyring()
     return vault
 
@@ -119,7 +119,7 @@ def _value(name: str, common: Common) -> str:
     if common.asks:
         return common.terminal.secret(f"value of {name} (not shown):")
     if sys.stdin.isatty():
-        raise UsageError(f"nobody is there to type the value of {name}", hint="write it to stdin")
+        raise UsageError(f"no terminal to ask for the value of {name}", hint="write it to stdin")
     data = sys.stdin.buffer.read(_BYTES_MAX)
     try:
         text = data.decode("utf-8")
@@ -132,7 +132,7 @@ def _value(name: str, common: Common) -> str:
 
 
 def _place(secret: Secret) -> str:
-    return "for you everywhere" if secret.scope == "user" else f"in {secret.project}"
+    return "in all of your projects" if secret.scope == "user" else f"in {secret.project}"
 
 
 def _json(secret: Secret) -> Mapping[str, Any]:

@@ -89,7 +89,7 @@ def pick(
 def update(
     common: Common,
     enabling: Enabling,
-    names: Annotated[Strings, Arg("[NAME]...", "Installed skills; else all of them.")] = None,
+    names: Annotated[Strings, Arg("[NAME]...", "Installed skills (default: all).")] = None,
     check: Annotated[bool, Arg("--check", "Only report available updates; exit 1 if there are any.")] = False,
     skill: Annotated[Strings, Arg("--skill NAME", "Also update this skill (repeatable).")] = None,
     every: Annotated[bool, Arg("--all", "All locked skills; not together with names.")] = False,

@@ -23,9 +23,7 @@ from skillhub.project.copies import managed, not_agreed, unmanaged, users_skills
 from skillhub.project.project import Project
 from skillhub.runtime.discover import found_skill
 
-Host = Annotated[
-    str | None, Arg("--host NAME", "Say so in this agent's own file, of any skill that it finds, locked or not.")
-]
+Host = Annotated[str | None, Arg("--host NAME", "Change this agent's own settings, for any skill that it finds.")]
 _EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file"})
 
 
@@ -92,7 +90,7 @@ def list_(common: Common) -> int:
 
 
 def verify(
-    common: Common, names: Annotated[Strings, Arg("[NAME]...", "Installed skills; else all of them.")] = None
+    common: Common, names: Annotated[Strings, Arg("[NAME]...", "Installed skills (default: all).")] = None
 ) -> int:
     """Check store, links, lock and signatures against each other, every byte, without a network.
 
@@ -112,7 +110,9 @@ def verify(
             for problem in each.problems:
                 common.terminal.out(f"{each.name}: {problem.path}: {problem.message} [{problem.code}]", "red")
         if not found:
-            wanted = f"; {common.command('install')} has what skillhub.toml wants" if _wants(ports.project) else ""
+            wanted = (
+                f"; {common.command('install')} installs the skills of skillhub.toml" if _wants(ports.project) else ""
+            )
             common.terminal.say(f"nothing to verify: no skill is locked here{wanted}")
         elif is_ok:
             counted = "1 skill is" if len(found) == 1 else f"{len(found)} skills are"
@@ -136,7 +136,7 @@ def _hints(found: Sequence[Verified], project: Project, common: Common) -> Itera
     unagreed = not_agreed(project)
     new = {each.name for each in found if any(problem.code == "missing" for problem in each.problems)}
     if new.intersection(unagreed):
-        yield f"{common.command('install')} asks about what nobody agreed to on this machine, and enables it"
+        yield f"{common.command('install')} asks about skills without agreement on this machine, and enables them"
     codes = {
         problem.code
         for each in found
@@ -146,14 +146,14 @@ def _hints(found: Sequence[Verified], project: Project, common: Common) -> Itera
     edited = [each.name for each in found if any(problem.code in _EDITED for problem in each.problems)]
     sync = common.command("sync")
     if codes - BEYOND_SYNC:
-        yield f"{sync} puts back what is locked"
+        yield f"{sync} restores the locked files"
     if "other-skill" in codes:
-        yield f"move away what has the name of a locked skill: {sync} does not"
+        yield f"move away the folder with the name of a locked skill; {sync} does not"
     if "not-enabled" in codes:
-        yield f"{sync} takes away what is not enabled"
+        yield f"{sync} removes copies that are not enabled"
     if edited:
-        yield f"{common.command('diff', *edited)} shows what was edited"
-        yield f"{common.command('patch', *edited)} makes that a patch that the project agrees to"
+        yield f"{common.command('diff', *edited)} shows the edits"
+        yield f"{common.command('patch', *edited)} keeps them as a patch in the project"
 
 
 def sync(common: Common) -> int:

@@ -24,8 +24,8 @@ from skillhub.sources.history import ShownTime
 if TYPE_CHECKING:
     from skillhub.sources.layout import Snapshot
 
-_YOURS = "only this project names it; a host of yours is named in config.toml: trusted-hosts"
-_OFFLINE = "--offline keeps this command from the network"
+_YOURS = "only this project names it; if the host is yours, add it to trusted-hosts in config.toml"
+_OFFLINE = "--offline forbids the network, which this command needs"
 
 
 class OpenNetwork:
@@ -211,7 +211,7 @@ class OpenNetwork:
         except (SourceError, UnsafeTransfer) as error:
             if named_by == "repository" and error.hint:
                 meant = as_command("skillhub", "install", str(ref))
-                error.hint = f"only this repository names it; if it is meant: {meant}"
+                error.hint = f"only this repository names it; to use it: {meant}"
             raise
         return Repository(commit, url=url, path=ref.path, elsewhere=elsewhere, leads=leads)
 

@@ -130,7 +130,7 @@ class Person:
         if question.ways:
             return self._ask_way(question.ways), False
         if question.kind in NEEDS:
-            refusal = "with no, the configuration is not changed, and unless it is enabled already,"
+            refusal = "if you answer no, the configuration stays unchanged, and unless it is enabled already,"
             self.terminal.prose(f"{refusal} {question.skill} stays disabled", 2)
         words = {**_YES, **_ALL, **_NO} if alike > 1 else {**_YES, **_NO}
         of_all = f"[a]ll {_counted(question, alike)}, " if alike > 1 else ""
@@ -154,7 +154,7 @@ class Person:
         chosen = {way: Answer("yes", way=way) for way in ways if way != "keep"}
         words = {word: answer for way, answer in chosen.items() for word in (way, way[0])}
         words |= dict.fromkeys(_YES, YES) | dict.fromkeys((*_NO, "k", "keep"), NO)
-        last = "[K]eep this skill as it is" if "keep" in ways else "[N]o"
+        last = "[K]eep this skill unchanged" if "keep" in ways else "[N]o"
         return self._word(", ".join([*(_WAYS[way] for way in chosen), last]), words, NO)
 
     def _word(self, prompt: str, words: Mapping[str, _T], default: _T) -> _T:
@@ -172,7 +172,7 @@ class Person:
 
 # Lets a person pick among many skills, line by line, so that a screen reader can follow.
 
-_HELP = "numbers or names to install, words to narrow the list, all for all that is listed, empty to stop:"
+_HELP = "numbers or names to install, words to filter the list, all for the whole list, empty to stop:"
 _NUMBERS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 _AROUND = 5  # lines of the screen that are not rows of the list
 

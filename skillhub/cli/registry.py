@@ -29,14 +29,14 @@ KEYS_VARIABLE = "SKILLHUB_REGISTRY_KEYS"
 Dir = Annotated[str, Arg("DIR", "The registry's folder.")]
 KeysDir = Annotated[
     str | None,
-    Arg("--keys DIR", "Where the offline keys are, if not in the registry's own folder.", envvar=KEYS_VARIABLE),
+    Arg("--keys DIR", "The folder of the offline keys (default: in the registry's folder).", envvar=KEYS_VARIABLE),
 ]
 Wanted = Annotated[str, Arg("NAME@VERSION", "The release.")]
 PublicKeys = Annotated[Strings, Arg("--key FILE", "A public key that it signs with (PEM; repeatable).")]
-Roots = Annotated[Strings, Arg("--certificate FILE", "A root of its signers (PEM; repeatable).")]
+Roots = Annotated[Strings, Arg("--certificate FILE", "A root certificate of its signers (PEM; repeatable).")]
 Names = Annotated[Strings, Arg("--name SKILL", "A skill that it may publish (repeatable).")]
-Since = Annotated[str | None, Arg("--since TIME", "What it signed before stays good; else nothing does.")]
-Revoked = Annotated[Strings, Arg("--revoke FINGERPRINT|FILE", "A key or certificate that is not its own any more.")]
+Since = Annotated[str | None, Arg("--since TIME", "Its signatures from before stay valid (default: none).")]
+Revoked = Annotated[Strings, Arg("--revoke FINGERPRINT|FILE", "A key or certificate to revoke.")]
 
 
 def signed(common: Common, keys: str | None, use: Callable[[Signing], _T]) -> _T:
@@ -52,8 +52,8 @@ def registry_yank(
     common: Common,
     folder: Dir,
     wanted: Wanted,
-    reason: Annotated[str | None, Arg("--reason TEXT", "Why; users read it.")] = None,
-    undo: Annotated[bool, Arg("--undo", "Offer it again.")] = False,
+    reason: Annotated[str | None, Arg("--reason TEXT", "The reason, which users read.")] = None,
+    undo: Annotated[bool, Arg("--undo", "Undo the yank.")] = False,
 ) -> int:
     """Tell clients not to choose a release any more. Who has it locked can still install it, with a warning.
 
@@ -66,7 +66,10 @@ def registry_yank(
 
 
 def registry_withdraw(
-    common: Common, folder: Dir, wanted: Wanted, reason: Annotated[str, Arg("--reason TEXT", "Why; users read it.")]
+    common: Common,
+    folder: Dir,
+    wanted: Wanted,
+    reason: Annotated[str, Arg("--reason TEXT", "The reason, which users read.")],
 ) -> int:
     """Take a release back for good. Clients refuse it, also from a lock; there is no way back.
 
@@ -85,11 +88,11 @@ def _recalled(common: Common, command: str, release: Release, verb: str) -> int:
 def registry_delegate(
     common: Common,
     folder: Dir,
-    publisher: Annotated[str, Arg("PUBLISHER", "Whom; admitted if it is new.")],
+    publisher: Annotated[str, Arg("PUBLISHER", "The publisher; a new one is admitted.")],
     key: PublicKeys = None,
     certificate: Roots = None,
     name: Names = None,
-    move: Annotated[bool, Arg("--move", "Take the names from whoever has them.")] = False,
+    move: Annotated[bool, Arg("--move", "Take the names from their present owners.")] = False,
     revoke: Revoked = None,
     since: Since = None,
     keys: KeysDir = None,
@@ -131,7 +134,7 @@ def _show_delegated(done: upkeep.Delegated, common: Common) -> None:
     for fingerprint in upkeep.fingerprints(admission):
         did(f"  signs with {fingerprint}")
     for gone in admission.revoked:
-        did(f"  revoked    {gone.fingerprint} since {'ever' if gone.since == upkeep.ALWAYS else gone.since}")
+        did(f"  revoked    {gone.fingerprint} since {'the beginning' if gone.since == upkeep.ALWAYS else gone.since}")
     for name in sorted(admission.names):
         did(f"  publishes  {name}")
     for release in done.withdrawn:
@@ -143,11 +146,11 @@ def registry_rotate(
     folder: Dir,
     role: Annotated[str, Arg("ROLE", "root, targets, namespaces, releases, …")],
     lost: Annotated[
-        Strings, Arg("--lost KEYID", "Replace this key alone, lost or stolen (repeatable; 8 digits do).")
+        Strings, Arg("--lost KEYID", "Replace only this lost or stolen key (repeatable; 8 digits suffice).")
     ] = None,
     keys: KeysDir = None,
 ) -> int:
-    """Give a role new keys; clients follow by themselves. --dry-run lists the keys, and which are at hand.
+    """Give a role new keys; clients follow by themselves. --dry-run lists the keys, and which are available.
 
     Takes the keys of root, or for namespaces, releases and listing those of targets.
 
@@ -156,9 +159,9 @@ def registry_rotate(
     done = signed(common, keys, lambda signing: upkeep.rotate(folder, role, signing, lost or ()))
     if common.json:
         return common.answer("registry rotate", {**asdict(done), "at_hand": sorted(done.at_hand)})
-    for verb, ids in (("would go" if common.dry_run else "gone", done.gone), ("kept", done.kept)):
+    for verb, ids in (("would retire" if common.dry_run else "retired", done.gone), ("kept", done.kept)):
         for each in ids:
-            common.terminal.did(f"{verb}: {each}{'' if each in done.at_hand else ' (not at hand)'}")
+            common.terminal.did(f"{verb}: {each}{'' if each in done.at_hand else ' (not available)'}")
     for each in done.new:
         common.terminal.did(f"new: {each}", "green")
     if done.gone and not common.dry_run:
@@ -169,8 +172,8 @@ def registry_rotate(
 def registry_refresh(
     common: Common,
     folder: Dir,
-    within: Annotated[float, Arg("--within DAYS", "Sign anew what expires so soon.", min=0)] = 2,
-    role: Annotated[Strings, Arg("--role ROLE", "Sign for this role in any case (repeatable).")] = None,
+    within: Annotated[float, Arg("--within DAYS", "Renew documents that expire within this time.", min=0)] = 2,
+    role: Annotated[Strings, Arg("--role ROLE", "Renew the document of this role in any case (repeatable).")] = None,
     keys: KeysDir = None,
 ) -> int:
     """Sign anew what expires soon, with online keys alone. For cron, once a day; it signs nothing if nothing does.
@@ -181,7 +184,7 @@ def registry_refresh(
     """
     done = signed(common, keys, lambda signing: upkeep.refresh(folder, signing, within, role or ()))
     for each in done.waiting:
-        text = f"what {each.role} has signed expires {_shown(each)}; with the offline keys: --role {each.role}"
+        text = f"the document of {each.role} expires {_shown(each)}; with the offline keys: --role {each.role}"
         common.terminal.warn(f"warning: {text}")
     if common.json:
         rows = {"renewed": done.renewed, "waiting": done.waiting}
@@ -190,7 +193,7 @@ def registry_refresh(
             {part: [{"role": each.role, "expires": _shown(each)} for each in found] for part, found in rows.items()},
         )
     elif done.renewed:
-        verb = "would sign anew" if common.dry_run else "signed anew"
+        verb = "would renew" if common.dry_run else "renewed"
         first = min(done.renewed, key=lambda each: each.when)
         common.terminal.did(f"{verb}: {len(done.renewed)} documents; the first expires {_shown(first)}", "green")
     return 0
@@ -233,7 +236,7 @@ def registry_push(
 
     def connect(address: str) -> Target:
         if common.offline and "://" in address:
-            raise SourceError("--offline keeps this command from the network", where=address)
+            raise SourceError("--offline forbids the network, which this command needs", where=address)
         return _open(address)
 
     done = pushing.push(folder, target, connect, now=now(), dry_run=common.dry_run)
@@ -244,9 +247,9 @@ def registry_push(
             common.terminal.say(path)
     if done.written:
         verb = "would write" if common.dry_run else "published"
-        common.terminal.did(f"{target}: {verb} {len(done.written)} files, {done.unchanged} were there", "green")
+        common.terminal.did(f"{target}: {verb} {len(done.written)} files, {done.unchanged} unchanged", "green")
     else:
-        common.terminal.did(f"{target}: nothing to do, all {done.unchanged} files are there")
+        common.terminal.did(f"{target}: already up to date, {done.unchanged} files")
     return 0
 
 
@@ -261,7 +264,7 @@ def _open(address: str) -> Target:
         return FolderTarget(address)
     if scheme not in ("s3", "oci"):
         raise UsageError(f"expected a folder, s3://… or oci://…, found {quote(address)}")
-    module = optional(f"skillhub.registry.push_{scheme}", scheme, f"{scheme}:// takes")
+    module = optional(f"skillhub.registry.push_{scheme}", scheme, f"{scheme}:// needs")
     target: Target = module.open_target(address)
     return target
 
@@ -269,9 +272,7 @@ def _open(address: str) -> Target:
 def registry_init(
     common: Common,
     folder: Dir,
-    publisher: Annotated[
-        str, Arg("--publisher NAME", "The name that the registry's own skills are signed by.")
-    ] = "own",
+    publisher: Annotated[str, Arg("--publisher NAME", "The publisher that signs the registry's own skills.")] = "own",
     keys: KeysDir = None,
 ) -> int:
     """Make a registry that offers nothing yet. DIR/site is to be served, DIR/keys to be guarded.
@@ -290,13 +291,13 @@ def registry_init(
     if common.json:
         return common.answer("registry init", {"path": path, "site": _site(folder), "fingerprint": fingerprint})
     if common.dry_run:
-        common.terminal.did(f"{path}: would be a registry")
+        common.terminal.did(f"{path}: would create a registry")
         return 0
-    common.terminal.did(f"{path}: a registry, root {fingerprint}", "green")
-    common.terminal.did(f"  serve {_site(folder)} with any web server; it holds nothing secret")
+    common.terminal.did(f"{path}: created a registry, root {fingerprint}", "green")
+    common.terminal.did(f"  serve {_site(folder)} with any web server; it contains no secrets")
     offline = keys or os.path.join(path, "keys", "offline")
     common.terminal.did(f"  guard {os.path.join(path, 'keys')}")
-    common.terminal.did(f"  keep {offline} where no network reaches; --keys DIR brings it back")
+    common.terminal.did(f"  keep {offline} on an offline medium; --keys DIR names its folder")
     return 0
 
 

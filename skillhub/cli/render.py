@@ -67,8 +67,8 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
     told = _show_questions(outcome, common)
     _show_beside(outcome, "would leave out" if is_plan else "left out", terminal, told)
     if refusing := _refusing(outcome):
-        found = f"no answer agrees to what is in {', '.join(refusing)}"
-        terminal.warn(f"all of it would be refused: {found}", "red")
+        found = f"no answer accepts the findings in {',  '.join(refusing)}"
+        terminal.warn(f"the whole command would be refused:  {found}", "red")
         return
     left = {left.name for left in outcome.left}
     # Where something is done, what stays as it is says so; where nothing is, one line says that of all.
@@ -98,12 +98,12 @@ def _show_edits(common: Common, outcome: Outcome) -> None:
     """Show what became of edits made by hand."""
     ways = [(question.skill, way_of(question, answer)) for question, answer in outcome.asked]
     if saved := ", ".join(name for name, way in ways if way == "save"):
-        kept = "would be" if common.dry_run else "is"
-        common.terminal.say(f"what was edited by hand in {saved} {kept} kept in skillhub-edits/")
+        kept = "would be" if common.dry_run else "are"
+        common.terminal.say(f"the edits of {saved} {kept} saved in skillhub-edits/")
     for name, way in ways:
         if way == "merge":
             agree = common.command("patch", name)
-            common.terminal.say(f"the edits of {name} are in what is new; to agree to them: {agree}")
+            common.terminal.say(f"the edits of {name} are merged into the new version; to agree to them: {agree}")
 
 
 def _show_questions(outcome: Outcome, common: Common) -> set[str]:
@@ -112,7 +112,7 @@ def _show_questions(outcome: Outcome, common: Common) -> set[str]:
     Returns:
         What a person has read with a question by now, spelled as warnings are.
     """
-    is_plan, would = common.dry_run, "--yes leaves open: " if common.yes else "would ask: "
+    is_plan, would = common.dry_run, "--yes does not answer: " if common.yes else "would ask: "
     unseen = {
         question: "agreed to beforehand: " if answer.said == "yes" else _LABELS.get(question.kind, would)
         for question, answer in outcome.asked
@@ -155,7 +155,7 @@ def show_changes(common: Common, outcome: Outcome) -> None:
     show_plan(common, {skill.name: outcome.changes[skill.name] for skill in outcome.skills}, terminal.out)
     if not outcome.skills:
         what = "all else" if outcome.left or outcome.pending else "everything"
-        terminal.say(f"{what} is as new as skillhub.toml allows", "dim")
+        terminal.say(f"{what} is at the newest version that skillhub.toml allows", "dim")
 
 
 def show_sources(sources: Sequence[SourceChange], write: Callable[[str, Tone], None]) -> None:
@@ -312,15 +312,15 @@ def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
     if type(error).__name__ == "NoArgsIsHelpError":
         return UsageError(f"expected a command after {program}", hint=f"{program} --help lists them")
     message = str(error.format_message()).strip().rstrip(".")  # type: ignore[attr-defined]
-    hint = f"{program} --help shows how it is used"
+    hint = f"{program} --help shows its usage"
     if found := _UNKNOWN.fullmatch(message):
-        message, hint = found[1], f"{program} --help shows which there are"
+        message, hint = found[1], f"{program} --help lists them"
         elsewhere = _ELSEWHERE.get(found[2]) if program == "skillhub" else None
         # What the parser names first is the nearest; in its message it sorts options.
         if meant := elsewhere or next(iter(getattr(error, "possibilities", None) or ()), found[3]):
             hint = f"did you mean: {program} {meant}"
         elif program == "skillhub" and found[2].startswith("-"):
-            hint = "options of a command stand behind it: skillhub COMMAND --help shows them"
+            hint = "options of a command follow it: skillhub COMMAND --help shows them"
     return UsageError(message[:1].lower() + message[1:], hint=hint)
 
 

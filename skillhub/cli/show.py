@@ -30,8 +30,8 @@ from skillhub.runtime.resolve import MentionRules, mentioned
 from skillhub.runtime.state import set_reach
 from skillhub.scan.capability import in_words
 
-HostName = Annotated[str, Arg("--host NAME", "The agent whose folders, rules and words count.")]
-Window = Annotated[int | None, Arg("--window TOKENS", "How many tokens the model's context has.", min=1)]
+HostName = Annotated[str, Arg("--host NAME", "The agent whose folders, rules and texts are used.")]
+Window = Annotated[int | None, Arg("--window TOKENS", "The size of the model's context, in tokens.", min=1)]
 
 # ``show``: shows one skill, installed or offered.
 
@@ -79,7 +79,7 @@ def _patched(shown: Shown) -> Iterator[str]:
     """Yield the project's patch, and each file that it touches."""
     if not shown.skill.patch:
         return
-    yield f"{shown.skill.patch}, which nobody signed"
+    yield f"{shown.skill.patch}, not signed"
     touched = shown.patched or Delta()
     yield from (f"~ {path}" for path in touched.changed)
     yield from (f"+ {path}" for path in touched.added)
@@ -107,8 +107,8 @@ _FOUND_BY = {
 def search(
     common: Common,
     words: Annotated[list[str], Arg("WORDS...", "A name, its beginning, words of the text, or a path.")],
-    local: Annotated[bool, Arg("--local", "Search only what is here; ask no source.")] = False,
-    limit: Annotated[int, Arg("--limit N", "How many to show, 50 at most.", min=1)] = 8,
+    local: Annotated[bool, Arg("--local", "Search only local skills; contact no source.")] = False,
+    limit: Annotated[int, Arg("--limit N", "The number of results, at most 50.", min=1)] = 8,
     host: HostName = "agents",
 ) -> int:
     """Search the skills that sources list, and those that are here. What matches best comes first, with the reason.
@@ -134,8 +134,8 @@ def search(
 
 def _more(limit: int) -> str:
     if limit >= LIMIT_MAX:
-        return f"there is more; {LIMIT_MAX} are shown at most: say more words"
-    return f"there is more; --limit {min(2 * limit, LIMIT_MAX)} shows more of it"
+        return f"more skills match; at most {LIMIT_MAX} are shown: use more words"
+    return f"more skills match; --limit {min(2 * limit, LIMIT_MAX)} shows more"
 
 
 # ``schema``: shows the JSON Schema of a document, or of what a command prints with ``--json``.
@@ -144,7 +144,7 @@ def _more(limit: int) -> str:
 def schema(
     common: Common,
     words: Annotated[
-        Strings, Arg("[NAME]...", "A document, or a command as it is typed; else all are listed.")
+        Strings, Arg("[NAME]...", "A document, or a command and its subcommand (default: list all).")
     ] = None,
 ) -> int:
     """Show the JSON Schema of a document, or of what a command prints with --json.
@@ -166,7 +166,7 @@ def schema(
     try:
         document = schema_of(name)
     except KeyError as error:
-        hint = "skillhub schema lists those that there are"
+        hint = "skillhub schema lists all schemas"
         raise NotFound(f"there is no schema of {quote(name)}", hint=hint) from error
     for line in json.dumps(document, indent=2).splitlines():
         common.terminal.verbatim(line)
@@ -205,14 +205,14 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
 
 
 def resolve(
-    common: Common, text: Annotated[str, Arg("TEXT", "What a user would say to an agent.")], host: HostName = "agents"
+    common: Common, text: Annotated[str, Arg("TEXT", "A user's message to an agent.")], host: HostName = "agents"
 ) -> int:
     """Show which skills a message means, and what it asks for besides. Loads nothing, chooses nothing in doubt.
 
     Example: skillhub resolve '$release-notes since v1.2'
     """
     if not text.strip():
-        raise UsageError("expected a message, found none", hint="skillhub resolve '$NAME and what it is to do'")
+        raise UsageError("expected a message, found none", hint="skillhub resolve '$NAME and a task'")
     agent, seen = seen_by(common, host)
     rules = MentionRules(leads=len(seen.skills) if agent.many else 1)
     found = mentioned(text, seen, rules=rules)
@@ -230,10 +230,10 @@ def load(
     common: Common,
     name: Annotated[str | None, Arg("[NAME]", "The skill.")] = None,
     path: Annotated[
-        str | None, Arg("--path PATH", "Its folder, instead of NAME; where several have one name.")
+        str | None, Arg("--path PATH", "Its folder, instead of NAME, if several skills have that name.")
     ] = None,
-    arguments: Annotated[str, Arg("--arguments TEXT", "What the user adds, put into its instructions.")] = "",
-    session: Annotated[str, Arg("--session ID", "The session that instructions may name.")] = "",
+    arguments: Annotated[str, Arg("--arguments TEXT", "The user's arguments, inserted into its instructions.")] = "",
+    session: Annotated[str, Arg("--session ID", "The id of the session, inserted into its instructions.")] = "",
     host: HostName = "agents",
 ) -> int:
     """Show what an agent gets of a skill: its instructions in the agent's envelope. Runs nothing.
@@ -244,7 +244,7 @@ def load(
     Example: skillhub load release-notes --host codex
     """
     if name is None and path is None:
-        shows = "skillhub catalog shows which there are"
+        shows = "skillhub catalog lists the skills"
         raise UsageError("expected the NAME of a skill, or its --path", hint=shows)
     agent, seen = seen_by(common, host)
     skill = loading.pick(seen, name, os.path.abspath(os.path.expanduser(path)) if path else None)

@@ -29,8 +29,8 @@ COMMANDS: dict[str, Command] = {
     "update": Command("install", "Update skills to the newest allowed version.", _USE),
     "diff": Command("changes", "Show local edits, and what an update would change.", _USE),
     "remove": Command("installed", "Remove skills from the agents' folders and from this project.", _USE),
-    "sync": Command("installed", "Restore what differs from the lock; finish interrupted work.", _USE),
-    "verify": Command("installed", "Check every byte of what is installed, offline.", _USE),
+    "sync": Command("installed", "Restore files that differ from the lock; finish interrupted work.", _USE),
+    "verify": Command("installed", "Check every byte of the installed skills, offline.", _USE),
     "patch": Command("changes", "Keep local edits of a skill as a patch in the project.", _USE),
     "adopt": Command("changes", "Lock skills that are already in agents' folders.", _USE),
     "lock": Command("changes", "Import, export, fix and merge locks.", _USE, "import export fix merge"),
@@ -40,8 +40,8 @@ COMMANDS: dict[str, Command] = {
     "cache": Command("audit", "Show disk usage; remove unused data.", _USE, "info gc"),
     "schema": Command("show", "Show the JSON Schema of a document or of an answer.", _USE),
     "catalog": Command("show", "Show the list of skills that an agent's model sees.", _SEE),
-    "resolve": Command("show", "Show which skills a message means.", _SEE),
-    "load": Command("show", "Show what an agent gets of a skill.", _SEE),
+    "resolve": Command("show", "Show the skills that a message names.", _SEE),
+    "load": Command("show", "Show the text that an agent gets for a skill.", _SEE),
     "source": Command(
         "trust", "Manage the registries and sites that skills come from.", _TRUST, "add list show remove trust"
     ),
@@ -87,7 +87,7 @@ def top_help(columns: int | None = None) -> str:
         "  --show-completion     Show completion for this shell, or the one you name.",
         "  --help, -h            Show this message and exit.",
         "",
-        "skillhub COMMAND --help tells more; docs: https://github.com/skillhub/skillhub",
+        "skillhub COMMAND --help shows more; docs: https://github.com/skillhub/skillhub",
     ]
     return "\n".join(part for line in lines for part in _wrapped(line, columns)) + "\n"
 

@@ -17,7 +17,7 @@ from skillhub.trust import x509
 from skillhub.trust.keys import Identity, PublicKey
 
 SourceName = Annotated[str, Arg("NAME", "The source's alias.")]
-Root = Annotated[str | None, Arg("--root FILE", "Its 1.root.json, had elsewhere.")]
+Root = Annotated[str | None, Arg("--root FILE", "Its 1.root.json, from another channel.")]
 Fingerprint = Annotated[str | None, Arg("--fingerprint sha256:…", "The SHA-256 of its 1.root.json.")]
 _ROOT_CAP = 512_000
 
@@ -25,10 +25,10 @@ _ROOT_CAP = 512_000
 def source_add(
     common: Common,
     name: SourceName,
-    url: Annotated[str, Arg("URL", "Where the registry or the site is.")],
+    url: Annotated[str, Arg("URL", "The URL of the registry or the site.")],
     root: Root = None,
     fingerprint: Fingerprint = None,
-    allow_unsigned: Annotated[bool, Arg("--allow-unsigned", "Take a site that is no registry.")] = False,
+    allow_unsigned: Annotated[bool, Arg("--allow-unsigned", "Accept a site that is not a registry.")] = False,
 ) -> int:
     """Add a registry, pinned by its root. Without --root or --fingerprint you are shown it and asked.
 
@@ -141,9 +141,9 @@ def _draw(source: Source, common: Common) -> None:
     out = common.terminal.out
     out(f"{source.alias}: {masked(source.url)}", "bold")
     if source.named_by != "person":
-        out("  this project brings it, and it counts in no other; nobody there is told who asks")
+        out("  proposed by this project and used only here; skillhub sends it no credentials")
     if source.root is None:
-        out("  a site that is no registry: nobody but whoever serves it vouches for its skills", "yellow")
+        out("  a site, not a registry: only its operator vouches for its skills", "yellow")
         return
     view = _view(source, common)
     out(f"  root {source.root}, now version {view.root.version}, expires {view.root.expires}")
@@ -190,12 +190,12 @@ def _spelled(source: Source) -> str:
 
 # ``publisher``: lists, trusts and removes those who may sign skills.
 
-PublisherName = Annotated[str, Arg("NAME", "What you call the publisher.")]
+PublisherName = Annotated[str, Arg("NAME", "Your name for the publisher.")]
 KeyFile = Annotated[str | None, Arg("--key FILE", "A public key, PEM.")]
 RootFile = Annotated[str | None, Arg("--certificate FILE", "A root certificate, PEM.")]
 Account = Annotated[str | None, Arg("--identity NAME", "A Sigstore identity: mail address or URI.")]
 Issuer = Annotated[str | None, Arg("--issuer URL", "The OpenID provider of the identity.")]
-TrustedRoot = Annotated[str | None, Arg("--trusted-root FILE", "Of a Sigstore that is not the public one.")]
+TrustedRoot = Annotated[str | None, Arg("--trusted-root FILE", "The trusted root of a private Sigstore.")]
 Only = Annotated[Strings, Arg("--source NAME", "Only for skills of this source (repeatable).")]
 
 

@@ -42,9 +42,9 @@ _HINTS = {
     errno.EDQUOT: "the quota on that disk is used up; free some space",
     errno.EFBIG: "the file is larger than this system lets a process write",
     errno.EROFS: "that disk is mounted read-only",
-    **dict.fromkeys((errno.EACCES, errno.EPERM), "check who owns it and who may use it"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "check its owner and its permissions"),
     errno.ENOTDIR: "a file is where a folder should be; move it away",
-    errno.ELOOP: "it is a link where none may be; put the thing itself there",
+    errno.ELOOP: "expected no link here; put the file or folder itself there",
     errno.EISDIR: "a folder is where a file should be; move it away",
 }
 
@@ -55,7 +55,7 @@ def disk_error(error: OSError, path: str) -> StateError:
     rows = error.args[0] if error.args else None
     said = str(rows[0][-1] if rows and isinstance(rows, list) else error)
     why = error.strerror or quote(said.partition("] ")[2].partition(": ")[0] or said)
-    return StateError(f"the disk refused: {why}", where=path, hint=_HINTS.get(error.errno or 0))
+    return StateError(f"the disk refuses: {why}", where=path, hint=_HINTS.get(error.errno or 0))
 
 
 @contextmanager
@@ -192,7 +192,7 @@ class HeldFolder:
             self._handle = os.open(self.path, _THROUGH & ~getattr(os, "O_NOFOLLOW", 0))
         elif not os.path.samestat(os.fstat(self._handle), os.stat(self.path)):
             hint = "run the command again"
-            raise StateError("another folder is there than when the command began", where=self.path, hint=hint)
+            raise StateError("the folder was replaced while the command ran", where=self.path, hint=hint)
         return self._handle
 
     def _look(self, path: str, folders: list[str], make: bool) -> None:
@@ -459,7 +459,7 @@ def lock(path: str, *, timeout: float = 60.0, waiting: Callable[[], None] | None
             waited = time.monotonic() - began
             if waited >= timeout:
                 raise StateError(
-                    f"another skillhub has been at work for more than {timeout:g} s",
+                    f"another skillhub process has been running for more than {timeout:g} s",
                     where=path,
                     hint="wait for it to end, or end it, and run the command again",
                 )

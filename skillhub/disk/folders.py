@@ -74,7 +74,7 @@ def clone_tree(source: str, folder: str, tree: Tree, dir_fd: int | None = None) 
                 name, at = new.place(path)
                 mode = 0o755 if file.executable else 0o644
                 if _clone_file(f"{source}/{path}", name, mode, at) != tree.listing[path].sha256:
-                    raise OSError(f"{source}/{path} is not what was stored")
+                    raise OSError(f"{source}/{path} differs from the stored file")
     except OSError:
         remove_tree(folder, dir_fd)
         return False
@@ -299,7 +299,7 @@ def compare(folder: str, listing: Listing) -> list[TreeProblem]:
 
 def _difference(full: str, is_file: bool, expected: ListedFile | None) -> tuple[str, str] | None:
     if is_file and expected is None:
-        return "extra-file", "a file that the lock does not know"
+        return "extra-file", "a file that is not in the lock"
     try:
         found = _read(full, full, LARGEST) if is_file else None
     except UnsafeArchive as error:

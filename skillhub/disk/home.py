@@ -100,7 +100,7 @@ def user_home() -> str:
     """
     home = os.path.expanduser("~")
     if os.environ.get("HOME") == "" or not os.path.isabs(home):
-        message = "expected the absolute path of your home folder, which nothing says"
+        message = "expected the absolute path of your home folder, found none"
         raise StateError(message, where="HOME", hint="set HOME to it")
     return home
 
@@ -115,11 +115,11 @@ def _refuse_others(folder: str) -> None:
     except OSError as error:
         raise disk_error(error, folder) from error
     if not stat.S_ISDIR(status.st_mode):
-        hint = "SKILLHUB_HOME names a folder; one that is not there is made"
-        raise StateError("expected a folder to keep skillhub's own things in", where=folder, hint=hint)
+        hint = "SKILLHUB_HOME names a folder; skillhub creates it if it is missing"
+        raise StateError("expected a folder for skillhub's data", where=folder, hint=hint)
     if status.st_uid not in (os.geteuid(), 0):  # root decides anyway
         raise StateError(
-            "it belongs to another user, who would decide whom you trust",
+            "it belongs to another user, who could change whom you trust",
             where=folder,
             hint="chown it if you trust its content, or set SKILLHUB_HOME to a folder of yours",
         )
@@ -127,7 +127,7 @@ def _refuse_others(folder: str) -> None:
     is_private = status.st_gid == status.st_uid == os.getegid()
     if status.st_mode & (stat.S_IWOTH if is_private else stat.S_IWOTH | stat.S_IWGRP):
         raise StateError(
-            "other users may write it, and so decide whom you trust",
+            "other users may write it, and so change whom you trust",
             where=folder,
             hint="check its content, then: chmod go-w",
         )

@@ -120,7 +120,7 @@ def _by_one(name: str, mine: _E | None, yours: _E | None, before: _E | None) -> 
     side: Side = "ours" if yours == before else "theirs"
     entry = mine if side == "ours" else yours
     if entry is None:
-        return Choice(name, None, f"{side} removed it, the other left it as it was")
+        return Choice(name, None, f"{side} removed it, the other left it unchanged")
     if before is None:
         return Choice(name, side, f"{side} added it")
     why = f"only {side} changed it"
@@ -153,14 +153,14 @@ def _both(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Cl
     is_mine, is_yours = allows(name, mine), allows(name, yours)
     if is_mine != is_yours:
         allowed = _version(mine if is_mine else yours)
-        return Choice(name, "ours" if is_mine else "theirs", f"of both changes skillhub.toml allows {allowed} alone")
+        return Choice(name, "ours" if is_mine else "theirs", f"of both changes skillhub.toml allows only {allowed}")
     if higher := _higher(mine, yours):
         high, low = (mine, yours) if higher == "ours" else (yours, mine)
         rest = "" if is_mine else "; skillhub.toml allows neither, so skillhub install finds another"
         return Choice(name, higher, f"both changed it; {_version(high)} is higher than {_version(low)}{rest}")
     if mine.local:
         again = as_command("skillhub", "install", as_local(mine.path or ""))
-        return Choice(name, "ours", f"both changed it; {again} takes it as it is now")
+        return Choice(name, "ours", f"both changed it; {again} takes the present version")
     return Clash(name, "content", _content(mine), _content(yours))
 
 
@@ -332,7 +332,7 @@ def _merged(
     ours: bytes, theirs: bytes, base: bytes | None, project: Project, take: Mapping[str, Side], satisfies: Satisfies
 ) -> Merged:
     if sides(project.intent_bytes()) is not None:
-        hint = "resolve it by hand first: the lock is resolved by what it says"
+        hint = "resolve it by hand first; the merge of the lock depends on it"
         raise FormatError(f"{INTENT} holds a merge conflict", where=project.intent_path, hint=hint)
     wanted = project.intent().skills
     one, other = (
@@ -362,8 +362,8 @@ def _refusal(clashes: Sequence[Clash]) -> SkillhubError:
     told = "; ".join(f"{each.name}: ours is {each.ours}, theirs is {each.theirs}" for each in clashes)
     kind = next((_ERRORS[each.about] for each in clashes if each.about in _ERRORS), Refused)
     names = " ".join(each.name for each in clashes)
-    hint = f"for each of {names} a person decides: skillhub lock fix --ours NAME or --theirs NAME"
-    return kind(f"the sides differ in what is not to be chosen by rule: {told}", where=LOCK, hint=hint)
+    hint = f"choose a side for {names}: skillhub lock fix --ours NAME or --theirs NAME"
+    return kind(f"no rule decides between the sides: {told}", where=LOCK, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ class _Reader:
         try:
             lines = lines_of(old.data.decode("utf-8") if old else "")
         except UnicodeDecodeError:
-            self.fail(f"{quote(path)} is no text")
+            self.fail(f"{quote(path)} is not text")
         if self.line.startswith("--- "):
             names = ("/dev/null" if is_new else f"a/{path}", "/dev/null" if is_gone else f"b/{path}")
             for wanted in map(str.__add__, ("--- ", "+++ "), names):
@@ -409,7 +409,7 @@ def read_patch(patch: Patch, project: Project) -> bytes:
     data = files.read(path, _PATCH_CAP)
     if data is None:
         hint = "commit the patch together with the lock"
-        raise NotFound("the patch that the lock names is not there", where=path, hint=hint)
+        raise NotFound("the patch that the lock names is missing", where=path, hint=hint)
     if Digest.of(data) != patch.digest:
         raise WrongBytes(f"expected a patch of digest {patch.digest}, found {Digest.of(data)}", where=path)
     return data

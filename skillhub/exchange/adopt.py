@@ -106,7 +106,7 @@ def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[Adoptab
             raise NotFound(f"no agent's folder has an unmanaged skill {quote(name)}", hint=hint)
     for name in names or sorted(there):
         if name in state.lock.skills:
-            where = f"{command(scope, 'verify')} says where it lies"
+            where = f"{command(scope, 'verify')} shows its path"
             yield LeftOut(name, "other-skill", f"it has the name of a locked skill; {where}")
         else:
             yield _find(name, there[name], scope)
@@ -119,7 +119,7 @@ def _find(name: str, paths: Iterable[str], scope: Scope) -> AdoptableSkill | Lef
     for path in others:
         if (target := os.path.realpath(path)) not in real:
             meant = command(scope, "install", target)
-            return LeftOut(name, "link", f"{path} is a link to {target}; if that is meant: {meant}")
+            return LeftOut(name, "link", f"{path} is a link to {target}; if that is intended: {meant}")
     return AdoptableSkill(name, copies, others)
 
 
@@ -133,18 +133,14 @@ def _read(find: AdoptableSkill, into: str, origins: Origins, state: State, ports
     for path in find.copies:
         if problems := compare(path, mine.tree.listing):
             told = f"{problems[0].path}: {problems[0].message}"
-            return LeftOut(
-                find.name, "differs", f"expected copies that are alike, of the skill's files alone: {told}"
-            )
+            return LeftOut(find.name, "differs", f"expected identical copies with only the skill's files: {told}")
     found = compared(mine, origins.of(mine), state, ports)
     if found.entry.origin != mine.entry.origin:
         return _Adopted(find, found, None)
     path = f"{into}/{find.name}"
     target = files.inside(ports.project.base, path)
     if os.path.lexists(target) and (not os.path.isdir(target) or compare(target, mine.tree.listing)):
-        return LeftOut(
-            find.name, "in-the-way", f"{target} is there and is something else; --into names another folder"
-        )
+        return LeftOut(find.name, "in-the-way", f"{target} exists with other content; --into names another folder")
     entry = replace(found.entry, path=path)
     return _Adopted(find, replace(found, entry=entry, wanted=Wanted(path=path)), target)
 
@@ -241,7 +237,7 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
     entry, record = state.lock.skills[name], state.agreed(name)
     if record is None or not record.enabled or record.link == "symlink":
         hint = f"{command(ports.project.scope, 'enable', name, '--link', 'copy')}, then edit the copy"
-        raise UsageError(f"{name} has no copy here of what is locked", where=name, hint=hint)
+        raise UsageError(f"{name} has no copy of the locked version here", where=name, hint=hint)
     places = links.places(ports.project, record.links)
     copies = {path: read_local(path, project=ports.project)[0].tree for path in places if os.path.lexists(path)}
     trees = {path: tree for path, tree in copies.items() if tree.digest != record.tree}
@@ -258,8 +254,8 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
 def _alike(trees: dict[str, Tree]) -> Tree:
     if len({tree.digest for tree in trees.values()}) > 1:
         raise UsageError(
-            f"expected one way of editing, found several: {', '.join(trees)}",
-            hint="make the copies alike, or take away those that are not meant and run skillhub sync",
+            f"expected the same edits in all copies, found different ones: {', '.join(trees)}",
+            hint="make the copies identical, or delete the wrong ones and run skillhub sync",
         )
     return next(iter(trees.values()))
 

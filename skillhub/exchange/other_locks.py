@@ -118,7 +118,7 @@ def folder_of(path: str) -> str:
 def at_path(name: str, path: str, folder: str, skills: tuple[str, ...] = ()) -> Found:
     """Return the origin at a path of this machine; a relative one starts at ``folder``."""
     if not path or clean(path) != path or path.startswith("~"):
-        return NoOrigin(name, f"{quote(path)} is no path of this machine")
+        return NoOrigin(name, f"{quote(path)} is not a path on this machine")
     return Origin(name, posixpath.normpath(posixpath.join(folder, path)), skills)
 
 
@@ -132,7 +132,7 @@ def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] =
         ref = f"github:{short}{'/' + path if path else ''}{at}"
     else:
         ref = f"git+{of_repository(url)}{at}{'#' + path if path else ''}"
-    note = "" if is_object_id(rev) else f"pinned at what {quote(rev or 'its default branch')} is now"
+    note = "" if is_object_id(rev) else f"pinned at the present commit of {quote(rev or 'its default branch')}"
     return _checked(name, ref, skills, note)
 
 
@@ -148,17 +148,17 @@ def noted_by_gh(name: str, metadata: Mapping[str, Any]) -> Found | None:
 def at_site(name: str, url: str, skills: tuple[str, ...]) -> Found:
     """Return the origin at a site that is asked at its well-known place, or at one file or archive of it."""
     base = (url if "://" in url else f"https://{url}").partition("/.well-known/")[0].rstrip("/")
-    return _checked(name, base, skills, "pinned at what the site offers now")
+    return _checked(name, base, skills, "pinned at the present content of the site")
 
 
 def _checked(name: str, ref: str, skills: tuple[str, ...], note: str) -> Found:
     shown = quote(masked(ref))
     if ref.startswith(("http://", "git+http://")):
-        return NoOrigin(name, f"{shown} goes over plain http")
+        return NoOrigin(name, f"{shown} uses plain http")
     try:
         parse_remote(ref)
     except UsageError:  # its message would show a password
-        holds = " holds a password" if names_user(ref) else " is no place to install from"
+        holds = " holds a password" if names_user(ref) else " is not a place to install from"
         return NoOrigin(name, shown + holds)
     return Origin(name, ref, skills, note)
 
@@ -240,7 +240,7 @@ def entries(document: Mapping[str, Any], folder: str) -> Iterator[Found]:
         if isinstance(package, dict):
             yield ApmPackage.origin(text(package, "name") or text(package, "repo_url"), package, folder)
         else:
-            yield NoOrigin(quote(package), "its entry is no package")
+            yield NoOrigin(quote(package), "its entry is not a package")
     for server in _list(document.get("mcp_servers")):
         name = text(server, "name") if isinstance(server, dict) else quote(server)
         yield NoOrigin(name, "it is an MCP server; skills ask for those that they need")
@@ -289,7 +289,7 @@ class SkillsCliEntry(OtherEntry):
             return at_path(name, source and posixpath.join(source, path), folder, skills)
         if kind == "well-known":
             return at_site(name, self.base_url or self.url or source, (name,))
-        return NoOrigin(name, f"it came by way of {quote(kind)}, which skillhub does not install from")
+        return NoOrigin(name, f"it came from {quote(kind)}, which skillhub does not install from")
 
 
 class SkillsLockEntry(OtherEntry):
@@ -320,7 +320,7 @@ class ClawHubEntry(OtherEntry):
     def found(self, name: str, folder: str) -> Found:
         """Return that its lock says too little."""
         said = f"version {quote(self.version or 'unknown')}"
-        return NoOrigin(name, f"its lock says {said}, and neither where to get it nor a hash of it")
+        return NoOrigin(name, f"its lock says {said}, but neither its URL nor its hash")
 
 
 def parse_other_lock(data: bytes, folder: str, where: str) -> OtherLock:
@@ -340,7 +340,7 @@ def parse_other_lock(data: bytes, folder: str, where: str) -> OtherLock:
     document = strict_json(data, where, CAP)
     skills = document.get("skills") if isinstance(document, dict) else None
     if isinstance(document, dict) and isinstance(document.get("sources"), dict):
-        hint = "skillhub install installs what it says, in the folder that it is in"
+        hint = "run skillhub install in the folder of the lock"
         raise FormatError("expected a lock of another installer, found skillhub's own", where=where, hint=hint)
     if not isinstance(document, dict) or not isinstance(skills, dict):
         raise _unknown(where, "an object without skills")
@@ -437,18 +437,18 @@ def compared(mine: Candidate, origin: Origin | None, state: State, ports: Ports)
         StateError: the disk is in the way.
     """
     if origin is None:
-        return mine.noted("nothing here says where it came from")
+        return mine.noted("its origin is unknown")
     try:
         found = candidates_at(origin, Options(), state, ports)
     except OF_ONE as error:
-        return mine.noted(f"it is said to come from {origin.ref}, which could not be compared: {error.message}")
+        return mine.noted(f"its recorded origin is {origin.ref}, which could not be compared: {error.message}")
     theirs = found.get(mine.name)
     if theirs is None:
-        return mine.noted(f"it is said to come from {origin.ref}, where no skill is named so")
+        return mine.noted(f"its recorded origin is {origin.ref}, which has no skill of that name")
     if theirs.tree.digest == mine.tree.digest:
-        return theirs.noted(f"it is what {origin.ref} has, to the last byte")
+        return theirs.noted(f"it is identical to {origin.ref}")
     changed = sorted(path for path in {*mine.tree, *theirs.tree} if mine.tree.get(path) != theirs.tree.get(path))
-    return mine.noted(f"it differs from {origin.ref} in {', '.join(changed[:8])}; taken as it is here")
+    return mine.noted(f"it differs from {origin.ref} in {', '.join(changed[:8])}; the local files are locked")
 
 
 # Lock import: what another installer's lock names is resolved, asked about, pinned and enabled as by

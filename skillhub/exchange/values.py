@@ -104,11 +104,11 @@ def remainder(name: str, skills: Sequence[str], project: Project) -> Secret:
     """
     secret = project.secrets.find(project.key, name)
     if secret is None:
-        raise NotFound(f"no value of {quote(name)} is stored here", hint="skillhub env list shows what is")
+        raise NotFound(f"no value of {quote(name)} is stored here", hint="skillhub env list shows the stored names")
     for skill in skills:
         if skill not in secret.skills:
             may = ", ".join(secret.skills) or "no skill"
-            raise NotFound(f"{quote(skill)} may not have {name} anyway; {may} may")
+            raise NotFound(f"{quote(skill)} has no access to {name}; only {may} has")
     return replace(secret, skills=tuple(each for each in secret.skills if skills and each not in skills))
 
 
@@ -159,7 +159,7 @@ def _check(name: str) -> None:
     try:
         Requirement("env", name)
     except ForbiddenVariable as error:
-        message = f"no skill may have the variable {name}, which steers programs"
+        message = f"no skill may have the variable {name}, which controls how programs run"
         raise ForbiddenVariable(message, hint="no flag lifts this") from error
     except FormatError as error:
         # What is no name may be a value that lost it.
@@ -176,7 +176,7 @@ def _needing(name: str, project: Project) -> Collection[str]:
         if any(need.spell() == f"env:{name}" for need in record.facts.needs)
     )
     if len(found) > 1:
-        hint = f"name those that may have it: {' '.join(f'--skill {skill}' for skill in found)}"
+        hint = f"name the skills that get it: {' '.join(f'--skill {skill}' for skill in found)}"
         raise UsageError(f"{len(found)} skills here need {name}: {', '.join(found)}", hint=hint)
     return found
 
@@ -207,6 +207,6 @@ def become(words: Sequence[str], environ: Mapping[str, str]) -> int:
             signal.signal(name, signal.SIG_DFL)
         os.execvpe(words[0], list(words), dict(environ))  # noqa: S606 - no shell is just what is wanted
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound(f"there is no program {quote(words[0])}", hint="give its path, or see PATH") from error
+        raise NotFound(f"there is no program {quote(words[0])}", hint="give its path, or check PATH") from error
     except OSError as error:
         raise files.disk_error(error, words[0]) from error

@@ -59,14 +59,14 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
         twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise FormatError(f"expected strict JSON: the key {quote(twice)} is there twice")
+        raise FormatError(f"expected strict JSON: the key {quote(twice)} occurs twice")
     return found
 
 
 def _number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise FormatError(f"expected strict JSON: {text[:20]} is no JSON number")
+        raise FormatError(f"expected strict JSON: {text[:20]} is not a JSON number")
     return number
 
 
@@ -134,7 +134,7 @@ def _is_wrong(value: object) -> bool:
 
 # JSON with comments and trailing commas, read with positions, so that it can be edited in place.
 # Agents keep their settings in files that people write by hand. Two things are forgiven beyond RFC 8259, as the
-# agents forgive them: comments, and one comma after the last member. A key that is there twice is not: it would
+# agents forgive them: comments, and one comma after the last member. A key that occurs twice is not: it would
 # mean one thing to us and another to the agent.
 
 BOM = "\ufeff"
@@ -182,7 +182,7 @@ def parse(text: str, where: str) -> Node | None:
     """Return the value that ``text`` holds; None if it holds nothing but blanks and comments.
 
     Raises:
-        FormatError: it is not such JSON, a key is there twice, or it is nested over 100 deep; with the line.
+        FormatError: it is not such JSON, a key occurs twice, or it is nested over 100 deep; with the line.
     """
     return _Parser(text, where).document()
 

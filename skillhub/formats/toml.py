@@ -39,7 +39,7 @@ def strict_toml(data: bytes, where: str) -> dict[str, Any]:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         if at := line_of_marker(data):
-            hint = "keep the lines that are meant, and take out the markers"
+            hint = "keep the right lines, and remove the markers"
             message = "not TOML: it holds a merge conflict"
             raise FormatError(message, where=f"{where}:{at}", hint=hint) from error
         raise FormatError(f"not TOML: {_fault(error)}", where=where) from error

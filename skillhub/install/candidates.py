@@ -47,7 +47,7 @@ from skillhub.trust.registry import publisher_of
 
 
 class TakenBack(SourceError):
-    """What was asked for is there, but its registry says that nobody should choose it."""
+    """The requested version exists, but its registry has yanked or withdrawn it."""
 
     code = "taken-back"
 
@@ -199,17 +199,17 @@ class ReleaseStatus:
 
     def _hint(self, error: SecurityError, project: Project) -> str:
         scope = project.scope
-        remove = f"{command(scope, 'remove', self.name)} takes it out"
+        remove = f"{command(scope, 'remove', self.name)} removes it"
         if isinstance(error, NameNotOwned):
             return f"{remove}; then the skill of the name's new owner may be installed"
         newest = self.other()
         if newest is None:
-            return f"{remove}; its registry has no other version of it so far"
+            return f"{remove}; its registry has no other version yet"
         wanted = project.intent().skills.get(self.name)
         if wanted is not None and self.other(wanted.version) is None:
-            what = f"takes {newest.version}, which skillhub.toml does not allow yet"
+            what = f"installs {newest.version}, which skillhub.toml does not allow yet"
             return f"{self.install_command(newest, scope)} {what}, {remove}"
-        return f"{command(scope, 'update', self.name)} takes another version, {remove}"
+        return f"{command(scope, 'update', self.name)} installs another version, {remove}"
 
 
 # The publishers that a signature is judged by: those a user trusts, and those pinned with what is installed.
@@ -439,7 +439,7 @@ def check_against_lock(candidate: Candidate, entry: Locked | None, scope: Scope)
     if entry.local:
         changes -= {"plugin"}  # the path says it all, and older locks do not name the plugin
     if any(MEANING[each][LOCK] == SourceMismatch.code for each in changes):
-        there = theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, by way of {theirs.source}"
+        there = theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, through {theirs.source}"
         error = locked_elsewhere(candidate.name, entry, there, scope)
         if _loosely(entry.git) == _loosely(theirs.git) is not None:
             error.hint = f"if that is the same repository, name it as the lock does: {as_word(entry.source)}"
@@ -452,7 +452,7 @@ def locked_elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> Sour
     return SourceMismatch(
         f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}",
         where=name,
-        hint=f"if that is meant: {command(scope, 'remove', name)}, then install the other one",
+        hint=f"if that is intended: {command(scope, 'remove', name)}, then install the other one",
     )
 
 
@@ -499,10 +499,10 @@ def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerCha
         trust = as_command("skillhub", "publisher", "trust", "NAME", option, "FILE")
         return SignerChanged(
             f"{expected}, found a signature by an unknown key",
-            hint=f"with the publisher's public key at hand: {trust}",
+            hint=f"if you have the publisher's public key: {trust}",
         )
     found = shown_signers([after.signer.spell()], before.voucher) if after.signer else "no signature"
-    hint = f"if that is meant: {command(scope, 'remove', after.name)}, then install it anew"
+    hint = f"if that is intended: {command(scope, 'remove', after.name)}, then install it again"
     return SignerChanged(f"{expected}, found {found}", hint=hint)
 
 

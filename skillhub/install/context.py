@@ -324,7 +324,7 @@ def _refuse_unanswered(asked: list[Asked], dry_run: bool = False) -> list[Asked]
         said, hint = _refusal(question, answer, refused)
         coming = {each.skill for each, _ in asked if each.kind == "install"}
         if answer.said == "no" and coming - {question.skill}:
-            hint = f"{hint}; to have the others, name them without {question.skill}"
+            hint = f"{hint}; for the other skills, name them without {question.skill}"
         raise Refused(f"{said}: {question.message}", where=question.skill, hint=hint, asked=tuple(asked))
     return asked
 
@@ -449,7 +449,7 @@ def read_state(ports: Ports) -> State:
         if mine is not None and (wanted.url.rstrip("/"), wanted.root or mine.root) != (mine.url, mine.root):
             root = f" with root {wanted.root}" if wanted.root else ""
             remove = as_command("skillhub", "source", "remove", alias)
-            hint = f"if yours is meant, correct [sources.{alias}] there; if theirs is: {remove}"
+            hint = f"if your source is right, correct [sources.{alias}] there; if theirs is: {remove}"
             raise _redefined(mine, f"{wanted.url}{root}", ports.project.intent_path, hint)
     return state
 
@@ -482,9 +482,9 @@ def _other_locked(mine: Source, theirs: str, lock: Lock, ports: Ports) -> Source
     names = [name for name, entry in lock.skills.items() if entry.named and entry.source == mine.alias]
     remove = command(ports.project.scope, "remove", *names)
     install = command(ports.project.scope, "install", *(f"{mine.alias}:{name}" for name in names))
-    hint = f"if yours is meant: {remove}, then {install}"
+    hint = f"if your source is right: {remove}, then {install}"
     if not names:
-        hint = f"if yours is meant, take {mine.alias} out of the lock: nothing there is from it"
+        hint = f"if your source is right, remove {mine.alias} from the lock, which has no skill from it"
     return _redefined(mine, theirs, ports.project.lock_path, hint)
 
 
@@ -588,6 +588,6 @@ def refuse_unknown(names: Iterable[str], installed: Collection[str], scope: Scop
     for name in names:
         if name not in installed:
             listed, adopt = command(scope, "list"), command(scope, "adopt")
-            rest = f"{listed} shows installed skills; {adopt} takes in unmanaged ones"
+            rest = f"{listed} shows installed skills; {adopt} adopts unmanaged ones"
             hint = f"{did_you_mean(spelled_like(name, installed))} {rest}".lstrip()
             raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)

@@ -47,11 +47,11 @@ from skillhub.model.version import is_version, precedence
 from skillhub.net.target import Who, by_agreement
 from skillhub.project.intent import Wanted
 
-# The refusal of ``--all`` where skills are not as promised: all of them are named, to be left out.
+# The refusal of ``--all`` where skills failed verification: all of them are named, to be left out.
 
 
 class UnsafeSkills(SecurityError):
-    """Skills that came with ``--all`` and are not what they should be: every one of them, and why.
+    """Skills of ``--all`` failed verification; the error lists every one of them and why.
 
     Args:
         failing: By the word that ``--except`` takes.
@@ -83,7 +83,7 @@ class UnsafeSkills(SecurityError):
         first_message = first.message if first.message.startswith(f"{word} ") else f"{word}: {first.message}"
         named = ", ".join(f"{each['name']} ({each['reason'] or each['code']})" for each in self.skills)
         super().__init__(
-            f"{len(failing)} skills are not as promised: {named}" if others else first_message,
+            f"{len(failing)} skills failed verification: {named}" if others else first_message,
             where=where if others else first.where or where,
             hint=f"to install the others: {without}{f'; {first.hint}' if first.hint and not others else ''}",
         )
@@ -131,9 +131,9 @@ def gather(
         Forbidden: a policy forbids one that did not come with ``--all``.
     """
     if refs and options.frozen:
-        raise UsageError("--frozen installs what the lock says; it goes with no reference")
+        raise UsageError("--frozen installs only the skills of the lock; it takes no reference")
     if options.excepted and (options.skills or not (options.every and refs)):
-        raise UsageError("--except leaves skills out of what REF --all means, and goes with nothing else")
+        raise UsageError("--except is allowed only with REF --all")
     gathered, held = Gathered(), TreeBudget(ports.store)
     resolved = [] if refs else _of_project(options, state, ports)
     for ref in refs:
@@ -178,7 +178,7 @@ def _without_excepted(resolved: Sequence[ResolvedSkill], options: Options) -> li
     fits = {word: matching(word, offered) for word in options.excepted}
     if unknown := [quote(word) for word, found in fits.items() if not found]:
         names = ", ".join(list(words_for(offered).values())[:40]) or "none to choose from"
-        message = f"--except names no skill of this place: {', '.join(unknown)}"
+        message = f"--except: no such skill here: {', '.join(unknown)}"
         raise UsageError(message, hint=f"there are: {names}")
     gone = {each for found in fits.values() for each in found}
     return [each for each in resolved if each.release not in gone]
@@ -224,7 +224,7 @@ def _add(candidate: Candidate, resolved: ResolvedSkill, gathered: Gathered, stat
     twin = gathered.found.setdefault(candidate.name, candidate)
     if twin.tree.digest == candidate.tree.digest:
         return  # the same bytes twice are one skill
-    message = f"{candidate.name} is two different skills: {twin.entry.origin} and {candidate.entry.origin}"
+    message = f"{candidate.name} names two different skills: {twin.entry.origin} and {candidate.entry.origin}"
     hint = "name one of them: --skill PLUGIN:NAME, or the folder in the reference"
     if not resolved.optional:
         raise UsageError(message, hint=hint)
@@ -252,7 +252,7 @@ def admit_optional(candidate: Candidate, state: State, ports: Ports) -> Candidat
 def _of_project(options: Options, state: State, ports: Ports) -> list[ResolvedSkill]:
     resolved, unwanted = [], frozenset(state.unwanted)
     if options.frozen and unwanted:
-        raise _disagree(f"the lock has {', '.join(sorted(unwanted))}, which skillhub.toml has no need of", ports)
+        raise _disagree(f"the lock has {', '.join(sorted(unwanted))}, which skillhub.toml does not require", ports)
     for name in dict.fromkeys((*state.lock.skills, *state.intent.skills)):
         entry, wanted = state.lock.skills.get(name), state.intent.skills.get(name)
         if name in unwanted:
@@ -293,9 +293,9 @@ def rebase_patch(found: Candidate, entry: Locked | None, ports: Ports) -> Candid
     )
     merged = merge(base, mine, found.tree)
     if merged is None:
-        message = f"{entry.patch.path} does not go with {found.entry.version or found.entry.short}"
+        message = f"{entry.patch.path} does not apply to {found.entry.version or found.entry.short}"
         drop = command(ports.project.scope, "patch", found.name, "--drop")
-        return LeftOut(found.name, "patch", f"{message}; {drop} gives it up")
+        return LeftOut(found.name, "patch", f"{message}; {drop} drops it")
     return with_edits(found, checked_as_archive(merged), ports, entry)
 
 
@@ -317,7 +317,7 @@ def with_edits(found: Candidate, tree: Tree, ports: Ports, before: Locked | None
     gone = [path for path in found.tree if path not in tree and path not in text]
     if whole or gone:
         files = ", ".join(sorted([*whole, *gone]))
-        return LeftOut(found.name, "patch", f"a patch holds text alone, and these are none: {files}")
+        return LeftOut(found.name, "patch", f"a patch holds only text files, and these are not text: {files}")
     if not text:
         return found
     content = read(tree)
@@ -406,7 +406,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
     except TakenBack as error:
         status = _status(name, entry, ports, newer)
         told = _taken_back(status.release) or error.message
-        warnings.append(f"{told}; there is no other that skillhub.toml allows")
+        warnings.append(f"{told}; skillhub.toml allows no other version")
         if other := status.other(settled=ports.policies.settled(ports.clock())):
             warnings.append(_outside_range(other, wanted, status, ports))
         return None
@@ -449,7 +449,7 @@ def _newer_than_allowed(offered: Release, wanted: Wanted, status: ReleaseStatus,
 def _outside_range(release: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> str:
     """Return what is told of a release that is there and not allowed."""
     take = status.install_command(release, ports.project.scope)
-    return f"{release.name} {release.version} is available, but {wanted.version} is wanted; to take it: {take}"
+    return f"{release.name} {release.version} is available, but {wanted.version}is wanted; to install it: {take}"
 
 
 def _is_wanted(entry: Locked, offered: Release, wanted: Wanted, locked: Release | None) -> bool:
@@ -502,12 +502,12 @@ def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> 
     remove = command(scope, "remove", name)
     if isinstance(error, FormatError):
         message = f"{name} cannot be updated: {error.message}"
-        hint = f"what is installed stays until that is mended; {remove} takes it out"
+        hint = f"the installed version stays until that is fixed; {remove} removes it"
         return FormatError(message, where=error.where, hint=hint)
     message = f"no newer version of {name} is available: {error.message}"
-    hint = f"{remove} takes it out; what is installed stays until then"
+    hint = f"{remove} removes it; the installed version stays until then"
     if now_at is not None:
-        hint = f"it is elsewhere now: {reinstall(scope, name, now_at)}"
+        hint = f"it has moved:  {reinstall(scope, name, now_at)}"
     elif error.hint and not wanted.remote():
         hint = f"{hint}; {error.hint}"
     return NotFound(message, where=error.where, hint=hint)

@@ -108,7 +108,7 @@ def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: P
         names = read_unchecked(ports).unwanted
     if not names:
         return outcome
-    why = "skillhub.toml has no need of it"
+    why = "skillhub.toml does not require it"
     try:
         gone = remove(names, ports, dry_run=options.dry_run, unwanted=True)
     except Refused as error:  # what was edited by hand stays until somebody says what becomes of it
@@ -450,7 +450,7 @@ def _refuse_changes(found: Mapping[str, Candidate], state: State, ports: Ports) 
     ]
     if available_updates:
         raise FormatError(
-            f"the lock is behind, and --frozen leaves it as it stands: {', '.join(available_updates)} would come",
+            f"--frozen does not change the lock, which is older than: {', '.join(available_updates)}",
             where=ports.project.lock_path,
             hint=f"run {command(ports.project.scope, 'update')} without --frozen and commit the lock",
         )

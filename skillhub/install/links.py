@@ -87,7 +87,7 @@ class Linking:
         """Return what is to be asked before edits are taken away."""
         if not self.edited:
             return []
-        then = "put the new version in" if self.is_new else "put back what is locked"
+        then = "install the new version" if self.is_new else "restore the locked files"
         message = f"{self.name} was edited by hand; save the edits as a patch and {then}?"
         facts = (line for step in self.steps if step.do == "save" for line in (step.path, *step.edits))
         return [Question("local-edit", self.name, message, tuple(facts), ways=self.ways)]
@@ -112,7 +112,7 @@ class Linking:
 
 def removal_questions(cleared: Iterable[Linking]) -> list[Question]:
     """Return what is to be asked about edits made by hand where links are to go."""
-    gone = "was edited by hand, and the copy is to be deleted; save the edits as a patch first?"
+    gone = "was edited by hand, and the copy will be deleted; save the edits as a patch first?"
     return [replace(question, message=f"{each.name} {gone}") for each in cleared for question in each.questions()]
 
 
@@ -300,8 +300,8 @@ def _first_there(path: str) -> str:
 
 
 def _edited_meanwhile(path: str) -> StateError:
-    hint = "run the command again; it asks anew"
-    return StateError("it was edited once more meanwhile", where=path, hint=hint)
+    hint = "run the command again; it asks again"
+    return StateError("it was edited again meanwhile", where=path, hint=hint)
 
 
 # Folders that agents take for a locked skill, and that are no place of a record.
@@ -492,7 +492,7 @@ def _removed(plans: Iterable[Linking], state: State, verb: str) -> list[str]:
         if there and not state.enabled(linking.name):
             why = "it is not enabled" if state.agreed(linking.name) else "its locked version was not agreed to here"
             why = why if linking.name in state.lock.skills else "the lock does not name it"
-            lines.append(f"{linking.name} {verb} taken out of the agents' folders, for {why}: {', '.join(there)}")
+            lines.append(f"{linking.name} {verb} removed from the agents' folders, because {why}: {', '.join(there)}")
     return lines
 
 
@@ -502,7 +502,7 @@ def _disagreements(state: State, ports: Ports) -> Iterator[str]:
     if names := ", ".join(name for name in state.intent.skills if name not in state.lock.skills):
         yield f"skillhub.toml names {names}, and the lock does not: {install}"
     if names := ", ".join(state.unwanted):
-        yield f"the lock has {names}, which skillhub.toml has no need of: {install} removes it"
+        yield f"the lock has {names}, which skillhub.toml does not require: {install} removes it"
 
 
 def _refuse_forbidden(names: Iterable[str], state: State, ports: Ports) -> None:

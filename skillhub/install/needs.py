@@ -36,21 +36,21 @@ def how_to_satisfy(skill: str, need: Need, scope: SkillScope) -> tuple[str, ...]
     if need.kind == "env":
         return (
             f"export {need.name}=…, then: {enable}",
-            f"or at once: {enable} --env {need.name}=…",
-            f"or to keep it, by the extra keyring: {command(scope, 'env', 'set', need.name)}",
+            f"or in one command: {enable} --env {need.name}=…",
+            f"or to store it (needs the extra keyring): {command(scope, 'env', 'set', need.name)}",
         )
     if need.kind == "program":
         return (f"install the program {need.name}, then: {enable}",)
     if need.kind == "mcp":
-        return f"to have it configured: {enable} --mcp configure", _or_skip(enable)
+        return f"to configure it: {enable} --mcp configure", _or_skip(enable)
     return (
-        f"once it can be found: {command(scope, 'install')}",
-        f"or have it from elsewhere ({command(scope, 'install', 'REF')}), then: {enable}",
+        f"when a source has it: {command(scope, 'install')}",
+        f"or install it from another source ({command(scope, 'install', 'REF')}), then: {enable}",
     )
 
 
 def _or_skip(enable: str) -> str:
-    return f"or if you see to it yourself: {enable} --mcp skip"
+    return f"or if you configure it yourself: {enable} --mcp skip"
 
 
 # An MCP server that a skill needs, and the configuration of the agents that are to have the skill.
@@ -132,7 +132,7 @@ class ServerNeed:
         """What a person has to do where we cannot, a line for each agent."""
         return tuple(
             f"add the MCP server {self.need.name} to {file.path} yourself; "
-            f"skillhub does not know how {file.agent} spells it"
+            f"skillhub cannot write such a server for {file.agent}"
             for file in (each.file for each in self._agents(None))
         )
 
@@ -169,7 +169,7 @@ class ServerNeed:
             yield Question(SERVER_KINDS[risk], skill, f"{about}{runs}; {act}?", details, need.name)
 
     def _steered(self) -> str:
-        return f"{', '.join(self.steered)} of this project may have it run something else"
+        return f"{', '.join(self.steered)} of this project can change what it runs"
 
     def _against(self) -> Iterator[str]:
         """Yield what is configured, which is what a yes agrees to, and what the skill would have instead."""
@@ -183,7 +183,7 @@ class ServerNeed:
                 yield from mcp_server.facts(entry)
         for each in self._agents("equal"):
             if each.others:
-                yield f"it would be used as it is in {each.file.path}"
+                yield f"it would be used unchanged, as {each.file.path} has it"
                 yield from mcp_server.facts(each.entry)
         if self.need.server is not None:
             another = "another" if different or self.absent else "the one that is configured"
@@ -205,24 +205,25 @@ class ServerNeed:
             agents = mcp.agents_with_file(scope)
             first, *others = (each for each in agents if server is None or mcp.is_spelled(each, server))
             configure = f"{enable} --mcp configure --agent {first}"
-            yield f"no agent that keeps MCP servers in a file was found here; to configure {first}: {configure}"
-            yield f"or another than {first}: {', '.join(others)}"
+            found = "no agent with a configuration file for MCP servers was found here"
+            yield f"{found}; to configure {first}: {configure}"
+            yield f"or for another agent: {', '.join(others)}"
         elif theirs:
-            use = f"to use {name} as it is in {theirs}"
+            use = f"to use {name} unchanged, as {theirs} has it"
             use = f"{name} in {theirs} runs a shell or code; to use it" if self.runs_code else use
             yield f"{use}, agree at a terminal: {enable}"
             yield f"or rename {name} in {theirs}, for another"
         elif elsewhere:
-            also = f"to have this one too, agree at a terminal: {enable}"
+            also = f"to add this one too, agree at a terminal: {enable}"
             yield f"another server is called {name} in {elsewhere}; {also}"
             yield f"or rename {name} in {elsewhere}"
         elif server is None:
             files = ", ".join(file.path for file in self.absent)
             yield f"the skill does not say how to run it; add {name} to {files}, then: {enable}"
         elif server.risk == "shell":
-            yield f"it runs a shell or code, to which no flag agrees; at a terminal: {enable}"
+            yield f"it runs a shell or code, which no flag accepts; at a terminal: {enable}"
         elif server.risk == "unpinned" or self.steered:
-            why = self._steered() if self.steered else "it downloads a package of no fixed version"
+            why = self._steered() if self.steered else "it downloads a package without a fixed version"
             yield f"{why}; to agree: {enable} --mcp configure --accept mcp"
 
 

@@ -133,7 +133,7 @@ def _refuse_secret(release: Release) -> None:
     """
     if holds_secret(release.url):
         message = f"{release.name} is offered at a URL with a password or another credential in it"
-        hint = "the lock would hold it; ask its operator for a URL without one"
+        hint = "the lock would contain it; ask its operator for a URL without one"
         raise FormatError(message, where=masked(release.url), hint=hint)
 
 
@@ -198,7 +198,7 @@ def from_path(
             raise
         found = _check_folder_name(found, None if digest else os.path.abspath(full))
     if os.path.isabs(place):
-        return found.noted(f"{place} lies outside of the project: others who share the lock do not have it")
+        return found.noted(f"{place} is outside the project: others who share the lock do not have it")
     return found
 
 
@@ -242,7 +242,7 @@ def _check_folder_name(found: Candidate, folder: str | None) -> Candidate:
     name = os.path.basename(folder or "")
     if name in ("", found.name):
         return found
-    return found.noted(f"its folder is named {quote(name)}, not {found.name} as the skill is")
+    return found.noted(f"its folder is named {quote(name)}, the skill {found.name}")
 
 
 # Prefetch: downloads overlap with verification.
@@ -365,11 +365,11 @@ def undeclared(can: Iterable[str], entry: Locked) -> str | None:
     found = sorted(set(can) - set(entry.capabilities))
     if not found:
         return None
-    message = f"the lock does not say that it can: {', '.join(found)}"
+    message = f"the lock does not list these capabilities: {', '.join(found)}"
     hosts = (each.removeprefix("network:") for each in found if not each.startswith("env:"))
     if all(each == "?" or is_kept_for_documentation(each) for each in hosts):
         # Older versions looked for neither variables nor such hosts.
-        return f"{message}; an older version of skillhub wrote it, or somebody took that out"
+        return f"{message}; an older version of skillhub wrote it, or somebody removed them"
     return message
 
 
@@ -431,11 +431,12 @@ def _held_to_claims(found: Candidate, scope: Scope, *, scanned: bool) -> Candida
         sure = (each for each in entry.capabilities if not each.startswith(("env:", "network:")))
         more += [f"can do {each}" for each in sure if each not in found.capabilities]
     if more:
-        message = f"the lock says of {found.name} what its files do not: {', '.join(more)}"
-        hint = f"put the lock back as it was, or {command(scope, 'remove', found.name)} and install it anew"
+        message = f"the lock lists for {found.name} what its files do not show: {', '.join(more)}"
+        remove = command(scope, "remove", found.name)
+        hint = f"restore the lock from version control, or {remove} and install it again"
         raise WrongBytes(message, where=found.name, hint=hint)
     if undeclared := sorted(needs - {*entry.requires}):
-        return found.noted(f"the lock does not say that it needs: {', '.join(undeclared)}")
+        return found.noted(f"the lock does not list these needs: {', '.join(undeclared)}")
     return found
 
 
@@ -500,7 +501,7 @@ def _at_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
         found = _ARCHIVE.search(entry.url or "")
         if found is None or found[1] == name:
             raise
-        message = f"the lock names {name} what is {quote(found[1])} by its URL"
+        message = f"the lock calls {name} what its URL calls {quote(found[1])}"
         raise SourceMismatch(message, where=entry.url) from error
     acquisition = by_registry(source, status.release, status.said, ports, (entry.tree,))
     return acquisition.map(lambda each: each.noted(*status.yanked))
@@ -519,7 +520,7 @@ def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candi
     scope, where = ports.project.scope, entry.origin
     if found.tree.digest != entry.tree:
         message = f"expected {name} to be the tree {entry.tree}, found {found.tree.digest}"
-        hint = f"if it changed there: {command(scope, 'update', name)} shows what is new and takes it"
+        hint = f"if it changed there: {command(scope, 'update', name)} shows the difference and installs it"
         raise WrongBytes(message, where=where, hint=hint)
     if found.entry.size != entry.size:
         raise WrongBytes(f"expected {name} to be {entry.size} bytes, found {found.entry.size}", where=where)
@@ -530,7 +531,7 @@ def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candi
             f"the lock has {name} {entry.version} from {where}, "
             f"found {found.entry.version} from {found.entry.origin}",
             where=name,
-            hint=f"{command(scope, 'remove', name)}, then install it anew",
+            hint=f"{command(scope, 'remove', name)}, then install it again",
         )
     check_same_signer(found, entry, scope)
     return replace(found, entry=entry)

@@ -260,7 +260,7 @@ def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
         except Forbidden as error:
             refusal = error
         except SourceError as error:
-            all_asked = f"a bare name is looked for in all sources, {alias} too; SOURCE:{ref.name} asks one alone"
+            all_asked = f"a bare name is looked up in all sources, including {alias}; SOURCE:{ref.name} asks only one"
             error.hint = all_asked if error.hint in (None, unreachable_hint(alias)) else error.hint
             raise
     if len(found) > 1:
@@ -273,7 +273,7 @@ def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
 
 
 def _in_no_source(name: str, known: Collection[str]) -> NotFound:
-    hint = f"{as_command('skillhub', 'search', name)} finds what is spelled alike"
+    hint = f"{as_command('skillhub', 'search', name)} finds similar names"
     if name in known:
         hint = f"{name} is a source: {as_command('skillhub', 'source', 'show', name)} lists what it has"
     error = NotFound(f"no source has a skill named {name}", where=", ".join(known) or None, hint=hint)
@@ -302,7 +302,7 @@ def typed(ref: Named, ports: Ports) -> Iterator[None]:
 def _or_folder(error: SourceError, name: str) -> None:
     """Add to the hint of an error that what was looked for is a folder, if one is called so."""
     if os.path.isdir(name):
-        error.hint = f"if the folder is meant: ./{name}"
+        error.hint = f"to install the folder: ./{name}"
 
 
 _HELD_MAX = 256 * 1024 * 1024
@@ -341,7 +341,7 @@ _MOST = 500  # skills that others need: a person asked for none of these
 
 
 class NeedConflict(SourceError):
-    """Skills need each other in a ring, or too many, or no version of one is what all that need it want."""
+    """Skills need each other in a cycle, or too many others, or no version satisfies all that need it."""
 
     code = "need-conflict"
 
@@ -393,7 +393,7 @@ def with_dependencies(
                 warnings.append(_left_out(demand))
                 continue
             if len(demands.keys() - found.keys() - state.lock.skills.keys()) > _MOST:
-                message = f"more than {_MOST} skills are needed by those that were asked for"
+                message = f"more than {_MOST} skills are needed by the requested skills"
                 raise NeedConflict(message, where=demand.chain[0])
             try:
                 whole[need.name] = held.keep(_obtained(demands[need.name], parent, state, ports))
@@ -490,7 +490,7 @@ def _refuse_cycles(whole: Mapping[str, Candidate], lock: Lock) -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         ring = error.args[1][::-1]
-        message = f"skills need each other in a ring: {' -> '.join(ring)}"
+        message = f"skills need each other in a cycle: {' -> '.join(ring)}"
         raise NeedConflict(message, where=ring[0]) from error
 
 
@@ -508,7 +508,7 @@ def _refuse_incompatible(whole: Mapping[str, Candidate], state: State, ports: Po
 
 def _conflict(name: str, demands: Sequence[_Demand], found: str | None) -> NeedConflict:
     chains = "; ".join(map(str, demands))
-    has = f", but {name} is to be {found}" if found else f", and no version of {name} is all of that"
+    has = f", but {name} resolves to {found}" if found else f", and no version of {name} satisfies all of them"
     return NeedConflict(f"{chains}{has}", where=name, hint="skillhub show NAME lists the versions of a skill")
 
 
@@ -567,7 +567,7 @@ def _the_match(word: str, offered: Sequence[Release], asked: str) -> Release:
     if len(fits) > 1:
         unique = words_for(offered)
         names = ", ".join(unique[each] for each in fits)
-        raise UsageError(f"{word} fits several skills: {names}", where=asked, hint="--skill takes one of these")
+        raise UsageError(f"{word} fits several skills: {names}", where=asked, hint="give one of these with --skill")
     return fits[0]
 
 

@@ -45,7 +45,7 @@ _SAID_MAX = 480  # characters of what a skill says of itself
 _NOTES_MAX = 6
 _FILES_MAX = 12
 _PLACES_MAX = 3  # of what one rule found
-_TRYING_OUT = "the registry inside this package is for trying out: its keys are public"
+_TRYING_OUT = "the registry inside this package is only for tests: its keys are public"
 
 
 def consent(
@@ -73,15 +73,18 @@ def consent(
 
 
 def _new(candidate: Candidate, changes: Changes) -> list[Question]:
-    """Ask by name for all that another version can do or needs and the one before did not."""
+    """Ask by name for each capability and need that this version has and the previous one did not."""
     name, by = candidate.name, _by(candidate)
-    version, was = candidate.entry.version or "as it is now", changes.before.version or "the one before"
+    version, was = (
+        candidate.entry.version or "in its present version",
+        changes.before.version or "the previous version",
+    )
     asked: list[tuple[Kind, str, str]] = [
         *(("capability", each, f"can {word(each)}, which {was} could not") for each in changes.capabilities.added),
         *(("need", each, f"needs {word(each)}, which {was} did not") for each in changes.requires.added),
     ]
     # Whether the version before stayed offline is not known either: an older lock does not say it.
-    unsure = f"is not shown to stay offline ({NETWORK_UNKNOWN}), which was not said of {was}"
+    unsure = f"may use the network ({NETWORK_UNKNOWN}), which the lock did not say of {was}"
     return [
         Question(
             kind,
@@ -103,7 +106,7 @@ def _install(
     can, needs = (", ".join(map(word, each)) for each in (candidate.capabilities, spelled(candidate.manifest)))
     patched = f", and patched by this project: {word(entry.patch.path)}" if entry.patch else ""
     details = [
-        "it says of itself:",
+        "its description:",
         *quoted(candidate.manifest.description, _SAID_MAX, _where(candidate)),
         *_notes(candidate),
         *(changes.paths(_FILES_MAX, _where(candidate)) if changes else ()),
@@ -130,9 +133,9 @@ def _install(
     message = f"{verb} {candidate.name}{version}?"
     if record is not None and (elsewhere := record.elsewhere(entry)):
         was, now = elsewhere
-        details.append(f"it was agreed to {was}; it is {now} now")
+        details.append(f"you agreed to it {was}; now it is {now}")
         if record.tree == entry.tree:
-            message = f"{candidate.name} was agreed to {was}; the lock has it {now} now; agree?"
+            message = f"{candidate.name} was agreed to {was}; the lock now has it {now}; agree?"
     return Question("install", candidate.name, message, tuple(details), row=row, alike=_by(candidate))
 
 
@@ -195,7 +198,7 @@ def _unsigned(candidate: Candidate) -> Question:
         message,
         (
             *((f"the patch is {word(patch.path)}",) if patch else ()),
-            "only its digest, which the lock keeps, will tell whether it is the same next time",
+            "only the digest in the lock will show whether it changes",
         ),
         alike=_by(candidate),
     )
@@ -210,7 +213,7 @@ def _publisher(candidate: Candidate) -> Question:
             candidate.name,
             f"{candidate.name} is signed by an unknown key; install it as if unsigned?",
             (
-                *((f"the key is said to be the one in a PEM file of {claim}",) if claim else ()),
+                *((f"the signature claims the key in a PEM file of {claim}",) if claim else ()),
                 "without it nothing is proven: no key is pinned, and the lock will name no signer",
                 "with it the signature is checked: skillhub publisher trust NAME --key FILE",
             ),
@@ -449,7 +452,7 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
         f"expected {candidate.name} to be signed by {', '.join(sorted(was))}, as when it was agreed to here; "
         f"it is signed by {shown_signers(entry.signed_by, ports.voucher(entry))} now",
         where=entry.origin,
-        hint=f"if that is meant: {reinstall(scope, candidate.name, install_words(candidate.name, entry, ports))}",
+        hint=f"if that is intended: {reinstall(scope, candidate.name, install_words(candidate.name, entry, ports))}",
     )
 
 
@@ -469,7 +472,7 @@ def _refuse_expired(candidate: Candidate, state: State) -> None:
     known = {record.tree, before.original.tree} if before and record.is_of(before) else {record.tree}
     if known.isdisjoint((entry.tree, entry.original.tree)):
         message = f"expected the tree that was agreed to here, {record.tree}, or a certificate that is still valid"
-        hint = "its publisher may sign it anew"
+        hint = "its publisher can sign it again"
         raise BadSignature("certificate-expired", message, where=f"{candidate.name}: {SIGNATURE}", hint=hint)
 
 

@@ -168,8 +168,8 @@ def refuse_unsafe(alias: str, url: str) -> None:
         return
     target = RequestTarget.parse(url)
     if target.scheme != "https" and not target.loopback:
-        hint = f"if that is meant: {as_command('skillhub', 'source', 'add', alias, 'URL')}"
-        raise UnsafeTransfer("a repository may propose https alone", where=url, hint=hint)
+        hint = f"if that is intended: {as_command('skillhub', 'source', 'add', alias, 'URL')}"
+        raise UnsafeTransfer("a repository may propose only https URLs", where=url, hint=hint)
 
 
 def _adopt_site(alias: str, url: str, ports: Ports) -> None:
@@ -180,9 +180,9 @@ def _adopt_site(alias: str, url: str, ports: Ports) -> None:
         return
     add = as_command("skillhub", "source", "add", alias, url)
     raise SourceMismatch(
-        f"the lock takes {alias} for a site that nobody vouches for; it is a registry",
+        f"the lock has {alias} as a site without signed metadata; it is a registry",
         where=url,
-        hint=f"remove what is locked from it, add it with {add}, and install anew",
+        hint=f"remove what is locked from it, add it with {add}, and install again",
     )
 
 
@@ -253,8 +253,8 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
     """
     mine = ports.sources.mine().get(alias)
     if mine is not None and mine.embedded:
-        hint = f"nothing is to be done; {as_command('skillhub', 'source', 'show', alias)} shows its root"
-        raise UsageError(f"{alias} is inside the package, and so is the trust in it", hint=hint)
+        hint = f"nothing to do; {as_command('skillhub', 'source', 'show', alias)} shows its root"
+        raise UsageError(f"{alias} is inside the package and always trusted", hint=hint)
     if mine is None:
         return _trust_proposal(alias, pin, ports, dry_run=dry_run)
     _refuse(mine.url, pin, ports)
@@ -343,7 +343,7 @@ def _root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> byte
 def _site(source: Source, ports: Ports) -> Question:
     offered = ports.listing(source)
     count = len(offered.skills)
-    message = f"{source.url} is no registry: only its server vouches for its skills. Add it as {source.alias}?"
+    message = f"{source.url} is not a registry: only its server vouches for its skills. Add it as {source.alias}?"
     details = (
         f"it offers {count} {'skill' if count == 1 else 'skills'}; the lock will pin what is installed",
         *offered.warnings,
@@ -483,7 +483,7 @@ def listings(ports: Ports, *, needed: bool = True) -> Listings:
 
 def propose_source(alias: str, source: LockedSource) -> Question:
     """Return the question about a registry that a project brings and this user does not have."""
-    root = f"root {source.root}" if source.root else "the project names no root to know it by"
+    root = f"root {source.root}" if source.root else "the project names no root for it"
     return Question(
         "source" if source.root else "root",
         alias,

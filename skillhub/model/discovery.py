@@ -144,7 +144,7 @@ class FilesListing(ForeignDocument):
                 named = f"{quote(name)}: " if isinstance(name, str) else ""
                 found.append(FormatError(named + entry.message, where=where))
             elif entry.name in names:
-                found.append(FormatError(f"{quote(entry.name)} is there twice", where=where))
+                found.append(FormatError(f"{quote(entry.name)} occurs twice", where=where))
             else:
                 names.add(entry.name)
                 found.append(_of_files(entry, url))
@@ -173,7 +173,7 @@ def parse_discovery(data: bytes, url: str, well_known: bool = True) -> Discovere
         raise FormatError(
             f"expected $schema {SCHEMA}, found {quote(schema)}: nothing of it is used",
             where=url,
-            hint="a newer skillhub may know it",
+            hint="a newer version of skillhub may support it",
         )
     return DiscoveredSite(CURRENT, _current(DiscoveryListing.parse(document, url), url))
 

@@ -170,7 +170,7 @@ _PATHS = {"type": "string", "pattern": f"^{_PATH.pattern}$"}
 
 
 class LeadsOut(FormatError):
-    """A name or a path that would lead out of its folder; of a registry it is `bad-metadata`."""
+    """A name or a path leads outside its folder; of a registry it is `bad-metadata`."""
 
     code = "leads-out"
 
@@ -432,7 +432,7 @@ def parse_publisher(data: bytes, where: str) -> Admission:
 
 
 def refuse_twice(values: Iterable[str], where: str) -> None:
-    """Refuse a document in which one of these values is there twice.
+    """Refuse a document in which one of these values occurs twice.
 
     Raises:
         FormatError: one is.

@@ -365,7 +365,7 @@ class LockedSource:
     def __str__(self) -> str:
         if self.root:
             return f"{self.url} with root {self.root}"
-        return f"{self.url}, {'whose root is not named' if self.kind == 'registry' else 'which is no registry'}"
+        return f"{self.url}, {'whose root is not named' if self.kind == 'registry' else 'which is not a registry'}"
 
 
 def check_origin(entry: Locked, kinds: Mapping[str, str], where: str) -> None:
@@ -514,7 +514,7 @@ class LockFile(Document):
     def read_json(cls, data: bytes, where: str) -> object:
         """Return the parsed JSON, as ``Document.read_json`` does; the hint says how a lock is had back."""
         if not data.strip():
-            hint = "take it back out of version control, or delete it and install anew"
+            hint = "restore it from version control, or delete it and install again"
             raise FormatError("the lock is empty", where=where, hint=hint)
         try:
             return super().read_json(data, where)
@@ -522,7 +522,7 @@ class LockFile(Document):
             if line := line_of_marker(data):
                 hint = "skillhub lock fix resolves it, skill by skill"
                 raise FormatError("the lock holds a merge conflict", where=f"{where}:{line}", hint=hint) from error
-            error.hint = "git checkout skillhub.lock takes it back; after a merge: skillhub lock fix"
+            error.hint = "git checkout skillhub.lock restores it; after a merge: skillhub lock fix"
             raise
 
     def check(self) -> None:

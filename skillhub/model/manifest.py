@@ -504,7 +504,7 @@ def problems(tree: Tree, folder: str | None = None) -> tuple[tuple[Issue, ...], 
 def _advice(reading: _Reading) -> Iterator[Issue]:
     for key in reading.front:
         if key not in _SPECIFIED and key not in _KNOWN:
-            message = f"the key {quote(key)} is not of the specification, nor of a client known here"
+            message = f"the key {quote(key)} is neither in the specification nor used by a known client"
             yield Issue("unknown-key", message, reading.place(key))
     for key, value in reading.metadata.items():
         if not isinstance(value, str) and key not in needs.OPENCLAW:
@@ -513,7 +513,7 @@ def _advice(reading: _Reading) -> Iterator[Issue]:
     if reading.front and reading.version is None:
         yield Issue("no-version", "expected metadata.version, found none", reading.place("metadata"))
     elif reading.version is not None and not is_version(reading.version):
-        message = f"a registry takes no version but one by SemVer 2.0.0, found {quote(reading.version)}"
+        message = f"a registry accepts only a version by SemVer 2.0.0, found {quote(reading.version)}"
         yield Issue("version", message, reading.place("metadata"))
 
 

@@ -70,7 +70,7 @@ def facts(entry: object) -> tuple[str, ...]:
     found = [f"it runs: {' '.join(_masked(command))}"] if command else []
     # What is no URL may be a password in any part of it.
     found += [f"it is reached at {_host(url) if (url := _URL.match(each)) else '…'}" for each in urls]
-    found = found or ["what it runs cannot be told"]
+    found = found or ["what it runs is unknown"]
     found += [f"it is given: {', '.join(given)}"] if given else []
     return tuple(line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…" for line in found)
 

@@ -171,7 +171,7 @@ def _check_variable(name: str) -> None:
         raise FormatError(f"expected the name of a variable, found {quote(name)}")
     if is_forbidden(name):
         raise ForbiddenVariable(
-            f"asks for the variable {name}, which steers programs and may not be asked for",
+            f"asks for the variable {name}, which controls how programs run and may not be asked for",
             hint="no flag lifts this; ask the author to use a name of the skill's own",
         )
 
@@ -182,7 +182,7 @@ def _check_literal(text: str) -> None:
     if _EXPANSION.search(text):
         raise FormatError(
             f"expected literal text, found {quote(text)}, which an agent would expand",
-            hint="hand variables over by `env` or `bearer_token_env_var`",
+            hint="pass variables by `env` or `bearer_token_env_var`",
         )
 
 
@@ -191,7 +191,7 @@ def _check_url(url: str) -> None:
     if match is None:
         raise FormatError(f"expected an https URL without user and blanks, found {quote(url)}")
     if match["scheme"].lower() == "http" and not _LOOPBACK.fullmatch(match["host"]):
-        raise FormatError(f"expected https (http is for this machine alone), found {quote(url)}")
+        raise FormatError(f"expected https (http is only for this machine), found {quote(url)}")
 
 
 # The needs and the interface of a skill as declared in ``agents/*.yaml`` and in other clients' metadata.

@@ -116,7 +116,7 @@ class Provenance:
         return f"{self.source}{server}{f' ({self.path})' if self.path else ''}"
 
     def _by(self) -> str:
-        return f"as signed by {', '.join(self.signers) or 'nobody'}"
+        return f"signed by {', '.join(self.signers)}" if self.signers else "unsigned"
 
 
 def is_same_source(one: LockedSource, other: LockedSource) -> bool:

@@ -20,7 +20,7 @@ Kind = Literal[
     "root",  # a registry's root is to be trusted on first use
     "env",  # a variable is missing; the answer carries its value
     "mcp",  # an MCP server is to be written into agents' configuration
-    "mcp-unpinned",  # the same, and it downloads a package of no fixed version whenever it starts
+    "mcp-unpinned",  # the same, and it downloads a package without a fixed version whenever it starts
     "mcp-shell",  # the same, or to be used as it is there, and it runs a shell or code that nobody has read
     "mcp-conflict",  # a server of that name is there already, or elsewhere for that agent, and differs
     "unused",  # what no project needs is to be removed from the store
@@ -31,8 +31,8 @@ Kind = Literal[
 SERVER_KINDS: Mapping[Risk, Kind] = {"ordinary": "mcp", "unpinned": "mcp-unpinned", "shell": "mcp-shell"}
 SERVER_RUNS: Mapping[Risk, str] = {
     "ordinary": "",
-    "unpinned": ", which downloads a package of no fixed version",
-    "shell": ", which runs a shell or other code that nobody has checked",
+    "unpinned": ", which downloads a package without a fixed version",
+    "shell": ", which runs a shell or other unchecked code",
 }
 
 # What becomes of edits made by hand: a patch keeps them and they give way, they go into what is new, they are thrown

@@ -188,7 +188,7 @@ class Records:
         try:
             found = RecordsFile.parse(data, where)
         except FormatError as error:
-            error.hint = error.hint or "move the file away; skillhub install makes it anew and asks again"
+            error.hint = error.hint or "move the file away; skillhub install creates it again and asks again"
             raise
         return cls(found.skills, found.agents, found.coming, found.made)
 

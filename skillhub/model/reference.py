@@ -475,7 +475,7 @@ def _remote(text: str) -> Remote:
             raise _unknown(text, "oci://registry/repository:tag, or @sha256: and 64 hex digits")
         return Oci(*found.groups())
     if not text.startswith(("https://", "http://")):
-        raise _unknown(text, "git+ssh://git@host/repository for git over ssh; ./ before what is on this machine")
+        raise _unknown(text, "git+ssh://git@host/repository for git over ssh; ./ before a path on this machine")
     if found := re.fullmatch(_GITHUB_WEB, text):
         owner, repo, rev, path = found.groups()
         return _github(f"{owner}/{repo}{path or ''}{'@' + rev if rev else ''}", text)

@@ -74,7 +74,7 @@ class _Clause:
         self.key = _key(self.numbers, pre)
         self.sign = {"": "=", "==": "="}.get(sign, sign)
         if (build and self.sign not in ("=", "!=")) or (not self.given and self.sign not in ("=", ">=")):
-            raise ValueError(f"{sign} goes with neither a build nor a star")
+            raise ValueError(f"{sign} is not allowed with a build or a star")
 
     def allows(self, key: Precedence, build: str) -> bool:
         return _ALLOWS[self.sign](self, key, build)

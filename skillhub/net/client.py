@@ -177,7 +177,7 @@ def _errors_of(exchange: _Exchange) -> Iterator[None]:
         yield
     except ssl.SSLCertVerificationError as error:
         hint = "the system's certificate authorities decide; SSL_CERT_FILE names others"
-        message = f"the server cannot prove who it is: {error.verify_message}"
+        message = f"the server has no valid certificate: {error.verify_message}"
         raise UnsafeTransfer(message, where=where, hint=hint) from error
     except TimeoutError as error:
         raise SourceError(f"cannot fetch it in time: {error}", where=where) from error
@@ -207,7 +207,7 @@ def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Respons
         _body(response, _ERROR_CAP)
         return following
     if status == 206 or "content-range" in headers:
-        raise UnsafeTransfer("expected the whole, found a part that nobody asked for (206)", where=target.url)
+        raise UnsafeTransfer("expected the whole file, found an unrequested part (206)", where=target.url)
     kind = headers.get("content-type", "")
     if status != 200:
         answer = Response(target.url, _body(response, _ERROR_CAP)[:cap], kind, status, headers)
@@ -216,7 +216,7 @@ def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Respons
         return answer
     encoding = headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
-        raise UnsafeTransfer(f"expected the bytes as they are, found them as {quote(encoding)}", where=target.url)
+        raise UnsafeTransfer(f"expected no content encoding, found {quote(encoding)}", where=target.url)
     announced = "" if "transfer-encoding" in headers else headers.get("content-length", "")
     if announced and int(announced) > cap:
         raise WrongBytes(f"expected at most {cap} bytes, the server announced {announced}", where=target.url)
@@ -256,7 +256,7 @@ class _Exchange:
         """
         self.received += count
         if self.received > _OVERHEAD_MAX + self.delivered * (1 + _OVERHEAD_PER_BYTE):
-            raise httpcore.RemoteProtocolError("the server says too much around its answer")
+            raise httpcore.RemoteProtocolError("the server sends too many bytes around its answer")
 
     def deliver(self, part: bytes) -> bytes:
         """Count bytes of the body, which alone buy time."""
@@ -294,7 +294,7 @@ class _Transport(httpx.BaseTransport):
         found = self._pool(exchange).handle_request(asked)
         if not exchange.received:
             found.close()  # It was left over from the answer before.
-            raise httpcore.RemoteProtocolError("the server answered before it was asked")
+            raise httpcore.RemoteProtocolError("the server answered before the request")
         headers = httpx.Headers(found.headers)
         # httpx would look at them: redirects are judged here, and no cookie is kept, or even read.
         location, _ = headers.pop("location", ""), headers.pop("set-cookie", "")

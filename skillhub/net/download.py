@@ -70,7 +70,7 @@ class DownloadCache:
 # What sites were seen to offer before, in ``<state>``: no site goes back to a weaker promise unnoticed.
 
 # A site could otherwise go back to a weaker promise.
-_HINT = "put the file back; without it no site is known to have offered more before"
+_HINT = "restore the file; without it skillhub cannot tell whether a site offered more before"
 _COPIES_MAX = 1000
 
 
@@ -164,7 +164,7 @@ class Seen:
                 raise TrustDowngrade(
                     f"expected skills with digests, as {site} offered them before, found them without",
                     where=where,
-                    hint="somebody may have taken the index away; ask whoever runs the site",
+                    hint="somebody may have removed the index; ask the operator of the site",
                 )
 
     def _read(self) -> SitesFile:
@@ -189,7 +189,7 @@ def _put(copies: Mapping[str, Copy], url: str, copy: Copy | None) -> dict[str, C
 ARTIFACT_CAP = Limits().stream
 _FRESH_MAX = 300  # seconds; a host that lets everything be kept for a year would hide each update for as long
 _SAID_MAX = 4096  # of what a server has us remember of one document
-_OFFLINE = "--offline keeps this command from the network"
+_OFFLINE = "--offline forbids the network, which this command needs"
 
 
 class Downloads:

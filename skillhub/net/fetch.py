@@ -91,9 +91,7 @@ class UntrustedClient(Web):
 
     def __init__(self, web: Web, place: str, hint: str | None = None) -> None:
         self._web = web
-        self._hint = (
-            hint or f"only this repository names it; if it is meant: {as_command('skillhub', 'install', place)}"
-        )
+        self._hint = hint or f"only this repository names it; to use it: {as_command('skillhub', 'install', place)}"
 
     def ask(self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Headers | None = None) -> Response:
         """Return what the server answers, as ``Web.ask`` promises.
@@ -152,7 +150,7 @@ class Mirrors(Web):
             return self._web.ask(url, cap=cap, named_by=named_by, headers=headers)
         except UnsafeTransfer as error:
             if named_by.who == "site" and error.where == url and url.startswith("https:"):
-                error.hint = error.hint or "if that host is yours, name it in config.toml: trusted-hosts"
+                error.hint = error.hint or "if the host is yours, add it to trusted-hosts in config.toml"
             raise
 
 
@@ -169,12 +167,12 @@ def whole(answer: Response) -> Response:
         return answer
     said = f"the server answered {answer.status}"
     if is_limited(answer.status, answer.headers):
-        raise RateLimited(f"asked too often: {said}", where=answer.url, resets=_resets(answer.headers))
+        raise RateLimited(f"too many requests: {said}", where=answer.url, resets=_resets(answer.headers))
     if answer.status in _ABSENT:
-        raise NotFound(f"there is nothing: {said}", where=answer.url)
+        raise NotFound(f"not found: {said}", where=answer.url)
     hint = None
     if answer.status == 401:
-        hint = "it wants to know who asks: name a token for this host in config.toml, or the host in your netrc"
+        hint = "it needs a login: set a token for this host in config.toml, or list the host in your netrc"
     raise SourceError(f"cannot fetch it: {said}", where=answer.url, hint=hint)
 
 

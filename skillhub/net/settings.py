@@ -81,7 +81,7 @@ class Settings(Document):
     """
 
     OBJECT = "a table"
-    UNKNOWN = "there are trusted-hosts, [tokens] and [mirrors]; mind the spelling"
+    UNKNOWN = "known: trusted-hosts, [tokens], [mirrors]; check the spelling"
 
     tokens: Members[Annotated[str, Read(_name_of_host)], Annotated[str, Read(_variable, type="object", **_TOKEN)]] = (
         Field(default_factory=dict)
@@ -112,7 +112,7 @@ class Settings(Document):
     def trusts(self, url: str) -> bool:
         """Say whether what a repository names there may be asked, as if the person had named it in the command.
 
-        Only over what proves who answers, or where nobody can be in between: https, ssh, http on this very machine.
+        Only https, ssh, and http on this machine: these prove the identity of the server.
         """
         if not self.trusted:  # most trust none, and this is asked for each artifact
             return False
@@ -177,7 +177,7 @@ class Logins:
         except netrc.NetrcParseError as error:
             # Its message may hold what stands there, a password for one.
             where = f"{path}:{error.lineno}"
-            raise FormatError("expected a netrc, found a line that is none of it", where=where) from None
+            raise FormatError("expected a netrc, found a line that does not belong in one", where=where) from None
         except ValueError as error:
             raise FormatError(f"expected a netrc in UTF-8: {quote(type(error).__name__)}", where=path) from None
         except OSError as error:

@@ -148,7 +148,9 @@ class RequestTarget:
         try:
             url = urljoin(self.url, location)
         except ValueError as error:
-            raise UnsafeTransfer(f"expected a URL to go to, found {quote(location)}", where=self.url) from error
+            raise UnsafeTransfer(
+                f"expected the URL of a redirect, found {quote(location)}", where=self.url
+            ) from error
         step = RequestTarget.parse(url, public_only=self.public_only, sends_credentials=self.sends_credentials)
         if step.origin == self.origin:
             return step

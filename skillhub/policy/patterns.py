@@ -134,7 +134,7 @@ class Pattern:
         if not colon or (value and set(value) == {"*"}):
             return cls(kind)
         if not set(kinds) & set(NAMED_KINDS):
-            raise FormatError(f"expected {quote(kind)} alone, as nothing is named behind it, found {quote(text)}")
+            raise FormatError(f"expected {quote(kind)} without a name after it, found {quote(text)}")
         for each in set(kinds) & set(NAMED_KINDS):
             _CHECKS[each](value)
         return cls(kind, value)
@@ -293,7 +293,7 @@ def _check_tool(value: str) -> None:
     if value.count("(") != value.count(")"):
         raise FormatError(
             f"expected a tool such as Bash, Bash(git:*) or mcp__server, found {quote(value)}",
-            hint="for every use of a tool write its name alone, such as tools:Bash",
+            hint="for every use of a tool write only its name, such as tools:Bash",
         )
     Tool.parse(value)
 
@@ -307,7 +307,7 @@ def _check_host(value: str) -> None:
 
 def _check_name(value: str) -> None:
     if not _NAME.fullmatch(value):
-        raise FormatError(f"expected a name, with * and ? for what may be any, found {quote(value)}")
+        raise FormatError(f"expected a name, with * and ? as wildcards, found {quote(value)}")
 
 
 def _check_text(value: str) -> None:

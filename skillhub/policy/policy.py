@@ -31,7 +31,7 @@ Level = Literal["machine", "user", "project"]
 Signed = Literal["ask", "required"]
 _T = TypeVar("_T")
 _SHOWN = 80
-_HINT = "skillhub doctor policy shows every line in force, with its file"
+_HINT = "skillhub doctor policy shows every line that applies, with its file"
 # The questions that a file may agree to beforehand.
 AGREEABLE = tuple(kind for kind, beforehand in BEFOREHAND.items() if beforehand.policy)
 
@@ -111,7 +111,7 @@ class PolicyRules:
         trusted_sources: Roots of registries that projects may propose, each alone or as ``NAME=sha256:…``.
     """
 
-    UNKNOWN: ClassVar = f"known: {', '.join(KEYS)}; mind the spelling"
+    UNKNOWN: ClassVar = f"known: {', '.join(KEYS)}; check the spelling"
     CONFIG: ClassVar = ConfigDict(alias_generator=lambda name: name.replace("_", "-"))
 
     sources: Absent[Items[Annotated[str, Read(_source, type="string", pattern=f"^({_ROOT}$|[a-z]+://)")]]] = None
@@ -189,7 +189,7 @@ def _policy(value: object, level: Level, path: str, lines: Mapping[str, int]) ->
     for key, _ in policy.rules():
         if level == "project" and key in _NEVER_OF_A_PROJECT:
             message = f"only the machine's and the user's policy may have {key}"
-            hint = "a repository may forbid more, and may agree to nothing in anybody's place"
+            hint = "a repository may forbid more, but cannot agree on your behalf"
             raise FormatError(message, where=f"{path}: {SECTION}", hint=hint)
     return policy
 

@@ -135,7 +135,7 @@ def inspect(path: str, listing: Listing, stored: str, kind: LinkKind) -> tuple[F
         kind: What ought to be there: a copy, or a link, in whose place a copy will do.
     """
     if not os.path.lexists(path):
-        return "absent", [TreeProblem("missing-link", path, "the skill is enabled, but not there")]
+        return "absent", [TreeProblem("missing-link", path, "the skill is enabled, but its copy is missing")]
     if is_link(path):
         if kind == "symlink" and os.readlink(path).removeprefix(_LONG_PATH) == stored:
             return "equal", []
@@ -280,7 +280,7 @@ def _rows(folder: str, at: int | None) -> Iterator[os.DirEntry[str]]:
 def foreign_error(path: str) -> StateError:
     """Return the error for something in the way that skillhub did not put there and so never removes."""
     hint = "move it away, or remove it, then run the command again"
-    return StateError("something that skillhub did not put there is in the way", where=path, hint=hint)
+    return StateError("another file or folder, not from skillhub, is in the way", where=path, hint=hint)
 
 
 # The folders and files of agents that skillhub made because they were not there: they go again once they are

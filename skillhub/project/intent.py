@@ -130,7 +130,7 @@ class Wanted:
         try:
             place = self.remote()
             if place is not None and parse_remote(str(place)) != place:
-                raise UsageError(f"{quote(str(place))} is no place in a repository")
+                raise UsageError(f"{quote(str(place))} is not a path in a repository")
         except UsageError as error:
             raise FormatError(error.message, hint=error.hint) from error
 
@@ -171,7 +171,7 @@ class IntentFile(Document):
     """The file as it is written."""
 
     OBJECT = "a table"
-    UNKNOWN = "this version knows [install], [policy], [skills], [sources]"
+    UNKNOWN = "known: [install], [policy], [skills], [sources]"
 
     install: _Install = _Install()
     policy: Absent[PolicyRules] = None
@@ -216,14 +216,14 @@ class Intent:
 def _one_origin(wanted: Wanted) -> None:
     """Refuse keys that contradict each other."""
     if wanted.path is not None and (wanted.source or wanted.version):
-        raise FormatError("a path goes with neither source nor version")
+        raise FormatError("a path is not allowed with source or version")
     kinds = [wanted.source or wanted.version, wanted.path if wanted.git is None else None, wanted.git, wanted.origin]
     if sum(each is not None for each in kinds) > 1:
         raise FormatError("expected one of source, path, git and from")
     if wanted.rev is not None and wanted.git is None:
-        raise FormatError("a rev goes with git")
+        raise FormatError("a rev is allowed only with git")
     if wanted.plugin is not None and (wanted.git, wanted.origin, wanted.path) == (None, None, None):
-        raise FormatError("a plugin goes with git, from or path")
+        raise FormatError("a plugin is allowed only with git, from or path")
 
 
 # The sources that a project proposes: what lock and intent say of them together.
@@ -299,7 +299,7 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes
     # Another parser's word that the edit did what was meant and nothing else.
     if replace(Intent.parse(edited, _WHERE), lists=True) != replace(before, skills=wanted, lists=True):
         hint = "write its skills as lines of one [skills] table"
-        raise FormatError("the file cannot be edited without harm", where=_WHERE, hint=hint)
+        raise FormatError("the file cannot be edited safely", where=_WHERE, hint=hint)
     return edited
 
 
@@ -355,7 +355,7 @@ def machine_policy() -> str:
     if sys.platform == "win32":
         folder = ctypes.create_unicode_buffer(1024)
         if ctypes.windll.shell32.SHGetFolderPathW(None, _COMMON_APPDATA, None, 0, folder):
-            raise StateError("Windows does not say where the machine's policy would be")
+            raise StateError("Windows does not give the folder of the machine's policy")
         return os.path.join(folder.value, "skillhub", _POLICY_FILE)
     return f"/etc/skillhub/{_POLICY_FILE}"
 

@@ -39,7 +39,7 @@ class Keyring:
         except _REFUSALS as error:
             raise _refused(error) from error
         if self.get(secret) != value:
-            raise UsageError("the keyring of this system keeps nothing", hint=_HINT)
+            raise UsageError("the keyring of this system stores nothing", hint=_HINT)
 
     def drop(self, secret: Secret) -> None:
         """Remove the value; that there is none is fine.
@@ -67,5 +67,5 @@ def _service(secret: Secret) -> str:
 def _refused(error: Exception) -> SkillhubError:
     # What it says is not shown: nobody knows what a backend puts there.
     if isinstance(error, NoKeyringError):
-        return UsageError("this system has no keyring that values could be kept in", hint=_HINT)
+        return UsageError("this system has no keyring to store values in", hint=_HINT)
     return StateError(f"the system's keyring refused ({type(error).__name__})", hint=_HINT)

@@ -14,7 +14,7 @@ from skillhub.project.user_state import OWN_SUFFIX
 from skillhub.trust.keys import Kind, PrivateKey, PublicKey
 
 _CAP = 1 << 16
-_HINT = "skillhub key list shows yours, skillhub key new makes one"
+_HINT = "skillhub key list shows your keys, skillhub key new creates one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,9 @@ class Keys:
             raise UsageError(f"{quote(name)} cannot name a key", hint="lowercase letters, digits, single hyphens")
         for path in (self._private(name), self._public(name)):
             if os.path.lexists(path):
-                hint = f"{as_command('skillhub', 'key', 'show', name)} shows it, skillhub key new NAME makes another"
+                hint = (
+                    f"{as_command('skillhub', 'key', 'show', name)} shows it, skillhub key new NAME creates another"
+                )
                 raise UsageError(f"there is a key {name} already", where=path, hint=hint)
 
     def all(self) -> list[Key]:

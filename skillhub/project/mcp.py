@@ -191,13 +191,12 @@ def entry(agent: str, server: McpServer) -> Entry:
     name = host(agent).id
     if name not in DIALECTS:
         raise UsageError(
-            f"{name} keeps no MCP servers in a file that skillhub knows",
+            f"{name} has no configuration file for MCP servers that skillhub supports",
             hint=f"agents with such a file: {', '.join(DIALECTS)}",
         )
     if not DIALECTS[name].knows(server):
         raise UsageError(
-            f"skillhub does not know how {name} spells such a server",
-            hint=f"write it into the file of {name} yourself",
+            f"skillhub cannot write such a server for {name}", hint=f"write it into the file of {name} yourself"
         )
     return DIALECTS[name].spell(server)
 
@@ -351,7 +350,7 @@ def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> E
             return insert(text, (DIALECTS[file.agent].key, name), ours, file.path)
         if not is_equal(there[name], ours):
             message = f"expected no other MCP server called {name}, found one"
-            hint = "rename it or take it out, or keep it with --mcp skip"
+            hint = "rename or remove it, or keep it with --mcp skip"
             raise StateError(message, where=file.path, hint=hint)
         return None
 

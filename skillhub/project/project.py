@@ -243,9 +243,9 @@ def state_key(base: str, scope: Scope) -> str:
 def _refuse_other_owner(status: os.stat_result, path: str) -> None:
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
         raise StateError(
-            "it belongs to another user, whose wishes are not yours",
+            "it belongs to another user",
             where=path,
-            hint="take it over with chown if you trust it, or name your project with --project",
+            hint="use chown if you trust it, or name your project with --project",
         )
 
 

@@ -58,7 +58,7 @@ class Store:
                 self.drop(tree.digest)
             self._write(path, tree)
         except OSError as error:
-            hint = "free some space or mend the permissions, then run the command again"
+            hint = "free some space or fix the permissions, then run the command again"
             raise StateError(f"cannot write to the store: {error.strerror}", where=path, hint=hint) from error
         return path
 
@@ -94,7 +94,9 @@ class Store:
             return [TreeProblem("missing", path, "the store does not hold this tree")]
         listing = self.listing(tree)
         if listing is None:
-            return [TreeProblem("listing", f"{path}.listing", "the list of the stored files is gone or was changed")]
+            return [
+                TreeProblem("listing", f"{path}.listing", "the list of the stored files is missing or was changed")
+            ]
         return compare(path, listing)
 
     def read(self, tree: Digest) -> Tree | None:

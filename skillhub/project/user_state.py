@@ -22,7 +22,7 @@ from skillhub.model.record import Scope
 # The publishers a user trusts, and what was pinned with what is installed; all in ``<state>``.
 
 _KEY_CAP = 1 << 16
-_PUBLISHERS_HINT = "put the file back, or move it away and trust your publishers again"
+_PUBLISHERS_HINT = "restore the file, or move it away and trust your publishers again"
 OWN_SUFFIX = ".pub.pem"
 
 
@@ -89,7 +89,7 @@ class Publishers:
             StateError: as for ``all``.
         """
         if name not in self.all():
-            hint = "skillhub publisher list shows who is"
+            hint = "skillhub publisher list shows the trusted ones"
             raise NotFound(f"no publisher {quote(name)} is trusted", hint=hint)
         return self.all()[name]
 

@@ -66,7 +66,7 @@ def submit(
             raise FormatError(errors[0].message, where=errors[0].where)
         manifest = Manifest.read(tree, strict=True)
     if manifest.version is None or not is_version(manifest.version):
-        hint = "published skills carry metadata.version, a version by SemVer 2.0.0"
+        hint = "set metadata.version in SKILL.md, such as 1.0.0 (Semantic Versioning 2.0.0)"
         found = quote(manifest.version) if manifest.version else "none"
         raise FormatError(f"expected metadata.version, found {found}", where=path, hint=hint)
     owner, now = index.owner(manifest.name), hub.signing.now
@@ -112,9 +112,9 @@ def _admitting(verdict: Verdict, owner: str | None, hub: Opened, own: OwnKey | N
     signer, what = verdict.signer, "--key"
     if signer is not None and signer.kind == "sigstore":
         return f"a registry admits keys and certificates, not {signer.identity}; sign it with one"
-    who = f"whoever signed it, said to be with the key in a PEM file of {verdict.claim}"
+    who = f"its signer, with a key that it claims is in a PEM file of {verdict.claim}"
     if verdict.claim is None:
-        who, what = signer.identity if signer else "whoever signed it", "--certificate"
+        who, what = signer.identity if signer else "its signer", "--certificate"
     return f"to admit {who}: {command(owner or 'PUBLISHER', what, 'FILE', *offline)}"
 
 
@@ -125,7 +125,7 @@ def _signed(tree: Tree, name: str, hub: Opened, path: str) -> Tree:
     key = hub.keys.publisher(own)
     if key is None:
         hint = f"bring the key of {own}, or sign it: skillhub sign"
-        raise Refused("a registry carries signed skills only, this one is not", where=path, hint=hint)
+        raise Refused("a registry accepts only signed skills, and this one is not signed", where=path, hint=hint)
     return Tree({**tree, SIGNATURE: File(oms.sign(tree, name, key))})
 
 
@@ -183,7 +183,7 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
         if registry.exists:
             raise UsageError("there is a registry already", where=registry.path)
         if keys.first_root() is not None:
-            hint = "each registry has keys of its own; name an empty folder, or move these away"
+            hint = "each registry has its own keys; name an empty folder, or move these keys away"
             raise UsageError("there are the offline keys of a registry already", where=setup.keys, hint=hint)
         own = setup.new_key(settings.publisher, "p256")
         keys.save(f"publishers/{settings.publisher}", own)
@@ -239,7 +239,7 @@ def _is_new(submission: Submission, index: Index) -> bool:
     same = [each for each in index.skills.get(release.name, ()) if each.version == release.version]
     if same and same[0].tree != release.tree:
         message = f"{release.name} {release.version} is published already, with other content"
-        raise Refused(message, where=submission.path, hint="raise metadata.version; what is published stays")
+        raise Refused(message, where=submission.path, hint="raise metadata.version; published releases never change")
     return not same
 
 
@@ -257,7 +257,9 @@ def _may_claim(release: Release, hub: Opened) -> None:
     """Refuse a new name if too few keys are at hand to give it to a publisher."""
     able, needed = len(hub.at_hand(NAMESPACES)), ROLES[NAMESPACES].threshold
     if able < needed:
-        message = f"{release.name} is a new name, and to give it takes {needed} keys of namespaces, found {able}"
+        message = f"{release.name} is a new name, and assigning it needs {needed} keys of namespaces, found {able}"
         words = (hub.registry.path, release.publisher or "", "--name", release.name)
         command = as_command("skillhub", "registry", "delegate", *words)
-        raise Refused(message, hint=f"bring the offline keys (--keys DIR), or have somebody run: {command}")
+        raise Refused(
+            message, hint=f"name the folder of the offline keys (--keys DIR), or ask their owner to run: {command}"
+        )

@@ -85,7 +85,7 @@ def _problems(url: str, fetcher: Fetcher, folder: str, now: datetime, time: Show
         yield _issue(error, url)
         return
     if public != listing:
-        yield Issue("wrong-bytes", "the public index is not the signed one", where)
+        yield Issue("wrong-bytes", "the public index differs from the signed one", where)
         return
     for name in listing.names:
         yield from _skill(registry, name, now)
@@ -102,7 +102,7 @@ def _aging(folder: str, now: datetime) -> Iterator[Issue]:
         if each.expires_within(ONLINE_DAYS if online else CEREMONY_DAYS, now):
             refresh = as_command("skillhub", "registry", "refresh", *(() if online else ("--role", each.role)))
             remedy = f"{refresh}, daily" if online else refresh
-            message = f"what {each.role} has signed expires {each.expires}: {remedy}"
+            message = f"the document of {each.role} expires {each.expires}: {remedy}"
             yield Issue("expires-soon", message, each.role)
 
 
@@ -114,7 +114,7 @@ def _unlisted(registry: TufRegistry, listing: Index, now: datetime) -> Iterator[
         return
     for name in offered:
         if name not in listing.skills:
-            yield Issue("not-listed", "it has releases, and the listing does not show it", name)
+            yield Issue("not-listed", "it has releases, but the listing lacks it", name)
             yield from _skill(registry, name, now)
 
 

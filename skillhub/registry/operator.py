@@ -171,7 +171,7 @@ class RegistryKeys:
     def _move(self, path: str, to: str) -> None:
         data = files.read(path, _KEY_CAP)
         if data is None:
-            raise StateError("expected the key that was there a moment ago", where=path)
+            raise StateError("expected the same key as at the first read", where=path)
         # The other folder may be on another disk, across which nothing can be renamed.
         files.write_atomic(to, data, mode=0o600)
         with files.disk_errors(path):
@@ -290,14 +290,14 @@ class RegistryDir:
         for role, version in keys.seen().items() if keys else ():
             if found.read(role).version < version:
                 message = f"expected version {version} of {role} or a newer one, as was signed before"
-                raise Rollback(message, where=self.site, hint="restore the site as it was published last")
+                raise Rollback(message, where=self.site, hint="restore the last published version of the site")
         return found
 
     def _last_root(self, keys: RegistryKeys | None) -> bytes:
         last = self.served("metadata/1.root.json")
         pinned = keys.first_root() if keys else None
         if pinned not in (None, last):
-            hint = "restore the site; clients believe the root that the registry began with, and no other"
+            hint = "restore the site; clients trust only the first root of the registry"
             raise BadMetadata("the first root is not the one beside the offline keys", where=self.site, hint=hint)
         number = 1
         while (data := self._read(f"metadata/{(number := number + 1)}.root.json")) is not None:
@@ -328,7 +328,7 @@ class RegistryDir:
             target.verify_length_and_hashes(data)
         except LengthOrHashMismatchError as error:
             where = os.path.join(self.site, target.path)
-            raise SecurityError("the file is not what is signed of it", where=where) from error
+            raise SecurityError("the file does not match its signed digest", where=where) from error
         return data
 
     def publish(self, site: Mapping[str, bytes]) -> None:

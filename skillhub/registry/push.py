@@ -59,7 +59,7 @@ def cache_control(path: str) -> str:
 # Where a registry's site is published: the interface of all such places, and what they have in common.
 
 FILE_CAP = 64 * 1024 * 1024  # bytes of the largest file that a site has
-APART = "two copies of the registry were changed apart: go on with the one that was pushed first"
+APART = "two copies of the registry were changed separately: continue with the one that was pushed first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,7 @@ class Target(Protocol):
 def other_content(path: str, where: str) -> StateError:
     """Return the error for a file that never changes, and is there with other content."""
     return StateError(
-        f"{quote(path)} is there with other content, and what is under this name never changes",
-        where=where,
-        hint=APART,
+        f"{quote(path)} exists with other content, and a file of this name never changes", where=where, hint=APART
     )
 
 
@@ -257,13 +255,13 @@ def _sound(hub: Opened, now: datetime) -> None:
     issues = check(path, now).problems
     if issues:
         hint = as_command("skillhub", "registry", "check", path)
-        raise Refused(f"the registry is not sound: {issues[0].message}", where=issues[0].where, hint=hint)
+        raise Refused(f"the registry is invalid: {issues[0].message}", where=issues[0].where, hint=hint)
     try:
         # A new client may have the snapshot from elsewhere: `trust.ahead`.
         named = hub.metadata.signed(TIMESTAMP, Timestamp).snapshot_meta
         named.verify_length_and_hashes(hub.metadata.documents[SNAPSHOT])
     except LengthOrHashMismatchError as error:
-        raise Refused("the registry is not sound: its snapshot is not what is signed", where=path) from error
+        raise Refused("the registry is invalid: its snapshot does not match its signature", where=path) from error
 
 
 def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
@@ -352,7 +350,7 @@ def _once_ours(hub: Opened, path: str, target: Target) -> bytes:
     try:
         data = hub.registry.served(path)
     except StateError as error:
-        raise StateError(f"{path} is served there, and was never made here", hint=APART) from error
+        raise StateError(f"{path} is served there, but this folder never created it", hint=APART) from error
     target.holds(_fixed_file(path, data))
     return data
 

@@ -139,11 +139,11 @@ class OciTarget:
             raise SourceError("no password is sent over plain http", where=self._where) from error
         except DXFUnauthorizedError as error:
             hint = "log in with docker or oras, or set SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD"
-            raise SourceError("the registry does not let you in", where=self._where, hint=hint) from error
+            raise SourceError("the registry refuses your login", where=self._where, hint=hint) from error
         except (RequestsConnectionError, Timeout) as error:
             raise SourceError("cannot reach the registry", where=self._where) from error
         except (DXFError, OSError, ValueError, KeyError) as error:  # RequestException is an OSError
-            message = f"the registry does not do as asked: {quote(str(error))}"
+            message = f"the registry refuses the request: {quote(str(error))}"
             raise SourceError(message, where=self._where) from error
 
 

@@ -147,7 +147,7 @@ class S3Target:
             raise self._refusal(error, path) from error
         except NoCredentialsError as error:
             hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
-            raise SourceError("there are no credentials for S3", where=self._where, hint=hint) from error
+            raise SourceError("no credentials for S3 were found", where=self._where, hint=hint) from error
         except (BotoCoreError, OSError) as error:
             raise SourceError(f"cannot reach the store: {quote(str(error))}", where=self._where) from error
 
@@ -158,7 +158,7 @@ class S3Target:
             return NotFound("there is no such bucket", where=self._where)
         if path and _status(error) in (404, 409, 412, 501):
             return overtaken(path, self._where)
-        return SourceError(f"the store refuses: {quote(code)}", where=self._where + path)
+        return SourceError(f"the store refuses the request: {quote(code)}", where=self._where + path)
 
 
 def open_target(address: str) -> Target:
@@ -177,7 +177,7 @@ def open_target(address: str) -> Target:
     try:
         client = boto3.session.Session().client("s3", config=_CONFIG)
     except (BotoCoreError, ValueError) as error:
-        raise UsageError(f"the configuration of AWS is not one: {quote(str(error))}") from error
+        raise UsageError(f"the AWS configuration is invalid: {quote(str(error))}") from error
     with ExitStack() as stack:
         target = S3Target(stack.enter_context(closing(client)), bucket, prefix + "/" if prefix else "")
         stack.pop_all()

@@ -46,7 +46,7 @@ def yank(folder: str, wanted: str, reason: str | None, signing: Signing) -> Rele
 
     def yanked(release: Release) -> Release:
         if release.withdrawn is not None:
-            message = f"{release.name} {release.version} was withdrawn, which says more: {release.withdrawn}"
+            message = f"{release.name} {release.version} was withdrawn, which cannot be undone: {release.withdrawn}"
             raise UsageError(message, hint="to offer it again, publish it under a new version")
         return replace(release, yanked=text)
 
@@ -257,8 +257,8 @@ def _refuse_without_keys(hub: Opened, role: str) -> None:
     """Refuse before any key is made."""
     delegator, needed = delegator_of(role), ROLES[delegator_of(role)].threshold
     if (able := len(hub.at_hand(delegator))) < needed:
-        message = f"new keys for {role} take {needed} keys of {delegator}, found {able}"
-        raise Refused(message, hint="bring the offline keys: --keys DIR, and their passphrase")
+        message = f"new keys for {role} need {needed} keys of {delegator}, found {able}"
+        raise Refused(message, hint="give the folder of the offline keys with --keys DIR, and their passphrase")
 
 
 def _make(hub: Opened, role: str, count: int) -> list[PrivateKey]:
@@ -348,9 +348,9 @@ def _check(mandate: Mandate, signing: Signing) -> None:
         if not is_name(name):
             raise UsageError(f"expected a name of a-z, 0-9 and hyphens, found {quote(name)}")
     if mandate.since > signing.time:
-        raise UsageError(f"expected a time that has come, found {mandate.since}")
+        raise UsageError(f"expected a time in the past, found {mandate.since}")
     if mandate.since != ALWAYS and not mandate.revoke:
-        raise UsageError("a time goes with a key that is revoked", hint="--revoke FINGERPRINT")
+        raise UsageError("a time is given only with a revoked key", hint="--revoke FINGERPRINT")
 
 
 def _admitted(admission: Admission, mandate: Mandate) -> Admission:
@@ -360,7 +360,7 @@ def _admitted(admission: Admission, mandate: Mandate) -> Admission:
     for root in roots:
         if not root.may_certify:
             message = f"expected a root that may sign certificates, found {quote(root.subject)}"
-            raise FormatError(message, hint="a publisher's own key goes with --key")
+            raise FormatError(message, hint="give a publisher's own key with --key")
     gone = {revocation.fingerprint for revocation in admission.revoked}
     for found in (*(key.fingerprint for key in keys), *(root.fingerprint for root in roots)):
         if found in gone:
@@ -436,7 +436,7 @@ def _sound(name: str, index: Index, hub: Opened) -> Iterator[Release]:
         try:
             locked = (release.tree,) if release.tree else ()
             verdict = judge(_tree(release, hub), [publisher], None, hub.signing.now, locked)
-            reason = f"it is not signed by {publisher.name}, whose name it is now"
+            reason = f"it is not signed by {publisher.name}, the present owner of the name"
             yield release if verdict.status == "valid" else replace(release, withdrawn=reason)
         except BadSignature as error:
             if error.reason != "revoked":

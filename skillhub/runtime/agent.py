@@ -147,7 +147,7 @@ def _recognized(
             continue
         locked = owner.skill
         if owner.how == "inside":
-            problems.append(Problem(path, f"it lies in the folder of {locked.name}, which is locked as a whole"))
+            problems.append(Problem(path, f"it is inside the folder of {locked.name}, which is locked as a whole"))
         elif owner.how == "left":
             why = drift(skill, locked.tree, locks) if locked.tree else None
             kept.append(holding(skill, why) if why else skill)

@@ -132,7 +132,7 @@ class Folder:
     def _no_file(self, relative: str, segments: list[str]) -> NoReturn:
         for end in range(1, len(segments) + 1):
             if "/".join(segments[:end]) in self.odd:
-                raise OutsideSkill(f"{quote(relative)} leads over a link or a device", where=self.path)
+                raise OutsideSkill(f"{quote(relative)} passes through a link or a device", where=self.path)
         raise NotFound(f"the skill has no file {quote(relative)}", where=self.path)
 
     def _bytes(self, segments: list[str], expected: Stamp, limit: int) -> bytes:
@@ -142,7 +142,7 @@ class Folder:
         except FormatError as error:
             raise OutsideSkill("expected a file, found a link or a device", where=path) from error
         if found is None:
-            raise Drifted("the file was taken away meanwhile", where=path)
+            raise Drifted("the file was removed meanwhile", where=path)
         handle, status = found
         with os.fdopen(handle, "rb") as file:
             data = file.read(limit + 1)
@@ -285,7 +285,7 @@ def _difference(found: Listing, agreed: Agreed) -> str:
     wanted: Mapping[str, ListedFile] = agreed.listing or {}
     for path in sorted({*found, *wanted}) if wanted else ():
         if path not in wanted:
-            return f"{quote(path)} is a file that the lock does not know"
+            return f"{quote(path)} is a file that is not in the lock"
         if path not in found:
             return f"{quote(path)} is gone"
         if found[path] != wanted[path]:
@@ -294,8 +294,8 @@ def _difference(found: Listing, agreed: Agreed) -> str:
 
 
 def _drifted(reason: str, path: str) -> Drifted:
-    hint = "skillhub verify says what differs, skillhub sync puts back what is locked"
-    return Drifted(f"the skill is not what was agreed to: {reason}", where=path, hint=hint)
+    hint = "skillhub verify shows what differs, skillhub sync restores the locked files"
+    return Drifted(f"the skill differs from the agreed version: {reason}", where=path, hint=hint)
 
 
 # Finds the locks that know a host's skills, and says which of these were agreed to on this machine.
@@ -303,10 +303,7 @@ def _drifted(reason: str, path: str) -> Drifted:
 # enabled, and where it was copied to. Both are read anew each time that they are asked; neither is ever written
 # here.
 
-_WAITING = {
-    "needs": "waits for something that it needs and that is not there",
-    "asked": "was installed and not enabled",
-}
+_WAITING = {"needs": "has open needs", "asked": "is installed but not enabled"}
 
 
 class Owner(NamedTuple):
@@ -539,7 +536,7 @@ def _held(name: str, entry: Locked, record: Record | None, project: Project) -> 
     if record is None or not record.is_of(entry):
         reason = "was not agreed to on this machine"
         if record is not None:
-            reason += " as the lock has it now"
+            reason += " in its locked version"
         return Held("not-agreed", reason, as_command("skillhub", "install", *flags))
     if record.enabled:
         return None
@@ -562,18 +559,18 @@ def drift(skill: Skill, tree: Digest, locks: Locks) -> Held | None:
     return None
 
 
-STORED = Held("not-agreed", "lies in the store of skillhub, and was not enabled from there", "skillhub install")
+STORED = Held("not-agreed", "is in the store of skillhub, but not enabled", "skillhub install")
 
 
 def imitates(locked: Skill) -> Held:
     """Return that a skill has the name or the place of a locked one, and is another."""
-    reason = f"has the name of {locked.name}, which the lock has from {locked.source}, and is another"
+    reason = f"has the name of {locked.name}, which the lock has from {locked.source}, but is another skill"
     return Held("not-agreed", reason, as_command("skillhub", "install", *typed_flags(locked.scope)))
 
 
 def is_inside(locked: Skill) -> Held:
     """Return that a skill lies in the folder of a locked one."""
-    reason = f"lies in the folder of {locked.name}, which is locked as a whole"
+    reason = f"is inside the folder of {locked.name}, which is locked as a whole"
     return Held("drifted", reason, as_command("skillhub", "sync", *typed_flags(locked.scope)))
 
 

@@ -297,7 +297,7 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
     if path is not None:
         found = catalog.at(path)
         if found is None:
-            hint = f"{catalog.command} shows which there are"
+            hint = f"{catalog.command} lists the skills"
             raise NotFound(f"no skill of the catalogue is at {quote(path)}", hint=hint)
         return found
     name = name or ""
@@ -306,11 +306,11 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
         paths = ", ".join(clean(skill.path or "") for skill in matches)
         raise UsageError(f"{quote(name)} are {len(matches)} skills", hint=f"name one by its path: {paths}")
     if not matches and name in catalog.taken:
-        message = f"the skill {quote(name)} is locked, and lies in no folder that this agent reads"
-        raise NotFound(message, hint=f"{catalog.command} shows what it reads")
+        message = f"the skill {quote(name)} is locked, but in no folder that this agent reads"
+        raise NotFound(message, hint=f"{catalog.command} lists the skills that it reads")
     if not matches:
         like = [clean(skill.full_name) for skill in Suggestions(catalog.skills).like(name).skills[:_SHOWN]]
-        hint = did_you_mean(like) or f"{catalog.command} shows which there are"
+        hint = did_you_mean(like) or f"{catalog.command} lists the skills"
         raise NotFound(f"there is no skill {quote(name)}", hint=hint)
     return matches[0]
 
@@ -337,7 +337,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         skill, ours = _by_now(skill)
         agreed = agreed or ours
         if agreed is not None and ours is not None and agreed.tree != ours.tree:
-            message = f"expected the tree {ours.tree}, which is locked, found that {agreed.tree} is asked for"
+            message = f"expected the tree {ours.tree}, which is locked, found {agreed.tree} requested"
             raise Drifted(message, where=skill.path)
     elif skill.tree and not skill.managed:
         agreed = agreed or Agreed(skill.tree)
@@ -433,10 +433,10 @@ def _ask(skill: Skill, request: Request) -> None:
     if skill.permission != "ask":
         return
     if request.ask is None:
-        message = f"the settings want the person to be asked before {quote(skill.full_name)} is loaded"
-        raise Refused(message, hint="pass Request(ask=...), which asks, or keep an answer with remember(...)")
+        message = f"the settings require asking the user before {quote(skill.full_name)} is loaded"
+        raise Refused(message, hint="pass Request(ask=...), which asks, or store an answer with remember(...)")
     if not request.ask(skill):
-        raise Refused(f"the person does not want {quote(skill.full_name)} to be loaded")
+        raise Refused(f"the user refuses to load {quote(skill.full_name)}")
 
 
 def _given(folder: Folder, version: str, request: Request) -> Given:
@@ -458,5 +458,5 @@ def _notes(skill: Skill, tools: tuple[str, ...] | None, folder: Folder) -> tuple
     if folder.is_cut:
         notes.append("It has more files than are listed")
     if folder.odd:
-        notes.append(f"Left out, being neither file nor folder: {', '.join(map(quote, folder.odd[:_SHOWN]))}")
+        notes.append(f"Left out, neither file nor folder: {', '.join(map(quote, folder.odd[:_SHOWN]))}")
     return tuple(notes)

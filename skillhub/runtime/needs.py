@@ -124,7 +124,7 @@ def _variable(skill: str, need: Requirement) -> Question:
 
 def _server(skill: str, name: str, server: McpServer, project: str) -> Question:
     steered = [file for file in steered_by(server.command) if os.path.lexists(os.path.join(project, file))]
-    by_project = f"{', '.join(steered)} of this project may have it run something else"
+    by_project = f"{', '.join(steered)} of this project can change what it runs"
     risk: Risk = "unpinned" if steered and server.risk == "ordinary" else server.risk
     runs = SERVER_RUNS[risk] if risk == server.risk else f", and {by_project}"
     message = f"{skill} needs the MCP server {name}{runs}; set it up?"

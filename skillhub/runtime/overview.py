@@ -292,7 +292,7 @@ class Section:
             more = len(self.omitted) - _NAMED
             names = ", ".join([*map(clean, self.omitted[:_NAMED]), *([f"and {more} more"] if more > 0 else [])])
             number = len(self.omitted)
-            return f"the model is not shown {number} of {total} skills, to keep to {size}: {names}; {hint}"
+            return f"{number} of {total} skills are hidden from the model, to stay within {size}: {names}; {hint}"
         return f"the descriptions of {self.shortened} of {total} skills are shortened to {size}; {hint}"
 
     def to_json(self) -> dict[str, Any]:

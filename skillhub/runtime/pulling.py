@@ -148,7 +148,7 @@ def _check_url(url: str) -> None:
     parts = urlsplit(url)
     is_here = parts.hostname in ("localhost", "127.0.0.1", "::1")
     if parts.scheme not in ("https", *(["http"] if is_here else [])) or not parts.hostname or parts.username:
-        raise FormatError("expected an https URL without user (http is for this machine alone)", where=url)
+        raise FormatError("expected an https URL without user (http is only for this machine)", where=url)
     if parts.query or parts.fragment:
         raise FormatError("expected a URL without ? and #", where=url)
 

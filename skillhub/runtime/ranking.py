@@ -108,13 +108,13 @@ class SearchIndex:
                 connection.close()
             os.replace(temporary, path)
         except (OSError, sqlite3.Error) as error:
-            raise StateError(f"the index for searching cannot be kept: {error}", where=path) from error
+            raise StateError(f"the search index cannot be stored: {error}", where=path) from error
         finally:
             with suppress(OSError):
                 os.unlink(temporary)
         found = cls.opened(path, proof)
         if found is None:
-            raise StateError("the index for searching was changed as it was made", where=path)
+            raise StateError("the search index was changed while it was built", where=path)
         return found
 
     def close(self) -> None:
@@ -181,7 +181,7 @@ class SearchIndex:
         try:
             return self._connection.execute(query, values).fetchall()
         except (sqlite3.Error, UnicodeError) as error:
-            raise StateError(f"the index for searching cannot be read: {error}") from error
+            raise StateError(f"the search index cannot be read: {error}") from error
 
 
 def _all_of(terms: Sequence[str]) -> str:

@@ -159,12 +159,12 @@ def refusal(skill: Skill, caller: Caller) -> tuple[str, str] | None:
     if skill.held is not None:
         if not skill.held.command:
             return skill.held.reason, f"change the settings in {clean(skill.held.file)}" if skill.held.file else ""
-        does = "enable it with" if skill.held.status == "disabled" else "what lifts it"
+        does = "enable it with" if skill.held.status == "disabled" else "to resolve it"
         return skill.held.reason, f"{does}: {skill.held.command}"
     if may_invoke(skill, caller):
         return None
     if skill.state == "enabled":
-        return f"is for {'the model' if caller == 'user' else 'the user'} alone to invoke", ""
+        return f"is for {'the model' if caller == 'user' else 'the user'} only to invoke", ""
     typed = as_command("skillhub", "enable", clean(skill.name), *typed_flags(skill.scope))
     return "is disabled", f"enable it with: {typed}"
 
@@ -256,14 +256,14 @@ class _Meaning:
     def _like(self, typed: Typed) -> Mention:
         text, name = typed.text, typed.name
         if name in self._catalog.taken and not self._catalog.named(name):
-            message = f"Skill {quote(name)} is locked, and lies in no folder that this agent reads."
+            message = f"Skill {quote(name)} is locked, but in no folder that this agent reads."
             return Mention(text, "unknown", message)
         self._looked += 1
         is_worth_it = self._looked <= _SUGGESTED_MAX and len(name) <= _NAME_MAX
         found = self._suggestions.like(name) if is_worth_it else Suggested()
         if found.skills:
             return self._suggested(typed, found)
-        message = f"No skill named {quote(name)}. Run {self._catalog.command} to see which there are."
+        message = f"No skill named {quote(name)}. Run {self._catalog.command} for a list."
         return Mention(text, "unknown", message)
 
     def _suggested(self, typed: Typed, found: Suggested) -> Mention:

@@ -350,7 +350,7 @@ def layers(profile: Profile, around: Surroundings) -> tuple[tuple[Layer, ...], t
         except (FormatError, StateError) as error:
             unread = FORMS[file.form].unread
             known.append(replace(unread, file=file, error=error.message))
-            becomes = "the user's alone" if unread.hidden else "disabled"
+            becomes = "the user's only" if unread.hidden else "disabled"
             problems.append(Problem(file.path, f"{error.message}; every skill is {becomes} until it can be read"))
     return tuple(known), tuple(problems)
 

@@ -175,7 +175,7 @@ class Walk:
             except OSError as error:
                 look.problems.append(Problem(step.found, f"cannot be read: {error.strerror}"))
         if self._is_cut:
-            message = f"more than {self.bounds.folders} folders; the rest was not looked at"
+            message = f"more than {self.bounds.folders} folders; the rest was not checked"
             look.problems.append(Problem(self.root, message))
         return look
 
@@ -262,7 +262,7 @@ def commands(root: str, rules: Rules, bounds: Bounds) -> Look:
                 continue
             met = os.path.join(found, entry.name)
             if len(look.finds) + len(queue) >= bounds.folders:
-                look.problems.append(Problem(root, f"more than {bounds.folders} files; the rest was not looked at"))
+                look.problems.append(Problem(root, f"more than {bounds.folders} files; the rest was not checked"))
                 return look
             if entry.is_dir(follow_symlinks=False) and depth < bounds.depth:
                 queue.append((os.path.join(folder, entry.name), met, depth + 1))

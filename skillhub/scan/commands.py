@@ -23,7 +23,7 @@ FETCH: Final = (
     pattern(
         "SH101",
         "high",
-        "a download goes straight into an interpreter",
+        "a download is piped into an interpreter",
         _READ_FIRST,
         (look("curl wget / " + _RUNNERS, _FETCH, _RUN),),
     ),
@@ -54,7 +54,7 @@ FETCH: Final = (
         "SH104",
         "high",
         "encoded text is decoded and run",
-        "write the command in the open",
+        "write the command as plain text",
         (
             look("base64 / " + _RUNNERS, rb"\bbase64\s", _RUN),
             look(
@@ -83,8 +83,8 @@ FETCH: Final = (
     pattern(
         "SH106",
         "medium",
-        "a package is installed from an address and not from a registry",
-        "name a release of a package",
+        "a package is installed from a URL instead of a registry",
+        "name a released version of a package",
         (
             look(
                 "pip pip3 pipx uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl",
@@ -96,7 +96,7 @@ FETCH: Final = (
     pattern(
         "SH107",
         "medium",
-        "instructions are to be taken from the network",
+        "instructions are loaded from the network",
         "put them into the skill",
         (
             look(
@@ -161,7 +161,7 @@ SYSTEM: Final = (
         "SH403",
         "high",
         "the whole environment is sent over the network",
-        "send what is needed, by name",
+        "send only the needed variables, by name",
         (
             look(
                 "printenv env / curl wget nc ncat",
@@ -179,7 +179,7 @@ SYSTEM: Final = (
     pattern(
         "SH404",
         "medium",
-        "a drop-off for data that anyone may own",
+        "a public collection point for data, usable by anyone",
         "use a host of the skill's publisher",
         tuple(
             look(word, place)
@@ -198,8 +198,8 @@ SYSTEM: Final = (
     pattern(
         "SH405",
         "high",
-        "everything below the root or the home folder would be deleted",
-        "name what is to go",
+        "everything below the root or the home folder is deleted",
+        "name the files to delete",
         (
             look(
                 "rm",
@@ -211,8 +211,8 @@ SYSTEM: Final = (
     pattern(
         "SH406",
         "medium",
-        "something is made to run later, or in every shell",
-        "leave that to the person",
+        "a command is installed to run later, or in every shell",
+        "leave that to the user",
         (
             look("crontab", rb"(?:\bcrontab\s{1,4}-(?=\s|$)|\|\s{0,4}crontab\b)"),
             look("launchagents authorized", rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)"),
@@ -226,7 +226,7 @@ SYSTEM: Final = (
         "SH407",
         "medium",
         "an agent's own settings or memory are changed",
-        "leave that to the person",
+        "leave that to the user",
         (
             look(
                 "claude codex cursor agents",
@@ -239,7 +239,7 @@ SYSTEM: Final = (
         "SH408",
         "low",
         "the certificate of a server is not checked",
-        "leave the check on",
+        "keep the check enabled",
         (
             look("curl", rb"\bcurl(?=\s)", rb"\s(?:-[a-z]{0,5}k|--insecure)(?=\s|$)"),
             look("verify / false", rb"\bverify\s{0,2}=\s{0,2}false\b"),

@@ -13,9 +13,9 @@ COMPILED: Final = Rule(
     "SH501", "medium", "a compiled program, which cannot be reviewed", "put its source into the skill"
 )
 GARBLED: Final = Rule("SH502", "high", "a script that is not plain text", "write it as UTF-8")
-LARGE: Final = Rule("SH503", "medium", "a file larger than people read", "keep large data out of a skill")
+LARGE: Final = Rule("SH503", "medium", "a file too large to review", "keep large data out of a skill")
 SETTINGS: Final = Rule(
-    "SH504", "medium", "settings of an agent or editor that take effect as soon as they exist", "leave them out"
+    "SH504", "medium", "settings of an agent or editor that take effect as soon as the file exists", "leave them out"
 )
 UNREADABLE: Final = Rule(
     "SH506", "medium", "a document that is not UTF-8, so that hidden text in it cannot be found", "write it as UTF-8"

@@ -15,7 +15,7 @@ from typing import Final
 from skillhub.model.finding import Rule
 
 BIDI: Final = Rule(
-    "SH001", "high", "bidirectional control characters: what is shown is not what is read", "remove them"
+    "SH001", "high", "bidirectional control characters: the displayed text differs from the real text", "remove them"
 )
 UNSEEN: Final = Rule(
     "SH002", "critical", "text written in characters that are never shown", "remove it, and ask why it was there"
@@ -29,7 +29,7 @@ ZERO: Final = Rule(
 STEERING: Final = Rule(
     "SH005",
     "high",
-    "a control character that a terminal obeys or leaves out: what is shown is not what is read",
+    "a control character that a terminal executes or drops: the displayed text differs from the real text",
     "remove it, or write it as an escape sequence",
 )
 HIDDEN: Final = (BIDI, UNSEEN, ZERO_RUN, ZERO, STEERING)

@@ -10,7 +10,7 @@ INSTRUCTIONS: Final = (
     pattern(
         "SH301",
         "medium",
-        "tells a model to set its earlier instructions aside",
+        "tells a model to ignore its earlier instructions",
         "remove it",
         tuple(
             look(
@@ -27,7 +27,7 @@ INSTRUCTIONS: Final = (
         "SH302",
         "medium",
         "tells a model to keep something from the user",
-        "say what is done, or do not do it",
+        "state the action openly, or remove it",
         tuple(
             look(
                 f"tell telling inform informing alert alerting notify notifying warn warning / user users / {word}",
@@ -41,7 +41,7 @@ INSTRUCTIONS: Final = (
         "SH303",
         "high",
         "turns off an agent's own permission checks",
-        "let the person decide",
+        "let the user decide",
         (
             look(
                 "dangerously yolo bypasspermissions",

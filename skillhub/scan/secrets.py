@@ -10,10 +10,8 @@ from typing import Final
 
 from skillhub.model.finding import Rule
 
-KEY: Final = Rule("SH201", "high", "a private key", "remove it and make a new one: this one is known now")
-TOKEN: Final = Rule(
-    "SH202", "high", "what looks like a live access token", "revoke it, and name a variable in its place"
-)
+KEY: Final = Rule("SH201", "high", "a private key", "remove it and create a new one: this one is public now")
+TOKEN: Final = Rule("SH202", "high", "a probable access token", "revoke it, and use a variable instead")
 SECRETS: Final = (KEY, TOKEN)
 
 # A header alone is documentation; a key has at least two full lines of base64 below it.

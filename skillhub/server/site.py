@@ -126,7 +126,7 @@ def site_server(site: str, host: str = "127.0.0.1", port: int = 0) -> ThreadingH
         StateError: the address is taken or not this machine's.
     """
     if not os.path.isdir(site):
-        raise UsageError("there is no such folder to serve", where=site, hint="skillhub registry init makes one")
+        raise UsageError("there is no such folder", where=site, hint="skillhub registry init creates one")
     try:
         return _Server((host, port), site)
     except (OSError, OverflowError) as error:

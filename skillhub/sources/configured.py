@@ -66,7 +66,7 @@ class FolderFetcher:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             raise NotFound("there is no such file", where=url) from error
         except OSError as error:
-            raise StateError(f"the disk refused: {error.strerror}", where=url) from error
+            raise StateError(f"the disk refuses: {error.strerror}", where=url) from error
         if len(data) > cap:
             raise errors.WrongBytes(f"expected at most {cap} bytes, found more", where=url)
         return Response(url, data)
@@ -87,7 +87,7 @@ def embedded_root() -> bytes:
     try:
         return embedded().get(f"{EMBEDDED_URL}/metadata/1.root.json", cap=_ROOT_CAP).data
     except NotFound as error:
-        raise StateError("the embedded registry is gone", where=_FOLDER, hint="install skillhub again") from error
+        raise StateError("the embedded registry is missing", where=_FOLDER, hint="install skillhub again") from error
 
 
 @cache
@@ -164,8 +164,8 @@ def _is_url(url: str) -> bool:
 
 # Two files in ``<state>``: the user's sources, and for each project those that it proposes and the user agreed to.
 
-_HINT = "put the file back, or move it away and add your sources again"
-_AGREED_HINT = "put the file back, or move it away: then you are asked again"
+_HINT = "restore the file, or move it away and add your sources again"
+_AGREED_HINT = "restore the file, or move it away; then skillhub asks again"
 
 
 def _alias_and_meaning(value: object) -> tuple[str, str]:
@@ -260,7 +260,7 @@ class Sources:
             )
             if alias == EMBEDDED_ALIAS:
                 add = as_command("skillhub", "source", "add", alias, EMBEDDED_URL)
-                hint = f"to bring back the one inside the package: {add}"
+                hint = f"to add the embedded registry again: {add}"
             raise NotFound(f"no source is named {quote(alias)}", hint=hint)
         return known[alias]
 
@@ -289,7 +289,7 @@ class Sources:
         data = files.read(path, _ROOT_CAP)
         if data is None or Digest.of(data) != source.root:
             hint = f"remove the source {source.alias} and add it again with its fingerprint"
-            raise StateError("the trusted root is gone or was changed", where=path, hint=hint)
+            raise StateError("the trusted root is missing or was changed", where=path, hint=hint)
         return data
 
     def metadata(self, source: Source) -> str:
@@ -328,7 +328,7 @@ class Sources:
             raise UsageError("that is the root of the embedded registry, whose keys are public test keys")
         known = self._file.read(_user_sources).registries, self._agreed_file.read(_agreed).registries
         if source.root is None and any(_place(source.url) in registries for registries in known):
-            message = "expected a registry, as it was one before, found a site without metadata"
+            message = "expected a registry, as before, found a site without metadata"
             hint = "the metadata may have been removed; ask its operator"
             raise errors.TrustDowngrade(message, where=source.url, hint=hint)
         return source
@@ -513,7 +513,7 @@ def _meaning(source: Source | None) -> str:
 
 def _root_of(source: Source) -> Digest:
     if source.root is None:
-        raise AssertionError("a site that is no registry has no root")
+        raise AssertionError("a site that is not a registry has no root")
     return source.root
 
 

@@ -26,7 +26,7 @@ from skillhub.net.target import Who
 # What git says when it fails, as an error that tells a person what to do.
 
 _HELPER = "git must be able to fetch it without asking: see `git help credentials`, or use ssh with an agent"
-_KEY = "load a key that the server knows into ssh-agent, or name it in ~/.ssh/config"
+_KEY = "load a key that the server accepts into ssh-agent, or name it in ~/.ssh/config"
 # A person's own `url.….insteadOf` may put a token into the URL that git then writes.
 _SECRET = re.compile(r"://[^/@\s'\"]+@")
 _REDIRECTED = "requested URL returned error: 30\\d"
@@ -35,25 +35,25 @@ _CAUSES: tuple[tuple[str, type[SkillhubError], str, str | None], ...] = (
     (
         "could not read (?:username|password)|authentication failed|terminal prompts disabled|error: 40[13]",
         SourceError,
-        "the server wants to know who asks, and no credentials were found that it takes",
+        "the server needs a login, and git found no credentials that it accepts",
         _HELPER,
     ),
-    ("permission denied \\(", SourceError, "the server takes no ssh key that was offered", _KEY),
+    ("permission denied \\(", SourceError, "the server accepts none of the offered ssh keys", _KEY),
     (
         "host key verification failed|no \\S+ host key is known",
         SourceError,
-        "ssh does not know the server's key, or knows another",
+        "the server's key is not in ssh's known hosts, or differs from it",
         "connect to the server once with ssh and compare the key's fingerprint",
     ),
     (
         "dubious ownership|detected dubious",
         SourceError,
-        "git does not read a repository that belongs to somebody else",
+        "git does not read a repository of another user",
         "`git config --global --add safe.directory FOLDER` if you trust it",
     ),
-    ("transport '.*' not allowed", UnsafeTransfer, "it leads to a protocol that skills are not fetched with", None),
-    (_REDIRECTED, UnsafeTransfer, "the server sends one elsewhere", "name the repository where it is now"),
-    ("certificate|SSL peer|TLS", UnsafeTransfer, "the server cannot prove who it is", None),
+    ("transport '.*' not allowed", UnsafeTransfer, "skills are not fetched with its protocol", None),
+    (_REDIRECTED, UnsafeTransfer, "the server redirects to another URL", "give the present URL of the repository"),
+    ("certificate|SSL peer|TLS", UnsafeTransfer, "the server has no valid certificate", None),
     ("no space left|disk quota|read-only file system", StateError, "the disk refused", None),
     (
         "in packed object|fsck error|bad object|in a tree|fatal: pack |invalid object|out of memory|over limit"
@@ -73,8 +73,8 @@ _CAUSES: tuple[tuple[str, type[SkillhubError], str, str | None], ...] = (
         "does not appear to be a git repository|repository .*not found|repository .*does not exist"
         "|error: 404|no such file or directory",
         NotFound,
-        "there is no such repository, or none for you",
-        "a private repository looks just so to git without credentials",
+        "there is no such repository, or you have no access",
+        "git reports the same for a private repository without credentials",
     ),
 )
 _UNSERVED = re.compile(

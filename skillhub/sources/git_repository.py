@@ -66,7 +66,7 @@ class Remote:
             return None
         who = "this repository" if self.named_by == "repository" else f"a {self.named_by}"
         url = self.place if self.named_by == "redirect" else self.url
-        return f"only {who} names it; if it is meant: {as_command('skillhub', 'install', f'git+{url}')}"
+        return f"only {who} names it; to use it: {as_command('skillhub', 'install', f'git+{url}')}"
 
     def pinned_options(self) -> tuple[str, ...]:
         """Return the words that hold git to addresses that were judged; to be called before git goes there.
@@ -117,7 +117,9 @@ def remote(url: str, environ: Mapping[str, str], bounds: GitLimits, token: str |
     base = base_of(url, bounds.mirrors)
     place = url if base is None else bounds.mirrors[base] + url[len(base) :]
     if place.startswith("http:") and place == url and not RequestTarget.parse(url).loopback:
-        raise UsageError(f"expected https, found {quote(url)}", hint="git+https://… proves who answers")
+        raise UsageError(
+            f"expected https, found {quote(url)}", hint="git+https://… proves the identity of the server"
+        )
     named_by = bounds.named_by if place == url else "person"
     return told(url, place, named_by, environ, token if place == url else None)
 
@@ -206,8 +208,8 @@ def _asked(web: Web, place: str, headers: Mapping[str, str]) -> Response:
     except UnsafeTransfer as error:
         found = (error.where or "").removesuffix(_ASKED)
         meant = as_command("skillhub", "install", f"git+{found}")
-        hint = f"if that is meant: {meant}" if found not in ("", place) else None
-        message = f"the server sends one elsewhere: {error.message}"
+        hint = f"if that is intended: {meant}" if found not in ("", place) else None
+        message = f"the server redirects to another URL: {error.message}"
         raise UnsafeTransfer(message, where=error.where, hint=hint) from error
 
 
@@ -220,8 +222,8 @@ def _at(url: str, remote: Remote, environ: Mapping[str, str]) -> Remote:
         is_same = RequestTarget.parse(place).origin == RequestTarget.parse(remote.place).origin
         return told(remote.url, place, "person" if is_same else "redirect", environ, remote.token)
     except UsageError as error:
-        message = f"the server sends one elsewhere: {error.message}"
-        raise UnsafeTransfer(message, where=remote.url, hint="name the repository where it is now") from error
+        message = f"the server redirects to another URL: {error.message}"
+        raise UnsafeTransfer(message, where=remote.url, hint="give the present URL of the repository") from error
 
 
 # A bare repository of our own for each URL, filled with what is asked for and no more; safe to delete at any
@@ -361,7 +363,7 @@ class GitCache:
     def _online(self, act: Callable[[Sequence[str]], _T]) -> _T:
         """Do what goes to the server; if that redirects git, do it where that leads, once that is judged."""
         if self._bounds.offline:
-            raise SourceError("it is not in the cache, and --offline forbids to fetch it", where=self.url)
+            raise SourceError("it is not in the cache, and --offline forbids fetching it", where=self.url)
         is_first = True
         while True:
             try:
@@ -406,7 +408,7 @@ class GitCache:
         """Bring every branch and tag whole, from a server that gives no single objects."""
         self._fetch((*way, *_FETCH, *_ALL), ())
         if not self.sizes(wanted).keys() >= set(wanted):
-            raise NotFound(f"the repository has nothing with the id {wanted[0]}", where=self.url)
+            raise NotFound(f"the repository has no object with the id {wanted[0]}", where=self.url)
 
     def _fetch(self, words: Sequence[str], ids: Sequence[str]) -> None:
         with files.disk_errors(self._folder):
@@ -516,5 +518,5 @@ def choose(commits: Mapping[str, str], rev: str | None, url: str) -> str:
         raise UsageError(f"{quote(rev)} is a branch and a tag, at different commits", where=url, hint=hint)
     if rev is None:
         raise NotFound("the repository has no commits on its first branch", where=url)
-    short = "a commit is named by all of its 40 digits" if _SHORT.fullmatch(rev) else None
+    short = "name a commit by its full 40 digits" if _SHORT.fullmatch(rev) else None
     raise NotFound(f"the repository has no branch and no tag {quote(rev)}", where=url, hint=short)

@@ -299,7 +299,7 @@ class GitSnapshot:
         try:
             return act()
         except GoneError as error:
-            message = f"the repository does not have all that its commit {self.rev} names"
+            message = f"the repository lacks objects of its commit {self.rev}"
             raise WrongBytes(message, where=self._store.url) from error
 
     def _walk(self) -> dict[str, Leaf]:

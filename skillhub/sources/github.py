@@ -304,7 +304,7 @@ class _Api:
         # A redirect to the archive of a private repository has a token in its query.
         answer = replace(answer, url=answer.url.partition("?")[0])
         if answer.status == 401:
-            raise SourceError("GitHub does not know the token", where=answer.url, hint="look at GITHUB_TOKEN")
+            raise SourceError("GitHub rejects the token", where=answer.url, hint="check GITHUB_TOKEN")
         try:
             return whole(answer)
         except RateLimited as error:
@@ -312,7 +312,7 @@ class _Api:
             with suppress(ValueError, OverflowError, OSError):
                 if error.resets is not None:
                     until = f"until {datetime.fromtimestamp(error.resets, UTC):%H:%M} UTC"
-            message = f"GitHub answers no more requests {until}"
+            message = f"GitHub's rate limit allows no more requests {until}"
             advice = "wait" if self._known else "set GITHUB_TOKEN, or install git, which has no such limit"
             raise RateLimited(message, where=answer.url, hint=advice, resets=error.resets) from error
         except NotFound as error:
@@ -362,7 +362,7 @@ def open_repository(
     if shutil.which("git", path=environ.get("PATH")) is None:
         web = bounds.web
         if web is None or bounds.offline:
-            raise SourceError("--offline forbids to ask GitHub, and there is no git", where=url)
+            raise SourceError("--offline forbids GitHub's API, and git is not installed", where=url)
         if not RULES[bounds.named_by].sends_credentials:
             web, host = UntrustedClient(web, f"git+{url}"), replace(host, token=None)
         return open_github_api(inner[1], inner[2], rev=rev, web=web, host=host)

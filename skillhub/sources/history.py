@@ -26,7 +26,7 @@ from skillhub.trust.roles import index_path, namespace_path, publisher_path
 
 # When this machine first saw a release that has no date, or one that its maker can choose; in ``<state>``.
 
-_HINT = "put the file back, or delete it: every place is then met for the first time"
+_HINT = "restore the file, or delete it; then skillhub has no history of any source"
 _PLACES_MAX = 2000
 _EACH_MAX = 200
 # What a lock names of one place is first looked at in one go, however long that takes.
@@ -211,7 +211,7 @@ class LastSeen:
 # The latest time that verified metadata has shown this machine: expiry is judged no earlier.
 # A clock that was set back would take expired metadata, and expired certificates, for valid ones.
 
-_TIME_HINT = "put the file back; or see that the clock is right, and delete it"
+_TIME_HINT = "restore the file; or check the clock, and delete the file"
 _TOLERANCE = timedelta(days=1)
 
 

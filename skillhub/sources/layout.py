@@ -259,7 +259,7 @@ def _source(source: object, base: str, where: str) -> PluginSource:
                 f"it is the package {quote(kind.package)} of a package registry, whose files are no commit that "
                 "could be pinned; install it with the agent's own command, or from the plugin's repository"
             )
-    return Declined(f"{quote(kind.source)} is no kind of source that is read here")
+    return Declined(f"{quote(kind.source)} is not a supported kind of source")
 
 
 # Where installers look for skills in a repository or folder that holds many.

@@ -46,7 +46,7 @@ def read_local(path: str, *, wrapper: bool = True, project: Project | None = Non
         return _read_folder(full, path, project), None
     kind = kind_of(os.path.basename(full))
     if kind is None and os.path.exists(full):
-        raise errors.UsageError(f"{quote(path)} is no archive that skills come in", hint=_EXPECTED)
+        raise errors.UsageError(f"{quote(path)} is not a supported archive", hint=_EXPECTED)
     data = files.read(os.path.realpath(full), _ARCHIVE_CAP) if kind else None
     if kind is None or data is None:
         raise NotFound("there is no such file or folder", where=os.path.abspath(full), hint=_EXPECTED)
@@ -57,7 +57,7 @@ def sign_anew(path: str, reason: str | None) -> str | None:
     """Return the hint for an author who edited the folder at ``path`` after it was signed; None of anything else."""
     if reason not in _EDITED or not os.path.isdir(os.path.expanduser(path)):
         return None
-    return f"if it is your skill: {as_command('skillhub', 'sign', path)}"
+    return f"if the skill is yours: {as_command('skillhub', 'sign', path)}"
 
 
 @contextmanager

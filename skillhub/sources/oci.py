@@ -165,7 +165,7 @@ class OciManifest(ForeignDocument):
         if len(self.layers) != 1 or self.layers[0].kind is None:
             found = ", ".join(quote(each.media_type, 60) for each in self.layers[:3]) or "none"
             message = f"expected one layer, a zip or tar.gz, found {len(self.layers)}: {found}"
-            raise FormatError(message, where=where, hint="this is no skill as ToolHive, skr or skillhub push them")
+            raise FormatError(message, where=where, hint="expected a skill as ToolHive, skr or skillhub push it")
         return self.layers[0]
 
 
@@ -250,7 +250,7 @@ class OciWire:
             self._authorization = self._answered(answer.headers.get("www-authenticate", ""), url)
             answer = self._ask(url, cap, headers)
         if answer.status in (401, 403) and not is_limited(answer.status, answer.headers):
-            message = f"the registry does not let you in: it answered {answer.status}"
+            message = f"the registry refuses your login: it answered {answer.status}"
             raise SourceError(message, where=url, hint=self._hint)
         return whole(answer).data
 
@@ -265,14 +265,14 @@ class OciWire:
         if scheme.lower() == "basic":
             return login
         if scheme.lower() != "bearer":
-            raise SourceError("the registry wants to know who asks, in a way that is not known here", where=url)
+            raise SourceError("the registry asks for a login of an unsupported kind", where=url)
         said = dict(_PARAMETER.findall(rest))
         asked = {"service": said.get("service", ""), "scope": f"repository:{self._name}:pull"}
         realm = said.get("realm", "")
         is_told = may_be_told(self._base, realm)
         if login and not is_told:
             login = None
-            self._hint = f"your login was not sent: {self._host} wants it told to {quote(realm)}, on another host"
+            self._hint = f"your login was not sent: {self._host} asks for it at {quote(realm)}, another host"
         query = urlencode({key: value for key, value in asked.items() if value})
         answer = self._web.ask(
             f"{realm}{'&' if '?' in realm else '?'}{query}",
@@ -282,7 +282,7 @@ class OciWire:
             headers={"Authorization": login or ""} if login or not is_told else {},
         )
         if answer.status in (401, 403):
-            raise SourceError("the registry does not know who asks", where=self._host, hint=self._hint)
+            raise SourceError("the registry needs a login", where=self._host, hint=self._hint)
         match strict_json(whole(answer).data, self._host, _TOKEN_CAP):
             case {"token": str(token)} | {"access_token": str(token)} if token.isascii() and token.isprintable():
                 return f"Bearer {token}"

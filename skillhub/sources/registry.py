@@ -36,9 +36,9 @@ _MEANING: Mapping[type[Exception], tuple[type[errors.SkillhubError], str]] = {
     exceptions.ExpiredMetadataError: (errors.MetadataExpired, "the metadata has expired"),
     exceptions.BadVersionNumberError: (errors.Rollback, "the metadata is older than what was seen before"),
     exceptions.UnsignedMetadataError: (errors.BadMetadataSignature, "too few of the right keys have signed"),
-    exceptions.LengthOrHashMismatchError: (WrongBytes, "the metadata is not what is signed of it"),
+    exceptions.LengthOrHashMismatchError: (WrongBytes, "the metadata does not match its signed digest"),
     exceptions.RepositoryError: (errors.BadMetadata, "the metadata contradicts itself"),
-    exceptions.DownloadLengthMismatchError: (WrongBytes, "the metadata is longer than it may be"),
+    exceptions.DownloadLengthMismatchError: (WrongBytes, "the metadata exceeds its maximum size"),
     exceptions.DownloadError: (SourceError, "cannot fetch the metadata"),
 }
 
@@ -89,7 +89,7 @@ def fetch_root(url: str, fetcher: Fetcher) -> bytes:
     place = f"{url.rstrip('/')}/metadata/1.root.json"
     data = fetcher.get(place, cap=ROOT_CAP).data
     if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
-        hint = "it may ask to sign in; a site that is no registry has to answer 404 there"
+        hint = "the server may ask for a login; a site that is not a registry must answer 404 there"
         raise FormatError("expected the root of a registry, found a web page", where=place, hint=hint)
     return data
 
@@ -209,7 +209,7 @@ class TufRegistry:
         if name in self._owners:
             return self._owners[name]
         if not is_name(name):
-            raise NotFound(f"{quote(name)} is no name of a skill", where=self.url)
+            raise NotFound(f"{quote(name)} is not a name of a skill", where=self.url)
         if known := owners(self._folder).get(name):
             # The name may have moved since: then the public listing knows better.
             with suppress(NameNotOwned, NotFound):
@@ -278,7 +278,7 @@ class TufRegistry:
             try:
                 data = self._fetcher.get(where, cap=target.length).data
             except NotFound as error:
-                raise SourceError("what is signed is not there", where=where) from error
+                raise SourceError("a signed file is missing", where=where) from error
             target.verify_length_and_hashes(data)
             document = parse(data, where)
             write_atomic(place, data, mode=0o600, sync=False)

@@ -90,9 +90,9 @@ class Folders:
         for (path, node), data in zip(nodes.items(), contents, strict=True):
             if len(data) <= _LFS_MAX and data.startswith(_LFS):
                 raise FormatError(
-                    "expected a file, found a pointer to where Git LFS keeps it",
+                    "expected a file, found a Git LFS pointer",
                     where=_shown(folder, path),
-                    hint="its author would have to commit the file itself",
+                    hint="its author must commit the file itself",
                 )
             yield Entry(path, File(data, node.executable))
 

@@ -67,7 +67,7 @@ class Site:
         """
         if self._target.scheme == "https" or self._target.loopback:
             return self._offered
-        warning = f"{self.url} is plain http: anybody on the way can put other skills in place of these"
+        warning = f"{self.url} uses plain http: anyone on the network path can replace its skills"
         return replace(self._offered, warnings=(*self._offered.warnings, warning))
 
     def committed(self, release: Release) -> None:
@@ -91,8 +91,8 @@ class Site:
             answer = self._downloads.artifact(release.url, release.digest, named_by=self._named_by)
         except WrongBytes as error:
             self._downloads.doubt()
-            message = f"{release.name} is not what its digest says: {error.message}"
-            hint = "the site changed one and not the other, or somebody else did; ask whoever runs it"
+            message = f"{release.name} does not match its digest: {error.message}"
+            hint = "the site changed only one of them, or somebody tampered with it; ask its operator"
             raise WrongBytes(message, where=release.url, hint=hint) from error
         return _opened(answer, _kind(answer, release))
 
@@ -123,7 +123,7 @@ class Site:
         except NotFound as error:
             if not pages:
                 raise
-            message = f"{error.message}: expected an index, found a page for people"
+            message = f"{error.message}: expected an index, found a web page"
             raise FormatError(message, where=pages[0], hint=error.hint) from error
 
     def _discovered(self, url: str) -> Index:
@@ -134,7 +134,7 @@ class Site:
             self._downloads.seen.promised(_site_of(url))
         elif RequestTarget.parse(url).path.endswith(CURRENT_PLACE):
             # Read by the rules of 0.1.0 it would shed its digests by leaving out one line.
-            hint = f"an index of version 0.1.0 has its place at {LEGACY_PLACE}"
+            hint = f"an index of version 0.1.0 belongs at {LEGACY_PLACE}"
             raise FormatError("expected a $schema, found none", where=url, hint=hint)
         else:
             self._downloads.seen.refuse_weaker([_site_of(url), _site_of(answer.url)], answer.url)
@@ -167,7 +167,7 @@ class Site:
         root = f"{self._target.scheme}://{self._target.authority}"
         hint = f"expected {CURRENT_PLACE} below it, an archive or a {SKILL_MD}"
         if self.url.rstrip("/") != root:
-            hint += f"; what {root} itself offers is asked for as {root}"
+            hint += f"; for the skills of {root} itself, use {root}"
         return NotFound(f"no skills are at {quote(self.url)}", where=self.url, hint=hint)
 
     def _listed(self, release: Release) -> Release:
@@ -193,7 +193,7 @@ class Site:
         answer = self._downloads.unpinned(url, cap=Limits().total, named_by=self._named_by)
         if RequestTarget.parse(answer.url).origin != RequestTarget.parse(url).origin:
             # Nothing pins these bytes but the origin that they come from.
-            raise UnsafeTransfer(f"expected a file of the site, was led to {quote(answer.url)}", where=url)
+            raise UnsafeTransfer(f"expected a file of the site, was redirected to {quote(answer.url)}", where=url)
         return answer.data
 
     @cached_property
@@ -237,7 +237,7 @@ def _kind(answer: Response, release: Release | None) -> Kind | None:
     raise FormatError(
         f"expected a zip, a tar.gz or a {SKILL_MD}, found {quote(answer.content_type or 'no media type')}",
         where=answer.url,
-        hint="the media type tells, or else the extension: .zip, .skill, .tar.gz",
+        hint="the media type decides, or else the extension: .zip, .skill, .tar.gz",
     )
 
 

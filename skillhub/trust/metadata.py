@@ -105,7 +105,7 @@ def verify(role: str, data: bytes, delegator: Any) -> None:  # noqa: ANN401 - ro
 def _too_few(role: str, expected: int, found: int) -> Refused:
     kind = "online" if rule_of(role).online else "offline"
     return Refused(
-        f"the role {role} takes the signatures of {expected} keys, found {found}",
+        f"the role {role} needs the signatures of {expected} keys, found {found}",
         hint=f"bring the {kind} keys of the registry, and their passphrase",
     )
 

@@ -148,7 +148,7 @@ def _by_identity(envelope: Envelope, trusted: tuple[Publisher, ...]) -> Verdict:
         from skillhub.trust import sigstore  # noqa: PLC0415
     except ImportError as error:
         message = "a Sigstore identity, which cannot be verified here"
-        hint = f"{extra('sigstore')}, or have it signed with a key or a certificate"
+        hint = f"{extra('sigstore')}, or ask its publisher to sign it with a key or a certificate"
         raise BadSignature("sigstore", message, where=SIGNATURE, hint=hint) from error
     owners = {each: publisher.name for publisher in reversed(trusted) for each in publisher.identities}
     # A pinned root vouches only for the identities that it was pinned with.

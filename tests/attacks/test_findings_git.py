@@ -85,7 +85,7 @@ def test_a_private_host_of_the_team_is_agreed_to_by_typing_it_once(team, tmp_pat
         done = clone.run(*words)
         assert done.status == 5
         assert "expected a repository at an https URL" in done.err
-        assert f"only this repository names it; if it is meant: skillhub install {TEAM}" in done.err
+        assert f"only this repository names it; to use it: skillhub install {TEAM}" in done.err
     assert clone.run("install", TEAM, "--skill", "x", *YES).status == 0
     assert (clone.project / "skillhub.lock").read_bytes() == lock
     for gone in ("data", "cache"):

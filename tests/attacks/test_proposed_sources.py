@@ -393,8 +393,8 @@ def test_the_sources_of_a_project_are_shown_as_its_own_and_forgotten_by_name(clo
     assert clone.run(*FROZEN, "--trust-source", f"acme={root}").status == 0
     listed = sources(clone)
     assert [(each["name"], each["scope"]) for each in listed.values()] == [("github", "user"), ("acme", "project")]
-    assert "this project brings it" in clone.run("source", "list").out
-    assert "this project brings it" in clone.run("source", "show", "acme").out
+    assert "proposed by this project" in clone.run("source", "list").out
+    assert "proposed by this project" in clone.run("source", "show", "acme").out
     removed = clone.run("source", "remove", "acme", "--json")
     assert (removed.status, removed.json["scope"]) == (0, "project")
     assert f"skillhub source trust acme --fingerprint {root}" in removed.err
@@ -516,7 +516,7 @@ CHANGES = {
         "source-added",
         "source evil added: https://evil.example, whose root is not named",
     ),
-    "site": ("added", "source-added", "source evil added: https://evil.example, which is no registry"),
+    "site": ("added", "source-added", "source evil added: https://evil.example, which is not a registry"),
     "removed": ("removed", "source-removed", "source acme removed: http://127.0.0.1"),
     "url": ("changed", "origin-changed", "source acme has another URL: "),
     "root": ("changed", "origin-changed", "source acme has another root: "),

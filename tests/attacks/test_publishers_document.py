@@ -129,7 +129,7 @@ def test_name_that_two_publishers_are_given(scene, tmp_path):
     assert namespace_path("rival") != namespace_path("acme")
     assert "name-not-owned" in [issue.code for issue in check(hub.dir.path, hub.when).problems]
     before = dict(hub.files)
-    with pytest.raises(Refused, match="not sound"):
+    with pytest.raises(Refused, match="is invalid"):
         push(hub.dir.path, str(tmp_path / "www"), FolderTarget, now=hub.when)
     with pytest.raises(NameNotOwned):
         add(hub.dir.path, [write_skill(tmp_path, "third")], Signing(now=hub.when))

@@ -107,7 +107,7 @@ def test_attack_a_trusted_host_redirects_to_one_that_is_not(clone, server):
             trust(clone, host_of(server))
             done = clone.run(*FROZEN)
             assert done.status == 5
-            assert "the server sends one elsewhere" in done.err
+            assert "the server redirects to another URL" in done.err
         assert not inner.connections
 
 

@@ -54,7 +54,7 @@ def test_what_is_well_is_told_in_a_sentence(scene):
     before = scene.seen()
     done = report(scene.machine)
     assert (done.findings, done.ok, done.notes) == ((), True, ())
-    assert done.summary == "1 skill looked at, nothing found"
+    assert done.summary == "1 skill checked, nothing found"
     assert scene.seen() == before
 
 
@@ -76,7 +76,7 @@ def test_release_that_was_taken_back_is_heard_of_and_stays_known_offline(scene, 
         text = (scene.machine.base / "skillhub.lock").read_text().splitlines()
         assert text[only.line - 1] == '    "hello": {'
         cut_off(scene)
-    assert done.notes == (f"acme was not asked: its last answer counts, {done.notes[0][-20:]}",)
+    assert done.notes == (f"acme was not contacted: its last answer is used, {done.notes[0][-20:]}",)
 
 
 def test_attack_who_audits_has_a_forbidden_registry_asked(tmp_path):
@@ -91,7 +91,7 @@ def test_attack_who_audits_has_a_forbidden_registry_asked(tmp_path):
     simulator.pull()
     done = report(world)
     assert [each.rule for each in done.findings] == ["policy"]
-    assert done.notes[0].startswith("acme was not asked, and its last answer counts: ")
+    assert done.notes[0].startswith("acme was not contacted, and its last answer is used: ")
     assert simulator.asked == asked
     path.unlink()
     assert found(world) == [("withdrawn", "hello")]
@@ -104,7 +104,7 @@ def test_newer_version(scene):
     assert (only.rule, only.severity) == ("outdated", "low")
     assert "1.1.0" in only.message
     assert only.hint.startswith("skillhub diff hello@1.1.0 shows")
-    assert only.hint.endswith(", skillhub install acme:hello@1.1.0 takes it")
+    assert only.hint.endswith(", skillhub install acme:hello@1.1.0 installs it")
     assert found(scene.machine, sources_alone=True) == []
 
 
@@ -121,7 +121,7 @@ def test_key_that_is_admitted_no_longer(scene):
     assert found(scene.machine) == [("signer-retired", "hello")]
     (only,) = report(scene.machine).findings
     # Of a name that was moved, whoever has it now has never had the key.
-    assert "is no key of acme, who has the name today" in only.message
+    assert "is no key of acme, the present owner of the name" in only.message
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_a_project_is_gone_only_if_its_folder_is(world):
     answers = Answers("yes")
     found = collect(world, answers)
     assert (found.gone, len(found.waste)) == ((str(world.base),), 1)
-    assert answers.seen[0].details[-1] == f"{world.base} had some of these, and is no more"
+    assert answers.seen[0].details[-1] == f"{world.base} used some of these, and no longer exists"
     assert stored(world) == set()
 
 

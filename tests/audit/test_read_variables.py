@@ -54,7 +54,7 @@ def test_a_person_is_shown_what_a_script_reads_before_anything_is_there(world: W
         "env:AWS_SECRET_ACCESS_KEY, network:?, network:api.acme.io, scripts"
     )
     assert "Says hello." in asked.details
-    assert not any("for trying out" in line for line in asked.details)
+    assert not any("only for tests" in line for line in asked.details)
     done = world.install("acme:hello")
     assert done.skills[0].capabilities == CAN
     assert world.lock().skills["hello"].capabilities == CAN
@@ -96,13 +96,16 @@ def test_an_older_lock_and_record_are_no_tampering_and_ask_nothing(world: World)
     found = audit(AuditRequest(refresh=False), world.ports())
     (only,) = found.findings
     assert only.rule == "capability-unsaid"
-    assert "that it can: env:AWS_SECRET_ACCESS_KEY; an older version" in only.message
+    assert "these capabilities: env:AWS_SECRET_ACCESS_KEY; an older version" in only.message
     assert found.ok
 
 
 @pytest.mark.parametrize(
     ("host", "said"),
-    [("api.example.com", "it can: network:api.example.com; an older version"), ("evil.io", "it can: net")],
+    [
+        ("api.example.com", "capabilities: network:api.example.com; an older version"),
+        ("evil.io", "capabilities: net"),
+    ],
 )
 def test_a_host_kept_for_documentation_that_an_older_lock_leaves_out_is_no_alarm(
     host: str, said: str, world: World, hub: Simulator
@@ -123,7 +126,7 @@ def test_what_an_older_lock_leaves_out_is_in_it_once_that_is_typed_which_the_aud
     as_older_ones_wrote(world)
     (only,) = audit(AuditRequest(refresh=False), world.ports()).findings
     assert only.hint == (
-        "if it may: skillhub remove hello, then skillhub install acme:hello@1.0.0; the lock says so then"
+        "to accept it: skillhub remove hello, then skillhub install acme:hello@1.0.0; the lock then lists it"
     )
     world.remove("hello")
     answers = Answers("yes")

@@ -53,7 +53,7 @@ def test_the_shape_of_the_contract():
 
 def test_the_summary_counts():
     assert report(noted(), noted("withdrawn", "critical")).summary == (
-        "1 skill looked at: 1 critical, 1 medium; 1 at high or over"
+        "1 skill checked: 1 critical, 1 medium; 1 at high or over"
     )
 
 

@@ -51,7 +51,7 @@ def test_a_source_that_cannot_be_reached_hides_nothing_of_what_is_here(installed
     found = shown(installed, "hello")
     assert (found.skill.state, "SKILL.md" in found.tree) == ("enabled", True)
     assert found.warnings == (
-        "acme was not asked: the network is down; its releases are shown as they were last seen",
+        "acme was not contacted: the network is down; its releases are shown as they were last seen",
     )
 
 
@@ -59,7 +59,7 @@ def test_a_source_that_was_removed_hides_nothing_of_what_is_here(installed: Worl
     installed.sources.remove("acme")
     found = shown(installed, "hello")
     assert found.skill.version == "1.0.0"
-    assert found.warnings[0].startswith("acme was not asked: no source is named ")
+    assert found.warnings[0].startswith("acme was not contacted: no source is named ")
 
 
 def test_another_source_of_that_name_is_not_asked(installed: World, tmp_path) -> None:

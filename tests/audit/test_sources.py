@@ -83,7 +83,7 @@ def test_a_repository_that_went_on(world: Reaching, repo: Repo) -> None:
     (only,) = [each for each in report(world).findings if each.rule == "outdated"]
     assert (only.skill, only.severity, only.path) == ("b", "low", "skillhub.lock")
     assert only.message == f"b is locked at 1.0.0, git+{repo.url} has 1.1.0"
-    assert only.hint == "skillhub diff b shows what it changes, skillhub update b takes it"
+    assert only.hint == "skillhub diff b shows what it changes, skillhub update b installs it"
     assert outdated(world) == ["b"]
     repo.commit({**three(version="1.0.0"), "skills/b/SKILL.md": text("b", "Other.", "1.0.0")})
     (only,) = [each for each in report(world).findings if each.rule == "outdated"]
@@ -152,7 +152,7 @@ def test_a_folder_of_this_machine_is_asked_offline_too(world: Reaching) -> None:
     shutil.rmtree(folder)
     done = report(world, refresh=False)
     assert (done.ok, len(done.notes)) == (True, 1)
-    assert "newer of a:" in done.notes[0]
+    assert "unknown for a:" in done.notes[0]
 
 
 def test_a_place_that_is_gone_is_a_note_once_and_no_failure(world: Reaching, repo: Repo) -> None:
@@ -161,7 +161,7 @@ def test_a_place_that_is_gone_is_a_note_once_and_no_failure(world: Reaching, rep
     done = report(world, threshold="low")
     assert {each.rule for each in done.findings} == {"unsigned"}
     (only,) = done.notes
-    assert only.startswith(f"git+{repo.url} could not be asked for anything newer: ")
+    assert only.startswith(f"git+{repo.url} could not be asked for newer versions: ")
 
 
 def test_a_server_that_does_not_answer_is_a_note(world: Reaching) -> None:
@@ -180,7 +180,7 @@ def test_offline_nobody_is_asked_and_that_is_said(world: Reaching, repo: Repo) -
     world.offline = True
     done = report(world, refresh=False)
     assert {each.rule for each in done.findings} == {"unsigned"}
-    assert done.notes == (f"git+{repo.url} was not asked: whether it has anything newer is unknown",)
+    assert done.notes == (f"git+{repo.url} was not contacted: newer versions are unknown",)
 
 
 def test_a_skill_that_its_place_no_longer_has_is_a_note(world: Reaching, repo: Repo) -> None:
@@ -188,7 +188,7 @@ def test_a_skill_that_its_place_no_longer_has_is_a_note(world: Reaching, repo: R
     repo.commit({"skills/a/SKILL.md": text("a", "Better."), "skills/c/SKILL.md": text("c", version="1.0.0")})
     assert found(world) == [("outdated", "a")]
     (only,) = report(world).notes
-    assert "newer of b:" in only
+    assert "unknown for b:" in only
 
 
 def test_attack_what_no_update_would_take_does_not_pass_for_newer(world: Reaching, repo: Repo) -> None:
@@ -232,7 +232,7 @@ def test_a_policy_that_forbids_a_place_keeps_audit_from_it(world: Reaching, repo
     path = world.base / "skillhub.toml"
     path.write_text(f'{path.read_text()}\n[policy]\nsources = ["https://skills.example/"]\n')
     assert found(world) == [("policy", "a")]
-    assert any("newer of a:" in each for each in report(world).notes)
+    assert any("unknown for a:" in each for each in report(world).notes)
 
 
 def test_sources_alone_asks_no_place(world: Reaching, repo: Repo) -> None:

@@ -282,7 +282,7 @@ def test_what_the_lock_says_otherwise_now_is_not_said_to_be_had_from_install(wor
     path.write_text(text[: at - len(was)] + now + text[at + (len(now) - len(was)) :])
     (found,) = verify(("release-notes",), world.ports())
     assert "signature" in {each.code for each in found.problems} <= {"signature", "origin-changed"}
-    assert all("or tells what is not so" in each.message for each in found.problems)
+    assert all("or reports the error" in each.message for each in found.problems)
     with pytest.raises(SecurityError):
         world.install()
 

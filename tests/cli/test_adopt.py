@@ -37,7 +37,7 @@ def test_a_loose_skill_is_kept_in_the_project_and_locked_from_there(found):
     text = (found.project / "skills/loose/SKILL.md").read_bytes()
     for folder in (".claude/skills", ".agents/skills"):
         assert (found.project / folder / "loose/SKILL.md").read_bytes() == text
-    assert "nothing here says where it came from" in " ".join(done.json["warnings"])
+    assert "its origin is unknown" in " ".join(done.json["warnings"])
     assert found.run("verify").status == 0
     assert found.run("install", "--frozen", "--json").json["changed"] is False
     (skill,) = found.run("list", "--json").json["skills"]
@@ -83,7 +83,7 @@ def test_what_its_origin_has_to_the_last_byte_is_locked_from_there(found):
     done = found.run("adopt", *YES, "--json")
     assert done.status == 0, done.err
     assert found.lock()["skills"]["loose"]["path"] == "team/loose"
-    assert f"it is what {origin} has, to the last byte" in " ".join(done.json["warnings"])
+    assert f"it is identical to {origin}" in " ".join(done.json["warnings"])
     assert not (found.project / "skills").exists()
 
 
@@ -105,7 +105,7 @@ def test_an_origin_that_cannot_be_reached_is_told(shell):
     done = shell.run("adopt", *YES, "--json", "--offline")
     assert done.status == 0, done.err
     told = " ".join(done.json["warnings"])
-    assert "said to come from github:acme/gone/skills/x@v1, which could not be compared" in told
+    assert "its recorded origin is github:acme/gone/skills/x@v1, which could not be compared" in told
 
 
 def test_a_link_to_another_copy_becomes_a_copy(shell):

@@ -195,7 +195,7 @@ def test_attack_a_skill_put_into_the_copy_of_a_locked_one(seen, inner):
     assert [each.status for each in done] == [3, 3]
     assert "nested" not in names(shown)
     told = [each["message"] for each in shown["problems"] if each["path"] == str(folder)]
-    assert told == ["it lies in the folder of release-notes, which is locked as a whole"]
+    assert told == ["it is inside the folder of release-notes, which is locked as a whole"]
 
 
 def test_attack_an_edited_copy_is_met_through_a_link_to_its_folder(seen, edited):
@@ -278,13 +278,13 @@ def test_verify_tells_of_both_and_gives_no_hint_that_is_not_true(seen, imitated)
     assert done.status == 1
     for place in imitated:
         assert f"{place}: has the name of a locked skill, and skillhub did not put it there" in done.out
-    assert done.err == "move away what has the name of a locked skill: skillhub sync does not\n"
+    assert done.err == "move away the folder with the name of a locked skill; skillhub sync does not\n"
 
 
 def test_what_is_locked_and_this_agent_does_not_read_is_told_as_such(seen):
     for name in ("release-notes", "github:release-notes"):
         (found,) = seen.run("resolve", f"${name}", "--host", "claude-code", "--json").json["mentions"]
-        words = f"'{name}' is locked, and lies in no folder that this agent reads"
+        words = f"'{name}' is locked, but in no folder that this agent reads"
         assert (found["outcome"], found["message"]) == ("unknown", f"Skill {words}.")
         error = seen.run("load", name, "--host", "claude-code", "--json").error
         assert (error["code"], error["message"]) == ("not-found", f"the skill {words}")
@@ -293,9 +293,9 @@ def test_what_is_locked_and_this_agent_does_not_read_is_told_as_such(seen):
 def test_the_hint_to_the_catalogue_is_of_the_host_that_was_asked_about(seen):
     for host, hint in [("claude-code", "skillhub catalog --host claude-code"), ("agents", "skillhub catalog")]:
         (found,) = seen.run("resolve", "$nope", "--host", host, "--json").json["mentions"]
-        assert f"Run {hint} to see" in found["message"]
+        assert f"Run {hint} for a list" in found["message"]
         error = seen.run("load", "nope", "--host", host, "--json").error
-        assert error["hint"] == f"{hint} shows which there are"
+        assert error["hint"] == f"{hint} lists the skills"
 
 
 def test_a_locked_skill_is_shown_with_its_path_in_the_store(seen):
@@ -314,5 +314,5 @@ def test_what_load_refuses_resolve_does_not_activate(seen):
     assert found["task"] == "$release-notes now"
     (mention,) = found["mentions"]
     assert (mention["outcome"], mention["skill"]["name"]) == ("disabled", "release-notes")
-    assert "'evil.sh' is a file that the lock does not know" in mention["message"]
+    assert "'evil.sh' is a file that is not in the lock" in mention["message"]
     assert resolved(seen, "$release-notes now")["mentions"][0]["outcome"] == "activated"

@@ -13,7 +13,7 @@ from tests.support.gitrepos import Repo
 
 def test_all_is_well(installed):
     done = installed.run("audit", "release-notes")
-    assert (done.status, done.out) == (0, "1 skill looked at, nothing found\n")
+    assert (done.status, done.out) == (0, "1 skill checked, nothing found\n")
     assert installed.run("audit", "release-notes", "--json").json == {
         "schema": 1,
         "ok": True,
@@ -36,7 +36,7 @@ def test_sarif_and_markdown(installed):
     assert (log["version"], log["runs"][0]["tool"]["driver"]["name"]) == ("2.1.0", "skillhub")
     assert {each["ruleId"] for each in log["runs"][0]["results"]} == {"unmanaged"}
     text = installed.run("audit", "--format", "markdown").out
-    assert text.startswith("## Skills: ok\n\n3 skills looked at: 1 low; 0 at high or over.\n\n| severity |")
+    assert text.startswith("## Skills: ok\n\n3 skills checked: 1 low; 0 at high or over.\n\n| severity |")
 
 
 def test_a_repository_that_went_on_is_told_and_fails_on_wish(shell):
@@ -52,7 +52,7 @@ def test_a_repository_that_went_on_is_told_and_fails_on_wish(shell):
     assert shell.run("audit", "--fail-on", "low").status == 1
     done = shell.run("audit", "--offline", "--json")
     assert [each["rule"] for each in done.json["findings"]] == ["unsigned"]
-    assert done.json["notes"] == [f"git+{repo.url} was not asked: whether it has anything newer is unknown"]
+    assert done.json["notes"] == [f"git+{repo.url} was not contacted: newer versions are unknown"]
 
 
 @pytest.fixture
@@ -191,4 +191,4 @@ def test_a_registry_that_withdraws_a_skill_is_heard_and_obeyed(offered, tmp_path
     assert shell.run("verify").status == 1
     offline = shell.run("audit", "--offline")
     assert (offline.status, "withdrawn" in offline.out) == (1, True)
-    assert "acme was not asked: its last answer counts, 20" in offline.err
+    assert "acme was not contacted: its last answer is used, 20" in offline.err

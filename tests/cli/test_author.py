@@ -137,9 +137,9 @@ def test_an_author_who_edits_a_signed_skill_is_told_to_sign_it_anew(shell):
         done = shell.run(*words, "--json")
         assert (done.status, done.error["code"], done.error["reason"]) == (5, "bad-signature", "extra-file")
         hints.add(done.error["hint"])
-    assert hints == {"if it is your skill: skillhub sign ./mine"}
+    assert hints == {"if the skill is yours: skillhub sign ./mine"}
     told = shell.run("validate", "./mine", "my skill", "old.zip").out
-    assert told.count("if it is your skill: ") == 2
+    assert told.count("if the skill is yours: ") == 2
     line = next(each for each in told.splitlines() if "sign 'my skill'" in each)
     assert shell.run(*shlex.split(line.partition("skillhub ")[2])).status == 0
     assert "signature invalid" not in shell.run("validate", "my skill").out
@@ -197,14 +197,14 @@ def test_a_key_with_a_passphrase(shell):
 
 
 def test_a_person_types_the_passphrase(shell):
-    again = [("empty for none): ", f"{PASSPHRASE}\n"), ("again: ", f"{PASSPHRASE}\n")]
+    again = [("empty for none): ", f"{PASSPHRASE}\n"), ("repeat the passphrase: ", f"{PASSPHRASE}\n")]
     done = shell.at_terminal("key", "new", say=again)
     assert done.status == 0
     assert PASSPHRASE not in done.out
     shell.skill("project/mine")
     signed = shell.at_terminal("sign", "mine", say=[("passphrase of default: ", f"{PASSPHRASE}\n")])
     assert (signed.status, PASSPHRASE in signed.out) == (0, False)
-    differs = [("empty for none): ", "one\n"), ("again: ", "two\n")]
+    differs = [("empty for none): ", "one\n"), ("repeat the passphrase: ", "two\n")]
     assert shell.at_terminal("key", "new", "second", say=differs).status == 2
     assert not (shell.hub / "state/keys/second.pem").exists()
 
@@ -260,7 +260,7 @@ def test_validate_says_how_to_trust_who_signed(shell):
     shell.run("sign", "mine")
     (warning,) = shell.run("validate", "mine", "--json").json["skills"][0]["warnings"]
     assert warning["code"] == "untrusted"
-    assert "a key of yours that you have not trusted" in warning["message"]
+    assert "a key of yours that you do not trust yet" in warning["message"]
     told = shell.at_terminal("validate", "mine", columns=40).out.partition("to trust it:")[2]
     assert shell.run(*shlex.split(told.strip().removeprefix("skillhub"))).status == 0
     (found,) = shell.run("validate", "mine", "--json").json["skills"]

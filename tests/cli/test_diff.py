@@ -32,7 +32,7 @@ def test_a_person_reads_the_lines_and_the_terminal_stays_whole(behind):
     assert hidden_in(done.raw) == []
     for line in ("deploy: changed", "+plain", "-Do it.", "+ run.sh", "~ SKILL.md", "network:api.github.com"):
         assert line in done.out, line
-    assert "is no text: bin" in done.out
+    assert "file differs: bin" in done.out
     coloured = behind.at_terminal("diff", "deploy", PAGER="cat")
     assert hidden_in(coloured.raw, on_terminal=True) == []
 
@@ -170,7 +170,7 @@ def test_edits_by_hand_come_first_and_apart_from_what_an_update_changes(edited):
     assert hidden_in(done.raw) == []
     mine, _, theirs = done.out.partition("\ndeploy: changed by an update\n")
     assert mine.startswith("deploy: edited by hand in .agents/skills/deploy\n")
-    assert "\n  differs, and is no text: mine.bin\n" in mine
+    assert "\n  binary file differs: mine.bin\n" in mine
     assert "\n+By hand.\n" in mine
     assert "By hand" not in theirs
     assert "\n-Do it.\n" in theirs

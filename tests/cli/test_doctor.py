@@ -113,7 +113,7 @@ def test_the_policy_with_the_place_of_each_line(shell):
     ]
     assert done.json["places"]["machine"] == "/etc/skillhub/policy.toml"
     told = shell.run("doctor", "policy").out
-    assert 'signed = "ask"  (a stricter line holds)' in told
+    assert 'signed = "ask"  (a stricter line applies)' in told
     assert f"project: {shell.project}/skillhub.toml:3" in told
 
 

@@ -47,7 +47,7 @@ def test_a_dry_run_takes_no_value_away(shell):
     secret = Secret(project.key, project.scope, project.base, "TOKEN", ("a", "b"))
     project.secrets.put(secret)
     done = shell.run("env", "unset", "TOKEN", "--skill", "a", "--dry-run")
-    assert (done.status, done.out) == (0, "TOKEN would be for b alone now\n")
+    assert (done.status, done.out) == (0, "TOKEN would be only for b now\n")
     assert project.secrets.all() == (secret,)
 
 

@@ -263,7 +263,7 @@ def test_the_folder_that_may_be_meant_is_named_though_the_server_is_out_of_reach
     shell.skill("project/skills/greet")
     done = shell.run("install", "skills/greet", "--json", "--offline")
     assert done.status == 3
-    assert done.error["hint"] == "if the folder is meant: ./skills/greet"
+    assert done.error["hint"] == "to install the folder: ./skills/greet"
 
 
 def test_what_a_skill_is_stands_where_none_is(shell):
@@ -286,8 +286,8 @@ def test_a_command_of_another_installer_is_told_what_it_is_called_here(shell, ty
         ("instal", "did you mean: skillhub install"),
         ("source lst", "did you mean: skillhub source list"),
         ("list --jsn", "did you mean: skillhub list --json"),
-        ("source frobnicate", "skillhub source --help shows which there are"),
-        ("list --project", "skillhub list --help shows how it is used"),
+        ("source frobnicate", "skillhub source --help lists them"),
+        ("list --project", "skillhub list --help shows its usage"),
     ],
 )
 def test_a_slip_is_told_the_one_thing_to_type(shell, typed, hint):
@@ -302,7 +302,7 @@ def test_a_name_that_no_source_has_is_told_where_to_look(shell):
     search = done.error["hint"].partition(" finds")[0]
     assert shell.run(*search.split()[1:], "--json").json["hits"][0]["name"] == "code-review"
     shell.skill("project/mine")
-    assert shell.run("install", "mine", "--json").error["hint"] == "if the folder is meant: ./mine"
+    assert shell.run("install", "mine", "--json").error["hint"] == "to install the folder: ./mine"
 
 
 @pytest.mark.parametrize("command", ["install", "show", "validate", "pack", "audit"])

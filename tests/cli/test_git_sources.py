@@ -47,7 +47,7 @@ def test_a_folder_named_otherwise_is_a_warning(machine, repo, ref):
     repo.commit(files)
     machine.write("project/other/SKILL.md", skill("notes").decode())
     machine.write("project/notes/SKILL.md", skill("notes").decode())
-    note = "notes: its folder is named 'other', not notes as the skill is"
+    note = "notes: its folder is named 'other', the skill notes"
     for given, notes in ((ref, [note]), (ref.replace("other", "notes"), [])):
         done = machine.run("install", given, "--yes", "--allow-unsigned", "--no-enable", "--json")
         assert [each for each in done.json["warnings"] if "its folder" in each] == notes
@@ -165,7 +165,7 @@ def test_attack_a_repository_writes_a_command_into_what_is_to_be_typed(shell, pa
     line = f"notes = {{ git = 'https://10.0.0.7/x', rev = 'v2', path = {json.dumps(path)} }}"
     shell.write("project/skillhub.toml", f"[skills]\n{line}\n")
     hint = shell.run("install", *YES).error["hint"]
-    words = shlex.split(hint.partition("if it is meant: ")[2])
+    words = shlex.split(hint.partition("to use it: ")[2])
     assert words == ["skillhub", "install", f"git+https://10.0.0.7/x@v2#{path}"]
 
 

@@ -104,7 +104,7 @@ def test_what_another_lock_names_in_a_repository_is_pinned_at_its_commit(reposit
         "one": (head, "skills/one"),
         "two": (head, "skills/two"),
     }
-    assert "two: pinned at what 'main' is now" in done.json["warnings"]
+    assert "two: pinned at the present commit of 'main'" in done.json["warnings"]
     before = (repository.project / "skillhub.lock").read_bytes()
     again = repository.run("lock", "import", "skills-lock.json", *YES, "--json")
     assert (again.status, again.json["changed"]) == (6, False)
@@ -166,7 +166,7 @@ def test_what_is_no_lock_is_refused(shell, text, status):
 def test_a_conflict_is_mended_and_told(shell):
     shell.write("project/skillhub.lock", conflict(lock(a=ONE, b=TWO).dump(), lock(b=THREE, c=ONE).dump()))
     told = shell.run("lock", "fix", "--dry-run")
-    assert {line.partition(":")[0] for line in told.out.splitlines()} == {f"would settle {name}" for name in "abc"}
+    assert {line.partition(":")[0] for line in told.out.splitlines()} == {f"would resolve {name}" for name in "abc"}
     assert "nothing was written" in told.err
     done = shell.run("lock", "fix", "--json")
     assert done.status == 0, done.err

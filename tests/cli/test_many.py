@@ -131,7 +131,7 @@ def test_the_skill_of_a_plugin_is_stored_under_its_own_name(machine, market):
     assert entry["path"] == "plugins/other/skills/notes"
     assert b"other" in (machine.project / ".agents/skills/notes/more").read_bytes()
     done = machine.run("update", "--check")
-    assert (done.status, "as new as" in done.err) == (0, True), done.err
+    assert (done.status, "at the newest" in done.err) == (0, True), done.err
     more = machine.folder / "market/plugins/other/skills/notes/more"
     more.write_text("other, and more")
     git = ["git", "-C", str(machine.folder / "market"), "-c", "user.name=x", "-c", "user.email=x@y"]

@@ -18,10 +18,10 @@ def test_what_to_type_where_no_agent_keeps_servers_in_a_file(shell):
     done = shell.run(*words, "--yes", "--mcp", "configure")
     assert done.status == 6
     assert [line for line in done.err.splitlines() if line.startswith("    ")] == [
-        "    no agent that keeps MCP servers in a file was found here; to configure claude-code: "
+        "    no agent with a configuration file for MCP servers was found here; to configure claude-code: "
         "skillhub enable served --mcp configure --agent claude-code",
-        "    or another than claude-code: codex, cursor, gemini-cli, github-copilot, kiro-cli, opencode",
-        "    or if you see to it yourself: skillhub enable served --mcp skip",
+        "    or for another agent: codex, cursor, gemini-cli, github-copilot, kiro-cli, opencode",
+        "    or if you configure it yourself: skillhub enable served --mcp skip",
     ]
     assert shell.run("enable", "served", "--mcp", "configure", "--agent", "claude-code").status == 0
 
@@ -32,7 +32,7 @@ def test_what_to_type_where_another_server_has_that_name(shell):
     done = shell.at_terminal(*words, "--mcp", "configure", say=[(ASK, "y\n"), (ASK, "n\n")], columns=400)
     assert done.status == 6
     seen = " ".join(done.out.split())
-    assert f"to use demo as it is in {mine}, agree at a terminal: skillhub enable served" in seen
+    assert f"to use demo unchanged, as {mine} has it, agree at a terminal: skillhub enable served" in seen
     assert f"or rename demo in {mine}, for another" in seen
     assert shell.run("enable", "served", "--yes").status == 6
     assert shell.at_terminal("enable", "served", say=[(ASK, "y\n")]).status == 0
@@ -42,7 +42,7 @@ def test_what_to_type_where_a_package_is_not_pinned(shell):
     done = shell.run(*serving(shell, "npx demo"), "--yes")
     assert done.status == 6
     words = "skillhub enable served --mcp configure --accept mcp"
-    assert f"it downloads a package of no fixed version; to agree: {words}" in told(done)
+    assert f"it downloads a package without a fixed version; to agree: {words}" in told(done)
     assert shell.run(*words.split()[1:]).status == 0
 
 
@@ -50,8 +50,8 @@ def test_what_to_type_where_the_server_runs_a_shell(shell):
     done = shell.run(*serving(shell, "'sh -c true'"), "--yes", "--mcp", "configure")
     assert done.status == 6
     assert (
-        "it runs a shell or code, to which no flag agrees; at a terminal: skillhub enable served "
-        "or if you see to it yourself: skillhub enable served --mcp skip" in told(done)
+        "it runs a shell or code, which no flag accepts; at a terminal: skillhub enable served "
+        "or if you configure it yourself: skillhub enable served --mcp skip" in told(done)
     )
     assert shell.at_terminal("enable", "served", say=[(ASK, "y\n")]).status == 0
 
@@ -73,11 +73,11 @@ def test_what_to_type_where_nothing_has_a_skill_that_is_needed(shell):
     assert (done.status, done.out) == (6, "installed top: disabled\n")
     assert done.err.splitlines() == [
         "warning: top needs base, which was not found: no source has a skill named base; "
-        "skillhub search base finds what is spelled alike",
+        "skillhub search base finds similar names",
         "top is stored and locked, and stays disabled; missing:",
         "  skill base",
-        "    once it can be found: skillhub install",
-        "    or have it from elsewhere (skillhub install REF), then: skillhub enable top",
+        "    when a source has it: skillhub install",
+        "    or install it from another source (skillhub install REF), then: skillhub enable top",
     ]
     assert shell.run("enable", "top").status == 6
     assert shell.run("install", str(shell.skill("base")), "--allow-unsigned", "--yes").status == 0

@@ -35,7 +35,7 @@ def stranger(shell):
 def test_one_key_has_one_fingerprint(shell, signed):
     found, warning = signature(shell)
     assert found == {"status": "untrusted", "identity": "me", "fingerprint": signed, "code": None}
-    assert "me, a key of yours that you have not trusted" in warning
+    assert "me, a key of yours that you do not trust yet" in warning
     [listed] = shell.run("key", "list", "--json").json["keys"]
     assert listed["fingerprint"] == signed
 
@@ -43,7 +43,7 @@ def test_one_key_has_one_fingerprint(shell, signed):
 def test_what_is_said_of_a_key_that_is_not_at_hand_is_no_fingerprint(shell, signed):
     found, warning = signature(shell, **stranger(shell))
     assert found == {"status": "untrusted", "identity": None, "fingerprint": None, "code": None}
-    assert "said to be the one in a PEM file of sha256:" in warning
+    assert "which claims the key in a PEM file of sha256:" in warning
 
 
 @pytest.mark.parametrize(("key", "name"), [("default", "me"), ("work", "work")])

@@ -13,7 +13,7 @@ def test_a_patch_goes_from_one_machine_to_the_other(shell):
     copy.write_text(copy.read_text() + "\nAlways thank who helped.\n")
     done = shell.run("verify")
     assert done.status == 1
-    assert "skillhub patch release-notes makes" in done.err
+    assert "skillhub patch release-notes keeps" in done.err
     done = shell.run("patch", "release-notes", "--dry-run")
     assert (done.status, (shell.project / "skillhub-edits").exists()) == (0, False)
     done = shell.run("patch", "release-notes")

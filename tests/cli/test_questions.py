@@ -18,7 +18,7 @@ from skillhub.cli.terminal import Terminal
 from skillhub.disk.folders import remove_tree
 from skillhub.model.question import Question
 
-KEEP = "[K]eep this skill as it is: "
+KEEP = "[K]eep this skill unchanged: "
 ASK, VALUE = "[N]o: ", "(not shown, empty for none): "
 REF = "github:release-notes"
 SECRET = "typed-battery-staple"
@@ -32,9 +32,9 @@ def test_a_yes_installs(shell):
     done = shell.at_terminal("install", REF, say=[(ASK, "y\n")])
     assert done.status == 0
     assert "Install release-notes 1.0.0?" in done.out
-    assert "  it says of itself:\r\n  | " in done.out
+    assert "  its description:\r\n  | " in done.out
     assert "it can: give instructions" in done.out
-    assert "the registry inside this package is for trying out: its keys are public" in done.out
+    assert "the registry inside this package is only for tests: its keys are public" in done.out
     assert (shell.project / ".agents/skills/release-notes/SKILL.md").exists()
 
 
@@ -151,7 +151,7 @@ def test_what_a_person_read_with_a_question_is_not_told_again(shell):
     shell.skill("elsewhere", **{"notes.md": "the pass\u200bword\n"})
     done = shell.at_terminal("install", "../elsewhere", say=[(ASK, "y\n")] * 2, columns=400)
     assert done.status == 0
-    assert (done.out.count("lies outside of the project"), done.out.count("[SH004]")) == (1, 1)
+    assert (done.out.count("is outside the project"), done.out.count("[SH004]")) == (1, 1)
     assert "warning: " not in done.out
 
 
@@ -159,7 +159,7 @@ def test_what_yes_agrees_to_is_shown_with_its_facts(shell):
     done = shell.run(*serving(shell, "npx -y demo"), "--yes", "--accept", "mcp")
     assert done.status == 0
     assert (
-        "agreed to beforehand: served needs the MCP server demo, which downloads a package of no fixed version"
+        "agreed to beforehand: served needs the MCP server demo, which downloads a package without a fixed version"
         in done.err
     )
     assert done.err.count("it runs: npx -y demo") == 1
@@ -168,7 +168,7 @@ def test_what_yes_agrees_to_is_shown_with_its_facts(shell):
     shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
     done = shell.at_terminal("enable", "served", say=[(ASK, "n\n")], columns=200)
     assert (
-        "with no, the configuration is not changed, and unless it is enabled already, served stays disabled"
+        "if you answer no, the configuration stays unchanged, and unless it is enabled already, served stays disabled"
         in done.out
     )
 
@@ -190,9 +190,9 @@ def test_quiet_still_shows_what_is_asked(shell):
     done = shell.at_terminal("install", REF, "--quiet", say=[(ASK, "y\n")])
     assert done.status == 0
     assert "Install release-notes 1.0.0?" in done.out
-    assert "  it says of itself:\r\n  | " in done.out
+    assert "  its description:\r\n  | " in done.out
     assert "it can: give instructions" in done.out
-    assert "the registry inside this package is for trying out: its keys are public" in done.out
+    assert "the registry inside this package is only for tests: its keys are public" in done.out
 
 
 def test_json_on_a_terminal_asks_nobody(shell):
@@ -356,7 +356,7 @@ def test_attack_flags_agree_to_a_server_that_runs_code(shell, command):
     for flags in (["--yes"], ["--yes", "--accept", "mcp", "--mcp", "configure"]):
         done = shell.run(*words, *flags)
         assert done.status == 6
-        assert "agree" in done.err
+        assert "no flag accepts" in done.err
         assert not (shell.project / ".mcp.json").exists()
 
 
@@ -414,7 +414,7 @@ def test_attack_one_word_at_a_terminal_lets_in_what_only_a_policy_may(shell):
     shell.skill("project/good")
     planned = shell.run("install", "./tags", "./good", "--dry-run")
     assert (planned.status, "would install" in planned.out) == (0, False)
-    assert "all of it would be refused: no answer agrees to what is in tags" in planned.err
+    assert "the whole command would be refused:  no answer accepts the findings in tags" in planned.err
     shell.write("hub/config/policy.toml", 'allow-findings = ["SH002"]')
     done = shell.at_terminal("install", "./tags", "--allow-unsigned", say=[(ASK, "y\n")])
     assert done.status == 0, done.out

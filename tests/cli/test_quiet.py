@@ -189,7 +189,7 @@ WRONG = [
     ("catalog", 0, ("broken/SKILL.md",)),
     ("validate .agents/skills/broken", 1, ("not ok", "error: ")),
     ("show nope", 3, ("[not-found]",)),
-    ("adopt loose --yes --allow-unsigned", 0, ("warning: loose: nothing here says where it came from",)),
+    ("adopt loose --yes --allow-unsigned", 0, ("warning: loose: its origin is unknown",)),
     ("sync", 6, ("release-notes was edited by hand",)),
 ]
 

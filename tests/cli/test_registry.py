@@ -210,7 +210,7 @@ def test_a_key_of_the_operators_that_is_not_admitted_is_named_in_a_line_to_type(
     assert (added.status, "signed by me" in added.out) == (0, True)
     shell.write("project/mine/more.txt", "x")
     edited = shell.run("registry", "add", hub, "./mine", "--json").error
-    assert (edited["reason"], edited["hint"]) == ("extra-file", "if it is your skill: skillhub sign ./mine")
+    assert (edited["reason"], edited["hint"]) == ("extra-file", "if the skill is yours: skillhub sign ./mine")
 
 
 def test_of_a_key_that_is_not_at_hand_the_line_leaves_the_file_to_be_filled_in(shell):

@@ -48,7 +48,7 @@ def test_people_are_told_what_was_done(shell, place):
     assert "would write" in told.out
     assert not place.exists()
     assert "published" in shell.run(*words).out
-    assert "nothing to do" in shell.run(*words).out
+    assert "already up to date" in shell.run(*words).out
     (place / "metadata/timestamp.json").unlink()
     done = shell.run(*words, "--verbose")
     assert "metadata/timestamp.json" in done.err

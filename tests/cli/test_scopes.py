@@ -76,8 +76,8 @@ def test_what_is_told_to_be_typed_is_about_the_same_scope(shell):
     copy.chmod(0o644)
     copy.write_text("mine")
     told = shell.run("verify", "--global").err
-    assert "skillhub sync --global puts back what is locked" in told
-    assert "skillhub diff release-notes --global shows what was edited" in told
+    assert "skillhub sync --global restores the locked files" in told
+    assert "skillhub diff release-notes --global shows the edits" in told
     unknown = shell.run("remove", "--global", "release-note", "--json").error["hint"]
     assert unknown.startswith(
         "did you mean release-notes? skillhub list --global shows installed skills; skillhub adopt --global "

@@ -129,7 +129,7 @@ def test_a_single_one_that_is_not_as_promised_is_told_once(shell, web):
     web.at(WELL_KNOWN, answer(current(entry("mail", skill_md("mail", "Other."), "/mail.md")), JSON))
     done = shell.run("install", web.url(""), "--all", *YES[:2])
     assert done.status == 5
-    assert done.err.count("mail is not what its digest says") == 1
+    assert done.err.count("mail does not match its digest") == 1
     assert "mail: mail" not in done.err
 
 
@@ -137,4 +137,4 @@ def test_the_same_artifact_by_another_way_is_told_apart(mirrored):
     assert mirrored.run("install", f"{SITE}/git-workflow/SKILL.md", *YES).status == 0
     done = mirrored.run("install", SITE, "--skill", "git-workflow", *YES)
     assert (done.status, done.error["code"]) == (5, "source-mismatch")
-    assert f"by way of {SITE}" in done.error["message"]
+    assert f"through {SITE}" in done.error["message"]

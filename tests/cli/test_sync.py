@@ -14,4 +14,4 @@ def test_what_is_odd_about_a_skill_that_was_had_again_is_told(shell):
         shutil.rmtree(shell.project / each, ignore_errors=True)
     done = shell.run("sync")
     assert done.status == 0
-    assert f"warning: plain: {path} lies outside of the project" in done.err.replace("\n", " ")
+    assert f"warning: plain: {path} is outside the project" in done.err.replace("\n", " ")

@@ -27,7 +27,7 @@ def test_a_check_says_what_is_behind_and_writes_nothing_at_all(machine, repo):
     before = seen(machine)
     done = machine.run("update", "--check")
     assert (done.status, done.out) == (0, "")
-    assert "as new as" in done.err
+    assert "at the newest" in done.err
     repo.commit(files("Do it better.\n", **{"run.sh": program(b"#!/bin/sh\n")}))
     done = machine.run("update", "--check")
     assert done.status == 1
@@ -116,7 +116,7 @@ def test_what_is_gone_upstream_holds_up_no_other(torn):
     one, two = sorted(done.json["refused"], key=lambda each: each["name"])
     assert [(each["name"], each["code"]) for each in (one, two)] == [("one", "not-found"), ("two", "not-found")]
     assert f"skillhub remove one, then skillhub install {moved}" in one["message"]
-    assert "skillhub remove two takes it out" in two["message"]
+    assert "skillhub remove two removes it" in two["message"]
     assert b"better" in (torn.project / ".agents/skills/three/SKILL.md").read_bytes()
     assert set(torn.lock()["skills"]) == {"one", "two", "three"}
     done = torn.run("update", *YES)

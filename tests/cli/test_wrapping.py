@@ -96,7 +96,7 @@ def test_the_picker_breaks_between_words(shell):
 def test_the_ways_of_edits_fit_a_line(shell):
     assert shell.run("install", "github:release-notes", "--yes").status == 0
     (shell.project / ".agents/skills/release-notes/SKILL.md").write_text("mine")
-    done = shell.at_terminal("sync", say=[("[K]eep this skill as it is: ", "k\n")])
+    done = shell.at_terminal("sync", say=[("[K]eep this skill unchanged: ", "k\n")])
     assert any("[s]ave" in line and "[K]eep" in line for line in lines(done))
     assert too_wide(done, 80) == []
 

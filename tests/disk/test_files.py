@@ -172,7 +172,7 @@ except StateError as error:
 """
     done = child(AS_OTHER_USER + code, tmp_path)
     tmp_path.chmod(0o755)
-    assert done.stdout.startswith("state file | check who owns it"), done.stderr
+    assert done.stdout.startswith("state file | check its owner"), done.stderr
     assert names(tmp_path) == ["file"]
 
 
@@ -303,4 +303,4 @@ def test_a_tree_that_cannot_be_copied_is_told_of_in_words(tmp_path):
     (tmp_path / "from/socket").symlink_to("nowhere")
     with pytest.raises(StateError) as caught, files.disk_errors("here"):
         shutil.copytree(tmp_path / "from", tmp_path / "to")
-    assert caught.value.message == "the disk refused: 'No such file or directory'"
+    assert caught.value.message == "the disk refuses: 'No such file or directory'"

@@ -30,7 +30,7 @@ def path(tmp_path):
 
 
 def at(path):
-    return StateFile(path, "the words", "put the file back", Words)
+    return StateFile(path, "the words", "restore the file", Words)
 
 
 def put(file, *words):
@@ -53,7 +53,7 @@ class Counts(StateDocument):
 
 
 def test_the_class_writes_the_document_and_members_keep_their_order(path):
-    file = StateFile(path, "the counts", "put the file back", Counts)
+    file = StateFile(path, "the counts", "restore the file", Counts)
     with file.locked():
         file.write({"counts": {"b": 1, "a": 2}})
     assert list(json.loads(Path(path).read_bytes())["counts"]) == ["b", "a"]
@@ -146,7 +146,7 @@ def test_what_is_no_such_file_is_refused_by_the_place_of_the_fault(path, text, f
     assert Path(path).read_text() == text
 
 
-@pytest.mark.parametrize(("version", "said"), [(2, "upgrade skillhub"), (0, "put the file back")])
+@pytest.mark.parametrize(("version", "said"), [(2, "upgrade skillhub"), (0, "restore the file")])
 def test_a_file_of_another_version_is_refused_with_what_to_do(path, version, said):
     os.mkdir(os.path.dirname(path))
     Path(path).write_text(json.dumps({"words": [], "version": version}))

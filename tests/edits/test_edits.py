@@ -397,7 +397,7 @@ def test_on_an_update_only_edited_files_are_named_and_the_new_version_is_said_to
     (question,) = [each for each in answers.seen if each.kind == "local-edit"]
     # Not scripts/run.sh, which differs only in what is to come.
     assert question.details[1:] == ("  ~ SKILL.md", "  + mine.md")
-    assert question.message.endswith("save the edits as a patch and put the new version in?")
+    assert question.message.endswith("save the edits as a patch and install the new version?")
 
 
 def test_where_nothing_new_comes_the_locked_version_is_said_to_be_put_back(world):
@@ -407,4 +407,4 @@ def test_where_nothing_new_comes_the_locked_version_is_said_to_be_put_back(world
     world.install(answers=answers)
     (question,) = answers.seen
     assert question.details[1:] == ("  ~ SKILL.md",)
-    assert question.message.endswith("save the edits as a patch and put back what is locked?")
+    assert question.message.endswith("save the edits as a patch and restore the locked files?")

@@ -65,7 +65,7 @@ def test_what_one_side_removed_is_gone_and_told():
     done = merged(lock(a=ONE), lock(a=ONE, b=ONE), lock(a=ONE, b=ONE))
     assert done.lock.skills == {"a": ONE}
     assert [(each.took, each.why) for each in done.choices] == [
-        (None, "ours removed it, the other left it as it was")
+        (None, "ours removed it, the other left it unchanged")
     ]
 
 
@@ -100,7 +100,7 @@ def test_the_higher_version_is_so_by_semver_and_not_by_letter():
 def test_what_the_intent_allows_comes_before_the_higher_version():
     done = merged(lock(a=TWO), lock(a=THREE), lock(a=ONE), lambda name, entry: entry == TWO)
     assert done.lock.skills == {"a": TWO}
-    assert "skillhub.toml allows 1.1.0 alone" in done.choices[0].why
+    assert "skillhub.toml allows only 1.1.0" in done.choices[0].why
 
 
 def test_where_the_intent_allows_neither_it_is_told():
@@ -219,5 +219,5 @@ def test_it_does_not_matter_whose_side_is_called_ours(ours, theirs, base):
 )
 def test_attack_a_path_in_the_lock_is_one_word_of_the_command_that_is_told(path):
     (choice,) = merged(lock(a=local(b"1", path)), lock(a=local(b"2", path)), lock(a=local(b"0", path))).choices
-    command = re.search(r"; (skillhub install .*) takes it as it is now", choice.why)[1]
+    command = re.search(r"; (skillhub install .*) takes the present version", choice.why)[1]
     assert shlex.split(command) == ["skillhub", "install", f"./{path}"]

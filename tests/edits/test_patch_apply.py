@@ -83,7 +83,7 @@ def test_attack_a_patch_that_is_none(patch):
 
 def test_a_patch_of_a_file_that_is_no_text_is_refused():
     patch = GOOD.replace("SKILL.md", "logo.png")
-    with pytest.raises(FormatError, match="no text"):
+    with pytest.raises(FormatError, match="not text"):
         apply(patch.encode(), BASE, "it.patch")
 
 

@@ -156,7 +156,7 @@ def test_several_that_need_it_have_to_be_named(world, vault):
     world.install(needy(world, "one"), needy(world, "two"))
     with pytest.raises(UsageError) as caught:
         intended("TRACKER_TOKEN", (), world.project)
-    assert caught.value.hint == "name those that may have it: --skill one --skill two"
+    assert caught.value.hint == "name the skills that get it: --skill one --skill two"
     assert store(world, vault, skills=["two"]).skills == ("two",)
     assert store(world, vault, skills=["one"], value="new").skills == ("one", "two")
     assert store(world, vault, value="newest").skills == ("one", "two")

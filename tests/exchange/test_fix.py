@@ -63,7 +63,7 @@ def test_both_sides_are_there_afterwards(project):
 def test_the_intent_decides_between_versions(project):
     want(project, '[skills]\na = { source = "acme", version = "~1.1" }\n')
     clashing(project, lock(a=TWO), lock(a=THREE))
-    assert "skillhub.toml allows 1.1.0 alone" in fix(project, {}, satisfies).choices[0].why
+    assert "skillhub.toml allows only 1.1.0" in fix(project, {}, satisfies).choices[0].why
     assert project.lock().skills == {"a": TWO}
 
 

@@ -67,7 +67,7 @@ def test_a_project_lock_of_the_skills_cli():
 
 
 def test_what_is_not_a_commit_is_said_to_be_pinned_as_it_is_now():
-    assert one(source="a/b", sourceType="github", ref="main").note == "pinned at what 'main' is now"
+    assert one(source="a/b", sourceType="github", ref="main").note == "pinned at the present commit of 'main'"
     assert "default branch" in one(source="a/b", sourceType="github").note
     assert one(source="a/b", sourceType="github", ref=COMMIT).note == ""
 

@@ -119,7 +119,7 @@ def test_refresh_and_check_warn_of_offline_roles_and_exit_0(shell):
     ok(shell, "refresh", "registry", "--role", "namespaces")
     done = shell.run("registry", "refresh", "registry", "--quiet")
     assert done.status == 0
-    assert "warning: what namespaces has signed expires" in done.err
+    assert "warning: the document of namespaces expires" in done.err
     assert [row["role"] for row in ok(shell, "refresh", "registry")["waiting"]] == ["namespaces"]
     checked = shell.run("registry", "check", "registry")
     assert checked.status == 0

@@ -71,7 +71,7 @@ def test_attack_a_lock_claims_more_of_what_was_agreed_to_than_is_there(world):
         world.enable("plain")
     assert not world.copy("plain").exists()
     claim(world)
-    assert any("can: scripts" in each for each in world.enable("plain").warnings)
+    assert any("capabilities: scripts" in each for each in world.enable("plain").warnings)
 
 
 def claim(world, *capabilities):
@@ -106,7 +106,7 @@ def test_what_was_agreed_to_is_fetched_again_from_where_only_this_person_may_go(
     done = world.enable("plain", answers=Answers())
     assert world.named_by == ["person"]
     assert done.skills[0].state == "enabled"
-    assert any("can: scripts" in each for each in done.warnings)  # and is read whole all the same
+    assert any("capabilities: scripts" in each for each in done.warnings)  # and is read whole all the same
 
 
 def test_which_of_many_is_not_what_was_locked_is_told(world):

@@ -132,4 +132,4 @@ def test_what_a_lock_does_not_say_that_a_skill_needs_is_told(world):
     lock["skills"]["plain"]["requires"] = []
     path.write_text(json.dumps(lock))
     found = world.on_another_machine().install(frozen=True)
-    assert any("does not say that it needs: env:TRACKER_TOKEN" in each for each in found.warnings)
+    assert any("does not list these needs: env:TRACKER_TOKEN" in each for each in found.warnings)

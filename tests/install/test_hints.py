@@ -46,7 +46,7 @@ def test_a_name_that_is_locked_from_elsewhere(world, scope):
     world.install(str(skill(world.folder / "one")))
     with pytest.raises(SourceMismatch) as caught:
         world.install(str(skill(world.folder / "two")))
-    assert caught.value.hint == f"if that is meant: skillhub remove plain{scope}, then install the other one"
+    assert caught.value.hint == f"if that is intended: skillhub remove plain{scope}, then install the other one"
 
 
 def test_what_changed_where_it_is(world, scope):
@@ -76,8 +76,8 @@ def test_what_another_needs(world, scope):
 
 def test_what_is_newer_than_wanted(world, scope):
     world.install("github:systematic-debugging@<1.1")
-    (told,) = [note for note in world.update(dry_run=True).warnings if "to take it" in note]
-    assert told.endswith(f"to take it: skillhub install github:systematic-debugging@1.1.0{scope}")
+    (told,) = [note for note in world.update(dry_run=True).warnings if "to install it" in note]
+    assert told.endswith(f"to install it: skillhub install github:systematic-debugging@1.1.0{scope}")
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_what_its_registry_withdrew(world, scope, other):
     entry = Locked(source="acme", tree=Digest.of(b"tree"), size=1, digest=WITHDRAWN)
     with pytest.raises(Withdrawn) as caught:
         ReleaseStatus("hello", entry, Index({"hello": (release, *other)})).refuse(world.project)
-    assert f"skillhub remove hello{scope} takes it out" in caught.value.hint
-    assert (f"skillhub update hello{scope} takes another" in caught.value.hint) is bool(other)
+    assert f"skillhub remove hello{scope} removes it" in caught.value.hint
+    assert (f"skillhub update hello{scope} installs another" in caught.value.hint) is bool(other)
 
 
 @pytest.mark.parametrize("word", ["skills/[one]", "two words"])

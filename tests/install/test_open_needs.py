@@ -493,7 +493,7 @@ def test_attack_a_project_steers_what_the_launcher_of_a_pinned_package_runs(worl
     answers = Answers("yes", mcp_unpinned="unanswered")
     outcome = world.install(needy(world, PINNED), mcp=choice, answers=answers, **CLAUDE)
     (question,) = [each for each in answers.seen if each.kind.startswith("mcp")]
-    assert f"{name} of this project may have it run something else" in question.details
+    assert f"{name} of this project can change what it runs" in question.details
     assert (state(outcome), servers(world)) == ("disabled", {})
 
 

@@ -66,7 +66,7 @@ def test_attack_a_lock_names_another_repository_with_the_tree_that_was_agreed_to
             act(answers=answers)
         (question,) = (each for each in answers.seen if each.kind == "install")
         assert f"was agreed to from {was.source} at {was.server} (skills/deploy)" in question.message
-        assert f"the lock has it from {twin['source']} at {twin['git']} (skills/deploy) now" in question.message
+        assert f"the lock now has it from {twin['source']} at {twin['git']} (skills/deploy)" in question.message
         assert "unsigned" in answers.kinds_seen  # nobody vouches for this one either, and that is asked anew
     assert world.snapshot() == before
     assert not world.sync().skills[0].links
@@ -237,7 +237,7 @@ def test_attack_a_lock_has_another_tree_that_nobody_signed_in_place_of_a_signed_
     refused(world, SignerChanged, lambda: world.install(frozen=True))
     assert world.record("code-review").provenance == was
     assert error.hint == (
-        f"if that is meant: skillhub remove code-review, then skillhub install {ref} --skill code-review"
+        f"if that is intended: skillhub remove code-review, then skillhub install {ref} --skill code-review"
     )
     world.remove("code-review")
     answers = Answers("yes")
@@ -284,7 +284,7 @@ def test_attack_a_lock_names_another_repository_with_another_tree(world, tmp_pat
     refused(world, Refused, lambda: world.install(answers=answers))
     (question,) = (each for each in answers.seen if each.kind == "install")
     *rest, last = question.details
-    assert last.startswith(f"it was agreed to from {was.source} at {was.server} (skills/deploy); it is from git+")
+    assert last.startswith(f"you agreed to it from {was.source} at {was.server} (skills/deploy); now it is from git+")
     assert f"source {was.source} -> git+{repo.url}" in rest
     assert not any(each.startswith("signed by") for each in rest)
     world.install()
@@ -374,10 +374,10 @@ def test_death_before_the_lock_is_written_leaves_what_was_agreed_to_before(world
 
 def test_what_tells_two_from_each_other():
     one = Provenance("acme", "a.example", "", ("key:sha256:1",))
-    assert one.against(replace(one, signers=())) == ("as signed by key:sha256:1", "as signed by nobody")
+    assert one.against(replace(one, signers=())) == ("signed by key:sha256:1", "unsigned")
     assert one.against(replace(one, server="b.example")) == ("from acme at a.example", "from acme at b.example")
     both = replace(one, path="x", signers=())
     assert one.against(both) == (
-        "from acme at a.example, as signed by key:sha256:1",
-        "from acme at a.example (x), as signed by nobody",
+        "from acme at a.example, signed by key:sha256:1",
+        "from acme at a.example (x), unsigned",
     )

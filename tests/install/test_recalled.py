@@ -67,7 +67,7 @@ def test_withdrawn_release_is_refused_from_a_lock_with_everything_stored(scene, 
     machine = heard(scene)
     error = scene.refuses(Withdrawn, acts(machine)[door])
     assert "sends tokens away" in error.message
-    assert error.hint.startswith("skillhub remove hello takes it out; its registry has no other")
+    assert error.hint.startswith("skillhub remove hello removes it; its registry has no other")
     assert (error.exit_code, error.code) == (5, "withdrawn")
     assert machine.problems() == ["withdrawn"]
 
@@ -103,7 +103,7 @@ def test_where_skillhub_toml_allows_no_other_the_hint_leads_not_in_a_circle(scen
     machine = heard(scene)
     hint = scene.refuses(Withdrawn, acts(machine)[door]).hint
     assert hint.startswith("skillhub install acme:hello@2.0.0 takes 2.0.0, which skillhub.toml does not allow yet")
-    assert "skillhub remove hello takes it out" in hint
+    assert "skillhub remove hello removes it" in hint
     assert "skillhub update" not in hint
     scene.hub.before = lambda path: None
     restart(machine)

@@ -85,7 +85,7 @@ def test_an_edited_copy_is_asked_about_and_saved_first(waiting):
     (put(waiting) / "SKILL.md").write_text("by hand\n")
     assert waiting.problems() == ["not-enabled"]
     before = unlocked(waiting.snapshot())
-    with pytest.raises(Refused, match="the copy is to be deleted"):
+    with pytest.raises(Refused, match="the copy will be deleted"):
         waiting.sync(Answers())
     assert unlocked(waiting.snapshot()) == before
     assert waiting.sync(Answers("yes")).changed
@@ -246,7 +246,7 @@ def test_a_copy_of_what_the_store_has_for_others_is_not_taken_for_the_locked_one
     second.store = waiting.store
     second.install(str(other))
     own = shutil.copytree(other, waiting.copy("plain", PLACES[1]))
-    with pytest.raises(Refused, match="the copy is to be deleted"):
+    with pytest.raises(Refused, match="the copy will be deleted"):
         waiting.sync(Answers())
     assert (own / "SKILL.md").exists()
 
@@ -257,7 +257,7 @@ def test_the_last_copy_of_what_this_machine_had_is_asked_about(waiting):
     plain(waiting, notes_md="A newer version.\n")
     waiting.on_another_machine().update("plain", enable=False)
     remove_tree(waiting.store.root)
-    with pytest.raises(Refused, match="the copy is to be deleted"):
+    with pytest.raises(Refused, match="the copy will be deleted"):
         waiting.sync(Answers())
     assert (own / "SKILL.md").exists()
 
@@ -284,7 +284,7 @@ def test_what_is_edited_while_the_question_stands_is_not_lost(world, verb):
     answers = Answers("yes")
     answers.meanwhile = lambda: (world.copy("plain") / "notes.md").write_text("precious\n")
     act = getattr(world, verb)
-    with pytest.raises(StateError, match="edited once more meanwhile"):
+    with pytest.raises(StateError, match="edited again meanwhile"):
         act(*([] if verb == "sync" else ["plain", "other"]), answers=answers)
     assert (world.copy("plain") / "notes.md").exists()
     world.sync(Answers("yes"))
@@ -297,7 +297,7 @@ def test_what_is_edited_while_a_version_is_asked_about_that_stays_disabled_is_no
     plain(world, notes_md="A newer version.\n", **newer)
     answers = Answers("yes", env="unanswered")
     answers.meanwhile = lambda: (world.copy("plain") / "mine.md").write_text("precious\n")
-    with pytest.raises(StateError, match="edited once more meanwhile"):
+    with pytest.raises(StateError, match="edited again meanwhile"):
         world.update(answers=answers, enable=enable)
     assert (world.copy("plain") / "mine.md").exists()
     world.sync(Answers("yes"))

@@ -53,7 +53,7 @@ def test_what_left_the_lock_leaves_the_folders_and_what_is_foreign_stays(world):
     skill(world.base / ".claude/skills", "foreign")
     (world.base / "skillhub.lock").write_text('{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
     assert world.sync().warnings[:2] == tuple(
-        f"{name} was taken out of the agents' folders, for the lock does not name it: "
+        f"{name} was removed from the agents' folders, because the lock does not name it: "
         f"{world.copy(name)}, {world.copy(name, '.claude/skills')}"
         for name in ("code-review", "plain")
     )
@@ -179,7 +179,7 @@ def test_what_was_cut_off_before_the_lock_is_told_of(world):
     (world.base / "skillhub.toml").write_text(f'[skills]\n{wanted}release-notes = "^1"\ngh-fix-ci = "^1"\n')
     assert world.sync().warnings == (
         "skillhub.toml names release-notes, gh-fix-ci, and the lock does not: skillhub install",
-        "the lock has code-review, which skillhub.toml has no need of: skillhub install removes it",
+        "the lock has code-review, which skillhub.toml does not require: skillhub install removes it",
     )
     (world.base / "skillhub.toml").write_text(f'[skills]\n{wanted}code-review = "*"\n')
     assert world.sync().warnings == ()

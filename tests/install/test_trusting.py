@@ -112,7 +112,7 @@ def test_a_proposal_without_a_root_is_told_with_what_trusts_it(world: World) -> 
         world.install(answers=Answers("yes", root="unanswered"))
     assert caught.value.hint == "to trust it: --trust-source acme=sha256:…"
     [(question, _)] = caught.value.asked
-    assert question.details[1:] == (f"url {URL}", "the project names no root to know it by")
+    assert question.details[1:] == (f"url {URL}", "the project names no root for it")
 
 
 def test_of_a_proposal_without_a_root_a_person_sees_the_one_that_it_shows(world: World) -> None:

@@ -46,7 +46,7 @@ def test_a_line_deleted_by_hand_is_a_removal(world):
     outcome = world.install()
     assert outcome.changed
     assert outcome.warnings == tuple(
-        f"{name} was removed: skillhub.toml has no need of it" for name in ("base", "top")
+        f"{name} was removed: skillhub.toml does not require it" for name in ("base", "top")
     )
     assert [*world.lock().skills] == ["plain"]
     assert not world.copy("top").exists()
@@ -78,7 +78,7 @@ def test_a_dry_run_tells_and_leaves_it(world):
     delete_line(world, "top")
     before = world.snapshot()
     outcome = world.install(dry_run=True)
-    assert "top would be removed: skillhub.toml has no need of it" in outcome.warnings
+    assert "top would be removed: skillhub.toml does not require it" in outcome.warnings
     assert (outcome.changed, outcome.pending) == (False, True)
     assert world.snapshot() == before
 
@@ -165,7 +165,7 @@ def test_a_removal_that_was_cut_off_behind_the_intent_is_told_by_sync_and_finish
         remove(("plain",), ports)
     assert "plain" in json.loads((world.base / "skillhub.lock").read_text())["skills"]
     (told,) = world.sync().warnings
-    assert told == "the lock has plain, which skillhub.toml has no need of: skillhub install removes it"
+    assert told == "the lock has plain, which skillhub.toml does not require: skillhub install removes it"
     world.install()
     assert "plain" not in world.lock().skills
     assert not world.copy("plain").exists()
@@ -189,7 +189,7 @@ def test_attack_a_lock_hides_what_a_skill_needs(world):
     (world.base / "skillhub.lock").write_text(json.dumps(document))
     for _ in range(2):
         outcome = world.install()
-        assert outcome.warnings == ("top: the lock does not say that it needs: skill:base",)
+        assert outcome.warnings == ("top: the lock does not list these needs: skill:base",)
         assert not outcome.changed
     world.install("github:code-review")
     assert {"top", "base"} <= {*world.lock().skills}

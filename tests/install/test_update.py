@@ -221,7 +221,7 @@ def test_attack_an_update_begins_to_reach_a_network_that_no_url_names(
     error = refused(reaching, Refused, lambda: reaching.update(answers=Answers("yes", capability="no")))
     asked = {question.subject: question.message for question, _ in error.asked if question.kind == "capability"}
     assert asked["network:?"].endswith(
-        "is not shown to stay offline (network:?), which was not said of the one before; agree?"
+        "may use the network (network:?), which the lock did not say of the previous version; agree?"
     )
 
 
@@ -280,7 +280,7 @@ def test_of_what_is_withdrawn_altogether_the_locked_one_is_told(world: World, hu
     recall(world, hub, withdraw, "hello@1.0.0", "it bites")
     recall(world, hub, withdraw, "hello@1.1.0", "so does it")
     (told,) = [line for line in world.update().warnings if "withdrawn" in line]
-    assert told == "hello 1.0.0 was withdrawn: it bites; there is no other that skillhub.toml allows"
+    assert told == "hello 1.0.0 was withdrawn: it bites; skillhub.toml allows no other version"
 
 
 def test_of_what_is_withdrawn_the_version_beyond_the_range_is_told_and_what_to_type(
@@ -293,7 +293,7 @@ def test_of_what_is_withdrawn_the_version_beyond_the_range_is_told_and_what_to_t
     assert not available_updates((), world.ports()).pending
     recall(world, hub, withdraw, "hello@1.0.0", "it bites")
     take = "skillhub install acme:hello@2.0.0"
-    told = f"hello 2.0.0 is available, but ~1.0 is wanted; to take it: {take}"
+    told = f"hello 2.0.0 is available, but ~1.0is wanted; to install it: {take}"
     checked = available_updates((), world.ports())
     assert (checked.skills, checked.pending) == ((), True)
     assert told in checked.warnings

@@ -26,8 +26,8 @@ TOKEN = "ghp_Zk3vQ9xT1bLm7RyWc5Hn2Pf8Dg4Js6UaEo0i"
         # Whoever reads `@` after the slash as the end of a password takes it for another host.
         ({"url": "https://evil.example/@hub.example"}, ["it is reached at https://evil.example/…"]),
         ({"url": "https://[::1]:80/x"}, ["it is reached at https://[::1]:80/…"]),
-        ("npx", ["what it runs cannot be told"]),
-        ({"command": 5, "args": {"a": [None]}}, ["what it runs cannot be told"]),
+        ("npx", ["what it runs is unknown"]),
+        ({"command": 5, "args": {"a": [None]}}, ["what it runs is unknown"]),
     ],
 )
 def test_what_is_agreed_to_is_told(entry, told):

@@ -268,4 +268,4 @@ def test_a_plugin_may_lie_in_another_repository_and_a_company_has_a_server_of_it
 def test_a_lock_that_is_no_json_tells_how_it_is_had_back():
     with pytest.raises(FormatError, match="expected JSON: Extra data") as caught:
         Lock.parse(b"{}\n{}\n")
-    assert caught.value.hint == "git checkout skillhub.lock takes it back; after a merge: skillhub lock fix"
+    assert caught.value.hint == "git checkout skillhub.lock restores it; after a merge: skillhub lock fix"

@@ -196,7 +196,7 @@ def test_a_version_that_no_registry_takes_is_told(version):
     assert Manifest.read(tree, strict=True).version == version
     (warning,) = problems(tree)[1]
     assert (warning.code, warning.where) == ("version", "SKILL.md:4")
-    assert f"a registry takes no version but one by SemVer 2.0.0, found '{version}'" == warning.message
+    assert f"a registry accepts only a version by SemVer 2.0.0, found '{version}'" == warning.message
 
 
 def test_a_forbidden_variable_is_raised_by_read_and_told_by_problems():

@@ -179,7 +179,7 @@ def test_skill_signed_by_somebody_else(hub, tmp_path):
 
 def test_unsigned_skill_without_the_publishers_key(hub, tmp_path):
     os.remove(os.path.join(hub.dir.path, "keys", "publishers", "acme.pem"))
-    with pytest.raises(Refused, match="signed skills only"):
+    with pytest.raises(Refused, match="only signed skills"):
         add(hub.dir.path, [write_skill(tmp_path)], Signing(now=now()))
 
 
@@ -200,7 +200,7 @@ def test_who_has_the_offline_keys_is_told_what_to_type_whatever_the_folder_is_ca
         os.remove(os.path.join(hub.dir.path, "keys", "offline", f"namespaces-{number}.pem"))
     with pytest.raises(Refused) as refused:
         hub.publish()
-    _, command = refused.value.hint.split("somebody run: ")
+    _, command = refused.value.hint.split("owner to run: ")
     assert shlex.split(command)[1:4] == ["registry", "delegate", hub.dir.path]
 
 

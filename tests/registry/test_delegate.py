@@ -238,7 +238,7 @@ def test_moved_name(hub, tmp_path):
     old = tmp_path / "old"
     hub.open(old).release_index(["hello"])
     done = give(hub, "rival", names=("hello",), move=True)
-    assert [each.withdrawn for each in done.withdrawn] == ["it is not signed by rival, whose name it is now"]
+    assert [each.withdrawn for each in done.withdrawn] == ["it is not signed by rival, the present owner of the name"]
     publish(hub, by(RIVAL, tmp_path, "hello", "2.0.0"))
     index = hub.open(old).release_index(["hello"])
     assert [(each.version, each.publisher, each.withdrawn is None) for each in index.releases("hello")] == [

@@ -70,7 +70,7 @@ def test_too_many_folders_are_told(tmp_path):
         write(tmp_path / f"s{number:02}")
     seen = found(tmp_path, bounds=Bounds(folders=6))
     assert len(seen.skills) == 5
-    assert seen.problems == (Problem(str(tmp_path), "more than 6 folders; the rest was not looked at"),)
+    assert seen.problems == (Problem(str(tmp_path), "more than 6 folders; the rest was not checked"),)
 
 
 def test_two_thousand_is_the_bound_that_is_meant():

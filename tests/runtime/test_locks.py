@@ -386,7 +386,7 @@ def test_attack_a_copy_is_put_where_a_skill_waits_for_a_need(here):
     text, held = got(here)
     assert ("EVIL" in text, held) == (False, {"waits": "disabled"})
     (skill,) = here.catalog().named("waits")
-    assert "waits for something that it needs" in skill.why["message"]
+    assert "has open needs" in skill.why["message"]
 
 
 def test_the_users_own_lock_counts_as_well(here):

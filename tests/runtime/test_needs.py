@@ -93,10 +93,10 @@ def test_a_value_is_kept_for_its_skill_until_the_session_ends(around):
     ("command", "kind", "says"),
     [
         ("npx -y ci@1.2.3", "mcp", "needs the MCP server ci; set it up?"),
-        ("npx ci", "mcp-unpinned", "downloads a package of no fixed version"),
-        ("sh -c true", "mcp-shell", "runs a shell or other code"),
-        ("node -e 1", "mcp-shell", "runs a shell or other code"),
-        ("python3 server.py", "mcp-shell", "runs a shell or other code"),
+        ("npx ci", "mcp-unpinned", "downloads a package without a fixed version"),
+        ("sh -c true", "mcp-shell", "runs a shell or other unchecked code"),
+        ("node -e 1", "mcp-shell", "runs a shell or other unchecked code"),
+        ("python3 server.py", "mcp-shell", "runs a shell or other unchecked code"),
     ],
 )
 def test_attack_a_server_is_asked_for_by_what_it_may_run(around, command, kind, says):

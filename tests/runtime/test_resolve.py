@@ -274,7 +274,7 @@ def test_a_locked_skill_with_a_namespace_is_suggested_by_its_bare_name():
     assert only("$registry:notes now", seen)[0].outcome == "activated"
     found, _ = only("$notes now", Catalog.of([], locked=[locked]))
     assert (found.outcome, found.candidates) == ("unknown", ())
-    assert "lies in no folder that this agent reads" in found.message
+    assert "but in no folder that this agent reads" in found.message
 
 
 def test_what_is_objected_to_is_not_activated():

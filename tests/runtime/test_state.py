@@ -246,9 +246,9 @@ def test_opencodes_last_rule_that_matches_decides(desk, permission, said):
 def test_what_is_to_be_asked_is_loaded_once_the_person_said_yes(desk):
     (desk.project / "opencode.json").write_text('{"permission": {"skill": {"*": "ask"}}}')
     skill, asked = desk.skill(), []
-    with pytest.raises(Refused, match="to be asked"):
+    with pytest.raises(Refused, match="require asking"):
         load(skill, Request(caller="model"))
-    with pytest.raises(Refused, match="does not want"):
+    with pytest.raises(Refused, match="user refuses"):
         load(skill, Request(caller="model", ask=lambda each: asked.append(each.name)))
     assert load(skill, Request(caller="model", ask=lambda _: True)).body
     assert asked == ["demo"]

@@ -83,7 +83,7 @@ def test_what_is_not_moved_is_asked_by_git_alone(server, commit, opened):
 )
 def test_attack_a_server_sends_git_where_it_may_not_go(there, said, hint, server, opened):
     server.moved["x"] = there
-    with pytest.raises(UnsafeTransfer, match="the server sends one elsewhere") as caught:
+    with pytest.raises(UnsafeTransfer, match="the server redirects to another URL") as caught:
         opened(server.url("/x"), None)
     assert said in caught.value.message
     assert hint is None or hint in caught.value.hint
@@ -92,7 +92,7 @@ def test_attack_a_server_sends_git_where_it_may_not_go(there, said, hint, server
 def test_attack_a_server_sends_git_to_another_program_on_this_machine(server, opened):
     with Web() as inner:
         server.moved["x"] = inner.url("/internal/x")
-        with pytest.raises(UnsafeTransfer, match="the server sends one elsewhere") as caught:
+        with pytest.raises(UnsafeTransfer, match="the server redirects to another URL") as caught:
             opened(server.url("/x"), None)
         assert inner.url("/internal/x") in caught.value.message
         assert not inner.connections
@@ -124,7 +124,7 @@ def test_attack_a_server_that_redirects_git_and_nobody_else(opened):
             (redirect("/y/info/refs?service=git-upload-pack") if is_git else answer(b""))(connection)
 
         web.at(f"/x{ASKED}", act)
-        with pytest.raises(UnsafeTransfer, match="the server sends one elsewhere"):
+        with pytest.raises(UnsafeTransfer, match="the server redirects to another URL"):
             opened(web.url("/x"), None)
         assert f"/y{ASKED}" not in web.seen
 
@@ -141,7 +141,7 @@ def test_attack_a_server_that_sends_git_on_from_where_it_was_sent(server, commit
 
         web.at(f"/x{ASKED}", redirect(f"/y{ASKED}"))
         web.at(f"/y{ASKED}", act)
-        with pytest.raises(UnsafeTransfer, match="the server sends one elsewhere"):
+        with pytest.raises(UnsafeTransfer, match="the server redirects to another URL"):
             opened(web.url("/x"), None)
         assert not server.asked
 

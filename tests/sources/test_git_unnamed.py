@@ -42,7 +42,7 @@ def test_attack_a_lock_leads_git_into_a_private_network_or_makes_it_start_ssh(ur
     with pytest.raises(UnsafeTransfer) as caught:
         opened(url, rev, bounds=STRANGER)
     meant = as_word(f"git+{url}")
-    assert caught.value.hint == f"only this repository names it; if it is meant: skillhub install {meant}"
+    assert caught.value.hint == f"only this repository names it; to use it: skillhub install {meant}"
     assert not (tmp_path / "cache/git").exists() or not list((tmp_path / "cache/git").rglob("*.pack"))
 
 
@@ -100,7 +100,7 @@ def test_attack_a_lock_has_a_server_told_who_asks(environ, tmp_path):
 def test_attack_a_redirect_leads_git_elsewhere(opened, environ):
     with Web() as inner, Web() as outer:
         outer.at("/x/info/refs?service=git-upload-pack", redirect(inner.url("/internal/x")))
-        with pytest.raises(UnsafeTransfer, match="sends one elsewhere"):
+        with pytest.raises(UnsafeTransfer, match="redirects to another URL"):
             opened(outer.url("/x"), None)
         assert not inner.seen
     follow = {

@@ -209,7 +209,7 @@ def test_a_token_is_sent_to_the_api_and_shown_to_nobody(repo, hub, environ, open
     assert all(sent == "Bearer ghp_secret" for _, sent in hub.asked)
     assert "ghp_secret" not in repr(host_of(environ))
     environ["GITHUB_TOKEN"] = "ghp_wrong"
-    with pytest.raises(SourceError, match="does not know the token") as caught:
+    with pytest.raises(SourceError, match="rejects the token") as caught:
         opened()
     assert "ghp_wrong" not in str(vars(caught.value))
 

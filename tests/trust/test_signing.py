@@ -31,7 +31,7 @@ def test_only_keys_that_count_sign_and_no_more_than_are_asked_for():
 
 def test_attack_one_key_twice_and_a_stranger_for_the_second():
     first, *_ = KEYS("targets")
-    with pytest.raises(Refused, match="takes the signatures of 2 keys, found 1"):
+    with pytest.raises(Refused, match="needs the signatures of 2 keys, found 1"):
         signers("targets", first, first, STRANGER)
 
 
