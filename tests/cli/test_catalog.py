@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_told_with_names(shell):
     for number in range(60):
         shell.skill(f"project/.agents/skills/skill-{number:02}")
     done = shell.run("catalog", "--window", "20000")
-    assert "warning: the model is not shown" in done.err
+    assert "skills are hidden from the model" in done.err
     assert "left out: skill-59" in done.err
     shown = json.loads(shell.run("catalog", "--window", "20000", "--json").out)
     assert shown["used"] <= shown["budget"] == 400

@@ -102,7 +102,7 @@ def test_where_skillhub_toml_allows_no_other_the_hint_leads_not_in_a_circle(scen
     change(scene, withdraw, "hello@1.0.0", "bad")
     machine = heard(scene)
     hint = scene.refuses(Withdrawn, acts(machine)[door]).hint
-    assert hint.startswith("skillhub install acme:hello@2.0.0 takes 2.0.0, which skillhub.toml does not allow yet")
+    assert hint.startswith("skillhub install acme:hello@2.0.0 installs 2.0.0, which skillhub.toml does not allow yet")
     assert "skillhub remove hello removes it" in hint
     assert "skillhub update" not in hint
     scene.hub.before = lambda path: None

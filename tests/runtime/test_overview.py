@@ -100,7 +100,7 @@ def test_what_is_last_in_the_hosts_order_is_left_out_first():
     assert seen.skills == tuple(f"skill-{number:03}" for number in range(len(seen.skills)))
     assert len(seen.skills) + len(seen.omitted) == 300
     assert set(lengths(seen.text)) == {50}
-    assert f"the model is not shown {len(seen.omitted)} of 300 skills" in seen.warning
+    assert f"{len(seen.omitted)} of 300 skills are hidden from the model" in seen.warning
     assert seen.omitted[0] in seen.warning
     more = section(many, _with(profile("agents"), Budget(chars=seen.used)))
     assert more.skills == seen.skills
