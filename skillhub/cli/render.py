@@ -16,7 +16,7 @@ from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, Tone, members
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.text import collapsed
-from skillhub.install.context import Options, Outcome
+from skillhub.install.context import Options, Outcome, refusal
 from skillhub.install.needs import how_to_satisfy
 from skillhub.model.lock import Signer
 from skillhub.model.provenance import Changes, SourceChange
@@ -58,14 +58,23 @@ def _waiting(outcome: Outcome) -> list[Skill]:
 
 
 def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None:
-    """Show what became of each skill: that it is ``done``, or of a dry run that it would be."""
+    """Show what became of each skill: that it is ``done``, or of a dry run that it would be.
+
+    Raises:
+        Refused: a dry run with ``--yes``, which leaves a question open, as the command itself would.
+    """
     terminal, is_plan = common.terminal, common.dry_run
+    error = refusal(outcome.asked) if is_plan and common.yes else None
     if common.json:
+        if error is not None:
+            raise error
         terminal.answer("install", outcome_json(outcome))
         return
-    done = f"would {verb}" if is_plan else done
+    done, restored = (f"would {verb}", "would restore") if is_plan else (done, "restored")
     told = _show_questions(outcome, common)
     _show_beside(outcome, "would leave out" if is_plan else "left out", terminal, told)
+    if error is not None:
+        raise error
     if refusing := _refusing(outcome):
         found = f"no answer accepts the findings in {',  '.join(refusing)}"
         terminal.warn(f"the whole command would be refused:  {found}", "red")
@@ -75,7 +84,8 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
     is_meant = is_plan and any(skill.name not in left | outcome.unchanged for skill in outcome.skills)
     is_busy = outcome.changed or outcome.pending or is_meant
     for skill in outcome.skills:
-        did = done if is_busy and skill.name not in left else ""
+        did = restored if skill.name in outcome.restored else done
+        did = did if is_busy and skill.name not in left else ""
         if skill.name in outcome.unchanged:
             did = "unchanged" if is_busy else ""
         terminal.did(_done(skill, did), "green" if skill.links else "yellow")

@@ -256,7 +256,7 @@ class Outcome:
         warnings: Warnings, a line each.
         changes: What differs from the version before, of skills that had one.
         left: Skills left out or left unchanged, and why.
-        unchanged: Those of the skills that were already up to date.
+        unchanged, restored: Those that were up to date, and those of which only copies were put back.
         pending: Whether something remains to be done, by a person or without the dry run, that no skill shows.
         supplied: Skill and need (``env:NAME``) that this command satisfied; values of variables are not kept.
         disabled: Those of the skills that their user disabled, whatever they need.
@@ -273,6 +273,7 @@ class Outcome:
     left: tuple[LeftOut, ...] = ()
     changes: Mapping[str, Changes] = field(default_factory=dict)
     unchanged: frozenset[str] = frozenset()
+    restored: frozenset[str] = frozenset()
     pending: bool = False
     disabled: frozenset[str] = frozenset()
     remedies: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
@@ -318,15 +319,21 @@ def ask_person(question: Question, ports: Ports) -> None:
 
 
 def _refuse_unanswered(asked: list[Asked], dry_run: bool = False) -> list[Asked]:
-    refused = [] if dry_run else unanswerable(asked)
-    if refused:
-        question, answer = refused[0]
-        said, hint = _refusal(question, answer, refused)
-        coming = {each.skill for each, _ in asked if each.kind == "install"}
-        if answer.said == "no" and coming - {question.skill}:
-            hint = f"{hint}; for the other skills, name them without {question.skill}"
-        raise Refused(f"{said}: {question.message}", where=question.skill, hint=hint, asked=tuple(asked))
+    if not dry_run and (error := refusal(asked)) is not None:
+        raise error
     return asked
+
+
+def refusal(asked: Sequence[Asked]) -> Refused | None:
+    """Return the refusal of a command whose questions were answered so; None if it may go on."""
+    if not (refused := unanswerable(asked)):
+        return None
+    question, answer = refused[0]
+    said, hint = _refusal(question, answer, refused)
+    coming = {each.skill for each, _ in asked if each.kind == "install"}
+    if answer.said == "no" and coming - {question.skill}:
+        hint = f"{hint}; for the other skills, name them without {question.skill}"
+    return Refused(f"{said}: {question.message}", where=question.skill, hint=hint, asked=tuple(asked))
 
 
 def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tuple[str, str]:

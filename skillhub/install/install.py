@@ -131,6 +131,7 @@ def carry_out(plans: Sequence[Plan], options: Options, asked: Sequence[Asked], s
         answers[question.skill].append((question, answer))
     plans, kept = _settled(plans, answers, state)
     changes, is_satisfied = _decided(plans, answers, state, ports)
+    recorded = [each for each in changes if _is_recorded(each, state)]
     changed = not options.dry_run and commit(changes, options, state, ports)
     supplied = {each.name: each.needs.met if each.needs else each.supplied for each in changes}
     skills = [
@@ -145,7 +146,8 @@ def carry_out(plans: Sequence[Plan], options: Options, asked: Sequence[Asked], s
         supplied=frozenset((name, need) for name, needs in supplied.items() for need in needs),
         left=tuple(map(kept_edited, kept)),
         changes={each.name: each.changes for each in plans if each.changes},
-        unchanged=frozenset(each.name for each in changes if _is_unchanged(each, state)),
+        unchanged=frozenset(each.name for each in recorded if each.linking is None or each.linking.done),
+        restored=frozenset(each.name for each in recorded if each.linking is not None and not each.linking.done),
         disabled=frozenset(each.name for each in changes if each.record.held == "user"),
         written={each.name: each.needs.lines() for each in changes if each.needs},
         remedies=dict(_remedies(plans, state, ports.project.scope)),
@@ -183,14 +185,13 @@ def _remedies(plans: Sequence[Plan], state: State, scope: Scope) -> Iterator[tup
             yield (each.name, f"skill:{name}"), (command(scope, "enable", name, each.name),)
 
 
-def _is_unchanged(change: Change, state: State) -> bool:
-    """Return whether nothing of a skill had to be done: intent, lock, record, places and configurations."""
-    candidate, linking, needs = change.candidate, change.linking, change.needs
+def _is_recorded(change: Change, state: State) -> bool:
+    """Return whether intent, lock, record and configurations have a skill as it is to be; its places may not."""
+    candidate, needs = change.candidate, change.needs
     return (
         candidate.wanted in (None, state.intent.skills.get(change.name))
         and candidate.entry == state.lock.skills.get(change.name)
         and change.record == state.records.skills.get(change.name)
-        and (linking is None or linking.done)
         and not (needs and needs.writes)
     )
 
