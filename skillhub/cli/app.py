@@ -65,6 +65,14 @@ def commands_of(name: str) -> dict[str, Run]:
     return {f"{name} {verb}": module[f"{name}_{verb}"] for verb in known.verbs.split()}
 
 
+def flags_of(args: list[str]) -> frozenset[str]:
+    """Return the flags that the command of a command line takes; none where it names no command."""
+    words = _behind_command(args)
+    commands = commands_of(words[0]) if words and words[0] in COMMANDS else {}
+    command = commands.get(" ".join(words[:1])) or commands.get(" ".join(words[:2]))
+    return frozenset(flag for each in (parameters(command) if command else ()) for flag in each.flags)
+
+
 def run(args: list[str]) -> int:
     """Run a command line and return its exit status."""
     if args[:1] == ["--show-completion"] and args[1:]:

@@ -260,7 +260,7 @@ def _show(terminal: Terminal, offered: _Offered, listed: Sequence[int]) -> None:
     shown = listed if len(listed) <= room else listed[: room - 1]
     width = min(columns // 3, max(len(offered.labels[number]) for number in shown))
     for number in shown:
-        row = f"{number + 1:>3}  {offered.labels[number]:<{width}}  "
-        terminal.prose(row + shortened(collapsed(offered.descriptions[number]), columns - len(row)))
+        row = f"{number + 1:>3}  {offered.labels[number]:<{width}}  {collapsed(offered.descriptions[number])}"
+        terminal.prose(shortened(row, columns).rstrip())
     if len(shown) < len(listed):
         terminal.prose(f"and {len(listed) - len(shown)} more", 2, "dim")

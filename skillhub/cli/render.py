@@ -10,12 +10,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from skillhub.answers import VERSION
+from skillhub.cli.app import flags_of
 from skillhub.cli.common import Common
 from skillhub.cli.prompts import heads, show
 from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, Tone, members
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
-from skillhub.formats.text import collapsed
+from skillhub.formats.text import as_command, collapsed
 from skillhub.install.context import Options, Outcome, refusal
 from skillhub.install.needs import how_to_satisfy
 from skillhub.model.lock import Signer
@@ -268,11 +269,11 @@ def fail(error: Exception, args: list[str]) -> int:
     skills = getattr(error, "skills", ())
     for each in skills if len(skills) > 1 else ():  # of a single one the error tells
         terminal.prose(f"{each['name']}: {masked(each['message'])}", 2)
-    asked = getattr(error, "asked", ())
+    flags = flags_of(args) if (asked := getattr(error, "asked", ())) else frozenset()
     for question, answer in asked if all(answer.said != "no" for _, answer in asked) else ():
         # Who was asked has seen it; who was not is to read it before they agree by a flag.
         if answer.said == "unanswered":
-            terminal.prose(f"unanswered: {masked(question.message)} [{how_to_answer(question)}]", 2)
+            terminal.prose(f"unanswered: {masked(question.message)} [{how_to_answer(question, flags)}]", 2)
             is_finding = question.kind in ("finding", "critical-finding")
             for line in question.details if is_finding else ():
                 terminal.prose(line, 4)
@@ -296,6 +297,13 @@ def question_json(question: Question, answer: Answer) -> dict[str, Any]:
     return {**all_masked(members(question, "kind", "skill", "message", "details")), "answer": answer.said}
 
 
+# What the parser says of a value that is no number, or too small a one.
+_NO_NUMBER = re.compile(
+    r"Invalid value for '([^']+)': (.*) is not a valid (int|float)(?:eger)?(?: range)?", re.DOTALL
+)
+_TOO_SMALL = re.compile(r"Invalid value for '([^']+)': (\S+) is not in the range x>=(\S+)")
+_NUMBERS = {"int": "a whole number", "float": "a number"}
+_HINT_MAX = 300  # characters of what was typed that a hint repeats
 _UNKNOWN = re.compile(
     r"(No such (?:command '?|option: )(.*?)'?)(?:\. Did you mean '([^']*)'.*| \(Possible options: .*)?", re.DOTALL
 )
@@ -327,11 +335,39 @@ def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
         message, hint = found[1], f"{program} --help lists them"
         elsewhere = _ELSEWHERE.get(found[2]) if program == "skillhub" else None
         # What the parser names first is the nearest; in its message it sorts options.
-        if meant := elsewhere or next(iter(getattr(error, "possibilities", None) or ()), found[3]):
-            hint = f"did you mean: {program} {meant}"
+        near = list(getattr(error, "possibilities", None) or ())
+        if meant := elsewhere or next(iter(near), found[3]):
+            again = None if program.startswith("skillhub env") else _retyped(args, found[2], meant, near)
+            hint = f"did you mean: {again or f'{program} {meant}'}"
         elif program == "skillhub" and found[2].startswith("-"):
             hint = "options of a command follow it: skillhub COMMAND --help shows them"
+    elif found := _NO_NUMBER.fullmatch(message):
+        message = f"expected {_NUMBERS[found[3]]} for {found[1]}, found {found[2]}"
+    elif found := _TOO_SMALL.fullmatch(message):
+        message = f"expected {found[3]} or more for {found[1]}, found {found[2]}"
     return UsageError(message[:1].lower() + message[1:], hint=hint)
+
+
+def _retyped(args: Sequence[str], slip: str, meant: str, near: Collection[str]) -> str | None:
+    """Return what was typed with ``meant`` in the place of the ``slip``; None if that is nothing to type again.
+
+    A value of ``--env`` is a secret, whatever it looks like, and so is one of what may have been meant for it.
+    What is behind ``--`` is another program's.
+    """
+    own = list(args[: args.index("--")] if "--" in args else args)
+    at = next((n for n, each in enumerate(own) if each.partition("=")[0] == slip), None)
+    if at is None or (meant.startswith("-") and not slip.startswith("-")):
+        return None
+    own[at] = meant + own[at][len(slip) :]
+    secret = {"--env", meant} if "--env" in near else {"--env"}
+    for number, each in enumerate(own):
+        flag, has_value, _ = each.partition("=")
+        if flag in secret and has_value:
+            own[number] = f"{flag}=NAME=VALUE"
+        elif number and own[number - 1] in secret:
+            own[number] = "NAME=VALUE"
+    line = as_command("skillhub", *own)
+    return line if len(line) <= _HINT_MAX and len(own) == len(args) else None
 
 
 def _of_machine(error: Exception) -> SkillhubError | None:

@@ -27,6 +27,7 @@ _NARROW = 8
 _READABLE = 24  # cells of a last column that goes on below itself
 BAR = "| "  # before each row of a skill's own text
 _BELOW = 6  # blanks, beside those that a line begins with, before what has no room in its row
+_LEFT = "…"
 _MOVED = 3  # blanks before a single word that has no room there; no line of ours has as many
 _OURS = frozenset(
     ("url", "urls", "where", "source", "git", "from", "message", "hint", "reason", "details", "warnings", "target")
@@ -323,7 +324,10 @@ def _columns() -> int:
 
 def shortened(text: str, cells: int) -> str:
     """Return a text of so many cells at most."""
-    return text if _cells(text) <= cells else next(_cut(text, cells - 1, cells)) + "…" if cells > 1 else ""
+    if _cells(text) <= cells:
+        return text
+    room = cells - _cells(_LEFT)
+    return next(_cut(text, room, room)) + _LEFT if room > 0 else ""
 
 
 def is_interactive() -> bool:

@@ -10,7 +10,7 @@ from skillhub.disk import files
 from skillhub.disk.folders import compare
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SourceError, UsageError
 from skillhub.exchange.other_locks import Origins, compared
-from skillhub.formats.text import is_inner_path, quote
+from skillhub.formats.text import as_command, is_inner_path, quote
 from skillhub.install.candidates import Candidate
 from skillhub.install.commit import Plan, Planner
 from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, command, read_state, refuse_unknown
@@ -20,7 +20,7 @@ from skillhub.install.links import Step
 from skillhub.install.obtain import from_lock, from_path
 from skillhub.install.review import admit
 from skillhub.model.record import Scope
-from skillhub.model.tree import Tree
+from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.project import copies as links
 from skillhub.project.copies import agent_folders, portable, unmanaged
 from skillhub.project.intent import Wanted
@@ -247,7 +247,13 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
     found = from_lock(name, entry.original, ports, agreed=True, scanned=False)
     edited = with_edits(found, tree, ports)
     if isinstance(edited, LeftOut):
-        raise FormatError(edited.message, where=places[0], hint="a skill of your own can hold them: skillhub adopt")
+        path, scope = next(iter(trees)), ports.project.scope
+        own = as_command("cp", "-R", path, name)
+        own += f"; {as_command('rm', f'{name}/{SIGNATURE}')}" if SIGNATURE in tree else ""
+        own += f"; {command(scope, 'remove', name)}"
+        own += f"; {command(scope, 'install', f'./{name}')}"
+        hint = f"take them out of the copy, or make it a skill of your own: {own}"
+        raise FormatError(edited.message, where=path, hint=hint)
     return edited
 
 

@@ -57,6 +57,11 @@ def is_hidden(char: str) -> bool:
     return unicodedata.category(char) in _HIDDEN or char in _BLANK or 0xE0100 <= ord(char) <= 0xE01EF
 
 
+_SLIP_MAX = 64  # characters of a name that are compared; no name that is known has more
+_LIKE = 0.6  # as ``difflib`` has it
+_ALIKE_MAX = 4  # characters at the beginning that count
+
+
 def is_unseen(char: str) -> bool:
     """Say whether ``char`` draws nothing, the selectors that emoji need among them; a line break is seen."""
     return (char not in "\n\r\t\u2028\u2029" and is_hidden(char)) or "\ufe00" <= char <= "\ufe0f"
@@ -181,11 +186,31 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def spelled_like(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that are spelled much like ``name``, else those that begin with it."""
-    from difflib import get_close_matches  # noqa: PLC0415 - for a slip alone
+    """Return the known names that ``name`` is most like, three at most.
 
-    names = sorted(known)
-    return get_close_matches(name, names) or [each for each in names if name and each.startswith(name)][:3]
+    One that begins with it comes first, then one that holds it or that it begins with, then what is spelled much like
+    it, as a whole or up to its first hyphen; that both begin alike counts.
+    """
+    from difflib import SequenceMatcher  # noqa: PLC0415 - for a slip alone
+
+    matcher: SequenceMatcher[str] = SequenceMatcher(b=name[:_SLIP_MAX])
+
+    def likeness(each: str) -> float:
+        if len(name) > 1 and each.startswith(name):
+            return 3
+        if len(name) > 2 and (name in each or (len(each) > 2 and name.startswith(f"{each}-"))):
+            return 2
+        found = 0.0
+        for part in {each, each.partition("-")[0]}:
+            matcher.set_seq1(part)
+            if min(matcher.real_quick_ratio(), matcher.quick_ratio()) >= _LIKE:
+                ratio = matcher.ratio()
+                alike = next(count for count in range(_ALIKE_MAX, -1, -1) if part[:count] == name[:count])
+                found = max(found, ratio + alike / 10 if ratio >= _LIKE else 0)
+        return found
+
+    rated = sorted((-likeness(each), each) for each in set(known))
+    return [each for like, each in rated if -like >= _LIKE][:3]
 
 
 def did_you_mean(names: Sequence[str]) -> str:

@@ -147,14 +147,32 @@ def answered_by(question: Question, given: Collection[str]) -> bool:
     return any(flag in given for flag in BEFOREHAND[question.kind].flags)
 
 
-def how_to_answer(question: Question) -> str:
-    """Return what would be a yes to a question beforehand: a flag, or what else there is to do."""
+def how_to_answer(question: Question, flags: Collection[str] | None = None) -> str:
+    """Return what would be a yes to a question beforehand: a flag, or what else there is to do.
+
+    Args:
+        question: What was asked.
+        flags: Those that the command takes, if it is known which; a command that takes the flag is named else.
+    """
     known = BEFOREHAND[question.kind]
     if known.flags:
-        return " or ".join(known.flags)
-    if question.kind in ("publisher", "root") and question.subject:
-        return question.subject
-    return known.otherwise.format(subject=question.subject)
+        told = " or ".join(known.flags)
+    elif question.kind in ("publisher", "root") and question.subject:
+        told = question.subject
+    else:
+        told = known.otherwise.format(subject=question.subject)
+    needed = told.partition(" ")[0]
+    if flags is not None and needed in _ELSEWHERE and needed not in flags:
+        return f"{_ELSEWHERE[needed].format(skill=question.skill)} {told}"
+    return told
+
+
+# Flags that not every command takes which asks, and the command that takes each.
+_ELSEWHERE: Mapping[str, str] = {
+    "--env": "afterwards: skillhub enable {skill}",
+    "--allow-unsigned": "first: skillhub install",
+    "--trust-source": "first: skillhub install",
+}
 
 
 def unanswerable(asked: Sequence[Asked]) -> list[Asked]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from skillhub.errors import SkillhubError, UsageError
-from skillhub.formats.text import RESERVED_ALIASES, clean, is_alias, is_inner_path, is_name, quote
+from skillhub.formats.text import RESERVED_ALIASES, as_word, clean, is_alias, is_inner_path, is_name, quote
 
 # What a URL is to us: one way to take it apart, and what lies below another.
 
@@ -249,6 +249,10 @@ _GIT = r"(?s)git\+((?:https?|ssh|file)://(?:[^/@#]*@)?[^@#]*)(?:@([^#]*))?(?:#(.
 # Labels of 1 to 63 characters (RFC 1035); what is longer, or empty, no resolver looks up.
 _NAME = r"[A-Za-z0-9][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63})*\.?"
 _HOST = rf"(?:{_NAME}|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?"
+# As git and scp write a place behind ssh.
+_SCP_HOST = rf"[A-Za-z0-9._][A-Za-z0-9._-]*@{_NAME}|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
+_SCP = rf"(?as)({_SCP_HOST}):/?([^:@]+/[^:@]+|[^:@]+\.git)(@[^:@]+)?"
+_SSH = "git+ssh://git@host/repository"
 _GIT_URL = (
     rf"(?a)(?:https?://{_HOST}|ssh://(?:[A-Za-z0-9._][A-Za-z0-9._-]*@)?{_HOST})(?:/[A-Za-z0-9._~!$&'()*+,;=:%-]*)+"
     r"|file:///[^@#?\\]*"
@@ -415,6 +419,11 @@ def parse_ref(text: str) -> Ref:
             message = f"expected a reference without password or another credential, found {quote(masked(text))}"
             raise UsageError(message, hint=NO_SECRET)
         return _remote(text)
+    if found := re.fullmatch(_SCP, text):
+        url = f"ssh://{found[1]}/{found[2]}"
+        is_url = re.fullmatch(_GIT_URL, url.partition("#")[0]) and not holds_secret(url)
+        again = as_word(f"git+{url}{found[3] or ''}")
+        raise _unknown(text, f"git over ssh is {again if is_url else _SSH}")
     head, _, version = text.partition("@")
     alias, colon, name = head.rpartition(":")
     if "/" in head and alias in ("", "github"):
@@ -475,7 +484,7 @@ def _remote(text: str) -> Remote:
             raise _unknown(text, "oci://registry/repository:tag, or @sha256: and 64 hex digits")
         return Oci(*found.groups())
     if not text.startswith(("https://", "http://")):
-        raise _unknown(text, "git+ssh://git@host/repository for git over ssh; ./ before a path on this machine")
+        raise _unknown(text, f"{_SSH} for git over ssh; ./ before a path on this machine")
     if found := re.fullmatch(_GITHUB_WEB, text):
         owner, repo, rev, path = found.groups()
         return _github(f"{owner}/{repo}{path or ''}{'@' + rev if rev else ''}", text)

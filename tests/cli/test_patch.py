@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+
+import pytest
+
 from skillhub.disk.folders import remove_tree
 
 REF = "github:release-notes"
@@ -45,3 +50,46 @@ def test_a_patch_goes_from_one_machine_to_the_other(shell):
     assert other.run("patch", "release-notes", "--drop", "--yes").status == 0
     assert "patch" not in other.lock()["skills"]["release-notes"]
     assert other.run("verify").status == 0
+
+
+DEPLOYER = "dependencies:\n  tools:\n    - type: env_var\n      value: DEPLOY_TOKEN\n"
+
+
+@pytest.fixture
+def deployer(shell):
+    """A machine with an enabled skill that needs a variable, whose copy was edited."""
+    shell.skill("project/src/deployer")
+    shell.write("project/src/deployer/agents/openai.yaml", DEPLOYER)
+    words = ("install", "./src/deployer", "--yes", "--allow-unsigned", "--env", "DEPLOY_TOKEN=x")
+    assert shell.run(*words).status == 0
+    copy = shell.project / ".agents/skills/deployer/SKILL.md"
+    copy.write_text(copy.read_text() + "\nAsk first.\n")
+    return shell
+
+
+def test_a_command_hints_at_no_flag_that_it_does_not_take(deployer):
+    done = deployer.run("patch", "deployer", columns=400)
+    assert done.status == 6
+    assert "[afterwards: skillhub enable deployer --env DEPLOY_TOKEN=VALUE]" in done.err
+    assert done.err.count("--env") == done.err.count("skillhub enable deployer --env"), done.err
+    assert deployer.run("patch", "deployer", "--yes").status == 6
+    assert deployer.run("enable", "deployer", "--env", "DEPLOY_TOKEN=x").status == 0
+    assert deployer.run("verify").status == 0
+
+
+def test_edits_that_no_patch_holds_can_become_a_skill_of_ones_own_as_the_hint_says(shell):
+    assert shell.run("install", REF, "--yes").status == 0
+    shell.write("project/.agents/skills/release-notes/logo.png", b"\x89PNG\0")
+    done = shell.run("patch", "release-notes", "--json")
+    assert (done.status, done.error["code"]) == (4, "format")
+    _, _, own = done.error["hint"].partition("a skill of your own: ")
+    copy, unsign, remove, install = own.split("; ")
+    assert shlex.split(copy)[:2] == ["cp", "-R"]
+    shutil.copytree(shlex.split(copy)[2], shell.project / shlex.split(copy)[3])
+    assert shlex.split(unsign)[0] == "rm"
+    (shell.project / shlex.split(unsign)[1]).unlink()
+    assert shell.run(*shlex.split(remove)[1:], "--yes").status == 0
+    done = shell.run(*shlex.split(install)[1:], "--yes", "--allow-unsigned")
+    assert done.status == 0, done.err
+    assert (shell.project / ".agents/skills/release-notes/logo.png").exists()
+    assert shell.run("verify").status == 0

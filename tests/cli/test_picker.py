@@ -83,6 +83,18 @@ def test_the_list_fits_the_screen(picker):
     assert f"and {100 - len(shown)} more" in done.out
 
 
+@pytest.mark.parametrize("columns", [80, 100, 140])
+@pytest.mark.parametrize("text", ["Does a great deal of ", "Überträgt Größen ", "読み書き", "🎉 "])
+def test_every_skill_has_one_row_of_the_list(picker, columns, text):
+    rows = [(f"skill-{number}", None, text * 30) for number in range(9)]
+    rows.append(("a-name-as-long-as-names-may-be-and-longer-than-a-row-of-this-list", None, text * 30))
+    _, done = picked(picker, "", rows=rows, columns=columns)
+    listed = done.out.replace("\r", "").partition("numbers or")[0].rstrip().split("\n")
+    assert len(listed) == len(rows)
+    assert [line.split()[0] for line in listed] == [str(number + 1) for number in range(len(rows))]
+    assert all(len(line) <= columns for line in listed)
+
+
 def test_attack_a_description_that_steers_the_terminal(picker):
     rows = [("a", None, "x\x1b[2J\x1b]0;t\x07\u202ey"), ("b", "p\x1b[2J", "z")]
     _, done = picked(picker, "\x1b[31mzz", "", rows=rows)

@@ -1,0 +1,86 @@
+"""What is mistyped: the hint is to be typed as it stands, keeps what was typed right, and repeats no secret."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("install github:code-review --fozen", "skillhub install github:code-review --frozen"),
+        ("--json install a b --alow-unsigned", "skillhub --json install a b --allow-unsigned"),
+        ("instal github:code-review --yes", "skillhub install github:code-review --yes"),
+        ("uninstall code-review", "skillhub remove code-review"),
+        ("registry ad here ./skill", "skillhub registry add here ./skill"),
+        ("install 'a --fozen", "skillhub install ''\"'\"'a' --frozen"),
+        ("help install", "skillhub --help"),
+    ],
+)
+def test_a_slip_is_put_right_where_it_stands(shell, typed, meant):
+    done = shell.run(*typed.split())
+    assert done.status == 2
+    assert f"hint: did you mean: {meant}\n" in done.err
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "install a --env TOKEN=hunter2 --fozen",
+        "install a --env=TOKEN=hunter2 --fozen",
+        "install a --env hunter2 --fozen",
+        "install a --evn TOKEN=hunter2",
+        "install a --evn=TOKEN=hunter2",
+        "install a --en hunter2",
+        "install a --envv hunter2=",
+        "env set TOKEN hunter2 --skil a",
+        "env exec --quite -- deploy --password=hunter2",
+        "install a --env-fil hunter2",
+        "install https://me:hunter2@host.example/x --fozen",
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_attack_a_slip_beside_a_secret_repeats_it_in_no_hint(shell, typed, more):
+    first, *rest = typed.split()
+    done = shell.run(first, *more, *rest)
+    assert done.status == 2
+    assert "hunter2" not in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("cache gc --days x", "expected a whole number for --days, found 'x'"),
+        ("cache gc --days 1.5", "expected a whole number for --days, found '1.5'"),
+        ("cache gc --days -3", "expected 0 or more for --days, found -3"),
+        ("registry refresh . --within soon", "expected a number for --within, found 'soon'"),
+        ("search a --limit 0", "expected 1 or more for --limit, found 0"),
+    ],
+)
+def test_what_is_no_number_is_said_in_plain_words(shell, typed, said):
+    done = shell.run(*typed.split())
+    assert (done.status, f"error: {said} [usage]" in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("clod", "claude-code"), ("claude", "claude-code"), ("copilot", "github-copilot"), ("cursr", "cursor")],
+)
+def test_the_agent_that_was_meant_is_named_first(shell, typed, meant):
+    done = shell.run("install", "github:code-review", "--agent", typed)
+    assert (done.status, f"did you mean {meant}" in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("git@github.com:owner/repo.git", "git+ssh://git@github.com/owner/repo.git"),
+        ("git@github.com:owner/repo.git@v1", "git+ssh://git@github.com/owner/repo.git@v1"),
+        ("git@host:/srv/repo.git", "git+ssh://git@host/srv/repo.git"),
+        ("gitlab.com:group/sub/repo", "git+ssh://gitlab.com/group/sub/repo"),
+        ("git@host:a b/c", "git+ssh://git@host/repository"),
+    ],
+)
+def test_a_place_behind_ssh_as_git_writes_it_is_spelled_as_a_reference(shell, typed, meant):
+    done = shell.run("install", typed)
+    assert (done.status, f"hint: git over ssh is {meant}\n" in done.err) == (2, True), done.err
