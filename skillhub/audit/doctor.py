@@ -56,7 +56,7 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     agents = detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
     roots = tuple(_roots(agents, ports))
     sources, source_check = _sources(ports)
-    checks = [source_check, _policy(ports), *_clock(time)]
+    checks = [source_check, *_intent_and_policy(ports), *_clock(time)]
     try:
         skills = managed(ports.project, ports.store, ports.environ)
     except SkillhubError as error:
@@ -78,14 +78,22 @@ def _clock(time: ShownTime | None) -> Iterator[Check]:
         yield Check("clock", False, f"{error.where}: {error.message}", error.hint)
 
 
-def _policy(ports: Ports) -> Check:
+def _intent_and_policy(ports: Ports) -> Iterator[Check]:
+    """Yield a fault in skillhub.toml, and what there is of policies; that file has one of them."""
+    fault = None
+    try:
+        ports.project.intent()
+    except SkillhubError as error:
+        fault = f"{error.where}: {error.message}"
+        yield Check("skillhub.toml", False, fault, error.hint)
     try:
         found = list(rows(ports.policies))
     except SkillhubError as error:
-        return Check("policy", False, f"{error.where}: {error.message}", error.hint)
-    if not found:
-        return Check("policy", True, "no policy applies")
-    return Check("policy", True, f"{len(found)} lines; skillhub doctor policy shows them")
+        if (message := f"{error.where}: {error.message}") != fault:
+            yield Check("policy", False, message, error.hint)
+        return
+    shown = f"{len(found)} lines; {command(ports.project.scope, 'doctor', 'policy')} shows them"
+    yield Check("policy", True, shown if found else "no policy applies")
 
 
 def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:

@@ -43,6 +43,7 @@ class Shown:
 
     Attributes:
         releases: Of an installed skill whose source cannot be asked, as that was last seen.
+        commit: The full commit of a skill from git.
         patched: What the project's patch touches; None where there is no patch, or what it is of is not stored.
         warnings: What the source says against the release that is installed, or why it was not asked.
     """
@@ -52,6 +53,7 @@ class Shown:
     tree: Tree
     releases: tuple[Release, ...]
     patched: Delta | None = None
+    commit: str | None = None
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -113,7 +115,7 @@ def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
     warnings = (error.message,) if error else status.yanked
     base = ports.store.listing(entry.original.tree) if entry.patch else None
     patched = Delta.of_files(base, tree.listing) if base is not None else None
-    return Shown(skill, Manifest.read(tree), tree, status.offered, patched, (*notes, *warnings))
+    return Shown(skill, Manifest.read(tree), tree, status.offered, patched, entry.rev, (*notes, *warnings))
 
 
 def _release_status(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple[ReleaseStatus, tuple[str, ...]]:
@@ -155,7 +157,7 @@ def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> S
         requires=needs_of(facts_of(found.manifest, found.capabilities), None, satisfied),
         description=found.manifest.description,
     )
-    return Shown(skill, found.manifest, found.tree, releases)
+    return Shown(skill, found.manifest, found.tree, releases, commit=found.entry.rev)
 
 
 _MANIFEST_KEYS = (

@@ -14,6 +14,7 @@ from skillhub.cli.common import Arg, Common, Run
 from skillhub.cli.table import COMMANDS
 from skillhub.errors import UsageError
 from skillhub.formats.text import as_command, quote
+from skillhub.model.record import typed_project
 
 if TYPE_CHECKING:
     import typer
@@ -213,5 +214,5 @@ def _perform(command: Run, values: Mapping[str, Any]) -> int:
     gc.freeze()
     gc.set_threshold(400_000, 50)
     gc.enable()
-    with given["common"].undo:
+    with typed_project(given["common"].project), given["common"].undo:
         return command(**given)

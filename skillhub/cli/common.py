@@ -19,7 +19,7 @@ from skillhub.cli.prompts import Flags, Person, pick
 from skillhub.cli.terminal import Terminal, Tone, is_interactive
 from skillhub.disk import files
 from skillhub.disk.home import Home, user_home
-from skillhub.errors import FormatError, NotFound, UsageError, extra
+from skillhub.errors import FormatError, NotFound, SkillhubError, UsageError, extra
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_alias, quote
 from skillhub.install.context import McpChoice, Options, Ports, command
@@ -27,7 +27,7 @@ from skillhub.model.index import Release
 from skillhub.model.lock import CAP, Lock
 from skillhub.model.question import Accept, Approver
 from skillhub.model.record import LinkKind
-from skillhub.project.intent import read_policies
+from skillhub.project.intent import Intent, read_policies
 from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
@@ -136,6 +136,15 @@ class Common:
         if not os.path.isdir(self.project):
             raise NotFound("the project's folder does not exist", where=self.project)
         return Project(os.path.abspath(self.project), "project", self.home)
+
+    def wanted(self) -> Intent:
+        """Return the intent for who only looks; one that cannot be read is warned of, and counts as empty."""
+        try:
+            return self.open_project().intent()
+        except SkillhubError as error:
+            at = f"{error.where}: " if error.where else ""
+            self.terminal.warn(f"warning: {at}{error.message}")
+            return Intent()
 
     @property
     def store(self) -> Store:

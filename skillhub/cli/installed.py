@@ -11,7 +11,7 @@ from skillhub.audit.verify import BEYOND_SYNC, Verified
 from skillhub.audit.verify import verify as verify_flow
 from skillhub.cli.common import Arg, Common, Enabling, Names, Strings
 from skillhub.cli.render import finish, show_outcome, skills_table
-from skillhub.errors import Refused, SkillhubError
+from skillhub.errors import Refused
 from skillhub.install import install as installing
 from skillhub.install.context import Outcome, Ports
 from skillhub.install.links import sync as sync_flow
@@ -66,12 +66,14 @@ def list_(common: Common) -> int:
     Example: skillhub list --json
     """
     found = installed(common)
+    common.wanted()
     if common.json:
         return common.answer("list", found.to_json())
     if found.skills:
         skills_table(found.skills, common.terminal)
     else:
-        common.terminal.say("no skills are installed here; for one: skillhub install github:gh-fix-ci")
+        example = common.command("install", "github:gh-fix-ci")
+        common.terminal.say(f"no skills are installed here; for one: {example}")
     waiting = {skill.name for skill in found.skills if skill.managed and skill.state == "disabled"}
     # Only where something waits: it reads the lock again.
     if waiting and (unagreed := not_agreed(common.open_project())):
@@ -101,6 +103,7 @@ def verify(
     ports = common.ports()
     found = verify_flow(names or [], ports)
     is_ok = not any(each.problems for each in found)
+    wanted = common.wanted().skills
     if common.json:
         common.terminal.answer("verify", {"ok": is_ok, "skills": [each.to_json() for each in found]})
     else:
@@ -110,10 +113,8 @@ def verify(
             for problem in each.problems:
                 common.terminal.out(f"{each.name}: {problem.path}: {problem.message} [{problem.code}]", "red")
         if not found:
-            wanted = (
-                f"; {common.command('install')} installs the skills of skillhub.toml" if _wants(ports.project) else ""
-            )
-            common.terminal.say(f"nothing to verify: no skill is locked here{wanted}")
+            hint = f"; {common.command('install')} installs the skills of skillhub.toml" if wanted else ""
+            common.terminal.say(f"nothing to verify: no skill is locked here{hint}")
         elif is_ok:
             counted = "1 skill is" if len(found) == 1 else f"{len(found)} skills are"
             common.terminal.did(f"{counted} as locked (every byte checked)", "green")
@@ -121,14 +122,6 @@ def verify(
             for hint in _hints(found, ports.project, common):
                 common.terminal.say(hint)
     return 0 if is_ok else 1
-
-
-def _wants(project: Project) -> bool:
-    """Say whether skillhub.toml names skills; what is wrong with it, `install` tells."""
-    try:
-        return bool(project.intent().skills)
-    except SkillhubError:
-        return False
 
 
 def _hints(found: Sequence[Verified], project: Project, common: Common) -> Iterator[str]:

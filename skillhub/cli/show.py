@@ -50,13 +50,14 @@ def show(common: Common, ref: Annotated[str, Arg("NAME|REF", "An installed skill
 
 def _draw(shown: Shown, terminal: Terminal) -> None:
     skill = shown.skill
-    terminal.out(f"{skill.name} {skill.version or ''}", "bold")
+    terminal.out(f"{skill.name} {skill.version}" if skill.version else skill.name, "bold")
     terminal.out(Quoted(collapsed(skill.description)))
     signed = ", ".join(f"{one.named(skill.vouched_by)} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
     is_found = not skill.managed and skill.state == "enabled"
     state = skill.state if skill.managed or is_found else "not installed"
     rows = [
         ("source", "(unmanaged)" if is_found else skill.source or ""),
+        *((("commit", shown.commit if terminal.verbose else shown.commit[:12]),) if shown.commit else ()),
         *((("url", skill.url),) if terminal.verbose and skill.url else ()),
         ("state", state),
         ("signed by", signed or "nobody"),

@@ -127,7 +127,8 @@ def _check(trusted: Trusted, state: State, ports: Ports) -> None:
     for alias, root in trusted.items():
         source = known[alias].locked() if alias in known else every.get(alias)
         if source is None:
-            hint = f"it proposes {', '.join(every)}" if every else "it proposes none"
+            new = [name for name, each in every.items() if name not in known and each.kind == "registry"]
+            hint = f"it proposes {', '.join(new)}" if new else "it proposes none that you do not have"
             raise UsageError(f"--trust-source: this project proposes no source named {alias}", hint=hint)
         if source.kind == "well-known" or source.root not in (None, root):
             message = f"--trust-source expects {alias} to have the root {root}, found {source}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -25,7 +26,7 @@ from skillhub.formats.document import (
     version_of,
     wrong,
 )
-from skillhub.formats.text import clean
+from skillhub.formats.text import as_local, clean
 from skillhub.model.lock import Locked, Signer
 from skillhub.model.provenance import RECORD, Provenance
 
@@ -221,9 +222,34 @@ Permission: TypeAlias = Literal["allow", "ask", "deny"]
 Reach: TypeAlias = Literal["disabled", "enabled", "active"]
 
 
+@dataclass(slots=True)
+class _Typed:
+    """The ``--project`` of the command that runs; what it tells a person to type is about the same project."""
+
+    project: str | None = None
+
+
+_TYPED = _Typed()
+
+
+@contextmanager
+def typed_project(folder: str | None) -> Iterator[None]:
+    """Have ``typed_flags`` repeat a ``--project`` that was typed; in threads as well, so for the whole process."""
+    before, _TYPED.project = _TYPED.project, folder
+    try:
+        yield
+    finally:
+        _TYPED.project = before
+
+
 def typed_flags(scope: SkillScope) -> tuple[str, ...]:
-    """Return what a command takes, as it is typed, to be about this scope."""
-    return ("--global",) if scope == "user" else ()
+    """Return what a command takes, as it is typed, to be about this scope and this project."""
+    if scope == "user":
+        return ("--global",)
+    folder = _TYPED.project
+    if folder is None:
+        return ()
+    return ("--project", as_local(folder) if folder.startswith("-") else folder)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from skillhub.formats.document import (
     part,
     text_that,
     visible,
+    wrong,
 )
 from skillhub.formats.text import clean, is_alias, is_name, quote
 from skillhub.formats.toml import CAP, spell_toml, strict_toml
@@ -75,8 +76,10 @@ def _place(value: object) -> str:
 
 
 def _short(value: object) -> object:
-    # `name = "^1.2"` is the short spelling that cargo's users expect.
-    return {"version": value} if isinstance(value, str) else value
+    # `name = "^1.2"` is the short spelling that cargo's users expect; it has no key that an error could name.
+    if isinstance(value, str):
+        return {"version": _range(value)}
+    return value if isinstance(value, dict) else wrong("a string or a table", value)
 
 
 _Source = Annotated[str, Read(name_that(is_alias, "source"), **ALIAS)]

@@ -78,14 +78,14 @@ REFUSED = [
     ("[skills]\na = { from = 'a/b', plugin = 'P' }", ": skills.a.plugin", "is no plugin"),
     ("[skills]\na = { versoin = '1' }", ": skills.a.versoin", "unknown key"),
     ("[skills]\na.b.c = '1'", ": skills.a.b", "unknown key"),
-    ("[skills]\na = 1", ": skills.a", "expected a table"),
-    ("[skills]\na = 1.2", ": skills.a", "expected a table"),
-    ("[skills]\na = 2026-01-02", ": skills.a", "expected a table"),
-    ("[skills]\na = true", ": skills.a", "expected a table"),
-    ("[skills]\na = ['1']", ": skills.a", "expected a table"),
-    ("[skills]\na = ''", ": skills.a.version", "expected text"),
-    ("[skills]\na = ' '", ": skills.a.version", "version or a range"),
-    ("[skills]\na = '1; rm'", ": skills.a.version", "version or a range"),
+    ("[skills]\na = 1", ": skills.a", "expected a string or a table"),
+    ("[skills]\na = 1.2", ": skills.a", "expected a string or a table"),
+    ("[skills]\na = 2026-01-02", ": skills.a", "expected a string or a table"),
+    ("[skills]\na = true", ": skills.a", "expected a string or a table"),
+    ("[skills]\na = ['1']", ": skills.a", "expected a string or a table"),
+    ("[skills]\na = ''", ": skills.a", "expected text"),
+    ("[skills]\na = ' '", ": skills.a", "version or a range"),
+    ("[skills]\na = '1; rm'", ": skills.a", "version or a range"),
     ("[skills]\na = { version = 1.2 }", ": skills.a.version", "expected text"),
     ("[skills]\na = { version = 2026-01-02T03:04:05Z }", ": skills.a.version", "expected text"),
     ("[skills]\na = { version = 07:32:00 }", ": skills.a.version", "expected text"),
@@ -160,7 +160,7 @@ def test_a_conflict_is_told_by_its_line(marker):
 @pytest.mark.parametrize("number", [b"0x" + b"f" * 5000, b"0b" + b"1" * 50_000])
 def test_attack_a_number_too_long_to_be_shown(number):
     """Hexadecimal integers have no limit to be read, but one to be written."""
-    with pytest.raises(FormatError, match="expected a table, found"):
+    with pytest.raises(FormatError, match="expected a string or a table, found"):
         Intent.parse(b"[skills]\na = " + number)
 
 
