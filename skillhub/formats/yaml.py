@@ -33,7 +33,9 @@ MAX_DEPTH = 8
 # libyaml's parser where PyYAML was built with it, thirty times as fast; both give the same events.
 FASTEST: Any = getattr(getattr(yaml, "cyaml", None), "CParser", yaml.SafeLoader)
 _PLAIN_LINE = re.compile(
-    r"(  )?([A-Za-z][\w-]{0,63}):(?: ([A-Za-z0-9](?!.*(?:: | #))(?:[ -~]*[!-9;-~])?))?", re.ASCII
+    r"(  )?([A-Za-z][\w-]{0,63}):"
+    r"(?: (?:([A-Za-z0-9](?!.*(?:: | #))(?:[ -~]*[!-9;-~])?)|\"([ !#-\[\]-~]+)\"))?",
+    re.ASCII,
 )
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
@@ -101,7 +103,8 @@ def _plain(text: str) -> dict[str, Node] | None:
         match = _PLAIN_LINE.fullmatch(line)
         if match is None:
             return None
-        indent, key, value = match.groups()
+        indent, key, plain, quoted = match.groups()
+        value = plain or quoted
         if not indent:
             last, inner = key, None if value else {}
         elif inner is not None and value:

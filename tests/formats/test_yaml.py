@@ -169,6 +169,7 @@ PIECES = st.sampled_from(
     [
         *"ab#-&*!|>\"'{}[],%@`?\t\r=~",
         "name: ",
+        'k: "v w"\n',
         "k: v\n",
         "m:\n  k: v\n",
         "\n",
