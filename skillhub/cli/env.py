@@ -50,6 +50,7 @@ def env_set(
     secret = intended(name, skill or (), project)
     vault = _vault()
     if not common.dry_run:
+        vault.get(secret)  # a system without a keyring is told of before the value is asked for
         keep(secret, _value(name, common), project, vault)
     if common.json:
         return common.answer("env set", _json(secret))

@@ -137,7 +137,7 @@ def _by_one(name: str, mine: _E | None, yours: _E | None, before: _E | None) -> 
 def _lone(name: str, is_ours: bool, base: Mapping[str, _E] | None) -> Choice:
     """Keep what one side does not have: it was changed by the other, or nobody knows whether it was removed."""
     why = "only one side has it" if base is None else "one side removed it, the other changed it"
-    return Choice(name, "ours" if is_ours else "theirs", f"{why}: kept")
+    return Choice(name, "ours" if is_ours else "theirs", f"{why}, so it is kept")
 
 
 def _both(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Clash:

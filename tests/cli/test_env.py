@@ -95,3 +95,15 @@ def test_a_program_whose_reader_has_gone_ends(shell):
         process.stdout.readline()
         process.stdout.close()
         assert process.wait(SECONDS) == -13  # SIGPIPE, not an error that it prints
+
+
+def test_a_system_without_a_keyring_is_told_of_before_the_value_is_asked_for(shell):
+    errors = "class KeyringError(Exception): ...\nclass NoKeyringError(KeyringError, RuntimeError): ...\n"
+    shell.write("none/keyring/errors.py", errors)
+    refuse = "    raise NoKeyringError\n"
+    lines = [f"def {name}(*words):\n{refuse}" for name in ("get_password", "set_password", "delete_password")]
+    shell.write("none/keyring/__init__.py", "from keyring.errors import NoKeyringError\n" + "".join(lines))
+    shell.environ["PYTHONPATH"] = f"{shell.folder}/none:{shell.environ['PYTHONPATH']}"
+    done = shell.run_anew("env", "set", "TOKEN")  # nothing is on stdin, which would be the error if it were read
+    assert done.status == 2
+    assert "this system has no keyring" in done.err

@@ -74,13 +74,13 @@ def test_what_one_side_removed_and_the_other_changed_is_kept_and_told():
         done = merged(lock(a=ours), lock(a=theirs), lock(a=ONE))
         assert done.lock.skills == {"a": TWO}
         assert told(done) == [("a", side)]
-        assert "removed it, the other changed it: kept" in done.choices[0].why
+        assert "removed it, the other changed it, so it is kept" in done.choices[0].why
 
 
 def test_without_a_base_nothing_is_taken_to_be_removed():
     done = merged(lock(a=ONE), lock(b=ONE))
     assert set(done.lock.skills) == {"a", "b"}
-    assert {each.why for each in done.choices} == {"only one side has it: kept"}
+    assert {each.why for each in done.choices} == {"only one side has it, so it is kept"}
 
 
 def test_of_two_changes_the_higher_version_is_taken():
