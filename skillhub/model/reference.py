@@ -253,6 +253,7 @@ _HOST = rf"(?:{_NAME}|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?"
 _SCP_HOST = rf"[A-Za-z0-9._][A-Za-z0-9._-]*@{_NAME}|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
 _SCP = rf"(?as)({_SCP_HOST}):/?([^:@]+/[^:@]+|[^:@]+\.git)(@[^:@]+)?"
 _SSH = "git+ssh://git@host/repository"
+_USER_MAX = 16  # a longer name before the host is rather a token, and errors end in logs
 _GIT_URL = (
     rf"(?a)(?:https?://{_HOST}|ssh://(?:[A-Za-z0-9._][A-Za-z0-9._-]*@)?{_HOST})(?:/[A-Za-z0-9._~!$&'()*+,;=:%-]*)+"
     r"|file:///[^@#?\\]*"
@@ -420,6 +421,9 @@ def parse_ref(text: str) -> Ref:
             raise UsageError(message, hint=NO_SECRET)
         return _remote(text)
     if found := re.fullmatch(_SCP, text):
+        user, _, place = text.partition("@")
+        if len(user) > _USER_MAX and place:
+            raise _unknown(f"…@{place}", f"git over ssh is {_SSH}")
         url = f"ssh://{found[1]}/{found[2]}"
         is_url = re.fullmatch(_GIT_URL, url.partition("#")[0]) and not holds_secret(url)
         again = as_word(f"git+{url}{found[3] or ''}")

@@ -246,3 +246,12 @@ def test_spellings_that_no_server_tells_apart(one, other):
 )
 def test_attack_spellings_that_a_server_may_tell_apart(one, other):
     assert canonical(one) != canonical(other)
+
+
+@pytest.mark.parametrize(
+    "token", ["ghp_0123456789abcdefghij0123456789abcdef", "glpat-0123456789abcdefghij", "x" * 17]
+)
+def test_attack_a_token_before_the_host_is_repeated_nowhere(token):
+    with pytest.raises(UsageError) as caught:
+        parse_ref(f"{token}@github.com:owner/repo.git")
+    assert token not in f"{caught.value.message} {caught.value.hint}"
