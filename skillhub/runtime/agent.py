@@ -48,6 +48,8 @@ def catalog_of(
         reload: Read everything, whatever the cache has.
         ignore_locks: Show each skill as the host alone would, whatever a lock or this machine's record says of it.
     """
+    # Locks and records speak of absolute places.
+    around = replace(around, cwd=os.path.abspath(around.cwd), home=os.path.abspath(around.home))
     said, problems = layers(profile, around)
     extra = tuple(path for layer in said for path in layer.extra)
     wider = replace(around, extra=(*around.extra, *extra)) if extra else around
@@ -178,10 +180,13 @@ def _as_locked(skill: Skill, locked: Skill, locks: Locks) -> Skill:
         locks=locks,
         rules=skill.rules,
     )
-    if locked.held is None and locked.tree is not None:
+    held = locked.held
+    if held is None and locked.tree is not None:
         held = drift(found, locked.tree, locks)
-        return holding(found, held) if held else found
-    return found
+    if held is None:
+        return found
+    # Nobody agreed to what its files say by now.
+    return replace(holding(found, held), namespace=None, argument_hint="", interface={}, permissions=())
 
 
 # Answers ``skills.list`` and ``context.inspect`` of a host's own protocol.

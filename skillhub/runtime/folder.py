@@ -464,7 +464,7 @@ class Locks:
         """Yield each project, and whether its names count: those around the folders, and the user's own scope.
 
         A repository may bring a lock or a ``.git`` that hides the project around it. So every folder above counts of
-        which this machine has a record: that lies in the user's state, where no repository writes.
+        which this machine has a record, where no repository writes, or whose lock is about a folder looked into.
         """
         yield self._opened(self._user_home, "user", home), True
         named = dict.fromkeys(project_folder(folder) for folder in self._folders)
@@ -482,10 +482,16 @@ class Locks:
             # A link leads to a project whose lock nobody here may have agreed to.
             if base not in spelled and os.path.lexists(os.path.join(base, LOCK)):
                 yield self._opened(base, "project", home), False
+        looked, reached = ([folded(os.path.realpath(way)) + os.sep for way in each] for each in (self._folders, ways))
         for base in above:
-            kept = os.path.join(home.state, "projects", f"{state_key(base, 'project')}.json")
-            if base not in named and os.path.lexists(kept):
-                yield self._opened(base, "project", home), False
+            is_known = os.path.lexists(os.path.join(home.state, "projects", f"{state_key(base, 'project')}.json"))
+            if base in named or not (is_known or os.path.lexists(os.path.join(base, LOCK))):
+                continue
+            project = self._opened(base, "project", home)
+            own = tuple(folder + os.sep for folder in self._folders_of(project, False))
+            is_near = any(way.startswith(own) for way in looked)
+            if is_near or is_known or any(way.startswith(own) for way in reached):
+                yield project, is_near
 
     def _opened(self, base: str, scope: Literal["project", "user"], home: Home) -> Project:
         # One that stays open parses again only what has changed.

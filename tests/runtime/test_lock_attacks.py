@@ -285,3 +285,42 @@ def test_attack_a_host_takes_the_command_for_the_answer_of_a_person(here):
         done = here.run("load", "zz", "--host", "opencode", *flags)
         assert (done.status, "EVIL" in done.out) == (6, False)
     assert "EVIL" in here.run("load", "zz", "--host", "opencode", "--yes").out
+
+
+@pytest.mark.parametrize("case", ["clone", "enabled", "disabled"])
+@pytest.mark.parametrize("host", HOSTS)
+def test_attack_two_markers_hide_the_lock_between_them(here, host, case, tmp_path):
+    assert here.run("disable", "demo").status == 0 if case == "disabled" else True
+    other = cloned(here, tmp_path / "other") if case == "clone" else here
+    for folder in ("sub", ".agents", ".claude"):
+        other.write(f"project/{folder}/skillhub.toml", "")
+    for root in (".agents/skills", ".claude/skills"):
+        other.evil(f"{root}/demo", OTHER if case == "disabled" else EVIL)
+        other.evil(f"{root}/aaa")
+    (other.project / "sub/.git").mkdir() if case == "clone" else None
+    more = (str(other.project / ".agents/skills"),)
+    for cwd in ("sub", ".agents"):
+        for extra in ((), more):
+            assert "EVIL" not in got(other, host, cwd=str(other.project / cwd), extra=extra)[0]
+
+
+@pytest.mark.parametrize("cwd", [".", "../project", "sub/.."])
+def test_attack_a_link_in_the_place_of_a_locked_copy_met_from_a_relative_folder(here, cwd, monkeypatch):
+    (here.project / "sub").mkdir()
+    monkeypatch.chdir(here.project)
+    here.write("elsewhere/x/SKILL.md", OTHER)
+    shutil.rmtree(here.copy_of_demo)
+    here.copy_of_demo.symlink_to(here.folder / "elsewhere/x")
+    for host in HOSTS:
+        assert "EVIL" not in got(here, host, cwd=cwd)[0]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_attack_a_changed_copy_shows_words_that_nobody_agreed_to(here, host, tmp_path):
+    head = "---\nname: demo\nnamespace: evil\ndescription: EVIL\nargument-hint: EVIL\n---\n"
+    here.write("project/.agents/skills/demo/SKILL.md", head)
+    said = "interface:\n  display_name: EVIL\n  default_prompt: EVIL\npermissions:\n  network: true\n"
+    here.write("project/.agents/skills/demo/agents/openai.yaml", said)
+    for machine in (here, cloned(here, tmp_path / "other")):
+        shown = json.dumps(skills_list(profile(host), [machine.around()]))
+        assert not [word for word in ("EVIL", "evil:", "network") if word in shown]
