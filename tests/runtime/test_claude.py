@@ -345,7 +345,7 @@ def test_attack_settings_that_cannot_be_read_switch_nothing_on(desk, text):
     (desk.project / ".claude/settings.json").write_bytes(text.encode("latin-1"))
     catalog = desk.catalog()
     assert {skill.reach for skill in catalog.skills} == {"enabled"}
-    assert any("the user's alone until it can be read" in problem.message for problem in catalog.problems)
+    assert any("the user's only until it can be read" in problem.message for problem in catalog.problems)
 
 
 def test_a_skill_is_switched_off_in_our_state_and_claudes_settings_stay(desk):
