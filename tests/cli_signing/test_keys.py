@@ -60,7 +60,11 @@ def test_import_keeps_a_key_under_the_passphrase_that_is_given(shell, locked):
 
 
 def test_import_asks_for_the_old_passphrase_and_for_a_new_one(shell, locked):
-    say = [("passphrase of", "secret\n"), ("a passphrase (empty for none)", "new\n"), ("same again", "new\n")]
+    say = [
+        ("passphrase of", "secret\n"),
+        ("a passphrase (empty for none)", "new\n"),
+        ("repeat the passphrase", "new\n"),
+    ]
     assert shell.at_terminal("key", "import", locked, say=say).status == 0
     skill = shell.skill("skill")
     assert shell.run("sign", skill, **{SECRET: "secret"}).status == 4

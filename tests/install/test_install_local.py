@@ -36,7 +36,7 @@ def test_a_folder_and_archives_of_it_are_one_tree(world, tmp_path):
         trees.add(entry.tree)
         assert (entry.digest is None) == (path == folder)
         assert entry.path == str(path)
-        assert any("outside of the project" in note for note in outcome.warnings)
+        assert any("outside the project" in note for note in outcome.warnings)
         world.remove("plain")
     assert len(trees) == 1
 
