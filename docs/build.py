@@ -1,4 +1,4 @@
-"""Write docs/cli.md from the program itself, its table of errors, and the JSON Schema of its lock.
+"""Write docs/cli.md and docs/rules.md from the program itself, its table of errors, and the JSON Schema of its lock.
 
 python docs/build.py           write it
 python docs/build.py --check   exit 1 if it is not what the program says
@@ -23,6 +23,7 @@ from skillhub.cli.app import build, parameters
 from skillhub.cli.common import Common
 from skillhub.cli.table import COMMANDS
 from skillhub.errors import SkillhubError
+from skillhub.model.finding import CATEGORIES, Rule, rules
 
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- errors: begin (written by docs/build.py) -->\n", "<!-- errors: end -->"
@@ -34,6 +35,27 @@ Written by `python docs/build.py` from the program; a test holds it to that. Exi
 [architecture](architecture.md#errors).
 
 """
+
+
+RULES_HEAD = """\
+# Rules
+
+Written by `python docs/build.py` from `skillhub/model/rules.json`; a test holds it to that. An id is never reused for
+another rule. Other commands use it as the `code` of the same problem. Rules about the content of a skill begin with
+`SH`; [formats/scan-rules.md](formats/scan-rules.md) describes how they read a skill, [audit.md](audit.md) the others.
+Confidence says how sure it is that a finding is what its title says.
+
+"""
+FAMILIES = {
+    "Hidden text": "SH0",
+    "Code from elsewhere": "SH1",
+    "Secrets": "SH2",
+    "Instructions": "SH3",
+    "Commands that steal, destroy or persist": "SH4",
+    "Files": "SH5",
+    "Code": "SH6",
+    "Checks of the audit": "",
+}
 
 
 # The documents of pages in `formats/`; the lock's schema stands beside the files that test it.
@@ -49,6 +71,7 @@ def pages() -> dict[Path, str]:
     schemas[HERE.parent / "lockfiles" / "skillhub.lock.schema.json"] = "lock"
     return {
         HERE / "cli.md": commands(),
+        HERE / "rules.md": rules_page(),
         architecture: f"{before}{BEGIN}{errors()}{END}{after}",
         **{path: json.dumps(schema_of(name), indent=2, ensure_ascii=False) + "\n" for path, name in schemas.items()},
     }
@@ -61,6 +84,24 @@ def errors() -> str:
         said = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
         rows.append(f"| {kind.exit_code} | `{kind.__name__}` | `{kind.code}` | {said} |\n")
     return "".join(rows)
+
+
+def rules_page() -> str:
+    """Return the page of all rules: those of the scan by their families, then those of the audit."""
+    parts = [RULES_HEAD, "| class | of the OWASP Agentic Skills Top 10 |\n|---|---|\n"]
+    parts += [f"| {key} | {title} |\n" for key, title in CATEGORIES.items()]
+    for title, begins in FAMILIES.items():
+        chosen = [rule for rule in rules().values() if rule.id.startswith(begins) and rule.is_content == bool(begins)]
+        if not chosen:
+            continue
+        parts += [f"\n## {title}\n\n| rule | severity | confidence | class | what is found | why | what to do |\n"]
+        parts += ["|---|---|---|---|---|---|---|\n", *map(_rule, chosen)]
+    return "".join(parts)
+
+
+def _rule(rule: Rule) -> str:
+    cells = (f"`{rule.id}`", rule.severity, rule.confidence, rule.category, rule.title, rule.why, rule.hint)
+    return f"| {' | '.join(each.replace('|', chr(92) + '|') for each in cells)} |\n"
 
 
 def kinds(kind: type[SkillhubError]) -> Iterator[type[SkillhubError]]:

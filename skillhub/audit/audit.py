@@ -299,18 +299,21 @@ def unmanaged(folder: str, locations: Locations, ports: Ports) -> Iterator[Findi
     yield note("unmanaged", "an agent reads it, and it is in no lock", name, (shown, 0))
     try:
         tree = read_local(folder)[0].tree
-        Manifest.read(tree)
     except SkillhubError as error:
-        rule = "unsafe-archive" if isinstance(error, UnsafeArchive) else "malformed"
+        rule = "unsafe-archive" if isinstance(error, UnsafeArchive) else "not-scanned"
         yield note(rule, error.message, name, (shown, 0))
         return
+    try:
+        Manifest.read(tree)
+    except SkillhubError as error:  # an agent may read it nevertheless
+        yield note("malformed", error.message, name, (shown, 0))
     signature = signature_of(tree, ports.publishers, ports.clock())[1]
     # No policy accepts what it finds: what no lock has was never held against one.
     yield from _content(tree, signature, name, shown)
 
 
 def at_path(path: str, locations: Locations, ports: Ports) -> Iterator[Finding]:
-    """Look at a folder or an archive as ``validate`` does, and scan it.
+    """Look at a folder or an archive as ``validate`` does, and scan it; the path of a finding is absolute if this is.
 
     Raises:
         NotFound: nothing is there.
@@ -318,10 +321,13 @@ def at_path(path: str, locations: Locations, ports: Ports) -> Iterator[Finding]:
         StateError: it cannot be read.
     """
     found = validate(path, ports.publishers, ports.clock())
-    shown = locations.shown(os.path.abspath(os.path.expanduser(path)))
+    expanded = os.path.expanduser(path)
+    whole = os.path.abspath(expanded)
+    shown = whole if os.path.isabs(expanded) else locations.shown(whole)
     name = found.name or os.path.basename(shown)
+    form = "not-scanned" if found.content is None else "malformed"
     for issue in found.errors:
-        yield _issue(issue, issue.code if issue.code in RULES else "malformed", name, shown)
+        yield _issue(issue, issue.code if issue.code in RULES else form, name, shown)
     for issue in found.warnings:
         yield _issue(issue, "form", name, shown)
     if found.content is not None and found.signature is not None:

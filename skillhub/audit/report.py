@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,11 +11,10 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
-from skillhub import scan
 from skillhub.disk import files
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import clean
-from skillhub.model.finding import SEVERITIES, Finding, Rule, Severity, at_least, counted
+from skillhub.model.finding import SEVERITIES, Finding, Rule, Severity, at_least, counted, rules
 from skillhub.model.lock import CAP, Lock
 from skillhub.model.record import Record
 from skillhub.project import copies
@@ -26,13 +24,8 @@ from skillhub.project.store import Store
 Location = tuple[str | None, int]  # a path and a line, as of a ``Finding``
 
 
-def _own_rules() -> Iterator[Rule]:
-    with open(os.path.join(os.path.dirname(__file__), "rules.json"), encoding="utf-8") as file:
-        yield from (Rule(**row) for row in json.load(file))
-
-
 # Every rule that an audit knows; where another command reports the same, its code is the rule's id.
-RULES: Mapping[str, Rule] = {**{rule.id: rule for rule in _own_rules()}, **scan.RULES}
+RULES: Mapping[str, Rule] = rules()
 
 
 def note(rule: str, message: str, skill: str | None, place: Location) -> Finding:
@@ -160,9 +153,14 @@ def _rule(rule: Rule) -> dict[str, Any]:
     return {
         "id": rule.id,
         "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.why},
         "help": {"text": rule.hint},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
-        "properties": {"tags": ["security"], "security-severity": _SCORES[rule.severity]},
+        "properties": {
+            "tags": ["security", rule.category],
+            "precision": rule.confidence,
+            "security-severity": _SCORES[rule.severity],
+        },
     }
 
 

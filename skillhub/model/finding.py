@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, get_args
 
 Severity = Literal["low", "medium", "high", "critical"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+Confidence = Literal["low", "medium", "high"]
+# OWASP Agentic Skills Top 10, 2026.
+CATEGORIES: Mapping[str, str] = {
+    "AST01": "malicious skills",
+    "AST02": "supply chain compromise",
+    "AST03": "over-privileged skills",
+    "AST04": "insecure metadata",
+    "AST05": "untrusted external instructions",
+    "AST06": "weak isolation",
+    "AST07": "update drift",
+    "AST08": "poor scanning",
+    "AST09": "no governance",
+    "AST10": "cross-platform reuse",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +77,40 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that is looked for, in general. An id is never given to another rule.
+    """One row of the table of rules, ``rules.json``. An id is never given to another rule.
 
     Attributes:
+        id: ``SH`` and digits for the content of a skill; words for everything else that an audit checks.
+        confidence: How sure it is that a finding is what the title says.
+        category: The class of the OWASP Agentic Skills Top 10, one of ``CATEGORIES``.
         title: What it means when it is found.
+        why: What harm it can do.
         hint: What to do then.
     """
 
     id: str
     severity: Severity
+    confidence: Confidence
+    category: str
     title: str
+    why: str
     hint: str
+
+    @property
+    def is_content(self) -> bool:
+        """Whether it is about the content of a skill, which the scan reads."""
+        return self.id.startswith("SH")
 
     def finding(self, path: str | None, line: int, message: str | None = None, skill: str | None = None) -> Finding:
         """Return that it was found, as grave as the rule says; the title is the message if there is no other."""
         return Finding(self.id, self.severity, path, line, message or self.title, self.hint, skill)
+
+
+@cache
+def rules() -> Mapping[str, Rule]:
+    """Return the table: every rule there is, by id."""
+    with open(os.path.join(os.path.dirname(__file__), "rules.json"), encoding="utf-8") as file:
+        return {row["id"]: Rule(**row) for row in json.load(file)}
 
 
 def counted(findings: Sequence[Finding]) -> str:

@@ -8,19 +8,19 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from skillhub.model.finding import SEVERITIES, Finding, Rule
+from skillhub.model.finding import SEVERITIES, Finding, Rule, rules
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.capability import is_text
 from skillhub.scan.commands import FETCH, SYSTEM
-from skillhub.scan.files import FILES, files, is_read
-from skillhub.scan.hidden import HIDDEN, hidden, hidden_in_binary
+from skillhub.scan.files import files, is_read
+from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.instructions import INSTRUCTIONS
 from skillhub.scan.rule import joined, unescaped, views, windows
-from skillhub.scan.secrets import SECRETS, secrets
 from skillhub.scan.secrets import WORDS as SECRET_WORDS
+from skillhub.scan.secrets import secrets
 
 _PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
-RULES: Final = {rule.id: rule for rule in (*HIDDEN, *SECRETS, *FILES, *(rule for rule, _ in _PATTERNS))}
+RULES: Final = {rule.id: rule for rule in rules().values() if rule.is_content}
 LOOKS: Final = tuple((rule, look) for rule, looks in _PATTERNS for look in looks)
 _WORDS: Final = SECRET_WORDS.union(*(group for _, look in LOOKS for group in look.words))
 # By each word of a look's first group, where the look stands.

@@ -6,7 +6,6 @@ from typing import Final
 
 from skillhub.scan.rule import look, pattern
 
-_READ_FIRST = "download it, read it, and put it into the skill"
 _SHELL = rb"(?:ba|da|z|k)?sh"
 _RUN = (
     rb"\|\s{0,20}(?:sudo\s(?:-\w{1,4}\s)?)?(?:(?:/usr)?(?:/bin/)?env\s)?(?:(?:/usr)?/bin/)?"
@@ -20,18 +19,9 @@ _READERS = "cat cp scp tar zip base64 curl open read readfilesync readfile type 
 _HOME = rb"(?:~|\$\{?home\}?|/root)"
 
 FETCH: Final = (
-    pattern(
-        "SH101",
-        "high",
-        "a download is piped into an interpreter",
-        _READ_FIRST,
-        (look("curl wget / " + _RUNNERS, _FETCH, _RUN),),
-    ),
+    pattern("SH101", (look("curl wget / " + _RUNNERS, _FETCH, _RUN),)),
     pattern(
         "SH102",
-        "high",
-        "the output of a download is run as a command",
-        _READ_FIRST,
         (
             look(
                 "curl wget",
@@ -42,9 +32,6 @@ FETCH: Final = (
     ),
     pattern(
         "SH103",
-        "high",
-        "PowerShell runs what it has just downloaded",
-        _READ_FIRST,
         (
             look("iex expression / " + _POWER_WORDS, rb"\b(?:iex|invoke-expression)\b", _POWER_FETCH),
             look("iex expression / " + _POWER_WORDS, _POWER_FETCH, rb"\|\s{0,4}(?:iex|invoke-expression)\b"),
@@ -52,9 +39,6 @@ FETCH: Final = (
     ),
     pattern(
         "SH104",
-        "high",
-        "encoded text is decoded and run",
-        "write the command as plain text",
         (
             look("base64 / " + _RUNNERS, rb"\bbase64\s", _RUN),
             look(
@@ -69,9 +53,6 @@ FETCH: Final = (
     ),
     pattern(
         "SH105",
-        "high",
-        "code from the network is evaluated",
-        _READ_FIRST,
         (
             look(
                 "exec eval / urlopen requests httpx fetch",
@@ -82,9 +63,6 @@ FETCH: Final = (
     ),
     pattern(
         "SH106",
-        "medium",
-        "a package is installed from a URL instead of a registry",
-        "name a released version of a package",
         (
             look(
                 "pip pip3 pipx uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl",
@@ -95,9 +73,6 @@ FETCH: Final = (
     ),
     pattern(
         "SH107",
-        "medium",
-        "instructions are loaded from the network",
-        "put them into the skill",
         (
             look(
                 "follow obey carry / http https",
@@ -110,9 +85,6 @@ FETCH: Final = (
 SYSTEM: Final = (
     pattern(
         "SH401",
-        "high",
-        "keys or credentials of the user are read",
-        "ask for a variable of the skill's own",
         (
             look(
                 "ssh aws netrc kube docker npmrc pypirc git gnupg gcloud / " + _READERS,
@@ -125,9 +97,6 @@ SYSTEM: Final = (
     ),
     pattern(
         "SH402",
-        "critical",
-        "a shell is handed to someone over the network",
-        "remove it",
         (
             look(
                 "tcp udp / dev",
@@ -159,9 +128,6 @@ SYSTEM: Final = (
     ),
     pattern(
         "SH403",
-        "high",
-        "the whole environment is sent over the network",
-        "send only the needed variables, by name",
         (
             look(
                 "printenv env / curl wget nc ncat",
@@ -178,9 +144,6 @@ SYSTEM: Final = (
     ),
     pattern(
         "SH404",
-        "medium",
-        "a public collection point for data, usable by anyone",
-        "use a host of the skill's publisher",
         tuple(
             look(word, place)
             for word, place in (
@@ -197,9 +160,6 @@ SYSTEM: Final = (
     ),
     pattern(
         "SH405",
-        "high",
-        "everything below the root or the home folder is deleted",
-        "name the files to delete",
         (
             look(
                 "rm",
@@ -210,9 +170,6 @@ SYSTEM: Final = (
     ),
     pattern(
         "SH406",
-        "medium",
-        "a command is installed to run later, or in every shell",
-        "leave that to the user",
         (
             look("crontab", rb"(?:\bcrontab\s{1,4}-(?=\s|$)|\|\s{0,4}crontab\b)"),
             look("launchagents authorized", rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)"),
@@ -224,9 +181,6 @@ SYSTEM: Final = (
     ),
     pattern(
         "SH407",
-        "medium",
-        "an agent's own settings or memory are changed",
-        "leave that to the user",
         (
             look(
                 "claude codex cursor agents",
@@ -237,9 +191,6 @@ SYSTEM: Final = (
     ),
     pattern(
         "SH408",
-        "low",
-        "the certificate of a server is not checked",
-        "keep the check enabled",
         (
             look("curl", rb"\bcurl(?=\s)", rb"\s(?:-[a-z]{0,5}k|--insecure)(?=\s|$)"),
             look("verify / false", rb"\bverify\s{0,2}=\s{0,2}false\b"),

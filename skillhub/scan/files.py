@@ -5,31 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from skillhub.model.finding import Rule
+from skillhub.model.finding import Rule, rules
 from skillhub.model.tree import SKILL_MD
 from skillhub.scan.running import EXECUTABLE_MAGIC, RUN_BY_NAME
 
-COMPILED: Final = Rule(
-    "SH501", "medium", "a compiled program, which cannot be reviewed", "put its source into the skill"
-)
-GARBLED: Final = Rule("SH502", "high", "a script that is not plain text", "write it as UTF-8")
-LARGE: Final = Rule("SH503", "medium", "a file too large to review", "keep large data out of a skill")
-SETTINGS: Final = Rule(
-    "SH504", "medium", "settings of an agent or editor that take effect as soon as the file exists", "leave them out"
-)
-UNREADABLE: Final = Rule(
-    "SH506", "medium", "a document that is not UTF-8, so that hidden text in it cannot be found", "write it as UTF-8"
-)
-INSTALL_HOOK: Final = Rule(
-    "SH505", "medium", "a package that runs commands when it is installed", "leave the hooks out"
-)
-SKILL_WITHIN: Final = Rule(
-    "SH507",
-    "medium",
-    "a second skill inside this one, which agents list under its own name",
-    "publish it as a skill of its own, or keep it in references or assets",
-)
-FILES: Final = (COMPILED, GARBLED, LARGE, SETTINGS, INSTALL_HOOK, UNREADABLE, SKILL_WITHIN)
+COMPILED: Final = rules()["SH501"]
+GARBLED: Final = rules()["SH502"]
+LARGE: Final = rules()["SH503"]
+SETTINGS: Final = rules()["SH504"]
+UNREADABLE: Final = rules()["SH506"]
+INSTALL_HOOK: Final = rules()["SH505"]
+SKILL_WITHIN: Final = rules()["SH507"]
 
 READ_MAX = 2 * 1024 * 1024
 # Pictures, fonts, archives, sound and video, which no agent reads as text.

@@ -12,27 +12,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from skillhub.model.finding import Rule
+from skillhub.model.finding import Rule, rules
 
-BIDI: Final = Rule(
-    "SH001", "high", "bidirectional control characters: the displayed text differs from the real text", "remove them"
-)
-UNSEEN: Final = Rule(
-    "SH002", "critical", "text written in characters that are never shown", "remove it, and ask why it was there"
-)
-ZERO_RUN: Final = Rule(
-    "SH003", "high", "several characters that are never shown, which can carry hidden text", "remove them"
-)
-ZERO: Final = Rule(
-    "SH004", "medium", "a character that is never shown, where neither a script nor an emoji needs it", "remove it"
-)
-STEERING: Final = Rule(
-    "SH005",
-    "high",
-    "a control character that a terminal executes or drops: the displayed text differs from the real text",
-    "remove it, or write it as an escape sequence",
-)
-HIDDEN: Final = (BIDI, UNSEEN, ZERO_RUN, ZERO, STEERING)
+BIDI: Final = rules()["SH001"]
+UNSEEN: Final = rules()["SH002"]
+ZERO_RUN: Final = rules()["SH003"]
+ZERO: Final = rules()["SH004"]
+STEERING: Final = rules()["SH005"]
 
 # More selectors than this that select nothing are text; so are more other characters that draw nothing. Fewer come
 # from careless copying, and carry no more than a few letters.

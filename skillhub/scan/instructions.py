@@ -9,9 +9,6 @@ from skillhub.scan.rule import look, pattern
 INSTRUCTIONS: Final = (
     pattern(
         "SH301",
-        "medium",
-        "tells a model to ignore its earlier instructions",
-        "remove it",
         tuple(
             look(
                 f"{verb} / previous prior earlier above preceding existing system"
@@ -25,9 +22,6 @@ INSTRUCTIONS: Final = (
     ),
     pattern(
         "SH302",
-        "medium",
-        "tells a model to keep something from the user",
-        "state the action openly, or remove it",
         tuple(
             look(
                 f"tell telling inform informing alert alerting notify notifying warn warning / user users / {word}",
@@ -39,9 +33,6 @@ INSTRUCTIONS: Final = (
     ),
     pattern(
         "SH303",
-        "high",
-        "turns off an agent's own permission checks",
-        "let the user decide",
         (
             look(
                 "dangerously yolo bypasspermissions",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final
 
-from skillhub.model.finding import Rule, Severity
+from skillhub.model.finding import Rule, rules
 
 # How rules that are patterns are found: in time linear in the size of the file.
 # Patterns see the bytes of a file in lower case, with line ends that a shell would join blanked out, and only
@@ -86,11 +86,9 @@ class SearchSpot:
                 yield start
 
 
-def pattern(
-    id_: str, severity: Severity, title: str, hint: str, looks: tuple[SearchSpot, ...]
-) -> tuple[Rule, tuple[SearchSpot, ...]]:
+def pattern(id_: str, looks: tuple[SearchSpot, ...]) -> tuple[Rule, tuple[SearchSpot, ...]]:
     """Return a rule, and where it is looked for."""
-    return Rule(id_, severity, title, hint), looks
+    return rules()[id_], looks
 
 
 def look(words: str, first: bytes, then: bytes | None = None) -> SearchSpot:

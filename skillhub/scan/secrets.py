@@ -8,11 +8,10 @@ from collections.abc import Iterator, Set
 from math import log2
 from typing import Final
 
-from skillhub.model.finding import Rule
+from skillhub.model.finding import Rule, rules
 
-KEY: Final = Rule("SH201", "high", "a private key", "remove it and create a new one: this one is public now")
-TOKEN: Final = Rule("SH202", "high", "a probable access token", "revoke it, and use a variable instead")
-SECRETS: Final = (KEY, TOKEN)
+KEY: Final = rules()["SH201"]
+TOKEN: Final = rules()["SH202"]
 
 # A header alone is documentation; a key has at least two full lines of base64 below it.
 _KEY = re.compile(
