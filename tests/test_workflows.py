@@ -1,4 +1,4 @@
-"""The workflows of this repository: every action is pinned, no job has more rights than it uses, all Pythons are tried."""
+"""The workflows here: every action is pinned, no job has more rights than it uses, all Pythons are tried."""
 
 from __future__ import annotations
 
