@@ -129,6 +129,8 @@ def commands() -> str:
 
 def _leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - a command, or a group of them
     if hasattr(command, "commands"):
+        if command.invoke_without_command:
+            yield path, command
         for name, each in command.commands.items():
             yield from _leaves(f"{path} {name}", each)
     else:

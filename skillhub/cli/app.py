@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _COMPLETE = "_SKILLHUB_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
-_PLAIN = frozenset(("list", "verify", "sync", "install"))
+_PLAIN = frozenset(("list", "verify", "sync", "install", "mcp"))
 _INTERRUPTED = 130  # as a shell has it
 
 
@@ -61,9 +61,8 @@ def commands_of(name: str) -> dict[str, Run]:
     """Return a command, or all of its group, as they are typed."""
     known = COMMANDS[name]
     module = vars(import_module(f"skillhub.cli.{known.module}"))
-    if not known.verbs:
-        return {name: module["list_" if name == "list" else name]}
-    return {f"{name} {verb}": module[f"{name}_{verb}"] for verb in known.verbs.split()}
+    alone = {} if known.verbs and not known.verbless else {name: module["list_" if name == "list" else name]}
+    return alone | {f"{name} {verb}": module[f"{name}_{verb}"] for verb in known.verbs.split()}
 
 
 def flags_of(args: list[str]) -> frozenset[str]:
@@ -131,14 +130,20 @@ def build(args: list[str]) -> typer.Typer:
 
     for name in one or COMMANDS:
         commands = commands_of(name)
-        if name in commands:
-            app.command(name)(_for_typer(commands[name]))
+        alone = commands.pop(name, None)
+        if alone is not None and not commands:
+            app.command(name)(_for_typer(alone))
             continue
-        shown = next(run for words, run in commands.items() if not words.endswith((" list", " info")))
-        example = (inspect.getdoc(shown) or "").partition("Example: ")[2]
+        shown = alone or next(run for words, run in commands.items() if not words.endswith((" list", " info")))
+        _, has_example, example = (inspect.getdoc(shown) or "").partition("Example: ")
         group = typer.Typer(
-            help=f"{COMMANDS[name].help}\n\nExample: {example}", no_args_is_help=True, rich_markup_mode=None
+            help=f"{COMMANDS[name].help}\n\n{has_example}{example}",
+            no_args_is_help=alone is None,
+            invoke_without_command=alone is not None,
+            rich_markup_mode=None,
         )
+        if alone is not None:
+            group.callback()(_without_verb(_for_typer(alone)))
         for words, command in commands.items():
             # What follows a program is the program's, whatever it looks like.
             settings = {"allow_interspersed_args": words != "env exec"}
@@ -200,6 +205,24 @@ def _for_typer(command: Run) -> Run:
     wrapped.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {each.name: each.annotation for each in found}
     wrapped.__doc__, wrapped.__name__ = command.__doc__, command.__name__
+    return wrapped
+
+
+def _without_verb(command: Run) -> Run:
+    """Return a command that Typer is to run if no verb follows; what was typed before a verb is no option of it."""
+    import typer
+
+    def wrapped(ctx: typer.Context, **values: Any) -> int:  # noqa: ANN401 - whatever Typer parsed
+        if ctx.invoked_subcommand is None:
+            return command(**values)
+        if any(ctx.get_parameter_source(name).name == "COMMANDLINE" for name in values):  # type: ignore[union-attr]
+            raise UsageError(f"expected options behind {ctx.invoked_subcommand}, found some before it")
+        return 0
+
+    found = inspect.signature(command)
+    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    wrapped.__signature__ = found.replace(parameters=[context, *found.parameters.values()])  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {"ctx": typer.Context, **command.__annotations__}
     return wrapped
 
 

@@ -7,12 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command, or a group of them by its verbs: what runs is ``list_`` of the module, or ``source_add``."""
+    """One command, or a group of them by its verbs: what runs is ``list_`` of the module, or ``source_add``.
+
+    Attributes:
+        verbless: Of a group, whether its name without a verb is a command, too.
+    """
 
     module: str
     help: str
     section: str
     verbs: str = ""
+    verbless: bool = False
 
 
 _USE, _TRUST, _WRITE, _RUN = "Use skills", "Manage trust", "Write skills", "Run a registry"
@@ -42,6 +47,7 @@ COMMANDS: dict[str, Command] = {
     "catalog": Command("show", "Show the list of skills that an agent's model sees.", _SEE),
     "resolve": Command("show", "Show the skills that a message names.", _SEE),
     "load": Command("show", "Show the text that an agent gets for a skill.", _SEE),
+    "mcp": Command("server", "Serve the skills of this project to agents over MCP.", _SEE, verbless=True),
     "source": Command(
         "trust", "Manage the registries and sites that skills come from.", _TRUST, "add list show remove trust"
     ),

@@ -88,7 +88,8 @@ ANSWERS = """
 """
 ALL = "\n".join((WELL.strip(), WITH_EXTRAS.strip(), ANSWERS.strip()))
 GROUPS = {"source", "publisher", "key", "cache", "env", "registry", "lock"}
-ELSEWHERE = {"pick", "registry serve", "env list"}  # a terminal, no end, and nothing to list without a keyring
+# A terminal, no end (twice), and nothing to list without a keyring.
+ELSEWHERE = {"pick", "registry serve", "mcp", "env list"}
 EXTRAS = find_spec("keyring") and find_spec("cyclonedx")
 
 

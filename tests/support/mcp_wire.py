@@ -1,0 +1,80 @@
+"""Raw frames to ``skillhub mcp``: what is written and what comes back, with no library between."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable
+
+VERSION = "2026-07-28"
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": "hello",
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def request(number, method, modern=True, **params):
+    """Return a frame; one of 2026-07-28 says in itself who asks."""
+    if modern:
+        envelope = {
+            "io.modelcontextprotocol/protocolVersion": VERSION,
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        params = {**params, "_meta": envelope}
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def encoded(frames: Iterable[object]) -> bytes:
+    return b"".join(each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in frames)
+
+
+def talk(shell, *frames, args=(), **environ):
+    """Send frames, close, and return what came back by id, and all that came; each line has to be a frame."""
+    done = shell.run("mcp", *args, stdin=encoded(frames), **environ)
+    assert done.status == 0, done.err
+    lines = [json.loads(line) for line in done.raw.split(b"\n") if line]
+    assert done.raw.count(b"\n") == len(lines)
+    assert all(line["jsonrpc"] == "2.0" for line in lines), lines
+    return {line.get("id"): line for line in lines}, lines
+
+
+class Wire:
+    """A server that stays."""
+
+    def __init__(self, shell, *args, **environ):
+        self.process = subprocess.Popen(
+            shell.words("mcp", *args),
+            cwd=shell.project,
+            env=shell.having(environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.process.stdout.close()
+
+    def send(self, *frames):
+        self.process.stdin.write(encoded(frames))
+        self.process.stdin.flush()
+
+    def receive(self):
+        line = self.process.stdout.readline()
+        assert line, "the server is gone"
+        return json.loads(line)
+
+    def ask(self, number, method, modern=True, **params):
+        """Return the answer to one request, past what else comes."""
+        self.send(request(number, method, modern, **params))
+        while (frame := self.receive()).get("id") != number:
+            pass
+        return frame
