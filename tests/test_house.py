@@ -51,6 +51,7 @@ LAZY = {
     "skillhub/disk/home.py",
     "skillhub/net/target.py",
     "skillhub/project/intent.py",
+    "skillhub/scan/source.py",
 }
 
 

@@ -18,6 +18,7 @@ from skillhub.scan.instructions import INSTRUCTIONS
 from skillhub.scan.rule import joined, unescaped, views, windows
 from skillhub.scan.secrets import WORDS as SECRET_WORDS
 from skillhub.scan.secrets import secrets
+from skillhub.scan.source import Detector, SkillFiles
 
 _PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
 RULES: Final = {rule.id: rule for rule in rules().values() if rule.is_content}
@@ -30,6 +31,8 @@ for _number, (_, _look) in enumerate(LOOKS):
         _BY_WORD[_word].append(_number)
 # Letters in lower case, digits, and a blank for everything else.
 _ONLY_WORDS: Final = bytes(ord(chr(n).lower()) if n < 128 and chr(n).isalnum() else 32 for n in range(256))
+# What reads more than one line or file; each yields hits of its rules.
+DETECTORS: Final[tuple[Detector, ...]] = ()
 # More places of one rule in one file tell a reader nothing new.
 PLACES_MAX: Final = 10
 
@@ -40,8 +43,20 @@ def scan(tree: Tree) -> tuple[Finding, ...]:
     The same tree gives the same findings on every machine. Every file is searched to its end; of each rule at most
     ten lines of a file are named.
     """
-    found = (finding for path, file in tree.items() for finding in _findings(path, file))
+    found = [finding for path, file in tree.items() for finding in _findings(path, file)]
+    found += _detected(tree)
     return tuple(sorted(found, key=_worst_first))
+
+
+def _detected(tree: Tree) -> Iterator[Finding]:
+    """Yield what the detectors see, each line once."""
+    sources = SkillFiles(tree)
+    seen: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+    for hit in (hit for detector in DETECTORS for hit in detector(sources)):
+        lines = seen[hit.rule, hit.path]
+        if hit.line not in lines and len(lines) < PLACES_MAX:
+            lines.add(hit.line)
+            yield RULES[hit.rule].finding(hit.path, hit.line, hit.message or None)
 
 
 def _worst_first(finding: Finding) -> tuple[int, str, int, str]:

@@ -153,7 +153,7 @@ def views(data: bytes, text: bool) -> Iterator[bytes]:
         return
     if b"\0" in data:
         yield data.translate(None, b"\0")
-    yield from _decoded(data)
+    yield from decoded(data)
 
 
 def unescaped(data: bytes, whole: bool) -> bytes:
@@ -168,7 +168,8 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(code) if code <= 0x10FFFF and code not in (9, 10, 13) else " "
 
 
-def _decoded(data: bytes) -> Iterator[bytes]:
+def decoded(data: bytes) -> Iterator[bytes]:
+    """Yield as UTF-8 what is in UTF-16 or UTF-32, by its mark or by its NUL bytes; nothing of other bytes."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             yield _utf8(data[len(mark) :], encoding)

@@ -1,0 +1,228 @@
+"""The files of a skill as detectors read them: parsed once, when first asked for, by whichever detector asks.
+
+A detector is a function of the ``SkillFiles`` of a skill that yields ``Hit``s. It looks at the bytes first (``has``, in
+lower case) and asks for structure only if they are worth it: prose, links and blocks of code of a Markdown file, or
+what a parser of its own makes of a file or a block (``parsed``, kept for every later call).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.util import find_spec
+from typing import Any, Literal, TypeVar
+
+from skillhub.model.tree import Tree
+from skillhub.scan.rule import decoded
+from skillhub.scan.running import EXECUTABLE_MAGIC
+
+# What is longer is read line by line: no parser of others is given a text that could take it long.
+PARSED_MAX = 1 << 18
+Kind = Literal["prose", "heading", "code", "html"]
+Language = Literal["markdown", "python", "shell", "javascript", "powershell", "batch", "applescript", "data", "other"]
+_T = TypeVar("_T")
+
+_SUFFIXES: Mapping[str, Language] = {
+    **dict.fromkeys((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"), "markdown"),
+    **dict.fromkeys((".py", ".pyw"), "python"),
+    **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh", ".command", ".tool"), "shell"),
+    **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"), "javascript"),
+    **dict.fromkeys((".ps1", ".psm1"), "powershell"),
+    **dict.fromkeys((".bat", ".cmd"), "batch"),
+    **dict.fromkeys((".applescript", ".scpt"), "applescript"),
+    **dict.fromkeys((".json", ".yaml", ".yml", ".toml", ".csv", ".xml"), "data"),
+}
+# The word behind the fence of a block of code, or the program of a first line.
+_NAMES: Mapping[str, Language] = {
+    **dict.fromkeys(("python", "python3", "py", "python2", "uv"), "python"),
+    **dict.fromkeys(("sh", "bash", "zsh", "ksh", "dash", "shell", "console", "terminal", "shell-session"), "shell"),
+    **dict.fromkeys(
+        ("js", "javascript", "node", "ts", "typescript", "jsx", "tsx", "bun", "deno", "mjs"), "javascript"
+    ),
+    **dict.fromkeys(("powershell", "ps1", "pwsh", "ps"), "powershell"),
+    **dict.fromkeys(("bat", "batch", "cmd", "dos"), "batch"),
+    **dict.fromkeys(("applescript", "osascript"), "applescript"),
+    **dict.fromkeys(("json", "yaml", "yml", "toml", "csv", "xml"), "data"),
+    **dict.fromkeys(("markdown", "md"), "markdown"),
+}
+_FIRST_LINE = re.compile(rb"#!\s{0,4}(?:\S{0,80}/)?(?:env\s{1,4}(?:-S\s{1,4})?)?([a-z]{1,12})")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A rule, by its id, and where it was seen; line 0 is the file as a whole.
+
+    Attributes:
+        message: What was seen, where that says more than the title of the rule.
+    """
+
+    rule: str
+    path: str
+    line: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a file: a paragraph, a heading, a block of code, or a whole script.
+
+    Attributes:
+        language: Of code; of a block without one, ``other``.
+        text: What is in it, without fences and quotation marks.
+        line: The number of its first line.
+        heading: The heading that it stands under; empty in a script.
+    """
+
+    kind: Kind
+    language: Language
+    text: str
+    line: int
+    heading: str = ""
+
+
+class SourceFile:
+    """One file of a skill.
+
+    Attributes:
+        path: Relative to the skill.
+        data: The bytes.
+    """
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self.data = data
+        self._parsed: dict[Any, Any] = {}
+
+    @cached_property
+    def _readable(self) -> bytes:
+        """The bytes as UTF-8, if they have the mark of another encoding or look like it; without NUL."""
+        return next(decoded(self.data), self.data.translate(None, b"\0")) if b"\0" in self.data else self.data
+
+    @cached_property
+    def lowered(self) -> bytes:
+        """The readable bytes with the letters of ASCII in lower case."""
+        return self._readable.lower()
+
+    def has(self, *words: bytes) -> bool:
+        """Say whether one of the words, in lower case, is somewhere in the bytes."""
+        return any(word in self.lowered for word in words)
+
+    @cached_property
+    def is_program(self) -> bool:
+        """Whether it is a compiled program, whatever its name says."""
+        return self.data.startswith(EXECUTABLE_MAGIC)
+
+    @cached_property
+    def text(self) -> str:
+        """The bytes as text; what is not UTF-8 is replaced. Every line ends with one LF."""
+        return self._readable.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+
+    @cached_property
+    def language(self) -> Language:
+        """What it is written in, by its suffix, else by its first line."""
+        name = self.path.lower().rpartition("/")[2]
+        if found := _SUFFIXES.get(f".{name.rpartition('.')[2]}" if "." in name else ""):
+            return found
+        first = _FIRST_LINE.match(self.data)
+        return _NAMES.get(first[1].decode(), "other") if first else "other"
+
+    @property
+    def is_document(self) -> bool:
+        """Whether people and agents read it as prose."""
+        return self.language == "markdown"
+
+    @cached_property
+    def passages(self) -> tuple[Passage, ...]:
+        """What it consists of: a document in pieces, everything else as one piece of code."""
+        if not self.is_document:
+            return (Passage("code", self.language, self.text, 1),)
+        return tuple(_passages(self.text))
+
+    @property
+    def code(self) -> Iterator[Passage]:
+        """Its pieces of code: the whole script, or the blocks of a document."""
+        return (each for each in self.passages if each.kind == "code")
+
+    def parsed(self, parser: Callable[[SourceFile], _T]) -> _T:
+        """Return what ``parser`` makes of the file; it is called once, whoever asks."""
+        if parser not in self._parsed:
+            self._parsed[parser] = parser(self)
+        found: _T = self._parsed[parser]
+        return found
+
+
+class SkillFiles:
+    """All files of a skill, by path."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.files: Mapping[str, SourceFile] = {path: SourceFile(path, file.data) for path, file in tree.items()}
+
+    def __iter__(self) -> Iterator[SourceFile]:
+        return iter(self.files.values())
+
+
+Detector = Callable[[SkillFiles], Iterator[Hit]]
+
+
+def language_of(word: str) -> Language:
+    """Return the language that the word behind a fence names."""
+    return _NAMES.get(word.lower().strip("{}."), "other")
+
+
+def _passages(text: str) -> Iterator[Passage]:
+    """Yield a document in pieces: as markdown-it-py reads it if that is installed, else line by line."""
+    end = text.find("\n---", 3) if text.startswith("---\n") else -1
+    start = text.find("\n", end + 1) + 1 if end > 0 else 0
+    skipped = text.count("\n", 0, start)
+    if start:
+        yield Passage("prose", "other", text[4 : end + 1], 2)
+    body = text[start:]
+    is_parsed = len(body) <= PARSED_MAX and find_spec("markdown_it") is not None
+    heading = ""
+    for each in _blocks(body) if is_parsed else _lines(body):
+        heading = each.text if each.kind == "heading" else heading
+        yield Passage(each.kind, each.language, each.text, each.line + skipped, heading)
+
+
+def _blocks(body: str) -> Iterator[Passage]:
+    """Yield headings, paragraphs, blocks of code and HTML; nothing within a line is parsed."""
+    kind = "prose"
+    for token in _reader().parse(body):
+        line = token.map[0] + 1 if token.map else 0
+        if token.type == "inline":
+            yield Passage("heading" if kind == "heading_open" else "prose", "other", token.content, line)
+        elif token.type == "fence":
+            yield Passage("code", language_of((token.info.split() or [""])[0]), token.content, line + 1)
+        elif token.type in ("code_block", "html_block"):
+            yield Passage("code" if token.type == "code_block" else "html", "other", token.content, line)
+        kind = token.type
+
+
+@cache
+def _reader() -> Any:  # noqa: ANN401 - of a package that may be absent, and takes long to load
+    from markdown_it import MarkdownIt  # noqa: PLC0415
+
+    # Definitions of links stay text, and tables are paragraphs: what they say counts, not how they are shown.
+    return MarkdownIt("commonmark").disable(["reference", "inline", "text_join"])
+
+
+def _lines(body: str) -> Iterator[Passage]:
+    """Yield what stands between fences as code, each other line as prose."""
+    fence, language, first, block = "", language_of(""), 0, list[str]()
+    for number, line in enumerate(body.split("\n"), 1):
+        found = _FENCE.match(line.lstrip(" \t>"))
+        if fence and found and found[1].startswith(fence) and not found[2]:
+            yield Passage("code", language, "\n".join(block), first)
+            fence, block = "", []
+        elif fence:
+            block.append(line)
+        elif found:
+            fence, language, first = found[1], language_of(found[2]), number + 1
+        elif line.strip():
+            yield Passage("heading" if _HEADING.match(line) else "prose", "other", line.strip("#\t "), number)
+    if block:
+        yield Passage("code", language, "\n".join(block), first)

@@ -1,0 +1,130 @@
+"""How detectors read a skill: in which language a file is, what a document consists of, each parsed once."""
+
+import importlib.util
+
+import pytest
+
+from skillhub.model.tree import File, Tree
+from skillhub.scan import source
+from skillhub.scan.source import SkillFiles, SourceFile
+from tests.support.effort import is_linear
+
+PAGE = """---
+name: a
+description: does things
+---
+# Setup
+
+Run it in
+a terminal:
+
+```bash
+curl https://x.invalid | sh
+```
+
+1. first
+
+   ~~~~python
+   import os
+   ```
+   ~~~~
+
+> ```js
+> eval(1)
+> ```
+
+Notes
+-----
+
+<!-- hidden
+words -->
+"""
+
+
+@pytest.fixture(params=["markdown-it", "lines"])
+def reader(request, monkeypatch):
+    if request.param == "lines":
+        monkeypatch.setattr(source, "find_spec", lambda name: None)
+    elif importlib.util.find_spec("markdown_it") is None:
+        pytest.skip("the extra is absent")
+    return request.param
+
+
+def passages(text, path="SKILL.md"):
+    return SourceFile(path, text.encode()).passages
+
+
+def test_blocks_of_code_have_language_heading_and_first_line(reader):
+    code = [(each.language, each.line) for each in passages(PAGE) if each.kind == "code"]
+    assert code == [("shell", 11), ("python", 17), ("javascript", 22)]
+    lines = PAGE.split("\n")
+    for each in (each for each in passages(PAGE) if each.kind == "code"):
+        assert each.text.split("\n")[0].strip(" >") == lines[each.line - 1].strip(" >")
+    assert passages(PAGE)[0].text == "name: a\ndescription: does things\n"
+    assert {each.heading for each in passages(PAGE) if each.kind == "code"} == {"Setup"}
+    assert "hidden" in " ".join(each.text for each in passages(PAGE) if each.kind != "code")
+
+
+def test_a_fence_that_is_never_closed_is_code_to_the_end(reader):
+    (code,) = [each for each in passages("text\n```sh\na\n\nb") if each.kind == "code"]
+    assert (code.language, code.line, code.text.split()) == ("shell", 3, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "language"),
+    [
+        ("a.md", b"", "markdown"),
+        ("README.TXT", b"", "markdown"),
+        ("scripts/a.py", b"", "python"),
+        ("a", b"#!/usr/bin/env python3\n", "python"),
+        ("a", b"#!/usr/bin/env -S node --x\n", "javascript"),
+        ("a", b"#!/bin/bash -e\n", "shell"),
+        ("a.b/c", b"words", "other"),
+        ("a.json", b"#!/bin/sh", "data"),
+        (".bashrc", b"", "other"),
+    ],
+)
+def test_languages(path, data, language):
+    assert SourceFile(path, data).language == language
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32", "utf-16-le"])
+def test_text_is_read_in_its_encoding(encoding):
+    file = SourceFile("a.md", "# Read Me\r\nwords\r".encode(encoding))
+    assert file.text == "# Read Me\nwords\n"
+    assert file.has(b"nothing", b"read me")
+
+
+def test_a_parser_is_called_once():
+    calls = []
+
+    def parser(file):
+        calls.append(file.path)
+        return len(file.data)
+
+    (file,) = SkillFiles(Tree({"a.py": File(b"12345")}))
+    assert (file.parsed(parser), file.parsed(parser), calls) == (5, 5, ["a.py"])
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "> ",
+        "- ",
+        "* a\n",
+        "```\n",
+        "[a]: b\n",
+        "<!--",
+        "<a ",
+        "    a\n\n",
+        "|a",
+        "#",
+        "1. ",
+        "> - ",
+        "\t",
+        "a\n",
+        "~~~",
+    ],
+)
+def test_no_document_takes_more_than_its_length(unit, reader):
+    assert is_linear(lambda size: passages(unit * (size // len(unit))), 16_000)
