@@ -1,6 +1,6 @@
 """The files of a skill as detectors read them: parsed once, when first asked for, by whichever detector asks.
 
-A detector is a function of the ``SkillFiles`` of a skill that yields ``Hit``s. It looks at the bytes first (``has``,
+A detector is a function of the ``SkillFiles`` of a skill that yields ``Sighting``s. It looks at the bytes first (``has``,
 in lower case) and asks for structure only if they are worth it: prose, links and blocks of code of a Markdown file,
 or what a parser of its own makes of a file or a block (``parsed``, kept for every later call).
 """
@@ -53,7 +53,7 @@ _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class Sighting:
     """A rule, by its id, and where it was seen; line 0 is the file as a whole.
 
     Attributes:
@@ -165,7 +165,7 @@ class SkillFiles:
         return iter(self.files.values())
 
 
-Detector = Callable[[SkillFiles], Iterator[Hit]]
+Detector = Callable[[SkillFiles], Iterator[Sighting]]
 
 
 def language_of(word: str) -> Language:
