@@ -1,8 +1,8 @@
 """The files of a skill as detectors read them: parsed once, when first asked for, by whichever detector asks.
 
-A detector is a function of the ``SkillFiles`` of a skill that yields ``Sighting``s. It looks at the bytes first (``has``,
-in lower case) and asks for structure only if they are worth it: prose, links and blocks of code of a Markdown file,
-or what a parser of its own makes of a file or a block (``parsed``, kept for every later call).
+A detector is a function of the ``SkillFiles`` of a skill that yields ``Sighting``s. It looks at the bytes first
+(``has``, in lower case) and asks for structure only if they are worth it: prose, links and blocks of code of a
+Markdown file, or what a parser of its own makes of a file or a block (``parsed``, kept for every later call).
 """
 
 from __future__ import annotations
