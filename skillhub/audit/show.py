@@ -213,7 +213,7 @@ def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:
     for row in rows:
         proof.update(f"{row.name}\0{row.description}\0{row.source}\n".encode("utf-8", "replace"))
     path = os.path.join(cache, "search", f"{(source.root or Digest.of(source.url.encode())).hex}.db")
-    found = SearchIndex.opened(path, proof.hexdigest())
+    found = SearchIndex.opened(path, proof.hexdigest(), rows)
     if found is not None:
         return found
     try:

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from itertools import groupby
+from functools import cache
+from itertools import count, groupby
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from skillhub.disk import files
 from skillhub.errors import FormatError, StateError
-from skillhub.model.manifest import split
+from skillhub.model.manifest import one_line, split
 from skillhub.model.record import Skill, SkillScope
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.mention import close, stems, words
 
 # The index of a search, SQLite's FTS5: in memory, or in a file that is made anew when its contents changed.
+# Whoever can write that file may have forged it: it is believed only where its schema is ours to the letter, each
+# value has its type, and each row is one that the caller gave. Whatever else it holds has it made anew.
 
-_FORMAT = "1"
+_FORMAT = "2"
 # Rows whose relevance is worked out. They are kept shortest first, and of two that match equally BM25 prefers the
 # shorter: what is cut off is what it would rank low. All of a million would take half a second.
 _RANKED_MAX = 1500
 _FEW = 50
 _PREFIX_MAX = 200
+_SPELLINGS_MAX = 200_000
 _NAME_WEIGHT, _DESCRIPTION_WEIGHT, _BODY_WEIGHT = 8.0, 3.0, 1.0
 _SCHEMA: Final = """
     CREATE TABLE meta (format TEXT, proof TEXT);
     CREATE TABLE skills (
-        id INTEGER PRIMARY KEY, name TEXT, bare TEXT, description TEXT, path TEXT, source TEXT, scope TEXT);
+        id INTEGER PRIMARY KEY, name TEXT, bare TEXT, description TEXT, path TEXT, source TEXT, scope TEXT,
+        given INTEGER);
     CREATE TABLE spellings (word TEXT PRIMARY KEY, length INTEGER) WITHOUT ROWID;
     CREATE VIRTUAL TABLE texts USING fts5(
         name, description, body, content='', detail='column', tokenize='porter unicode61 remove_diacritics 2');
@@ -40,7 +46,12 @@ _INDEXES: Final = """
     CREATE INDEX by_path ON skills (path);
     CREATE INDEX by_length ON spellings (length);
 """
-_COLUMNS = "skills.id, skills.name, skills.description, skills.path, skills.source, skills.scope"
+_COLUMNS = "skills.id, skills.name, skills.description, skills.path, skills.source, skills.scope, skills.given"
+# Steps of SQLite's machine that one query may take: the largest listing takes a tenth of it.
+_STEPS_MAX: Final = 5_000_000
+_STEPS: Final = 10_000
+# Bytes of one value; a frontmatter has at most one MiB.
+_VALUE_MAX: Final = 1 << 21
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +69,13 @@ class Stored:
 class SearchIndex:
     """An index that is ready; made by ``build``, or by ``kept`` in a file."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, file: tuple[str, str] = ("", ""), rows: Sequence[Stored] | None = None
+    ) -> None:
         self._connection = connection
+        self._file = file
+        self._rows = rows
+        self._is_closed = False
 
     @classmethod
     def build(cls, rows: Iterable[Stored]) -> SearchIndex:
@@ -68,24 +84,30 @@ class SearchIndex:
         Raises:
             StateError: this Python's SQLite has no FTS5.
         """
-        with ExitStack() as undone:
-            connection = sqlite3.connect(":memory:", check_same_thread=False)
-            undone.callback(connection.close)
-            _fill(connection, rows, "")
-            undone.pop_all()
-        return cls(connection)
+        return cls(_in_memory(rows))
 
     @classmethod
-    def opened(cls, path: str, proof: str) -> SearchIndex | None:
-        """Return the index at ``path`` if it was made of what ``proof`` names; None if not, or if it is damaged."""
-        if not os.path.isfile(path):
+    def opened(cls, path: str, proof: str, rows: Iterable[Stored] | None = None) -> SearchIndex | None:
+        """Return the index at ``path`` if it was made of what ``proof`` names; None if not, or if it is damaged.
+
+        Args:
+            path: The file.
+            proof: What ``kept`` was given.
+            rows: What it was made of. Then each hit is one of these rows, and an index that turns out to be damaged
+                or forged is made anew; without them a hit says what the file says.
+        """
+        try:
+            if not os.path.isfile(path):
+                return None
+            # Immutable: no lock is waited for, and no journal beside it is played back.
+            place = f"{Path(os.path.abspath(path)).as_uri()}?mode=ro&immutable=1"
+            connection = sqlite3.connect(place, uri=True, check_same_thread=False)
+        except (sqlite3.Error, ValueError):
             return None
-        connection = sqlite3.connect(path, check_same_thread=False)
-        with suppress(sqlite3.Error):
-            connection.execute("PRAGMA query_only = ON")
-            connection.execute("PRAGMA trusted_schema = OFF")
-            if connection.execute("SELECT format, proof FROM meta").fetchall() == [(_FORMAT, proof)]:
-                return cls(connection)
+        with suppress(sqlite3.Error, UnicodeError):
+            _bound(connection)
+            if _is_ours(connection, proof):
+                return cls(connection, (path, proof), None if rows is None else list(rows))
         connection.close()
         return None
 
@@ -96,6 +118,7 @@ class SearchIndex:
         Raises:
             StateError: the disk refuses, or this Python's SQLite has no FTS5.
         """
+        given = list(rows)
         temporary = f"{path}.{os.urandom(6).hex()}.tmp"
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -103,32 +126,46 @@ class SearchIndex:
             try:
                 connection.execute("PRAGMA journal_mode = OFF")
                 connection.execute("PRAGMA synchronous = OFF")
-                _fill(connection, rows, proof)
+                _fill(connection, given, proof)
             finally:
                 connection.close()
             os.replace(temporary, path)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, ValueError) as error:
             raise StateError(f"the search index cannot be stored: {error}", where=path) from error
         finally:
-            with suppress(OSError):
+            with suppress(OSError, ValueError):
                 os.unlink(temporary)
-        found = cls.opened(path, proof)
+        found = cls.opened(path, proof, given)
         if found is None:
             raise StateError("the search index was changed while it was built", where=path)
         return found
 
     def close(self) -> None:
         """Let go of the file."""
+        self._is_closed = True
         self._connection.close()
+
+    def make_anew(self) -> bool:
+        """Make a damaged or forged index again of the rows that it was to be made of; say whether they are known."""
+        if self._rows is None or self._is_closed:
+            return False
+        self._connection.close()
+        with suppress(StateError):
+            SearchIndex.kept(*self._file, self._rows).close()
+        # Not from the file: whoever forged it may do so again.
+        self._connection = _in_memory(self._rows)
+        return True
 
     def at_path(self, path: str) -> dict[int, Stored]:
         """Return what is at ``path``."""
-        return self._select("FROM skills WHERE path = ? AND path != '' LIMIT ?", path, _FEW)
+        found = self._select("FROM skills WHERE path = ? AND path != '' LIMIT ?", path, _FEW)
+        return _all(found, lambda row: utf8(row.path) == path)
 
     def named(self, name: str) -> dict[int, Stored]:
         """Return what has this name, with or without its namespace."""
         found = self._select("FROM skills WHERE name = ? LIMIT ?", name, _FEW)
-        return {**found, **self._select("FROM skills WHERE bare = ? LIMIT ?", name, _FEW)}
+        found |= self._select("FROM skills WHERE bare = ? LIMIT ?", name, _FEW)
+        return _all(found, lambda row: name in _names(row))
 
     def beginning(self, name: str) -> dict[int, Stored]:
         """Return some of what has a name that begins so, the shortest among them."""
@@ -138,6 +175,7 @@ class SearchIndex:
             **self._select(where.format("name"), name, last, _PREFIX_MAX),
             **self._select(where.format("bare"), name, last, _PREFIX_MAX),
         }
+        _all(found, lambda row: any(each.startswith(name) for each in _names(row)))
         shortest = sorted(found, key=lambda number: len(found[number].name))[:_FEW]
         return {number: found[number] for number in shortest}
 
@@ -159,29 +197,105 @@ class SearchIndex:
     def read(self, numbers: Iterable[int]) -> dict[int, Stored]:
         """Return these rows."""
         wanted = list(numbers)
-        return self._select(f"FROM skills WHERE id IN ({','.join('?' * len(wanted))}) LIMIT -1", *wanted)
+        found = self._select(f"FROM skills WHERE id IN ({','.join('?' * len(wanted))}) LIMIT -1", *wanted)
+        if len(found) < len(wanted):
+            raise _odd("a row is missing")
+        return found
 
     def spellings(self, length: int) -> list[str]:
         """Return the words of all names and descriptions that have about this many letters."""
-        query = "SELECT word FROM spellings WHERE length BETWEEN ? AND ? ORDER BY word"
-        return [word for (word,) in self._run(query, (length - 2, length + 2))]
+        query = "SELECT word FROM spellings WHERE length BETWEEN ? AND ? ORDER BY word LIMIT ?"
+        return [word for (word,) in self._run(query, (length - 2, length + 2, _SPELLINGS_MAX), (str,))]
 
     def _ranked(self, match: str) -> dict[int, float]:
         weights = f"{_NAME_WEIGHT}, {_DESCRIPTION_WEIGHT}, {_BODY_WEIGHT}"
         query = f"SELECT rowid, bm25(texts, {weights}) FROM texts WHERE texts MATCH ? LIMIT ?"  # noqa: S608
-        return dict(self._run(query, (match, _RANKED_MAX)))
+        return dict(self._run(query, (match, _RANKED_MAX), (int, float)))
 
     def _select(self, where: str, *values: str | int) -> dict[int, Stored]:
-        return {
-            number: Stored(name=name, description=description, path=path, source=source, scope=scope)
-            for number, name, description, path, source, scope in self._run(f"SELECT {_COLUMNS} {where}", values)
-        }
+        types = (int, str, str, str, str, str, int)
+        return {row[0]: self._stored(*row[1:]) for row in self._run(f"SELECT {_COLUMNS} {where}", values, types)}
 
-    def _run(self, query: str, values: Sequence[str | int]) -> list[tuple[Any, ...]]:
+    def _stored(self, name: str, description: str, path: str, source: str, scope: str, given: int) -> Stored:
+        """Return a row of the file; where it is known what it was made of, the one that was given."""
+        said = name, description, path, source, scope
+        if self._rows is None:
+            name, description = (one_line(text) if self._file[0] else text for text in (name, description))
+            return Stored(name=name, description=description, path=path, source=source, scope=scope)
+        row = self._rows[given] if 0 <= given < len(self._rows) else None
+        if row is None or said != tuple(map(utf8, (row.name, row.description, row.path, row.source, row.scope))):
+            raise _odd("it says something else than what it was made of")
+        return row
+
+    def _run(self, query: str, values: Sequence[str | int], types: tuple[type, ...]) -> list[tuple[Any, ...]]:
         try:
-            return self._connection.execute(query, values).fetchall()
-        except (sqlite3.Error, UnicodeError) as error:
+            self._connection.set_progress_handler(_stopping(), _STEPS)
+            rows = self._connection.execute(query, values).fetchall()
+        except (sqlite3.Error, UnicodeError, OverflowError, MemoryError) as error:
             raise StateError(f"the search index cannot be read: {error}") from error
+        if any(tuple(map(type, row)) != types for row in rows):
+            raise _odd("a value has another type")
+        return rows
+
+
+def _odd(why: str) -> StateError:
+    return StateError(f"the search index cannot be read: {why}")
+
+
+def _all(rows: dict[int, Stored], is_so: Callable[[Stored], bool]) -> dict[int, Stored]:
+    """Return the rows; each was looked up by what is checked here again, for an index can disagree with its table."""
+    if not all(map(is_so, rows.values())):
+        raise _odd("a row is listed under what it does not hold")
+    return rows
+
+
+def _names(row: Stored) -> tuple[str, str]:
+    name = utf8(row.name)
+    return name, name.rpartition(":")[2]
+
+
+def _bound(connection: sqlite3.Connection) -> None:
+    """Have a file that may be forged run nothing of its own, and hold no value that fills the memory."""
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_MAX)
+    connection.set_progress_handler(_stopping(), _STEPS)
+    for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _stopping() -> Callable[[], bool]:
+    """Return what SQLite asks each so many steps of one query: whether these were enough."""
+    asked = count(1)
+    return lambda: next(asked) * _STEPS > _STEPS_MAX
+
+
+def _is_ours(connection: sqlite3.Connection, proof: str) -> bool:
+    """Say whether a file has our tables and nothing else, and was made of what ``proof`` names."""
+    if _schema_of(connection) != _our_schema():
+        return False
+    return connection.execute("SELECT format, proof FROM meta LIMIT 2").fetchall() == [(_FORMAT, proof)]
+
+
+def _schema_of(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    return sorted(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master LIMIT 99"), key=str)
+
+
+@cache
+def _our_schema() -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(":memory:")
+    try:
+        _fill(connection, (), "")
+        return _schema_of(connection)
+    finally:
+        connection.close()
+
+
+def _in_memory(rows: Iterable[Stored]) -> sqlite3.Connection:
+    with ExitStack() as undone:
+        connection = sqlite3.connect(":memory:", check_same_thread=False)
+        undone.callback(connection.close)
+        _fill(connection, rows, "")
+        undone.pop_all()
+    return connection
 
 
 def _all_of(terms: Sequence[str]) -> str:
@@ -194,12 +308,15 @@ def _any_of(terms: Sequence[str]) -> str:
 
 
 def _fill(connection: sqlite3.Connection, rows: Iterable[Stored], proof: str) -> None:
-    ordered = sorted(rows, key=lambda row: len(row.name) + len(row.description) + len(row.body))
+    shortest_first = sorted(
+        enumerate(rows), key=lambda each: sum(map(len, (each[1].name, each[1].description, each[1].body)))
+    )
+    ordered = [row for _, row in shortest_first]
     try:
         connection.executescript(_SCHEMA)
         connection.executemany(
-            "INSERT INTO skills VALUES (?, ?, ?, ?, ?, ?, ?)",
-            ((number, *_facts(row)) for number, row in enumerate(ordered)),
+            "INSERT INTO skills VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            ((number, *_facts(row), given) for number, (given, row) in enumerate(shortest_first)),
         )
         connection.executemany(
             "INSERT INTO texts (rowid, name, description, body) VALUES (?, ?, ?, ?)",
@@ -324,12 +441,21 @@ def search(query: str, indexes: Iterable[SearchIndex], limit: int = LIMIT) -> Hi
         StateError: an index cannot be read any more.
     """
     several = list(indexes)
-    found = [hit for each in several for hit in _hits(query, each)]
+    found = [hit for each in several for hit in _asked(each, lambda index: _hits(query, index))]
     if not found:
-        found = [hit for each in several for hit in _respelt(query, each)]
+        found = [hit for each in several for hit in _asked(each, lambda index: _respelt(query, index))]
     found.sort(key=lambda hit: (-hit.score, _scope_rank(hit), hit.path, hit.source or "", hit.name))
     most = min(max(limit, 1), LIMIT_MAX)
     return Hits(tuple(found[:most]), len(found) > most)
+
+
+def _asked(index: SearchIndex, ask: Callable[[SearchIndex], Iterable[Hit]]) -> list[Hit]:
+    try:
+        return list(ask(index))
+    except StateError:
+        if not index.make_anew():
+            raise
+    return list(ask(index))
 
 
 def _scope_rank(hit: Hit) -> int:
