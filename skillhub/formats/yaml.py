@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from math import isfinite
 from typing import Any, TypeAlias
 
 import yaml
@@ -37,6 +38,14 @@ _PLAIN_LINE = re.compile(
     r"(?: (?:([A-Za-z0-9](?!.*(?:: | #))(?:[ -~]*[!-9;-~])?)|\"([ !#-\[\]-~]+)\"))?",
     re.ASCII,
 )
+# What the core schema of YAML 1.2 makes of plain scalars (10.3.2); any other is text.
+_NULL = frozenset(("", "~", "null", "Null", "NULL"))
+_BOOLEAN = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INTEGERS = ((re.compile(r"[-+]?[0-9]+"), 10), (re.compile(r"0o[0-7]+"), 8), (re.compile(r"0x[0-9a-fA-F]+"), 16))
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NO_NUMBER = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_DIGITS_MAX = 308  # of an integer; a double holds no more
+_BREAKS_OF_1_1 = re.compile("[\x85\u2028\u2029]")
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -65,8 +74,39 @@ def parse(
     plain = _plain(text)
     if plain is not None:
         return plain
+    return _document(_Reader, text, where, line_offset, parser)  # type: ignore[no-any-return]
+
+
+def typed(text: str, where: str, line_offset: int = 0) -> Any:  # noqa: ANN401 - a JSON value
+    """Return the one document in ``text`` as the core schema of YAML 1.2 types it, as a JSON value.
+
+    What JSON has no number for, infinity and what is no number, is null, as in JavaScript.
+
+    Args:
+        text: YAML, at most 64 kB.
+        where: The file, named in errors as ``where:line``.
+        line_offset: Lines of the file above ``text``.
+
+    Raises:
+        FormatError: as for ``parse``; or a line ends in a character that ends none in YAML 1.2.
+    """
+    if _BREAKS_OF_1_1.search(text):
+        raise FormatError("expected no line break that YAML 1.2 does not know", where=where)
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise FormatError(f"expected at most {MAX_BYTES} bytes of YAML", where=where)
+    found = _document(_TypedReader, text, where, line_offset)
+    return None if found == "" else found
+
+
+def _document(
+    kind: type[_Reader],
+    text: str,
+    where: str,
+    line_offset: int,
+    parser: Any = FASTEST,  # noqa: ANN401
+) -> Any:  # noqa: ANN401 - what this reader makes of it
     try:
-        return _Reader(parser(text).get_event, where, line_offset).document()
+        return kind(parser(text).get_event, where, line_offset).document()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
@@ -75,6 +115,18 @@ def parse(
         raise FormatError(f"not valid YAML: {problem}", where=place, hint=hint) from error
     except UnicodeEncodeError as error:
         raise FormatError("expected text, found half of a surrogate pair", where=where) from error
+
+
+def _resolved(text: str) -> Any:  # noqa: ANN401 - null, a boolean, a number or text
+    if text in _NULL or text in _BOOLEAN:
+        return _BOOLEAN.get(text)
+    for pattern, base in _INTEGERS:
+        if pattern.fullmatch(text):
+            return int(text, base) if len(text) < _DIGITS_MAX else None
+    if _FLOAT.fullmatch(text):
+        number = float(text)
+        return number if isfinite(number) else None
+    return None if _NO_NUMBER.fullmatch(text) else text
 
 
 def truth(node: Node, default: bool) -> bool:
@@ -166,7 +218,7 @@ class _Reader:
         while type(event := self._next()) is not MappingEndEvent:
             if not isinstance(event, ScalarEvent):
                 raise self._refuse(event, "keys that are text")
-            key = str(self._node(event, depth))
+            key = str(_Reader._node(self, event, depth))
             if key == "<<" and not event.style:
                 raise self._refuse(event, "no merge key")
             if key in items:
@@ -178,3 +230,9 @@ class _Reader:
         mark = event.start_mark
         place = self._where if mark is None else f"{self._where}:{mark.line + 1 + self._line_offset}"
         return FormatError(f"expected {expected}", where=place)
+
+
+class _TypedReader(_Reader):
+    def _node(self, event: Event, depth: int) -> Any:  # noqa: ANN401 - a JSON value
+        node = super()._node(event, depth)
+        return _resolved(str(node)) if isinstance(event, ScalarEvent) and event.implicit[0] else node

@@ -70,6 +70,7 @@ class Folder:
     Attributes:
         stamps: By path, ``/`` between segments.
         odd: What is neither a file nor a folder.
+        listing: Of the tree that it is held to; None before that.
         is_cut: Whether there are more.
 
     Raises:
@@ -78,7 +79,7 @@ class Folder:
 
     def __init__(self, path: str, skipped: Collection[str] = (), only: str = "") -> None:
         self.path = os.path.realpath(path)
-        self._listing: Listing | None = None
+        self.listing: Listing | None = None
         self.stamps: dict[str, Stamp] = {}
         self.odd: list[str] = []
         self._executable: set[str] = set()
@@ -123,8 +124,8 @@ class Folder:
             data = self._bytes(segments, expected, limit)
         except OSError as error:
             raise StateError(f"cannot be read: {error.strerror}", where=f"{self.path}/{relative}") from error
-        if self._listing is not None:
-            listed = self._listing.get(relative)
+        if self.listing is not None:
+            listed = self.listing.get(relative)
             if listed is None or sha256(data).hexdigest() != listed.sha256:
                 raise _drifted(f"{quote(relative)} was changed", self.path)
         return data
@@ -170,7 +171,7 @@ class Folder:
         if record and _recorded(record) == self._record(agreed.tree):
             return
         oldest = time.time_ns() - int(agreed.grain * 1e9)
-        found = Listing(self._hashed(agreed.listing))
+        found = Listing(self.hashed(agreed.listing))
         if found.digest != agreed.tree:
             raise _drifted(_difference(found, agreed), self.path)
         if record and all(changed(each) < oldest for each in self.stamps.values()):
@@ -182,12 +183,13 @@ class Folder:
         self.check(agreed)
         listing = agreed.listing
         if listing is None or listing.digest != agreed.tree:
-            listing = Listing(self._hashed(None))
+            listing = Listing(self.hashed())
             if listing.digest != agreed.tree:
                 raise _drifted(_difference(listing, agreed), self.path)
-        self._listing = listing
+        self.listing = listing
 
-    def _hashed(self, listing: Listing | None) -> Iterator[tuple[str, ListedFile]]:
+    def hashed(self, listing: Listing | None = None) -> Iterator[tuple[str, ListedFile]]:
+        """Yield each file with its digest; what may be executed ``listing`` says where the system does not."""
         for relative in self.names:
             digest = sha256(self.read(relative, _CAP)).hexdigest()
             if _HAS_EXECUTE_BIT:
@@ -221,7 +223,7 @@ def bring_system_skills(source: str, target: str) -> bool:
     shipped = Folder(source)
     if shipped.odd or shipped.is_cut:
         raise OutsideSkill(f"expected at most {FILES_MAX} files and folders", where=source)
-    digest = f"{Listing(shipped._hashed(None)).digest}\n".encode()
+    digest = f"{Listing(shipped.hashed()).digest}\n".encode()
     if files.read(os.path.join(target, SYSTEM_MARKER), _STATE_CAP) == digest:
         return False
     above = os.path.dirname(os.path.abspath(target))

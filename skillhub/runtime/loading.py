@@ -179,7 +179,8 @@ def hooks_of(hooks: Node) -> tuple[Hook, ...]:
 
 _FILE_CAP: Final = 1 << 20
 _SHOWN = 5
-_NOT_THE_SKILLS = frozenset({".git", ".hg", ".jj", "node_modules", "__pycache__", ".venv"})
+# Of what nobody agreed to as a whole, folders that tools keep in it.
+NOT_THE_SKILLS: Final = frozenset({".git", ".hg", ".jj", "node_modules", "__pycache__", ".venv"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +346,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         _refuse(skill, asked)
     # What was agreed to is checked whole; of what somebody works on, tools keep folders that are none of the skill's.
     place, name = os.path.split(skill.file)
-    folder = Folder(place, () if agreed else _NOT_THE_SKILLS, name if skill.is_command else "")
+    folder = Folder(place, () if agreed else NOT_THE_SKILLS, name if skill.is_command else "")
     if agreed is not None:
         folder.hold_to(agreed)
         _refuse(skill, asked)
@@ -421,7 +422,8 @@ def _by_now(skill: Skill) -> tuple[Skill, Agreed | None]:
     if owner.how == "place" and owner.skill.held is not None:
         return holding(skill, owner.skill.held), None
     tree = owner.skill.tree or skill.tree
-    return skill, locks.agreed(tree) if tree else None
+    found = replace(skill, managed=False) if owner.how == "left" else skill
+    return found, locks.agreed(tree) if tree else None
 
 
 def _refuse(skill: Skill, request: Request) -> None:

@@ -197,3 +197,74 @@ def test_plain_lines_are_read_as_the_parser_reads_them(text):
 )
 def test_plain_lines_need_no_parser(text):
     assert yaml._plain(text) == yaml._Reader(yaml.FASTEST(text).get_event, "f", 0).document()
+
+
+TYPED = {
+    "1.0": 1.0,
+    "1": 1,
+    "-7": -7,
+    "+12": 12,
+    "017": 17,
+    "0o17": 15,
+    "0xfF": 255,
+    ".5": 0.5,
+    "1.": 1.0,
+    "12e03": 12000.0,
+    "-2E-2": -0.02,
+    "true": True,
+    "FALSE": False,
+    "null": None,
+    "~": None,
+    "": None,
+    ".inf": None,
+    "-.INF": None,
+    ".NaN": None,
+    "1e999": None,
+    "9" * 400: None,
+    **{
+        text: text
+        for text in (
+            "yes",
+            "no",
+            "on",
+            "off",
+            "y",
+            "tRue",
+            "nUll",
+            "0b11",
+            "1_000",
+            "-0x1",
+            "0O7",
+            "1:30",
+            "2026-11-22",
+        )
+    },
+    **{text: text for text in ("1.2.3", "1e", "e3", "+", ".", "١", "１")},
+}
+
+
+@pytest.mark.parametrize(("text", "value"), TYPED.items())
+def test_the_core_schema_of_yaml_1_2_types_plain_scalars(text, value):
+    found = yaml.typed(f"a: {text}\nb: '{text}'\nc: [{text or '~'}]\n", "f")
+    assert found == {"a": value, "b": text, "c": [value]}
+    assert type(found["a"]) is type(value)
+
+
+def test_keys_and_blocks_stay_text():
+    assert yaml.typed("1: a\ntrue: b\nc: |\n  1\nd: >-\n  true\ne: 1\n  2\n", "f") == {
+        "1": "a",
+        "true": "b",
+        "c": "1\n",
+        "d": "true",
+        "e": "1 2",
+    }
+    assert yaml.typed("# nothing\n", "f") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: &b 1", "a: !!int '1'", "<<: {a: 1}", "a: 1\na: 2", "a: b: c", "a: 1\u2028b: 2", "a: 1\x85", "a: \ud800"],
+)
+def test_what_is_refused_as_text_is_refused_as_typed(text):
+    with pytest.raises(FormatError):
+        yaml.typed(text, "f")

@@ -1,0 +1,237 @@
+"""What is served: the skills that are locked, agreed to and enabled here, each held to the lock at every read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from threading import Event, RLock
+from time import time_ns
+from typing import Any, Final
+
+from skillhub.errors import Drifted, FormatError, NotFound, Refused, SkillhubError
+from skillhub.formats import yaml
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import quote
+from skillhub.model.hosts import profile
+from skillhub.model.manifest import split
+from skillhub.model.record import Skill
+from skillhub.model.tree import SKILL_MD, Listing
+from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.catalog import Catalog, Root
+from skillhub.runtime.discover import Surroundings
+from skillhub.runtime.folder import Folder, Locks
+from skillhub.runtime.loading import NOT_THE_SKILLS, Loaded, Request, load
+from skillhub.runtime.resolve import Caller, may_invoke
+from skillhub.runtime.walk import Cache, changed
+from skillhub.runtime.watch import differing
+
+FILE_MAX: Final = 64 * 1024 * 1024
+_SETTLED: Final = 2_000_000_000  # nanoseconds; the stamp of a file that changed earlier tells of every later change
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFile:
+    """A file of a skill; ``path`` has ``/`` between segments, ``digest`` is SHA-256 of its bytes."""
+
+    path: str
+    digest: Digest
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServedSkill:
+    """A skill with what it holds.
+
+    Attributes:
+        skill: As the catalogue has it: name, description, source, signers and the rest.
+        tree: SHA-256 over the list of its files; of a locked skill the lock's, and every file was compared with it.
+        files: All of them, sorted by path.
+        front: The frontmatter as a parser of YAML 1.2 types it; None where it is YAML only to a lenient reader.
+    """
+
+    skill: Skill
+    tree: Digest
+    files: tuple[ServedFile, ...]
+    front: Mapping[str, Any] | None = field(compare=False, hash=False)
+
+    @property
+    def name(self) -> str:
+        """What it is asked for by: ``namespace:name``, or the name where there is no namespace."""
+        return self.skill.full_name
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a lock knows it and a person agreed to this tree."""
+        return self.skill.managed
+
+    def children(self, folder: str = "") -> tuple[tuple[str, ServedFile | None], ...]:
+        """Return name and file of all that lies directly in a folder, sorted; of a folder, None as the file.
+
+        Raises:
+            NotFound: it has no such folder.
+        """
+        prefix = f"{folder}/" if folder else ""
+        found: dict[str, ServedFile | None] = {}
+        for file in self.files:
+            if file.path.startswith(prefix):
+                name, is_deeper, _ = file.path[len(prefix) :].partition("/")
+                found[name] = None if is_deeper else file
+        if not found:
+            raise NotFound(f"{quote(self.name)} has no folder {quote(folder)}")
+        return tuple(sorted(found.items()))
+
+
+class ServedContent:
+    """The skills of a project, and of the user, as they may be handed out; may be used by several threads.
+
+    Nothing is handed out that differs from the lock, was not agreed to on this machine, or is disabled: locks and
+    this machine's record are read anew each time, and bytes are hashed as they are read.
+
+    Args:
+        around: Where it runs; the project is found from its ``cwd``.
+        everything: Hand out skills too that are in a folder of the project or the user, and in no lock.
+    """
+
+    def __init__(self, around: Surroundings, everything: bool = False) -> None:
+        self.around = around
+        self._everything = everything
+        self._profile = profile("agents")
+        self._cache = Cache()
+        self._lock = RLock()
+        self._catalog = Catalog()
+        # By folder: what was true of the files with these stamps, or of this tree.
+        self._known: dict[str, tuple[object, ServedSkill]] = {}
+
+    def skills(self) -> tuple[ServedSkill, ...]:
+        """Return every skill that is served now, sorted by name. One that cannot be read is left out."""
+        with self._lock:
+            self._look()
+            found = []
+            for skill in self._catalog.skills:
+                try:
+                    served = self._described(skill) if self._is_served(skill) else None
+                except SkillhubError:
+                    continue
+                if served is not None:
+                    found.append(served)
+            gone = self._known.keys() - {each.skill.path for each in found}
+            for path in gone:
+                del self._known[path]
+        return tuple(sorted(found, key=lambda each: each.name))
+
+    def get(self, name: str) -> ServedSkill:
+        """Return one skill as it is now.
+
+        Raises:
+            NotFound: no such skill is served.
+            Refused: it was not agreed to, or is disabled.
+            Drifted: its files are not those of the lock.
+            FormatError, OutsideSkill, StateError: it cannot be read.
+        """
+        with self._lock:
+            self._look()
+            return self._opened(name)[0]
+
+    def load(self, name: str, caller: Caller, arguments: str = "") -> tuple[ServedSkill, Loaded]:
+        """Return a skill with its instructions for whoever asks for it, the arguments put in. Raises as ``get``.
+
+        Raises:
+            Refused: also if it is not for this caller.
+        """
+        return self._opened(name, Request(caller=caller, arguments=arguments))
+
+    def read(self, name: str, path: str) -> tuple[ServedSkill, bytes]:
+        """Return a skill and the bytes of one of its files; raises as ``get``.
+
+        Raises:
+            OutsideSkill: the path leads out of the skill, or over a link.
+            NotFound: also if it has no such file.
+            Drifted: also if the file was changed a moment ago.
+        """
+        served, loaded = self._opened(name)
+        return served, loaded.folder.read(path, FILE_MAX)
+
+    def changes(
+        self, since: tuple[ServedSkill, ...] | None = None, stop: Event | None = None, interval: float = 2.0
+    ) -> Iterator[tuple[ServedSkill, ...]]:
+        """Yield what is served each time that it differs from before, and wait meanwhile.
+
+        Args:
+            since: What the caller has; None for what is served at the first call of ``next``.
+            stop: Ends the waiting once it is set.
+            interval: Seconds between two looks.
+        """
+
+        def look() -> tuple[tuple[ServedSkill, ...], tuple[Root, ...]]:
+            return self.skills(), self._catalog.roots
+
+        yield from differing(look, since, stop or Event(), interval)
+
+    def catalog(self) -> Catalog:
+        """Return all that was found, what is not served and the problems among it."""
+        with self._lock:
+            self._look()
+            return self._catalog
+
+    def _look(self) -> None:
+        self._catalog = catalog_of(self._profile, self.around, cache=self._cache)
+
+    def _is_served(self, skill: Skill) -> bool:
+        is_here = skill.path is not None and not skill.is_elsewhere and not skill.is_command
+        is_allowed = skill.state == "enabled" and skill.held is None and skill.permission == "allow"
+        is_known = isinstance(skill.locks, Locks) and skill.tree is not None if skill.managed else self._everything
+        return is_here and is_allowed and is_known
+
+    def _opened(self, name: str, request: Request | None = None) -> tuple[ServedSkill, Loaded]:
+        with self._lock:
+            for is_last in (False, True):
+                skill = next((each for each in self._catalog.named(name) if each.full_name == name), None)
+                try:
+                    if skill is not None and self._is_served(skill):
+                        caller: Caller = "user" if may_invoke(skill, "user") else "model"
+                        loaded = load(skill, request or Request(caller=caller))
+                        is_same = loaded.skill.managed and loaded.version == skill.tree
+                        if is_same or not skill.managed:
+                            return self._described(skill, loaded.folder), loaded
+                except SkillhubError:
+                    if is_last:
+                        raise
+                if not is_last:
+                    self._look()  # what was found before may be out of date
+        if skill is not None and skill.held is not None:
+            kind = Drifted if skill.held.status == "drifted" else Refused
+            raise kind(skill.why["message"], hint=skill.why["command"] or None)
+        raise NotFound(f"no skill {quote(name)} is served", hint="skillhub catalog lists the skills")
+
+    def _described(self, skill: Skill, folder: Folder | None = None) -> ServedSkill:
+        """Return a skill with its files, from memory where it was the same before."""
+        path = skill.path or ""
+        if folder is None and skill.managed and path in self._known:
+            proof, known = self._known[path]
+            if proof == skill.tree:  # the catalogue has just compared it
+                return known if known.skill == skill else replace(known, skill=skill)
+        if folder is None:
+            folder = Folder(path, () if skill.managed else NOT_THE_SKILLS)
+            if isinstance(skill.locks, Locks) and skill.managed and skill.tree:
+                folder.hold_to(skill.locks.agreed(skill.tree))
+        proof = skill.tree if skill.managed else folder.stamps
+        if path in self._known and self._known[path][0] == proof:
+            return replace(self._known[path][1], skill=skill)
+        listing = folder.listing or Listing(folder.hashed())
+        files = tuple(
+            ServedFile(name, Digest(f"sha256:{listed.sha256}"), int(folder.stamps[name].partition(" ")[0]))
+            for name, listed in listing.items()
+        )
+        served = ServedSkill(skill, listing.digest, files, _front(folder))
+        is_settled = skill.managed or all(changed(each) < time_ns() - _SETTLED for each in folder.stamps.values())
+        if is_settled:
+            self._known[path] = proof, served
+        return served
+
+
+def _front(folder: Folder) -> Mapping[str, Any] | None:
+    try:
+        front = yaml.typed(split(folder.read(SKILL_MD, FILE_MAX), SKILL_MD).yaml, SKILL_MD, line_offset=1)
+    except FormatError:
+        return None
+    return front if isinstance(front, dict) else None

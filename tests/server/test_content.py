@@ -1,0 +1,307 @@
+"""What is served: what is locked, agreed to and enabled, and of that the very bytes; never anything else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from hashlib import sha256
+from threading import Event
+
+import pytest
+
+from skillhub.errors import Drifted, NotFound, OutsideSkill, Refused, SkillhubError
+from skillhub.server.content import ServedContent
+from tests.support.locked import EVIL, agreed
+
+FRONT = """---
+name: typed
+description: Says more than text.
+version: 1.0
+yes-is-text: yes
+count: 017
+octal: 0o17
+empty:
+quoted: "1"
+list: [1, true, no, null, 1e3]
+date: 2026-11-22
+block: |
+  5
+---
+Body.
+"""
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return agreed(tmp_path)
+
+
+def content(machine, everything=False):
+    return ServedContent(machine.around(), everything)
+
+
+def names(machine, everything=False):
+    return [each.name for each in content(machine, everything).skills()]
+
+
+def test_a_locked_skill_is_served_with_every_file_and_its_exact_bytes(machine):
+    found = content(machine)
+    (served,) = found.skills()
+    assert served == found.get("demo")
+    assert (served.name, served.is_locked, served.tree) == ("demo", True, machine.lock()["skills"]["demo"]["tree"])
+    assert served.front == {"name": "demo", "description": "Good."}
+    assert [file.path for file in served.files] == ["SKILL.md", "references/style.md"]
+    for file in served.files:
+        data = (machine.copy_of_demo / file.path).read_bytes()
+        assert found.read("demo", file.path) == (served, data)
+        assert (file.size, file.digest) == (len(data), f"sha256:{sha256(data).hexdigest()}")
+
+
+def test_a_folder_lists_what_lies_directly_in_it(machine):
+    served = content(machine).get("demo")
+    assert [(name, file and file.path) for name, file in served.children()] == [
+        ("SKILL.md", "SKILL.md"),
+        ("references", None),
+    ]
+    assert [name for name, _ in served.children("references")] == ["style.md"]
+    for folder in ("SKILL.md", "nope", "ref", "references/", "/", ".", "..", "references/../references"):
+        with pytest.raises(NotFound):
+            served.children(folder)
+
+
+def edit(machine):
+    (machine.copy_of_demo / "SKILL.md").write_text(EVIL)
+
+
+def edit_beside(machine):
+    (machine.copy_of_demo / "references/style.md").write_text("Evil.\n")
+
+
+def add(machine):
+    (machine.copy_of_demo / "more.md").write_text("More.\n")
+
+
+def take_away(machine):
+    (machine.copy_of_demo / "references/style.md").unlink()
+
+
+def make_executable(machine):
+    (machine.copy_of_demo / "references/style.md").chmod(0o755)
+
+
+def link_out(machine):
+    outside = machine.write("project/outside.md", "Short.\n")
+    (machine.copy_of_demo / "references/style.md").unlink()
+    (machine.copy_of_demo / "references/style.md").symlink_to(outside)
+
+
+def swap_folder(machine):
+    shutil.copytree(machine.copy_of_demo, machine.project / "twin")
+    (machine.project / "twin/SKILL.md").write_text(EVIL)
+    shutil.rmtree(machine.copy_of_demo)
+    machine.copy_of_demo.symlink_to(machine.project / "twin")
+
+
+def lock_another(machine):
+    lock = machine.lock()
+    lock["skills"]["demo"]["tree"] = "sha256:" + "0" * 64
+    (machine.project / "skillhub.lock").write_text(json.dumps(lock))
+
+
+def break_lock(machine):
+    (machine.project / "skillhub.lock").write_text("<<<<<<< ours\n")
+
+
+def break_record(machine):
+    for path in (machine.hub / "state/projects").iterdir():
+        path.write_text("{")
+
+
+def forget(machine):
+    shutil.rmtree(machine.hub / "state/projects")
+
+
+def disable(machine):
+    assert machine.run("disable", "demo").status == 0
+
+
+def take_out_of_the_lock(machine):
+    lock = machine.lock()
+    lock["skills"] = {}
+    (machine.project / "skillhub.lock").write_text(json.dumps(lock))
+
+
+def delete_the_lock(machine):
+    (machine.project / "skillhub.lock").unlink()
+
+
+DRIFT = (edit, edit_beside, add, take_away, make_executable, link_out, swap_folder)
+HELD = (lock_another, break_lock, break_record, forget, disable)
+GONE = (take_out_of_the_lock, delete_the_lock)
+
+
+@pytest.mark.parametrize("everything", [False, True])
+@pytest.mark.parametrize("change", [*DRIFT, *HELD], ids=lambda change: change.__name__)
+def test_what_drifted_waits_or_is_disabled_is_not_served(machine, change, everything):
+    kept = content(machine, everything)
+    assert [each.name for each in kept.skills()] == ["demo"]
+    change(machine)
+    for found in (kept, content(machine, everything)):
+        for path in ("SKILL.md", "references/style.md", "more.md"):
+            with pytest.raises(SkillhubError):
+                found.read("demo", path)
+        for caller in ("user", "model"):
+            with pytest.raises(SkillhubError):
+                found.load("demo", caller)
+        with pytest.raises(SkillhubError):
+            found.get("demo")
+        assert found.skills() == ()
+
+
+@pytest.mark.parametrize("change", GONE, ids=lambda change: change.__name__)
+def test_what_left_the_lock_is_no_locked_skill_any_more(machine, change):
+    kept = content(machine)
+    assert [each.name for each in kept.skills()] == ["demo"]
+    change(machine)
+    for found in (kept, content(machine)):
+        with pytest.raises(NotFound):
+            found.read("demo", "SKILL.md")
+        with pytest.raises(NotFound):
+            found.get("demo")
+        assert found.skills() == ()
+    assert [each.is_locked for each in content(machine, True).skills()] == [False]
+
+
+def test_a_skill_edited_between_list_and_read_is_told_apart_at_once(machine):
+    found = content(machine)
+    (served,) = found.skills()
+    before = os.stat(machine.copy_of_demo / "SKILL.md")
+    edit(machine)
+    os.utime(machine.copy_of_demo / "SKILL.md", ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(Drifted):
+        found.read(served.name, "SKILL.md")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("../mine/demo/SKILL.md", "references/../SKILL.md", "/etc/passwd", "./SKILL.md", "references//style.md", ""),
+        *(
+            "references",
+            "references/",
+            "SKILL.md/",
+            "skill.md",
+            "SKILL.md\0",
+            "references\\style.md",
+            "~/x",
+            "a" * 5000,
+        ),
+        *("..", "references/..", "SKILL.md/..", "%2e%2e/SKILL.md", "\ud800"),
+    ],
+)
+def test_a_path_that_is_no_file_of_the_skill_is_refused(machine, path):
+    with pytest.raises((NotFound, OutsideSkill)):
+        content(machine).read("demo", path)
+
+
+@pytest.mark.parametrize("name", ["", "Demo", "demo ", "demo/", "../demo", "demo\0", "d\u0435mo", "nope"])
+def test_an_unknown_name_is_not_found(machine, name):
+    for everything in (False, True):
+        with pytest.raises(NotFound):
+            content(machine, everything).get(name)
+
+
+def test_unlocked_skills_are_served_only_if_everything_is_and_say_so(machine):
+    machine.skill("project/.agents/skills/loose", **{"a/b.txt": "x"})
+    assert names(machine) == ["demo"]
+    with pytest.raises(NotFound):
+        content(machine).read("loose", "SKILL.md")
+    found = content(machine, True)
+    assert [(each.name, each.is_locked) for each in found.skills()] == [("demo", True), ("loose", False)]
+    assert found.read("loose", "a/b.txt")[1] == b"x"
+
+
+def test_an_unlocked_skill_is_described_as_it_is_at_each_look(machine):
+    loose = machine.skill("project/.agents/skills/loose", **{"a.txt": "x"})
+    found = content(machine, True)
+    before = found.get("loose")
+    (loose / "a.txt").write_text("y")
+    after = found.get("loose")
+    assert before.tree != after.tree
+    assert [each.digest for each in after.files if each.path == "a.txt"] == [f"sha256:{sha256(b'y').hexdigest()}"]
+
+
+def test_what_imitates_a_locked_name_is_not_served(machine):
+    machine.evil("elsewhere/demo")
+    shutil.copytree(machine.project / "elsewhere/demo", machine.home / ".agents/skills/demo")
+    shutil.copytree(machine.project / "elsewhere/demo", machine.project / ".agents/skills/other")
+    found = content(machine, True)
+    assert [(each.name, each.is_locked) for each in found.skills()] == [("demo", True)]
+    assert found.read("demo", "SKILL.md")[1].endswith(b"Good.\n")
+
+
+def test_a_skill_that_is_not_enabled_waits(machine):
+    machine.skill("project/mine/later")
+    done = machine.run("install", "./mine/later", "--yes", "--allow-unsigned", "--no-enable")
+    assert done.status == 0, done.err
+    found = content(machine, True)
+    assert [each.name for each in found.skills()] == ["demo"]
+    with pytest.raises(Refused, match="not enabled"):
+        found.get("later")
+
+
+def test_whom_a_skill_is_for_is_kept(machine):
+    machine.skill("project/mine/typed-only", head="disable-model-invocation: true\n")
+    machine.skill("project/mine/model-only", head="user-invocable: false\n")
+    done = machine.run("install", "./mine/typed-only", "./mine/model-only", "--yes", "--allow-unsigned")
+    assert done.status == 0, done.err
+    found = content(machine)
+    assert len(found.skills()) == 3
+    for name, refused, allowed in (("typed-only", "model", "user"), ("model-only", "user", "model")):
+        assert found.load(name, allowed)[1].body
+        with pytest.raises(Refused):
+            found.load(name, refused)
+        assert found.read(name, "SKILL.md")
+
+
+def test_the_frontmatter_is_typed_as_yaml_1_2_has_it(machine):
+    machine.write("project/mine/typed/SKILL.md", FRONT)
+    assert machine.run("install", "./mine/typed", "--yes", "--allow-unsigned").status == 0
+    assert content(machine).get("typed").front == {
+        "name": "typed",
+        "description": "Says more than text.",
+        "version": 1.0,
+        "yes-is-text": "yes",
+        "count": 17,
+        "octal": 15,
+        "empty": None,
+        "quoted": "1",
+        "list": [1, True, "no", None, 1000.0],
+        "date": "2026-11-22",
+        "block": "5\n",
+    }
+
+
+def test_each_change_of_what_is_served_is_told(machine):
+    found, stop = content(machine), Event()
+    told = found.changes(found.skills(), stop, interval=0.01)
+    edit(machine)
+    assert next(told) == ()
+    assert machine.run("sync", "--yes").status == 0
+    assert [each.name for each in next(told)] == ["demo"]
+    machine.skill("project/.agents/skills/loose")  # is not served, so nobody is told
+    disable(machine)
+    assert next(told) == ()
+    stop.set()
+    assert list(told) == []
+
+
+def test_many_skills_are_looked_at_once_for_a_list(machine, monkeypatch):
+    found = content(machine)
+    looks = []
+    look = found._look
+    monkeypatch.setattr(found, "_look", lambda: (looks.append(1), look())[1])
+    found.skills()
+    found.read("demo", "SKILL.md")
+    assert len(looks) == 1
