@@ -10,7 +10,7 @@ INTEROP := .venv-interop
 # What is compiled once is for all processes, or each of those that test would compile all of the tests again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint test-interop test-conformance bench fixtures docs clean
+.PHONY: help demo test lint test-interop test-conformance bench bench-audit fixtures docs clean
 .DEFAULT_GOAL := help
 
 help:            ## this list
@@ -63,6 +63,9 @@ test-conformance: $(READY)   ## TUF's conformance suite against our client; need
 
 bench: $(READY)  ## what the product promises of time and memory, measured
 	@$(BIN)/python tests/bench/run.py
+
+bench-audit: $(READY)  ## what the scan finds in public sets of skills, and what other scanners do: SETS="--malskills DIR …"
+	@$(BIN)/python tests/bench/audit.py --write $(SETS)
 
 fixtures: $(READY)   ## rebuild the embedded registry, byte for byte
 	@$(BIN)/python -P -m fixtures.build
