@@ -270,6 +270,30 @@ class FindingRow(AnswerRow):
     accepted: bool
 
 
+class ShownFileAnswer(FileRow, JsonAnswer, commands=["show file"]):
+    """One file of a skill: its text, null if it is binary, and what the scan found in it."""
+
+    skill: Text
+    text: Text | None
+    findings: tuple[FindingRow, ...]
+
+
+class UseAnswer(JsonAnswer, commands=["use"]):
+    """One skill for one use: the text of its ``SKILL.md``, and what is known of it."""
+
+    name: Text
+    version: Text | None
+    source: Text | None
+    tree: Text
+    trust: Literal["signed", "unsigned"]
+    signed_by: Text | None
+    capabilities: Texts
+    files: tuple[FileRow, ...]
+    findings: tuple[FindingRow, ...]
+    warnings: Texts
+    text: Text
+
+
 class AuditAnswer(JsonAnswer, commands=["audit"]):
     """The findings of an audit, the worst first."""
 

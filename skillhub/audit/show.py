@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from skillhub.edits.patch import difference, read_edited, text_of
-from skillhub.errors import Forbidden, NotFound, SecurityError, SourceError, StateError
+from skillhub.errors import Forbidden, NotFound, SecurityError, SourceError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock, choose_release
 from skillhub.install.context import LeftOut, Options, Ports, State, command, read_state, refuse_unknown, wanted_of
@@ -19,6 +19,7 @@ from skillhub.install.links import Linker
 from skillhub.install.needs import facts_of
 from skillhub.install.obtain import by_source, from_lock
 from skillhub.install.resolve import look_up, resolve_ref, resolve_wanted, typed
+from skillhub.install.review import admit
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.manifest import Manifest
@@ -75,8 +76,13 @@ class Shown:
         }
 
 
-def show(ref: Ref, ports: Ports) -> Shown:
+def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:
     """Return what is known of a skill: the locked one, one in an agent's folder, else what the reference finds.
+
+    Args:
+        ref: The skill, or a place that holds several.
+        ports: What the command works with.
+        skill: Which of several.
 
     Raises:
         NotFound: none of them is there.
@@ -92,13 +98,42 @@ def show(ref: Ref, ports: Ports) -> Shown:
             return found
     if not isinstance(ref, Named):
         state = State(Lock(), Intent(), Records())
-        (pick,), _ = resolve_ref(ref, Options(), state, ports)
-        return _offered(pick.acquisition.run(), (), ports)
+        return _offered(_only(ref, skill, state, ports), (), ports)
+    if skill is not None:
+        raise UsageError("--skill is for a place that holds several skills", where=str(ref))
     with typed(ref, ports):
         source, index = look_up(ref, ports)
     releases = index.releases(ref.name)
     release = choose_release(ref, releases)
     return _offered(by_source(source, release, index, ports).run(), releases, ports)
+
+
+def _only(ref: Ref, skill: str | None, state: State, ports: Ports) -> Candidate:
+    chosen, _ = resolve_ref(ref, Options(skills=(skill,) if skill is not None else ()), state, ports)
+    if len(chosen) > 1:
+        raise UsageError(f"expected one skill, found {len(chosen)} chosen", where=str(ref), hint="--skill NAME")
+    return chosen[0].acquisition.run()
+
+
+def obtained(ref: Ref, skill: str | None, ports: Ports) -> Candidate:
+    """Return one skill for one use, verified and scanned as for a first install, and permitted by every policy.
+
+    Args:
+        ref: The skill, or a place that holds several; a name that is installed is that skill.
+        skill: Which of several.
+        ports: What the command works with.
+
+    Raises:
+        UsageError: the reference holds several skills.
+        Forbidden: a policy forbids it.
+        SecurityError, FormatError, SourceError: as for install.
+    """
+    state = read_state(ports)
+    if isinstance(ref, Named) and ref.range is None and ref.source is None and ref.name in state.lock.skills:
+        found = from_lock(ref.name, state.lock.skills[ref.name], ports)
+    else:
+        found = _only(ref, skill, State(Lock(), Intent(), Records()), ports)
+    return admit(found, State(Lock(), Intent(), Records()), ports)
 
 
 def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:

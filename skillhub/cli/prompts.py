@@ -13,6 +13,7 @@ from skillhub.cli.terminal import Terminal, shortened
 from skillhub.formats.text import Quoted, collapsed, quote
 from skillhub.model.index import Release
 from skillhub.model.question import NEEDS, NO, UNANSWERED, YES, Answer, Question, Way, answered_by, unanswerable
+from skillhub.model.tree import Tree
 
 # Who answers questions: a person at a terminal, ``--yes``, or nobody.
 
@@ -24,6 +25,7 @@ _HEAD = ("NAME", "VERSION", "SOURCE", "SIGNED BY", "CAN", "NEEDS")
 _YES = dict.fromkeys(("y", "yes"), "yes")
 _ALL = dict.fromkeys(("a", "all"), "all")
 _NO = dict.fromkeys(("", "n", "no"), "no")
+_VIEW = dict.fromkeys(("v", "view"), "view")
 _WAYS: Mapping[Way, str] = {"save": "[s]ave as a patch", "merge": "[m]erge", "take": "[t]hrow away"}
 
 
@@ -91,6 +93,7 @@ class Person:
         asked = [each for each in questions if not self.flags.agree_to(each)]
         self._summarize([each.row for each in asked if each.row])
         unshown = heads(asked)
+        trees = {each.skill: each.tree for each in questions if each.tree is not None}
         shown: set[str] = set()
         answers: dict[int, Answer] = {}
         for number, question in enumerate(asked):
@@ -103,7 +106,7 @@ class Person:
             show(question, unshown, self.terminal)
             shown.add(question.skill)
             alike = [each for each in asked[number + 1 :] if _is_alike(each, question)]
-            answer, is_for_all = self._ask(question, len(alike) + 1)
+            answer, is_for_all = self._ask(question, len(alike) + 1, trees.get(question.skill))
             answer = replace(answer, seen=True)
             if is_for_all:
                 new = [each for each in alike if each.skill not in shown]
@@ -122,8 +125,8 @@ class Person:
             self.terminal.prose(f"{len(rows)} skills are to be installed:", tone="bold")
             self.terminal.table(_HEAD, rows, sys.stderr)
 
-    def _ask(self, question: Question, alike: int) -> tuple[Answer, bool]:
-        """Return the answer, and whether it is to be one to all that are alike."""
+    def _ask(self, question: Question, alike: int, tree: Tree | None) -> tuple[Answer, bool]:
+        """Return the answer, and whether it is to be one to all that are alike; ``v`` shows the ``tree`` first."""
         if question.kind == "env":
             value = self.terminal.secret(f"  value of {question.subject} (not shown, empty for none):")
             return Answer("yes", value) if value else UNANSWERED, False
@@ -134,7 +137,13 @@ class Person:
             self.terminal.prose(f"{refusal} {question.skill} stays disabled", 2)
         words = {**_YES, **_ALL, **_NO} if alike > 1 else {**_YES, **_NO}
         of_all = f"[a]ll {_counted(question, alike)}, " if alike > 1 else ""
-        said = self._word(f"[y]es, {of_all}[N]o", words, "no")
+        if tree is None or question.kind in NEEDS:
+            said = self._word(f"[y]es, {of_all}[N]o", words, "no")
+            return NO if said == "no" else YES, said == "all"
+        while (said := self._word(f"[y]es, {of_all}[v]iew its files, [N]o", {**words, **_VIEW}, "no")) == "view":
+            from skillhub.cli.reading import view  # here, for few ask to see it, and the scan is read for it
+
+            view(tree, self.terminal, sys.stderr)
         return NO if said == "no" else YES, said == "all"
 
     def _ask_all(

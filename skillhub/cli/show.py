@@ -1,18 +1,21 @@
-"""``show``, ``search`` and ``schema``; ``catalog``, ``resolve`` and ``load``."""
+"""``show``, ``use``, ``search`` and ``schema``; ``catalog``, ``resolve`` and ``load``."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from skillhub.audit import show as reading
 from skillhub.audit.show import Shown
 from skillhub.cli.common import Arg, Common, Strings
+from skillhub.cli.reading import listing, numbered, text_of
 from skillhub.cli.terminal import Terminal
 from skillhub.errors import NotFound, Refused, UsageError
-from skillhub.formats.text import Quoted, collapsed, quote
+from skillhub.formats.text import Quoted, as_command, collapsed, quote
+from skillhub.install.candidates import Candidate
 from skillhub.install.context import Outcome
 from skillhub.install.sources import Listings, listings
 from skillhub.model.hosts import Profile, profile, profiles
@@ -20,6 +23,7 @@ from skillhub.model.index import Release
 from skillhub.model.provenance import Delta
 from skillhub.model.record import Reach, Scope
 from skillhub.model.reference import parse_ref
+from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.runtime import envelope, loading
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
@@ -28,6 +32,7 @@ from skillhub.runtime.overview import section
 from skillhub.runtime.ranking import LIMIT_MAX
 from skillhub.runtime.resolve import MentionRules, mentioned
 from skillhub.runtime.state import set_reach
+from skillhub.scan import scan
 from skillhub.scan.capability import in_words
 
 HostName = Annotated[str, Arg("--host NAME", "The agent whose folders, rules and texts are used.")]
@@ -36,12 +41,24 @@ Window = Annotated[int | None, Arg("--window TOKENS", "The size of the model's c
 # ``show``: shows one skill, installed or offered.
 
 
-def show(common: Common, ref: Annotated[str, Arg("NAME|REF", "An installed skill, or a reference.")]) -> int:
+def show(
+    common: Common,
+    ref: Annotated[str, Arg("NAME|REF", "An installed skill, or a reference.")],
+    skill: Annotated[str | None, Arg("--skill NAME", "Show this skill of several.")] = None,
+    files: Annotated[bool, Arg("--files", "List its files, with what the scan found in each.")] = False,
+    file: Annotated[str | None, Arg("--file PATH", "Show this file, with what the scan found at which line.")] = None,
+) -> int:
     """Show a skill: one installed, one in an agent's folder, else what the reference finds. Installs nothing.
 
-    Example: skillhub show github:gh-fix-ci
+    Example: skillhub show github:gh-fix-ci --file SKILL.md
     """
-    shown = reading.show(parse_ref(ref), common.ports())
+    if files and file is not None:
+        raise UsageError("--files and --file exclude each other")
+    shown = reading.show(parse_ref(ref), common.ports(), skill)
+    if file is not None:
+        return show_file(common, shown.skill.name, shown.tree, file)
+    if files and not common.json:
+        return show_files(common, shown.tree)
     if common.json:
         return common.answer("show", shown.to_json())
     _draw(shown, common.terminal)
@@ -91,6 +108,102 @@ def _spelled(release: Release) -> str:
     """Return version and day, and whether it was taken back."""
     spelled = f"{release.version} {release.published or ''}"
     return f"{spelled} {release.taken_back}" if release.taken_back else spelled
+
+
+def show_files(common: Common, tree: Tree) -> int:
+    """List the files of a skill with what the scan found in each: ``show REF --files``."""
+    for text, tone in listing(tree, scan(tree)):
+        common.terminal.out(text, tone)
+    return 0
+
+
+def show_file(common: Common, name: str, tree: Tree, path: str) -> int:
+    """Show one file of a skill: on a terminal with numbers and findings, elsewhere its text alone.
+
+    Raises:
+        NotFound: the skill has no such file.
+        UsageError: it is binary.
+    """
+    file = tree.get(path)
+    if file is None:
+        raise NotFound(f"{name} has no file {quote(path)}", hint="--files lists the files of a skill")
+    findings = [each for each in scan(tree) if each.path == path]
+    text = text_of(file)
+    if common.json:
+        return common.answer("show file", {"skill": name, **_row(tree, path), "text": text, "findings": findings})
+    if sys.stdout.isatty():
+        common.terminal.page(numbered(path, file, findings))
+        return 0
+    if text is None:
+        raise UsageError(f"{quote(path)} is binary: it has no text to show")
+    for each in findings:
+        common.terminal.warn(f"warning: {each}")
+    for line in text.removesuffix("\n").split("\n"):
+        common.terminal.verbatim(line.expandtabs(4))
+    return 0
+
+
+def _row(tree: Tree, path: str) -> dict[str, Any]:
+    file = tree[path]
+    return {"path": path, "size": len(file.data), "sha256": tree.listing[path].sha256, "executable": file.executable}
+
+
+# ``use``: prints one skill for one use.
+
+
+def use(
+    common: Common,
+    ref: Annotated[str, Arg("NAME|REF", "An installed skill, or a reference.")],
+    skill: Annotated[str | None, Arg("--skill NAME", "This skill of several.")] = None,
+) -> int:
+    """Print the instructions of one skill for one use. Asks nothing, installs nothing, runs nothing.
+
+    The skill is verified and scanned as for install; an unsigned one and findings are reported on stderr.
+    A critical finding and what a policy forbids refuse it.
+
+    Example: skillhub use github:code-review
+    """
+    found = reading.obtained(parse_ref(ref), skill, common.ports(scratch=True))
+    critical = [each for each in found.findings if each.severity == "critical"]
+    if critical:
+        hint = f"{as_command('skillhub', 'show', ref, '--files')} shows the files"
+        raise Refused(f"the scan found in {found.name}: {critical[0]}", hint=hint)
+    for warning in _warnings(found):
+        common.terminal.warn(f"warning: {warning}")
+    text = text_of(found.tree[SKILL_MD]) or ""
+    if common.json:
+        return common.answer("use", {**_facts(found), "text": text})
+    for line in text.removesuffix("\n").split("\n"):
+        common.terminal.verbatim(line.expandtabs(4))
+    others = [path for path in found.tree if path != SKILL_MD]
+    if others:
+        shows = as_command("skillhub", "show", ref, *(("--skill", skill) if skill else ()), "--file", others[0])
+        common.terminal.say(f"it has {len(others)} more file{'s' if others[1:] else ''}: {shows}", "dim")
+    return 0
+
+
+def _facts(found: Candidate) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "version": found.entry.version,
+        "source": found.entry.source,
+        "tree": str(found.entry.tree),
+        "trust": "signed" if found.trust == "signed" else "unsigned",
+        "signed_by": found.signed_by,
+        "capabilities": found.capabilities,
+        "files": [_row(found.tree, path) for path in found.tree],
+        "findings": found.findings,
+        "warnings": list(_warnings(found)),
+    }
+
+
+def _warnings(found: Candidate) -> list[str]:
+    signed = {
+        "signed": [],
+        "untrusted": [f"{found.name} is signed by {found.signed_by or 'an unknown key'}, which you do not trust"],
+        "unsigned": [f"{found.name} is not signed"],
+    }
+    return [*signed[found.trust], *found.warnings, *map(str, found.findings)]
 
 
 # ``search``: searches what sources list and what is here.

@@ -27,6 +27,7 @@ COMMANDS: dict[str, Command] = {
     "install": Command("install", "Install skills: verify, ask, store, lock, enable.", _USE),
     "list": Command("installed", "List installed skills.", _USE),
     "show": Command("show", "Show a skill: installed, or offered by a source.", _USE),
+    "use": Command("show", "Print one skill for one use; nothing is installed.", _USE),
     "pick": Command("install", "Choose from a list of all skills, and install them.", _USE),
     "search": Command("show", "Search the sources and the skills found here.", _USE),
     "enable": Command("installed", "Enable installed skills, once their needs are met.", _USE),

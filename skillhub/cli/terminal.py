@@ -179,21 +179,23 @@ class Terminal:
     def _draws(self) -> bool:
         return not (self.quiet or is_ci()) and _obeys_escapes(sys.stderr)
 
-    def page(self, lines: Sequence[tuple[str, Tone]]) -> None:
+    def page(self, lines: Sequence[tuple[str, Tone]], stream: TextIO | None = None) -> None:
         """Write lines of the result; on a terminal, through the person's pager if they are more than a screen.
 
-        On a terminal a bar stands before text of a skill; elsewhere it may be for a program to read.
+        On a terminal a bar stands before text of a skill; elsewhere it may be for a program to read. They are a
+        result unless another ``stream`` says that they are talk.
         """
-        if sys.stdout.isatty():
+        stream = stream or sys.stdout
+        if stream.isatty():
             lines = [(row, tone) for text, tone in lines for row in _barred(text)]
-        if _obeys_escapes(sys.stdout) and len(lines) >= _size().lines:
+        if _obeys_escapes(stream) and sys.stdout.isatty() and len(lines) >= _size().lines:
             from pydoc import pager
 
             os.environ.setdefault("LESS", "-R")  # or `less` would show the colours as letters
-            pager("".join(_line(text, tone, sys.stdout) for text, tone in lines))
+            pager("".join(_line(text, tone, stream) for text, tone in lines))
             return
         for text, tone in lines:
-            self.verbatim(text, tone)
+            self._put(stream, _line(text, tone, stream))
 
     def _write(self, stream: TextIO, text: str, tone: Tone, indent: int = 0, hang: int | None = None) -> None:
         bar = BAR if isinstance(text, Quoted) else ""
@@ -240,7 +242,7 @@ def _barred(text: str) -> list[str]:
     """Return a line of the result as rows of a terminal: of text of a skill every one begins with a bar."""
     if not isinstance(text, Quoted):
         return [text]
-    room = max(_columns() - len(BAR), _NARROW) if sys.stdout.isatty() else _cells(text)
+    room = max(_columns() - len(BAR), _NARROW)
     return [BAR + piece for piece in _cut(clean(text), room, room)]
 
 

@@ -136,7 +136,8 @@ def _install(
         details.append(f"you agreed to it {was}; now it is {now}")
         if record.tree == entry.tree:
             message = f"{candidate.name} was agreed to {was}; the lock now has it {now}; agree?"
-    return Question("install", candidate.name, message, tuple(details), row=row, alike=_by(candidate))
+    by = _by(candidate)
+    return Question("install", candidate.name, message, tuple(details), row=row, alike=by, tree=candidate.tree)
 
 
 def _signed(candidate: Candidate) -> str:

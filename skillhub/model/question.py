@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from skillhub.model.server_command import Risk
+from skillhub.model.tree import Tree
 
 Kind = Literal[
     "install",  # first install of this tree in this project
@@ -100,6 +101,7 @@ class Question:
         ways: Of ``local-edit``, the answers there are; a yes is the first, a no is ``keep`` where that is one.
         row: Of ``install``, the skill in short: name, version, source, signer, capabilities, needs.
         alike: What a yes to all is about: the very signer, source or capability; without it nothing else is answered.
+        tree: Of ``install``, what is to be installed, for who wants to read it first.
     """
 
     kind: Kind
@@ -110,6 +112,7 @@ class Question:
     ways: tuple[Way, ...] = ()
     row: tuple[str, ...] = ()
     alike: str = ""
+    tree: Tree | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ def test_all_is_offered_where_more_of_the_kind_come(shell):
     shell.skill("project/two")
     done = shell.at_terminal("install", "./one", "./two", say=[(ASK, "y\n")] * 4)
     assert done.status == 0
-    assert [line.endswith("[y]es, [N]o: y") for line in done.out.splitlines() if ASK in line] == [
+    assert [line.endswith("[y]es, [v]iew its files, [N]o: y") for line in done.out.splitlines() if ASK in line] == [
         False,
         False,
         True,

@@ -67,6 +67,8 @@ WITH_EXTRAS = """
 ANSWERS = """
     list
     show loose
+    show loose --files
+    use github:release-notes
     search --local loose
     diff --from-lock lock
     source list

@@ -1,0 +1,73 @@
+"""How a person reads a skill before it is installed: its files, and each with what the scan found at which line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from skillhub.cli.terminal import Terminal, Tone
+from skillhub.formats.text import Quoted, is_hidden
+from skillhub.model.finding import Finding, Severity, counted
+from skillhub.model.tree import SKILL_MD, File, Tree
+from skillhub.scan import scan
+
+_TONES: dict[Severity, Tone] = {"low": "dim", "medium": "yellow", "high": "red", "critical": "red"}
+
+
+def view(tree: Tree, terminal: Terminal, stream: TextIO) -> None:
+    """Show all of a skill to who is asked about it: the list of its files, then each file, ``SKILL.md`` first."""
+    findings = scan(tree)
+    lines = listing(tree, findings)
+    for path in sorted(tree, key=lambda each: each != SKILL_MD):
+        lines += [("", "plain"), *numbered(path, tree[path], findings)]
+    terminal.page(lines, stream)
+
+
+def listing(tree: Tree, findings: Sequence[Finding]) -> list[tuple[str, Tone]]:
+    """Return a line for each file: whether it is executable, its size, its path, what the scan found in it."""
+    lines: list[tuple[str, Tone]] = []
+    for path, file in tree.items():
+        found = [each for each in findings if each.path == path]
+        line = f"{'x' if file.executable else '-'} {len(file.data):>8}  {path}"
+        lines.append(
+            (f"{line}  ({counted(found)})" if found else line, _TONES[found[0].severity] if found else "plain")
+        )
+    return lines
+
+
+def numbered(path: str, file: File, findings: Sequence[Finding]) -> list[tuple[str, Tone]]:
+    """Return a file with the numbers of its lines, and below a line what the scan found in it.
+
+    A hidden character is shown as its number, ``<U+200B>``: who reads before they agree is to see it.
+    """
+    found = [each for each in findings if each.path == path]
+    size = f"{len(file.data)} bytes{', executable' if file.executable else ''}"
+    lines: list[tuple[str, Tone]] = [(f"{path}: {size}", "bold"), *(_mark(each) for each in found if not each.line)]
+    text = text_of(file)
+    if text is None:
+        return [*lines, ("binary: its bytes are not shown", "dim"), *(_mark(each) for each in found if each.line)]
+    rows = text.removesuffix("\n").split("\n")
+    width = len(str(len(rows)))
+    for number, row in enumerate(rows, 1):
+        lines.append((Quoted(f"{number:>{width}}  {_visible(row)}"), "plain"))
+        lines += [_mark(each) for each in found if each.line == number]
+    return lines
+
+
+def _mark(finding: Finding) -> tuple[str, Tone]:
+    return f"^ {finding.severity}: {finding.message} [{finding.rule}]", _TONES[finding.severity]
+
+
+def _visible(row: str) -> str:
+    spaced = row.removesuffix("\r").expandtabs(4)
+    if spaced.isascii() and spaced.isprintable():
+        return spaced
+    return "".join(f"<U+{ord(char):04X}>" if is_hidden(char) else char for char in spaced)
+
+
+def text_of(file: File) -> str | None:
+    """Return the text of a file; None if it is binary."""
+    try:
+        return None if b"\0" in file.data else file.data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
