@@ -34,6 +34,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "intent": "skillhub.project.intent.IntentFile",
     "lock": "skillhub.model.lock.LockFile",
     "marketplace": "skillhub.sources.layout.MarketplaceFile",
+    "mcp-skill": "skillhub.sources.mcp.McpSkill",
     "namespaces": "skillhub.model.index.NamespacesDocument",
     "oci-index": "skillhub.sources.oci.OciIndex",
     "oci-manifest": "skillhub.sources.oci.OciManifest",

@@ -14,7 +14,7 @@ from skillhub.disk.usage import throwaway
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.formats.text import as_command
 from skillhub.install.context import CheckAllowed, Place, Registry
-from skillhub.model.reference import Git, GitHub, Local, Oci, Remote, url_of
+from skillhub.model.reference import Git, GitHub, Local, Mcp, Oci, Remote, url_of
 from skillhub.net.fetch import Fetcher, Mirrors, UntrustedClient, Web
 from skillhub.net.settings import Logins, Settings
 from skillhub.net.target import Who, is_beside, may_lead
@@ -177,6 +177,10 @@ class OpenNetwork:
 
             # What a marketplace names is a repository, and nothing else that has its URL.
             return Artifact(ref, self._web(str(ref), named_by), os.environ if named_by == "person" else None)
+        if isinstance(ref, Mcp):
+            from skillhub.sources.mcp import McpPlace
+
+            return McpPlace(ref, self._web(str(ref), named_by))
         from skillhub.net.download import DownloadCache, Downloads, Seen
         from skillhub.sources.site import Site
 

@@ -41,7 +41,7 @@ from skillhub.install.resolve import (
 from skillhub.install.review import admit, too_young
 from skillhub.model.index import Release
 from skillhub.model.lock import Locked, Patch
-from skillhub.model.reference import Git, GitHub, Named, Oci, Ref, SiteReference
+from skillhub.model.reference import Git, GitHub, Mcp, Named, Oci, Ref, SiteReference
 from skillhub.model.tree import Tree
 from skillhub.model.version import is_version, precedence
 from skillhub.net.target import Who, by_agreement
@@ -415,6 +415,10 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
         return found
     if ports.root_of(entry) is None:
         now, before = (offered.rev, entry.rev) if entry.git else (offered.digest, entry.digest)
+        if (
+            offered.digest is None and offered.tree is not None
+        ):  # of an MCP server, which says the digest of each file
+            now, before = offered.tree, entry.original.tree
         return None if now == before is not None else found
     status = _status(name, entry, ports, newer)
     warnings.extend(_newer_than_allowed(offered, wanted, status, ports))
@@ -529,10 +533,10 @@ def _where_now(name: str, entry: Locked, wanted: Wanted, state: State, ports: Po
             with suppress(NotFound):
                 ports.releases(source, name)
         return None
-    whole = replace(ref, path=None) if isinstance(ref, Git | GitHub) else ref
+    whole = replace(ref, path=None) if isinstance(ref, Git | GitHub | Mcp) else ref
     index = ports.reach(whole, named_by=by_agreement(state.is_known(name, ref.source))).index((name,))
     there = [each for each in offered_by(index) if each.name == name]
-    if len(there) != 1 or there[0].path == entry.path or not isinstance(whole, Git | GitHub):
+    if len(there) != 1 or there[0].path == entry.path or not isinstance(whole, Git | GitHub | Mcp):
         return None
     (found,) = there
     if found.plugin:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from skillhub.archive import Entry, Unpacked, gather, unpack
 from skillhub.disk import files
 from skillhub.edits.patch import apply, read_patch
-from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, SourceMismatch, WrongBytes
+from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, SourceMismatch, UsageError, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
 from skillhub.install import candidates
@@ -31,12 +31,23 @@ from skillhub.install.candidates import (
     spelled,
 )
 from skillhub.install.context import Place, Ports, Report, command
+from skillhub.model import mcp_server
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import LOCAL, Locked, by_word, of_plugin
 from skillhub.model.record import Scope
-from skillhub.model.reference import SiteReference, holds_secret, masked, parse_remote, repository
+from skillhub.model.reference import (
+    Mcp,
+    McpConfigured,
+    SiteReference,
+    holds_secret,
+    masked,
+    parse_ref,
+    parse_remote,
+    repository,
+)
 from skillhub.model.tree import Tree
 from skillhub.net.target import Who, by_agreement
+from skillhub.project import mcp
 from skillhub.project.copies import portable
 from skillhub.scan.capability import is_kept_for_documentation
 from skillhub.sources.configured import Source
@@ -151,6 +162,7 @@ def by_place(
     """
     _refuse_secret(release)
     origin: dict[str, Any] = {"url": release.url, "digest": release.digest, "version": release.version}
+    origin |= {"path": release.path} if release.path else {}
     if release.type == "tree":
         origin = {"git": release.url, "rev": release.rev, "path": release.path, "version": release.version}
     source = of_plugin(source, release.plugin)
@@ -162,6 +174,36 @@ def by_place(
         return replace(_check_folder_name(found, release.path), published=place.committed(release))
 
     return Acquisition(lambda: place.unpacked(release), verify, release.size or 0)
+
+
+def configured(ref: McpConfigured, ports: Ports) -> tuple[Mcp, Who]:
+    """Return the server that an agent's configuration has under a name, and who named its URL.
+
+    Raises:
+        NotFound: none has that name.
+        UsageError: it is started by a command, or two that have it differ, or its URL cannot be used.
+        FormatError, StateError: a configuration cannot be read.
+    """
+    project, place = ports.project, (ports.project.base, ports.user_home, ports.environ)
+    entries = [*mcp.configured(ref.name, project.scope, *place)]
+    urls = {mcp_server.url_of(each): file.scope for file, each in entries}
+    named = ", ".join(file.path for file, _ in entries)
+    if not entries:
+        hint = "mcp+https://host/mcp names a server by its URL"
+        raise NotFound(f"no agent's configuration has an MCP server {ref.name}", hint=hint)
+    if "" in urls:
+        hint = command(project.scope, "mcp", "check", ref.name)
+        message = f"{ref.name} is started by a command, and install starts none"
+        raise UsageError(message, where=named, hint=f"to see what it serves: {hint}")
+    if len(urls) > 1:
+        raise UsageError(
+            f"{ref.name} has several URLs", where=named, hint="give the one that is meant: mcp+https://…"
+        )
+    ((url, scope),) = urls.items()
+    found = parse_ref(f"mcp+{url}")
+    if not isinstance(found, Mcp):
+        raise UsageError(f"expected the URL of an MCP server, found {quote(url)}", where=named)
+    return found, "person" if scope == "user" else "repository"
 
 
 def by_path(
@@ -485,7 +527,7 @@ def _at_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Acqui
             place = ports.reach(parse_remote(entry.place), named_by=named_by)
         kind: Literal["files", "archive"] = "files" if entry.digest is None else "archive"
         url = entry.url or ""
-        release = Release(name=name, url=url, digest=entry.digest, type=kind, version=entry.version)
+        release = Release(name=name, url=url, digest=entry.digest, type=kind, version=entry.version, path=entry.path)
     return by_place(place, entry.place, release, ports, (entry.tree,))
 
 

@@ -14,12 +14,12 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, did_you_mean, quote, spelled_like
 from skillhub.install.candidates import Candidate, choose_release, is_within, locked_elsewhere
 from skillhub.install.context import Options, Place, Ports, State, unreachable_hint
-from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source
+from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source, configured
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, of_plugin
 from skillhub.model.manifest import Manifest
 from skillhub.model.needs import Requirement
-from skillhub.model.reference import Git, GitHub, Local, Named, Ref, Remote, canonical, parse_remote
+from skillhub.model.reference import Git, GitHub, Local, McpConfigured, Named, Ref, Remote, canonical, parse_remote
 from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.net.target import Who, by_agreement
 from skillhub.project.copies import portable
@@ -59,6 +59,8 @@ def resolve_ref(
         return [_of_name(ref, state, ports)], ()
     if isinstance(ref, Local):
         return _of_folder(ref, options, state, ports)
+    if isinstance(ref, McpConfigured):
+        ref, named_by = configured(ref, ports)
     place = _reached(ref, ports, named_by)
     index = place.index(options.skills or None)
     chosen = choose_skills(str(ref), index, options.skills, every=options.every, pick=ports.pick)
@@ -557,7 +559,8 @@ def matching(word: str, offered: Sequence[Release]) -> list[Release]:
     """Return the skills that a word fits: a name, ``plugin:name``, or else a folder."""
     plugin, _, name = word.rpartition(":")
     fits = [each for each in offered if each.name == name and (not plugin or each.plugin == plugin)]
-    return fits or [each for each in offered if each.path and each.path == word.strip("/")]
+    folder = word.strip("/").removesuffix(f"/{SKILL_MD}")
+    return fits or [each for each in offered if each.path and each.path == folder]
 
 
 def _the_match(word: str, offered: Sequence[Release], asked: str) -> Release:

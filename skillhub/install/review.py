@@ -174,6 +174,8 @@ def _where(candidate: Candidate) -> str:
     ref = f"{entry.place}:{candidate.manifest.name}" if entry.named else entry.path or entry.url or entry.source
     if entry.git is not None:
         ref = f"git+{entry.git.removeprefix('git+')}@{entry.rev}{f'#{entry.path}' if entry.path else ''}"
+    elif entry.url and entry.path:
+        ref = f"{entry.place}#{entry.path}"
     elif entry.local and not os.path.isabs(ref):
         ref = f"./{ref}"
     return as_command("skillhub", "show", ref)

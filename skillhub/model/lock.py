@@ -36,7 +36,7 @@ from skillhub.formats.document import (
     wrong,
 )
 from skillhub.formats.text import clean, is_alias, is_inner_path, line_of_marker, quote, word
-from skillhub.model.reference import Git, GitHub, holds_secret, parse_remote
+from skillhub.model.reference import Git, GitHub, Mcp, holds_secret, name_in_uri, parse_remote
 from skillhub.model.version import VERSION_PATTERN, is_version
 
 # Who signed a skill, as the lock spells it: ``<kind>:<fingerprint>:<identity>``.
@@ -211,6 +211,12 @@ ORIGINS = (
         path={"minLength": 1, "not": _BELOW},
     ),
     _kind("url", "git path rev", source=_at(r"^(https?://[^/?#@]+([/?#]|$)|oci://)")),
+    _kind(
+        "url path",
+        "digest git rev",
+        source=_at(r"^mcp\+https?://[^/?#@]+([/?#]|$)"),
+        path=_at(r"^[A-Za-z][A-Za-z0-9+.-]*://([^/\\]+/)*[a-z0-9]+(-[a-z0-9]+)*$"),
+    ),
     _kind("path", "git rev url", source=_at(r"^local(\?plugin=[a-z0-9]+(-[a-z0-9]+)*)?$"), path=_PLACE),
 )
 
@@ -253,7 +259,8 @@ class Locked:
     A registry's skill has ``url``, ``digest`` and ``version``, and its ``source`` stands in ``sources``. A local
     one has ``path``, relative to the project if inside of it, and ``local`` for a source. One that was asked for
     by the place it lies at has that reference for a source, less the skill: from a git repository with ``git``,
-    ``rev`` and the folder in it as ``path``, from elsewhere with ``url``, and ``digest`` if the site has any.
+    ``rev`` and the folder in it as ``path``, from an MCP server with its ``url`` and the URI of the skill's folder as
+    ``path``, from elsewhere with ``url``, and ``digest`` if the site has any.
     ``signed_by`` empty means unsigned.
     """
 
@@ -320,6 +327,8 @@ class Locked:
         """Where its bytes are, for a person."""
         if self.git is not None:
             return f"{self.git}@{self.rev}{'#' + self.path if self.path else ''}"
+        if self.path and self.url:
+            return f"{self.url}#{self.path}"
         return self.path or self.url or self.source
 
 
@@ -407,6 +416,8 @@ def _check_place(entry: Locked, where: str) -> None:
         ref = parse_remote(entry.place)
     except UsageError as error:
         raise FormatError(error.message, where=f"{where}.source") from error
+    if isinstance(ref, Mcp):
+        return _check_server(entry, ref, where)
     if entry.git is None:
         return _have(entry, ("url",), ("path", "rev"), where)
     _have(entry, ("rev",), ("digest", "url"), where)
@@ -417,6 +428,17 @@ def _check_place(entry: Locked, where: str) -> None:
     if entry.path is not None and not is_inner_path(entry.path):
         raise FormatError(f"expected a folder of the repository, found {quote(entry.path)}", where=f"{where}.path")
     return None
+
+
+def _check_server(entry: Locked, ref: Mcp, where: str) -> None:
+    _have(entry, ("url", "path"), ("digest", "git", "rev"), where)
+    # The source is what a person is shown; another URL would be the one that is asked, or that a policy permits.
+    if entry.place != f"mcp+{entry.url}" or entry.plugin or ref.path:
+        message = f"expected the URL of {quote(entry.source)}, found {quote(entry.url)}"
+        raise FormatError(message, where=f"{where}.url")
+    if name_in_uri(entry.path or "") is None:
+        message = f"expected the URI of a skill's folder, found {quote(entry.path)}"
+        raise FormatError(message, where=f"{where}.path")
 
 
 def _have(entry: Locked, needed: tuple[str, ...], unwanted: tuple[str, ...], where: str) -> None:
@@ -535,7 +557,8 @@ class LockFile(Document):
         seen: set[tuple[object, ...]] = set()
         kinds = {alias: source.kind for alias, source in self.sources.items()}
         for name, entry in self.skills.items():
-            shape = (entry.source, entry.git, entry.git and entry.path, *map(_is_absent, _where(entry)))
+            path = entry.path if entry.git or entry.url else None
+            shape = (entry.source, entry.git, path, path and entry.url, *map(_is_absent, _where(entry)))
             if shape not in seen:
                 check_origin(entry, kinds, f".skills.{name}")
                 seen.add(shape)

@@ -61,6 +61,12 @@ def runs_code(entry: object) -> bool:
     return bool(words) and (risk(words) == "shell" or any(map(loads_code, given)))
 
 
+def url_of(entry: object) -> str:
+    """Return the URL that an entry of an agent's file has; empty if it runs a command, or has none."""
+    found = entry if isinstance(entry, dict) and "command" not in entry else {}
+    return next((found[key] for key in ("url", "httpUrl", "serverUrl") if isinstance(found.get(key), str)), "")
+
+
 def facts(entry: object) -> tuple[str, ...]:
     """Return what an entry of an agent's file says of a server, a line each; it may be of any shape."""
     entry = entry if isinstance(entry, dict) else {}

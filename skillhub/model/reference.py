@@ -253,13 +253,14 @@ _HOST = rf"(?:{_NAME}|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?"
 _SCP_HOST = rf"[A-Za-z0-9._][A-Za-z0-9._-]*@{_NAME}|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
 _SCP = rf"(?as)({_SCP_HOST}):/?([^:@]+/[^:@]+|[^:@]+\.git)(@[^:@]+)?"
 _SSH = "git+ssh://git@host/repository"
+_URI_MAX = 1024
 _USER_MAX = 16  # a longer name before the host is rather a token, and errors end in logs
 _GIT_URL = (
     rf"(?a)(?:https?://{_HOST}|ssh://(?:[A-Za-z0-9._][A-Za-z0-9._-]*@)?{_HOST})(?:/[A-Za-z0-9._~!$&'()*+,;=:%-]*)+"
     r"|file:///[^@#?\\]*"
 )
 _SPELLED = (
-    r"(?as)((?:git\+)?)(https?|ssh|file)://((?:[^/@]*@)?)([^/:@\[]*|\[[^\]]*\])(?::(\d{1,5}))?"
+    r"(?as)((?:git\+|mcp\+)?)(https?|ssh|file)://((?:[^/@]*@)?)([^/:@\[]*|\[[^\]]*\])(?::(\d{1,5}))?"
     r"((?:/[^@?#]*)?)((?:[@?#].*)?)"
 )
 _SITE_URL = rf"(?a)https?://{_HOST}(?:[/?][A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
@@ -271,6 +272,10 @@ _OCI = (
     rf"(?a)oci://({_HOST}(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)+)(?::([A-Za-z0-9_][A-Za-z0-9._-]{{0,127}}))?"
     r"(?:@(sha256:[0-9a-f]{64}))?"
 )
+# What comes before the name of a skill is the server's own; the name is that of the skill.
+_MCP = r"(?s)mcp\+([^#]*)(?:#(.*))?"
+_SKILL_URI = r"(?a)[A-Za-z][A-Za-z0-9+.-]*://(?:[A-Za-z0-9._~!$&'()*+,;=:@%-]+/)*([a-z0-9]+(?:-[a-z0-9]+)*)"
+_SERVER = r"(?a)mcp:([A-Za-z0-9_-]{1,64})"
 _GRAMMAR = "github:gh-fix-ci, gh-fix-ci@^1.2, owner/repo, https://host, ./folder or ./skill.zip"
 
 
@@ -391,8 +396,36 @@ class Oci:
         return self.source
 
 
-Remote = Git | GitHub | SiteReference | Oci
-Ref = Named | Local | Remote
+@dataclass(frozen=True, slots=True)
+class Mcp:
+    """An MCP server that serves skills, at the URL of its endpoint; ``path`` is the URI of a skill's folder there."""
+
+    url: str
+    path: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The server, whatever the skill."""
+        return f"mcp+{self.url}"
+
+    source = place
+
+    def __str__(self) -> str:
+        return f"{self.place}{'#' + self.path if self.path else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class McpConfigured:
+    """An MCP server by the name that it has in the configuration of an agent."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"mcp:{self.name}"
+
+
+Remote = Git | GitHub | SiteReference | Oci | Mcp
+Ref = Named | Local | Remote | McpConfigured
 
 
 def is_range(text: str) -> bool:
@@ -403,6 +436,14 @@ def is_range(text: str) -> bool:
 def is_rev(text: str) -> bool:
     """Say whether ``text`` may be a branch, a tag or a commit: it is no option and no expression of git's."""
     return re.fullmatch(_REV, text) is not None
+
+
+def name_in_uri(uri: str) -> str | None:
+    """Return the name that the URI of a skill's folder on an MCP server ends with; None of what is no such URI."""
+    found = re.fullmatch(_SKILL_URI, uri)
+    if found is None or len(uri) > _URI_MAX or {".", ".."} & {*_decoded(uri).replace("\\", "/").split("/")}:
+        return None
+    return found[1] if is_name(found[1]) else None
 
 
 def parse_ref(text: str) -> Ref:
@@ -432,6 +473,8 @@ def parse_ref(text: str) -> Ref:
     alias, colon, name = head.rpartition(":")
     if "/" in head and alias in ("", "github"):
         return _github(text.removeprefix("github:"), text)
+    if found := re.fullmatch(_SERVER, text):
+        return McpConfigured(found[1])
     if "/" in head or alias in RESERVED_ALIASES:
         raise _unknown(text, "any git repository is git+https://host/repository@rev#folder")
     if (colon and not is_alias(alias)) or not is_name(name) or ("@" in text and not is_range(version)):
@@ -449,7 +492,7 @@ def parse_remote(text: str) -> Remote:
         UsageError: it refers to none.
     """
     ref = parse_ref(text)
-    if isinstance(ref, Named | Local):
+    if isinstance(ref, Named | Local | McpConfigured):
         raise UsageError(f"expected a place on the network, found {quote(text)}")
     return ref
 
@@ -482,6 +525,8 @@ def _unknown(text: str, hint: str) -> UsageError:
 def _remote(text: str) -> Remote:
     if text.startswith("git+"):
         return _git(text)
+    if text.startswith("mcp+"):
+        return _mcp(text)
     if text.startswith("oci://"):
         found = re.fullmatch(_OCI, text)
         if found is None:
@@ -503,6 +548,14 @@ def _git(text: str) -> Git:
     if not re.fullmatch(_GIT_URL, url):
         raise _unknown(text, "git+https://, git+ssh:// or git+file://, then @rev and #folder; it names no password")
     return Git(url, _checked_rev(rev, text), _checked_path(path, text))
+
+
+def _mcp(text: str) -> Mcp:
+    found = re.fullmatch(_MCP, text)
+    url, path = found.groups() if found else ("", None)
+    if not re.fullmatch(_SITE_URL, url) or (path is not None and name_in_uri(path) is None):
+        raise _unknown(text, "an MCP server is mcp+https://host/path, then # and the URI of one skill")
+    return Mcp(url, path)
 
 
 def _github(body: str, text: str) -> GitHub:

@@ -27,6 +27,7 @@ import httpx
 
 AGENT = "skillhub"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_KEEPS_METHOD = frozenset({307, 308})
 _MAX_REDIRECTS = 5
 _ERROR_CAP = 65536  # Bytes read of the body of an error; the connection is reused if that is all of it.
 _MAY_HEAL = frozenset({408, 429, 500, 502, 503, 504})
@@ -117,7 +118,15 @@ class Http(Web):
         )
 
     @errors_masked()
-    def ask(self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Headers | None = None) -> Response:
+    def ask(
+        self,
+        url: str,
+        *,
+        cap: int,
+        named_by: Requester = PERSON,
+        headers: Headers | None = None,
+        body: bytes | None = None,
+    ) -> Response:
         """Return what the server answers, as ``Web.ask`` promises.
 
         Raises:
@@ -127,7 +136,7 @@ class Http(Web):
         first, deadline = target.origin, Deadline(self._patience)
         for _ in range(1 + _MAX_REDIRECTS):
             fields = _fields(target, headers or {}, first, self._credentials)
-            found = self._with_retries(target, fields, deadline, cap)
+            found = self._with_retries(target, (fields, body), deadline, cap)
             if isinstance(found, Response):
                 return found
             target = found
@@ -144,18 +153,20 @@ class Http(Web):
         self.close()
 
     def _with_retries(
-        self, target: RequestTarget, fields: _Fields, deadline: Deadline, cap: int
+        self, target: RequestTarget, sent: tuple[_Fields, bytes | None], deadline: Deadline, cap: int
     ) -> Response | RequestTarget:
         """Ask, and ask again on a new connection while that may help."""
         known = [("Host", target.authority), ("User-Agent", AGENT), ("Accept-Encoding", "identity")]
         pauses = iter(self._patience.pauses)
+        fields, body = sent
+        method = "GET" if body is None else "POST"
         exchange = _Exchange(target, deadline, proxy_for(target), False)
         while True:
             token = _EXCHANGE.set(exchange)
             try:
                 with _errors_of(exchange):
                     # httpx knows, and logs, the origin alone: the path may hold a secret.
-                    request = httpx.Request("GET", target.origin, headers=known + fields)
+                    request = httpx.Request(method, target.origin, headers=known + fields, content=body)
                     with closing(self._client.send(request, stream=True)) as response:
                         return _judge(target, response, cap)
             except _MayHealError as broken:
@@ -204,6 +215,9 @@ def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Respons
     status, headers = response.status_code, dict(response.headers)
     if status in _REDIRECTS:
         following = target.follow(response.extensions["location"])
+        if response.request.method == "POST" and (status not in _KEEPS_METHOD or following.origin != target.origin):
+            message = f"expected an answer or a redirect on the same host, found a redirect to {quote(following.url)}"
+            raise UnsafeTransfer(message, where=target.url)
         _body(response, _ERROR_CAP)
         return following
     if status == 206 or "content-range" in headers:
@@ -290,7 +304,7 @@ class _Transport(httpx.BaseTransport):
         authority = target.origin.partition("://")[2]
         host, port = authority.rpartition(":")[0], target.port if authority == target.authority else None
         url = httpcore.URL(scheme=target.scheme, host=host, port=port, target=target.raw_path)
-        asked = httpcore.Request(request.method, url, headers=request.headers.raw)
+        asked = httpcore.Request(request.method, url, headers=request.headers.raw, content=request.content)
         found = self._pool(exchange).handle_request(asked)
         if not exchange.received:
             found.close()  # It was left over from the answer before.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 from urllib.parse import unquote
@@ -64,7 +65,15 @@ class Web(Fetcher, Protocol):
         """
         return whole(self.ask(url, cap=cap, named_by=named_by))
 
-    def ask(self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Headers | None = None) -> Response:
+    def ask(
+        self,
+        url: str,
+        *,
+        cap: int,
+        named_by: Requester = PERSON,
+        headers: Headers | None = None,
+        body: bytes | None = None,
+    ) -> Response:
         """Return what the server answers, whatever its status, once redirects and retries are done.
 
         Args:
@@ -73,6 +82,8 @@ class Web(Fetcher, Protocol):
             named_by: As for ``get``.
             headers: Fields to send; ``Authorization`` goes to the origin of ``url`` and no further. An empty one
                 says that nobody is told who asks: no other is sent in its place.
+            body: What to send, by POST. It goes to the origin of ``url`` and no further, and may be sent more than
+                once: it changes nothing there.
 
         Raises:
             SourceError, WrongBytes, UnsafeTransfer: as for ``get``, but for the status.
@@ -93,7 +104,15 @@ class UntrustedClient(Web):
         self._web = web
         self._hint = hint or f"only this repository names it; to use it: {as_command('skillhub', 'install', place)}"
 
-    def ask(self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Headers | None = None) -> Response:
+    def ask(
+        self,
+        url: str,
+        *,
+        cap: int,
+        named_by: Requester = PERSON,
+        headers: Headers | None = None,
+        body: bytes | None = None,
+    ) -> Response:
         """Return what the server answers, as ``Web.ask`` promises.
 
         Raises:
@@ -101,7 +120,7 @@ class UntrustedClient(Web):
         """
         requester = Requester("repository", named_by.site)
         try:
-            return self._web.ask(url, cap=cap, named_by=requester, headers=headers)
+            return self._web.ask(url, cap=cap, named_by=requester, headers=headers, body=body)
         except UnsafeTransfer as error:
             error.hint = error.hint or self._hint
             raise
@@ -123,7 +142,15 @@ class Mirrors(Web):
         self._web = web
         self._settings = settings
 
-    def ask(self, url: str, *, cap: int, named_by: Requester = PERSON, headers: Headers | None = None) -> Response:
+    def ask(
+        self,
+        url: str,
+        *,
+        cap: int,
+        named_by: Requester = PERSON,
+        headers: Headers | None = None,
+        body: bytes | None = None,
+    ) -> Response:
         """Return what the mirror answers, or without one the server itself, as ``Web.ask`` promises.
 
         Raises:
@@ -133,25 +160,27 @@ class Mirrors(Web):
         asked = f"{target.scheme}://{target.authority}{target.raw_path}"
         base = base_of(asked, self._settings.mirrors)
         if base is None:
-            return self._directly(url, cap, named_by, headers)
+            by = PERSON if self._settings.trusts(url) else named_by
+            with _hinting_at_trust(url, by):
+                return self._web.ask(url, cap=cap, named_by=by, headers=headers, body=body)
         _refuse_dots(url)
         mirror = self._settings.mirrors[base]
         # Who we are to the one is nobody else's business.
         sent = (headers or {}).items()
         told = {name: value for name, value in sent if name.lower() != "authorization" or not value}
-        answer = self._web.ask(mirror + asked[len(base) :], cap=cap, headers=told)
+        answer = self._web.ask(mirror + asked[len(base) :], cap=cap, headers=told, body=body)
         is_there = base_of(answer.url, [mirror]) is not None  # else a redirect led out of the mirror
         return replace(answer, url=base + answer.url[len(mirror) :] if is_there else url)
 
-    def _directly(self, url: str, cap: int, named_by: Requester, headers: Headers | None) -> Response:
-        if self._settings.trusts(url):
-            named_by = PERSON
-        try:
-            return self._web.ask(url, cap=cap, named_by=named_by, headers=headers)
-        except UnsafeTransfer as error:
-            if named_by.who == "site" and error.where == url and url.startswith("https:"):
-                error.hint = error.hint or "if the host is yours, add it to trusted-hosts in config.toml"
-            raise
+
+@contextmanager
+def _hinting_at_trust(url: str, named_by: Requester) -> Iterator[None]:
+    try:
+        yield
+    except UnsafeTransfer as error:
+        if named_by.who == "site" and error.where == url and url.startswith("https:"):
+            error.hint = error.hint or "if the host is yours, add it to trusted-hosts in config.toml"
+        raise
 
 
 @errors_masked()

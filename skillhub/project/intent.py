@@ -39,7 +39,7 @@ from skillhub.formats.toml import CAP, spell_toml, strict_toml
 from skillhub.model.lock import Lock, LockedSource
 from skillhub.model.provenance import is_same_source
 from skillhub.model.record import LinkKind
-from skillhub.model.reference import NO_SECRET, Git, GitHub, Remote, holds_secret, parse_remote
+from skillhub.model.reference import NO_SECRET, Git, GitHub, Mcp, Remote, holds_secret, parse_remote
 from skillhub.model.version import Range
 from skillhub.policy.policy import Level, Policies, Policy, PolicyRules, parse_policy, policy_of
 
@@ -121,6 +121,8 @@ class Wanted:
             return cls(git=ref.url, rev=ref.rev, path=path, plugin=plugin)
         if isinstance(ref, GitHub):
             return cls(origin=str(replace(ref, path=path)), plugin=plugin)
+        if isinstance(ref, Mcp):
+            ref = replace(ref, path=path)
         return cls(origin=str(ref), plugin=plugin)
 
     def check(self) -> None:

@@ -223,6 +223,23 @@ def config_file(agent: str, scope: Scope, project: str, home: str, environ: Mapp
     return ConfigFile(host(agent).id, scope, next(filter(os.path.exists, paths), paths[0]))
 
 
+def configured(
+    name: str, scope: Scope, project: str, home: str, environ: Mapping[str, str]
+) -> Iterator[tuple[ConfigFile, object]]:
+    """Yield what each agent has under a name, in the files of the project and of the user, or of the user alone.
+
+    Raises:
+        FormatError, StateError: as for ``servers``.
+    """
+    scopes: tuple[Scope, ...] = ("project", "user") if scope == "project" else ("user",)
+    for each in scopes:
+        for agent in agents_with_file(each):
+            file = config_file(agent, each, project, home, environ)
+            there = servers(file) if file is not None else {}
+            if file is not None and name in there:
+                yield file, there[name]
+
+
 def elsewhere(
     file: ConfigFile, name: str, project: str, home: str, environ: Mapping[str, str]
 ) -> Iterator[tuple[str, object]]:

@@ -1,1 +1,1 @@
-"""Where skills come from: registries, sites, git, GitHub, OCI, local folders."""
+"""Where skills come from: registries, sites, git, GitHub, OCI, MCP, local folders."""

@@ -50,6 +50,9 @@ KINDS = {
     "github": entry("github:acme/x@v1", git="https://github.com/acme/x", **GIT),
     "plugin": entry("github:acme/x@v1?plugin=tools", git="https://github.com/acme/x", **GIT),
     "oci": entry("oci://oci.example/x:1", url="https://oci.example/v2/x", digest=ONE, version="1.0.0"),
+    "mcp": entry(
+        "mcp+https://mcp.example/mcp", url="https://mcp.example/mcp", path="skill://x/deploy", version="1.0.0"
+    ),
     "local": entry("local", path="skills/deploy", version="1.0.0"),
     "local plugin": entry("local?plugin=tools", path="skills/deploy", version="1.0.0"),
 }
@@ -79,6 +82,13 @@ ROWS = [
     ("no plugin", ["local plugin"], {"source": "local"}, (SAME, ASKED, CLASH, AUDIT)),
     ("plugin", ["local"], {"source": "local?plugin=tools"}, (SAME, ASKED, CLASH, AUDIT)),
     ("path", ["git", "ssh", "github", "plugin", "local", "local plugin"], {"path": "evil/deploy"}, OTHER),
+    ("URI", ["mcp"], {"path": "skill://evil/deploy"}, OTHER),
+    ("scheme of the URI", ["mcp"], {"path": "github://x/deploy"}, OTHER),
+    ("server", ["mcp"], {"source": "mcp+https://evil.example/mcp", "url": "https://evil.example/mcp"}, OTHER),
+    ("path of the server", ["mcp"], {"source": "mcp+https://mcp.example/x", "url": "https://mcp.example/x"}, OTHER),
+    ("scheme of it", ["mcp"], {"source": "mcp+http://mcp.example/mcp", "url": "http://mcp.example/mcp"}, OTHER),
+    ("host that is asked", ["mcp"], {"url": "https://evil.example/mcp"}, HOST),
+    ("case of the host", ["mcp"], {"source": "mcp+https://MCP.example/mcp", "url": "https://MCP.example/mcp"}, TOLD),
     ("alias", ["registry", "site"], {"source": "evil"}, OTHER),
     ("host of the artifact", ["registry", "site"], {"url": "https://evil.example/1.zip"}, HOST),
     ("host of the artifact", ["url", "oci"], {"url": "https://evil.example/1"}, HOST),
@@ -121,6 +131,9 @@ KIND_CHANGED = [
     ("url", "registry"),
     ("oci", "url"),
     ("github", "local"),
+    ("mcp", "url"),
+    ("url", "mcp"),
+    ("mcp", "registry"),
 ]
 CASES = [
     pytest.param(KINDS[kind], of(KINDS[kind], facts), said, id=f"{kind}: {fact}")
@@ -246,6 +259,13 @@ OTHER_PLACES = [
     ("url", {"source": "https://site.example/s@evil"}),
     ("oci", {"source": "oci://oci.example:5000/x:1"}),
     ("oci", {"source": "oci://oci.example/x/y:1"}),
+    ("mcp", {"source": "mcp+https://mcp.example:8443/mcp"}),
+    ("mcp", {"source": "mcp+https://mcp.example./mcp"}),
+    ("mcp", {"source": "mcp+https://mcp.example/mcp/x"}),
+    ("mcp", {"source": "mcp+https://mcp.example/mcp?x"}),
+    ("mcp", {"path": "skill://x/Deploy"}),
+    ("mcp", {"path": "SKILL://x/deploy"}),
+    ("mcp", {"path": None}),
     ("registry", {"source": "ACME"}),
     ("registry", {"source": "\N{CYRILLIC SMALL LETTER A}cme"}),
     ("registry", {"source": "local", "path": "x", "url": None, "digest": None}),

@@ -255,6 +255,38 @@ def test_attack_a_lock_whose_repository_is_not_that_of_its_source(entry):
         Lock({"a-sound-one": GITHUB_SKILL, "deploy": entry}).dump()
 
 
+MCP_SKILL = Locked(
+    source="mcp+https://mcp.example/mcp", tree=TREE, size=1, url="https://mcp.example/mcp", path="skill://acme/deploy"
+)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"url": "https://evil.example/mcp"},
+        {"url": "http://mcp.example/mcp"},
+        {"url": "https://mcp.example/mcp/"},
+        {"url": "https://MCP.example/mcp"},
+        {"url": "mcp+https://mcp.example/mcp"},
+        {"source": "mcp+http://mcp.example/mcp"},
+        {"source": "https://mcp.example/mcp"},
+        {"source": "mcp:deploy"},
+        {"path": "skill://../deploy"},
+        {"path": "skill://a/%252e%252e/deploy"},
+        {"path": "skill://a/Deploy"},
+        {"path": "deploy"},
+        {"path": "/etc"},
+        {"path": "skill://acme/deploy?x"},
+        {"path": "skill://acme/deploy#x"},
+        {"path": "skill://" + "a/" * 600 + "deploy"},
+    ],
+)
+def test_attack_a_lock_whose_server_is_not_that_of_its_source(facts):
+    assert Lock.parse(Lock({"deploy": MCP_SKILL}).dump()).skills["deploy"] == MCP_SKILL
+    with pytest.raises(FormatError):
+        Lock({"a-sound-one": MCP_SKILL, "deploy": replace(MCP_SKILL, **facts)}).dump()
+
+
 def test_a_plugin_may_lie_in_another_repository_and_a_company_has_a_server_of_its_own():
     for entry in (
         GITHUB_SKILL,

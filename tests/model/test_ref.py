@@ -77,7 +77,7 @@ def test_shown_as_it_is_read(ref):
 
 
 @pytest.mark.parametrize(
-    "text", ["file:///srv/skill", "https:deploy", "embedded:deploy", "local:deploy", "mcp:deploy", "ssh://git@host/r"]
+    "text", ["file:///srv/skill", "https:deploy", "embedded:deploy", "local:deploy", "ssh://git@host/r"]
 )
 def test_an_unknown_kind_is_refused_with_the_hint_of_git(text):
     with pytest.raises(UsageError, match="expected a reference such as") as caught:

@@ -268,7 +268,7 @@ def test_a_media_type_cannot_pass_for_content(tmp_path):
 class Elsewhere:
     """A web in which everything is somewhere else: public addresses, which no test can have."""
 
-    def ask(self, url, *, cap, named_by=PERSON, headers=None):
+    def ask(self, url, *, cap, named_by=PERSON, headers=None, body=None):
         if url.endswith("index.json"):
             document = {"skills": [{"name": "old", "files": ["SKILL.md"]}]}
             return Response(url, json.dumps(document).encode()) if "/skills/" in url else Response(url, b"", "", 404)

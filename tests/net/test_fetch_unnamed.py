@@ -17,7 +17,7 @@ class Recorder:
     def __init__(self):
         self.asked = []
 
-    def ask(self, url, *, cap, named_by=PERSON, headers=None):
+    def ask(self, url, *, cap, named_by=PERSON, headers=None, body=None):
         self.asked.append((url, named_by))
         return Response(url, b"")
 

@@ -162,7 +162,7 @@ class Sent:
         self.url = url
         self.asked = []
 
-    def ask(self, url, *, cap, named_by=None, headers=None):
+    def ask(self, url, *, cap, named_by=None, headers=None, body=None):
         self.asked.append((url, dict(headers or {})))
         return Response(self.url, b"")
 

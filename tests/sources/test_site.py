@@ -507,7 +507,7 @@ def test_what_is_no_url_is_no_site(web, visit, url):
 
 def test_plain_http_is_warned_of(tmp_path, machine):
     class Plain:
-        def ask(self, url, *, cap, named_by=PERSON, headers=None):
+        def ask(self, url, *, cap, named_by=PERSON, headers=None, body=None):
             return Response(url, current(), "application/json")
 
     (warning,) = machine.open("http://intranet.example", Plain()).index().warnings
