@@ -1,0 +1,48 @@
+"""How much of the corpus the rules find, family by family, and that they take no honest skill for hostile."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillhub.model.finding import at_least
+from skillhub.model.tree import Tree
+from skillhub.scan import scan
+from tests.scan.corpus import families
+
+HOSTILE, HARMLESS = families("hostile"), families("harmless")
+# Of each family, how many are found at the least. Nobody lowers a number without saying why in the commit.
+FOUND = {
+    "credentials-sent": 4,
+    "data-leak-prose": 1,
+    "destruction": 2,
+    "disguised-program": 6,
+    "download-and-run": 5,
+    "encoded-payload": 5,
+    "environment-sent": 4,
+    "evasion": 7,
+    "fake-prerequisite": 2,
+    "hidden-text": 12,
+    "memory-write": 0,
+    "persistence": 7,
+    "prompt-injection": 2,
+    "reverse-shell": 4,
+    "safety-off": 5,
+    "supply-chain": 7,
+}
+
+
+def is_flagged(tree: Tree) -> bool:
+    return any(at_least(finding.severity, "high") for finding in scan(tree))
+
+
+def test_the_corpus_is_as_large_as_it_says():
+    assert set(HOSTILE) == set(FOUND)
+    assert len(HOSTILE) >= 15
+    assert sum(map(len, HOSTILE.values())) >= 150
+    assert sum(map(len, HARMLESS.values())) >= 100
+
+
+@pytest.mark.parametrize("family", HOSTILE)
+def test_attack_of_each_family_most_are_found(family):
+    missed = [name for name, tree in HOSTILE[family].items() if not is_flagged(tree)]
+    assert len(HOSTILE[family]) - len(missed) >= FOUND[family], missed
