@@ -3,8 +3,8 @@
 ``hostile/FAMILY.txt`` and ``harmless/FAMILY.txt`` hold cases. ``=== name`` begins a case, ``--- path`` a file of it,
 and a case without files is its SKILL.md. Behind a path may stand what the text is packed as: ``zip NAME``, ``zipzip
 NAME``, ``tgz NAME``, ``gz``, ``pyc``, or a file of bytes alone: ``elf``, ``pe``, ``macho``, ``png``. ``{{…}}`` stands
-for what cannot be written plainly: an encoding of text, characters by number, or very many blanks. Every host is below
-``.invalid``, or reserved, or in the harmless ones that of a tool that everybody knows. Nothing of it does any harm.
+for what cannot be written plainly: an encoding of text, characters by number, or very many blanks. A host is below
+``.invalid`` or reserved for documentation, or in the harmless ones that of a well-known tool.
 """
 
 from __future__ import annotations
