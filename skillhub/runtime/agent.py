@@ -11,19 +11,20 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
-from skillhub.errors import UsageError
-from skillhub.formats.text import quote
+from skillhub.errors import Drifted, SkillhubError, UsageError
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import as_command, quote
 from skillhub.model.hosts import Profile
-from skillhub.model.record import Held, Skill
+from skillhub.model.record import Held, Skill, typed_flags
 from skillhub.project.copies import NeedCheck, need_check
 from skillhub.runtime.catalog import Catalog, Problem, Root, folded
 from skillhub.runtime.discover import Search, Surroundings, discover, roots
-from skillhub.runtime.folder import STORED, KnownLocks, Locks, NoLocks, drift, holding, not_agreed
+from skillhub.runtime.folder import STORED, Agreed, Folder, KnownLocks, Locks, NoLocks, holding, not_agreed
 from skillhub.runtime.loading import Session
 from skillhub.runtime.state import layers, settled
-from skillhub.runtime.walk import Cache
+from skillhub.runtime.walk import Cache, declared
 
 
 def catalog_of(
@@ -67,8 +68,9 @@ def catalog_of(
     found = discover(places, search)
     led = {os.path.dirname(each.path or "") for each in found.skills if each.links != (each.path,)}
     facts = _more(locks.read(led), known)
-    skills, odd, met = _recognized(found.skills, facts, locks)
-    skills = [_held_to_its_tree(skill, locks) if skill.tree and not skill.managed else skill for skill in skills]
+    namespaces = {root.path: root.namespace for root in places}
+    skills, odd, met = _recognized(found.skills, facts, locks, namespaces)
+    skills = [_held_to_its_tree(skill, locks, namespaces) for skill in skills]
     if said:
         skills = list(settled(skills, said))
     waiting = [
@@ -90,10 +92,38 @@ def catalog_of(
     return replace(catalog, skills=tuple(skills), host=profile.id, roots=places, room=room)
 
 
-def _held_to_its_tree(skill: Skill, locks: Locks) -> Skill:
+# What a skill that says nothing of it is; its name is known, and its description from the record.
+_UNSAID: Final[Mapping[str, Any]] = {
+    **{"invocation": "model", "user_invocable": True, "argument_hint": ""},
+    **{"requires": (), "interface": {}, "permissions": ()},
+}
+
+
+def _as_agreed(skill: Skill, tree: Digest, locks: Locks, namespace: str | None) -> tuple[Held | None, Skill]:
+    """Return why its folder does not hold this tree, or else the skill as its files in this tree have it.
+
+    What a cache says of it counts for nothing: somebody may have forged it.
+    """
+    place = skill.path or ""
+    try:
+        try:
+            facts = Folder(place).check(Agreed(tree, state=locks.state))
+        except Drifted:  # the listing in the store tells in which file
+            facts = Folder(place).check(locks.agreed(tree))
+    except SkillhubError as error:
+        reason = error.message.removeprefix("the skill ") if isinstance(error, Drifted) else error.message
+        return Held("drifted", reason, as_command("skillhub", "sync", *typed_flags(skill.scope))), skill
+    said = {**_UNSAID, "namespace": namespace, **declared(facts)}
+    said["description"] = said.get("description") or skill.description
+    return None, replace(skill, **said)
+
+
+def _held_to_its_tree(skill: Skill, locks: Locks, namespaces: Mapping[str, str | None]) -> Skill:
     """Return a skill whose folder is named for its tree, held back where it holds another."""
-    why = drift(skill, skill.tree, locks) if skill.tree and skill.held is None else None
-    return holding(skill, Held("drifted", why.reason, "")) if why else skill
+    if skill.tree is None or skill.managed or skill.held is not None:
+        return skill
+    why, found = _as_agreed(skill, skill.tree, locks, namespaces.get(skill.root))
+    return holding(skill, Held("drifted", why.reason, "")) if why else found
 
 
 def _folder(root: Root) -> str:
@@ -125,14 +155,15 @@ def _more(facts: KnownLocks, known: Iterable[Skill]) -> KnownLocks:
 
 
 def _recognized(
-    skills: Iterable[Skill], facts: KnownLocks, locks: Locks
+    skills: Iterable[Skill], facts: KnownLocks, locks: Locks, namespaces: Mapping[str, str | None]
 ) -> tuple[list[Skill], list[Problem], set[int]]:
     """Return the skills, what is wrong with them, and which locked ones were met, by ``id``.
 
     What is where a locked one was linked is the locked one.
 
-    It goes by the name and the description that were agreed to, whatever its ``SKILL.md`` says by now. What lies in
-    it is a part of it, and no skill of its own.
+    It goes by the name and the description that were agreed to, whatever its ``SKILL.md`` says by now, and by what
+    that said when it was agreed to, whatever a cache says of it. What lies in it is a part of it, and no skill of its
+    own.
     """
     if facts.errors:
         held = not_agreed(facts.errors[0])
@@ -143,7 +174,7 @@ def _recognized(
     problems: list[Problem] = []
     met: set[int] = set()
     for skill in skills:
-        path, owner = skill.path or "", facts.at(skill)
+        path, owner, namespace = skill.path or "", facts.at(skill), namespaces.get(skill.root)
         if owner is None:
             kept.append(holding(skill, STORED) if facts.is_stored(path) else skill)
             continue
@@ -151,18 +182,29 @@ def _recognized(
         if owner.how == "inside":
             problems.append(Problem(path, f"it is inside the folder of {locked.name}, which is locked as a whole"))
         elif owner.how == "left":
-            why = drift(skill, locked.tree, locks) if locked.tree else None
-            kept.append(holding(skill, why) if why else skill)
+            why, found = _as_agreed(skill, locked.tree, locks, namespace) if locked.tree else (None, skill)
+            kept.append(holding(skill, why) if why else found)
         else:
-            if skill.name != locked.name:
-                message = f"expected the locked {locked.name}, found {quote(skill.name)}"
-                problems.append(Problem(path, message))
             met.add(id(locked))
-            kept.append(_as_locked(skill, locked, locks))
+            name, found = _as_locked(skill, locked, locks, namespace)
+            if name != locked.name:
+                problems.append(Problem(path, f"expected the locked {locked.name}, found {quote(name)}"))
+            kept.append(found)
     return kept, problems, met
 
 
-def _as_locked(skill: Skill, locked: Skill, locks: Locks) -> Skill:
+def _as_locked(skill: Skill, locked: Skill, locks: Locks, namespace: str | None) -> tuple[str, Skill]:
+    """Return what the skill calls itself, and the locked skill as it was met here.
+
+    Args:
+        skill: As it was met, as files or a cache have it by now.
+        locked: As the lock has it.
+        locks: What it is held to.
+        namespace: What goes before the names of skills in this root that do not say.
+    """
+    held = locked.held
+    if held is None and locked.tree is not None:
+        held, skill = _as_agreed(skill, locked.tree, locks, namespace)
     servers = {(need.kind, need.name): need.server for need in skill.requires}
     found = replace(
         locked,
@@ -180,13 +222,10 @@ def _as_locked(skill: Skill, locked: Skill, locks: Locks) -> Skill:
         locks=locks,
         rules=skill.rules,
     )
-    held = locked.held
-    if held is None and locked.tree is not None:
-        held = drift(found, locked.tree, locks)
-    if held is None:
-        return found
-    # Nobody agreed to what its files say by now.
-    return replace(holding(found, held), namespace=None, argument_hint="", interface={}, permissions=())
+    if held is not None:
+        # Nobody agreed to what its files say by now.
+        found = replace(holding(found, held), namespace=None, argument_hint="", interface={}, permissions=())
+    return skill.name, found
 
 
 # Answers ``skills.list`` and ``context.inspect`` of a host's own protocol.

@@ -21,17 +21,16 @@ from skillhub.model.manifest import Manifest, Rules, read_head
 from skillhub.model.record import Need, Scope, Skill
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.runtime.catalog import Problem, Root
-from skillhub.runtime.walk import Cache, Find, Look, Walk, commands, declared, opened
+from skillhub.runtime.walk import LENIENT, Cache, Find, Look, Walk, commands, declared, opened
 
 # Finds skills in folders, read as strictly as their agent does; a broken one hides no other.
 
 # All that says what a skill is; the rest of its files is read when it is loaded.
-_HEAD = (SKILL_MD, *needs.READ)
+HEAD = (SKILL_MD, *needs.READ)
 _CAP = 1 << 20
 # What the frontmatter says by itself, whatever is wrong with the rest of it.
 _NAMED = re.compile(rb"(?m)^[\"']?name[\"']?[ \t]*:[ \t]*[\"']?([a-z0-9-]{1,64})[\"']?[ \t]*(?:#.*)?\r?$")
 _OF_A_TREE = re.compile(r"sha256-([0-9a-f]{64})")
-_LENIENT = Rules(nameless="folder", undescribed="empty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ def _skill(find: Find, facts: Mapping[str, Any], root: Root, search: Search, tre
         tree=tree,
         rules=search.rules,
         is_command=root.is_commands,
-        **{"namespace": root.namespace, **(declared(facts) if "declared" in facts else facts)},
+        **{"namespace": root.namespace, **declared(facts)},
     )
     find.made = (root, search.locks), skill
     return skill
@@ -185,7 +184,7 @@ def found_name(folder: str) -> str | None:
     except (FormatError, OSError):
         return None
     try:
-        return read_head(data, os.path.basename(folder), _LENIENT).name if data is not None else None
+        return read_head(data, os.path.basename(folder), LENIENT).name if data is not None else None
     except FormatError:
         named = _NAMED.search(data or b"")
         return named[1].decode("ascii") if named else None
@@ -193,7 +192,7 @@ def found_name(folder: str) -> str | None:
 
 def _files(folder: str) -> Iterable[tuple[str, File]]:
     """Yield what says what a skill is; what a link leads to is no file of it, nor for an error to tell of."""
-    for path in _HEAD:
+    for path in HEAD:
         try:
             data = _content(os.path.join(folder, *path.split("/")))
         except FormatError:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import islice
-from typing import Final, Literal, NamedTuple, NoReturn
+from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 from skillhub.disk import files
 from skillhub.disk.home import Home
@@ -29,8 +29,8 @@ from skillhub.project.copies import absolute, folders_of, need_check, view
 from skillhub.project.project import LOCK, Project, project_folder, state_key
 from skillhub.project.store import Store
 from skillhub.runtime.catalog import LockedNames, folded
-from skillhub.runtime.discover import Surroundings, upwards
-from skillhub.runtime.walk import Stamp, changed, opened, stamp_of, write_own
+from skillhub.runtime.discover import HEAD, Surroundings, upwards
+from skillhub.runtime.walk import Stamp, are_facts, changed, facts_in, opened, stamp_of, write_own
 
 # Reads the folder of one skill: its files, never outside of it, and whether they are what was agreed to.
 
@@ -80,6 +80,7 @@ class Folder:
     def __init__(self, path: str, skipped: Collection[str] = (), only: str = "") -> None:
         self.path = os.path.realpath(path)
         self.listing: Listing | None = None
+        self._heads: dict[str, bytes] = {}
         self.stamps: dict[str, Stamp] = {}
         self.odd: list[str] = []
         self._executable: set[str] = set()
@@ -154,8 +155,8 @@ class Folder:
             raise FormatError(f"expected at most {limit} bytes", where=path)
         return data
 
-    def check(self, agreed: Agreed) -> None:
-        """Return if the folder holds what was agreed to, to the last byte.
+    def check(self, agreed: Agreed) -> Mapping[str, Any]:
+        """Return what the skill says of itself if the folder holds what was agreed to, to the last byte.
 
         What was found whole before and has moved in no file, by size, both times and inode, is not read again.
 
@@ -168,15 +169,17 @@ class Folder:
             raise _drifted(f"{quote(self.odd[0])} is neither a file nor a folder", self.path)
         if self.is_cut:
             raise _drifted(f"it holds more than {FILES_MAX} files", self.path)
-        if record and _recorded(record) == self._record(agreed.tree):
-            return
+        if record and (facts := self._seen(record, agreed.tree)) is not None:
+            return facts
         oldest = time.time_ns() - int(agreed.grain * 1e9)
         found = Listing(self.hashed(agreed.listing))
         if found.digest != agreed.tree:
             raise _drifted(_difference(found, agreed), self.path)
+        facts = facts_in(self._heads, os.path.basename(self.path))
         if record and all(changed(each) < oldest for each in self.stamps.values()):
             with suppress(StateError):  # where nothing can be written, all is read again each time
-                write_own(record, json.dumps(self._record(agreed.tree)).encode())
+                write_own(record, json.dumps(self._record(agreed.tree) | {"facts": facts}).encode())
+        return facts
 
     def hold_to(self, agreed: Agreed) -> None:
         """Do ``check``, and have ``read`` hand out nothing but what this tree has. Raises as ``check``."""
@@ -191,7 +194,10 @@ class Folder:
     def hashed(self, listing: Listing | None = None) -> Iterator[tuple[str, ListedFile]]:
         """Yield each file with its digest; what may be executed ``listing`` says where the system does not."""
         for relative in self.names:
-            digest = sha256(self.read(relative, _CAP)).hexdigest()
+            data = self.read(relative, _CAP)
+            if relative in HEAD:
+                self._heads[relative] = data
+            digest = sha256(data).hexdigest()
             if _HAS_EXECUTE_BIT:
                 is_executable = relative in self._executable
             else:
@@ -201,9 +207,14 @@ class Folder:
     def _key(self) -> str:
         return sha256(os.fsencode(self.path)).hexdigest()[:32]
 
+    def _seen(self, record: str, tree: Digest) -> Mapping[str, Any] | None:
+        """Return what was kept of this tree when it was found whole; None if it never was, or a file moved since."""
+        kept = _recorded(record)
+        facts = kept.pop("facts", None) if isinstance(kept, dict) else None
+        return facts if kept == self._record(tree) and isinstance(facts, dict) and are_facts(facts) else None
+
     def _record(self, tree: Digest) -> dict[str, object]:
-        stamps = {os.fsencode(name).hex(): stamp for name, stamp in self.stamps.items()}
-        return {"tree": tree, "stamps": stamps}
+        return {"tree": tree, "stamps": {os.fsencode(name).hex(): stamp for name, stamp in self.stamps.items()}}
 
 
 def bring_system_skills(source: str, target: str) -> bool:
@@ -555,16 +566,6 @@ def _held(name: str, entry: Locked, record: Record | None, project: Project) -> 
 def _away(record: Record, project: Project) -> Held:
     reason = f"{_WAITING.get(record.held, 'is disabled')}, and left the lock since"
     return Held("disabled", reason, as_command("skillhub", "sync", *typed_flags(project.scope)))
-
-
-def drift(skill: Skill, tree: Digest, locks: Locks) -> Held | None:
-    """Return that the folder of a skill does not hold this tree; None if it does."""
-    try:
-        Folder(skill.path or "").check(locks.agreed(tree))
-    except SkillhubError as error:
-        reason = error.message.removeprefix("the skill ") if isinstance(error, Drifted) else error.message
-        return Held("drifted", reason, as_command("skillhub", "sync", *typed_flags(skill.scope)))
-    return None
 
 
 STORED = Held("not-agreed", "is in the store of skillhub, but not enabled", "skillhub install")

@@ -16,12 +16,12 @@ from skillhub.model.server_command import Risk, steered_by
 from skillhub.model.tree import File, Tree
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.loading import Loaded, Session
+from skillhub.runtime.walk import LENIENT
 
 # Which needs are open, asked once a session. What is asked is read off the very bytes that were checked when the
 # skill was loaded; nothing is started, written or stored here.
 
 _ABOUT_MAX = 240  # characters of what a skill says of a variable
-_LENIENT: Final = manifest.Rules(nameless="folder", undescribed="empty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def declared(loaded: Loaded) -> Declared:
         Drifted, StateError: one of its files was changed since it was loaded, or cannot be read.
     """
     files: dict[str, File] = {path: File(loaded.read(path)) for path in needs.READ if path in loaded.files}
-    head = manifest.read_head(loaded.front.encode("utf-8", "replace"), loaded.skill.name, _LENIENT)
+    head = manifest.read_head(loaded.front.encode("utf-8", "replace"), loaded.skill.name, LENIENT)
     return needs.read(Tree(files), head.metadata)
 
 

@@ -92,6 +92,8 @@ _SKIPPED = frozenset({"node_modules"})
 _RESOURCES = frozenset({"scripts", "references", "assets", "agents"})
 # Where a folder counts its subfolders among its links, 2 means none (POSIX leaves it open; 1 means unknown).
 _LEAF: Final = 2
+# As every host reads at the least; who refuses more has found no skill there.
+LENIENT: Final = Rules(nameless="folder", undescribed="empty")
 # Keys of `metadata` in which other clients declare needs.
 _NEEDS: Final = frozenset({"requires", *needs.OPENCLAW})
 
@@ -233,10 +235,25 @@ def _find(step: _Step, rules: Rules, stamp: Stamp, has_folders: bool) -> Find | 
         data = _read(_SKILL, find)
         if data is None:
             return None
-        find.facts = _facts(_head(data, find, rules), find, has_folders)
+        find.facts = _facts(_head(data, find, rules), find, _declarations(find) if has_folders else None)
     except (SkillhubError, OSError) as error:
         find.problems.append(_problem(find.found, error))
     return find
+
+
+def facts_in(files: Mapping[str, bytes], name: str) -> Mapping[str, Any]:
+    """Return what a walk finds in these bytes of a skill, as the most lenient of hosts reads them.
+
+    Args:
+        files: By path, ``SKILL.md`` and what of ``agents`` there is.
+        name: Of its folder.
+    """
+    try:
+        head = read_head(files.get(SKILL_MD, b""), name, LENIENT)
+        said = {path: File(files[path]) for path in needs.READ if path in files}
+        return _facts(head, Find(name, name), Tree(said) if said else None)
+    except SkillhubError:
+        return {}
 
 
 def commands(root: str, rules: Rules, bounds: Bounds) -> Look:
@@ -278,7 +295,7 @@ def _command(path: str, met: str, rules: Rules) -> Find:
         if name != one_line(name):
             raise FormatError(f"expected a name without hidden characters, found {quote(name)}")
         head = read_head(_read("", find, _CAP) or b"", name, rules)
-        find.facts = _facts(replace(head, name=name, warnings=()), find, has_folders=False)
+        find.facts = _facts(replace(head, name=name, warnings=()), find)
     except (SkillhubError, OSError) as error:
         message = error.message if isinstance(error, SkillhubError) else error.strerror
         find.problems.append(Problem(met, message or type(error).__name__))
@@ -320,13 +337,13 @@ def _head(data: bytes, find: Find, rules: Rules) -> Head:
         return read_head(whole or b"", folder, rules)
 
 
-def _facts(head: Head, find: Find, has_folders: bool) -> dict[str, Any]:
+def _facts(head: Head, find: Find, tree: Tree | None = None) -> dict[str, Any]:
     """Return what a ``Skill`` is made of; what it says by default is left out."""
     facts: dict[str, Any] = {"name": head.name, "description": head.description}
     for issue in head.warnings:
         find.problems.append(_issue(find.found, issue.where, issue.message))
     is_implicit = head.model_invocable
-    if declaration := _declaration(head, find, has_folders):
+    if declaration := _declaration(head, find, tree):
         is_implicit = is_implicit and declaration.implicit
         for issue in declaration.warnings:
             find.problems.append(_issue(find.found, issue.where, issue.message))
@@ -342,8 +359,7 @@ def _facts(head: Head, find: Find, has_folders: bool) -> dict[str, Any]:
     return facts
 
 
-def _declaration(head: Head, find: Find, has_folders: bool) -> needs.Declared | None:
-    tree = _declarations(find) if has_folders else None
+def _declaration(head: Head, find: Find, tree: Tree | None) -> needs.Declared | None:
     said = head.front.get("metadata")
     if tree is None and (not isinstance(said, dict) or _NEEDS.isdisjoint(said)):
         return None
@@ -379,6 +395,8 @@ def declared(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises:
         SkillhubError, ValueError, TypeError: no walk found this; the cache was tampered with.
     """
+    if "declared" not in facts:
+        return facts
     said = facts["declared"]
     requires = []
     for kind, name, description, required, row in said.get("requires", ()):
@@ -528,7 +546,7 @@ def _parse(block: dict[str, Any], root: str) -> Look:
     base = os.path.realpath(root)
     for find in finds:
         find.found = find.found or find.folder
-        if not (_is_below(find, root, base) and _are_facts(find.facts)):
+        if not (_is_below(find, root, base) and are_facts(find.facts)):
             return Look()  # no walk through this root found it
         if find.problems:
             find.problems = [Problem(*each) for each in cast("list[list[Any]]", find.problems)]
@@ -545,15 +563,15 @@ def _is_below(find: Find, root: str, base: str) -> bool:
     return find.folder == base + below or find.folder == os.path.realpath(find.found)
 
 
-def _are_facts(facts: Mapping[str, Any] | None) -> bool:
+def are_facts(facts: Mapping[str, Any] | None) -> bool:
     """Say whether a walk may have found this: texts are in one line with nothing hidden, so none forges another."""
     if facts is None:
         return True
     try:
-        _ = declared(facts) if "declared" in facts else None
+        declared(facts)
     except (SkillhubError, ValueError, TypeError, AttributeError, KeyError):
         return False
     texts = (value for value in facts.values() if isinstance(value, str))
     is_shown = all((text.isascii() and text.isprintable()) or text == one_line(text) for text in texts)
-    is_named = "namespace" not in facts or is_name(str(facts["namespace"]))
+    is_named = "name" in facts and ("namespace" not in facts or is_name(str(facts["namespace"])))
     return is_shown and is_named and all(isinstance(value, _FACTS.get(key, ())) for key, value in facts.items())

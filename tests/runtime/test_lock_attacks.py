@@ -324,3 +324,109 @@ def test_attack_a_changed_copy_shows_words_that_nobody_agreed_to(here, host, tmp
     for machine in (here, cloned(here, tmp_path / "other")):
         shown = json.dumps(skills_list(profile(host), [machine.around()]))
         assert not [word for word in ("EVIL", "evil:", "network") if word in shown]
+
+
+SAYS = """---
+name: demo
+description: Good.
+argument-hint: "[version]"
+---
+Good.
+"""
+DECLARES = """dependencies:
+  tools:
+    - {type: mcp, value: notes, command: notes-server}
+interface: {display_name: Notes, short_description: Good notes.}
+permissions: {network: false}
+"""
+# What a row of the cache may say instead, each of it as a walk would have it.
+LIES = {
+    "name": "other",
+    "description": "EVIL",
+    "version": "6.6.6",
+    "namespace": "evil",
+    "argument_hint": "EVIL",
+    "invocation": "user",
+    "user_invocable": False,
+    "declared": {
+        "requires": [["mcp", "notes", "EVIL", True, ["stdio", ["sh", "-c", "EVIL"], None, [], None]]],
+        "interface": {"display_name": "EVIL", "default_prompt": "EVIL", "icon_small": "EVIL"},
+        "permissions": ["network=true"],
+    },
+}
+
+
+def lied(cache, name, lies):
+    """Have each row of the cache about a skill of this name say something else, as if it were read so."""
+    for path in cache.iterdir():
+        block = json.loads(path.read_text())
+        block["folders"] = {place: stamp_of(os.stat(place)) for place in block["folders"]}
+        for find in block["finds"]:
+            find[2] = {place: stamp_of(os.stat(find[0] + place)) for place in find[2]}
+            if find[3]["name"] == name:
+                find[3] = {key: said for key, said in {**find[3], **lies}.items() if said is not None}
+        path.write_text(json.dumps(block))
+
+
+@pytest.fixture
+def declaring(tmp_path):
+    machine = Machine(tmp_path)
+    (machine.project / ".git").mkdir()
+    machine.write("project/mine/demo/SKILL.md", SAYS)
+    machine.write("project/mine/demo/agents/openai.yaml", DECLARES)
+    done = machine.run(
+        *(
+            "install",
+            "./mine/demo",
+            "--yes",
+            "--allow-unsigned",
+            "--accept",
+            "needs",
+            "--accept",
+            "mcp",
+            "--mcp",
+            "skip",
+        )
+    )
+    assert done.status == 0, done.err
+    return machine
+
+
+@pytest.mark.parametrize("left", ["locked", "left the lock"])
+@pytest.mark.parametrize("lie", [*LIES, "all", "nothing at all"])
+@pytest.mark.parametrize("host", ["agents", "claude-code", "codex", "codewhale"])
+def test_attack_a_forged_row_of_the_cache_says_something_else_of_a_locked_skill(declaring, tmp_path, host, lie, left):
+    cache = tmp_path / "cache"
+    for folder in (".claude", ".codex"):
+        (declaring.project / folder).symlink_to(".agents")
+    if left != "locked":
+        without_entry(declaring)
+
+    def shown(**more):
+        catalog = catalog_of(profile(host), declaring.around(), **more)
+        servers = [need.server for skill in catalog.skills for need in skill.requires]
+        return context_inspect(catalog), servers, section(catalog, profile(host)).text
+
+    honest = shown()
+    assert "EVIL" not in str(honest)
+    (skill,) = honest[0]["skills"]["catalog"]
+    assert (skill["enabled"], skill["argument_hint"]) == (True, "[version]")
+    assert (skill["interface"]["display_name"], skill["permissions"]) == ("Notes", ["network=false"])
+    lies = LIES if lie == "all" else dict.fromkeys(LIES) if lie == "nothing at all" else {lie: LIES[lie]}
+    shown(cache=Cache(str(cache)), reload=True)
+    lied(cache, "demo", lies)
+    assert shown(cache=Cache(str(cache))) == honest
+
+
+def test_a_record_of_what_was_seen_is_told_from_an_older_and_from_a_broken_one(declaring):
+    os.utime(declaring.copy_of_demo / "SKILL.md", (1, 1))
+    place = declaring.hub / "state/seen"
+    for _ in range(2):
+        (honest,) = declaring.catalog().skills
+    for path in place.iterdir() if place.exists() else ():
+        kept = json.loads(path.read_text())
+        for facts in (None, 7, [], {"name": 7}, {"declared": []}, {"argument_hint": "a\nb"}):
+            path.write_text(json.dumps({**kept, "facts": facts}))
+            assert declaring.catalog().skills == (honest,)
+        path.write_text(json.dumps({key: kept[key] for key in ("tree", "stamps")}))
+        assert declaring.catalog().skills == (honest,)
