@@ -98,6 +98,28 @@ def test_the_action_fails_where_the_bytes_are_others(runner):
     assert not (runner.project / ".agents").exists()
 
 
+@pytest.mark.parametrize("no_enable", ["false", "true"])
+def test_the_action_passes_where_a_need_is_open_and_the_job_may_enable_nothing(runner, no_enable):
+    author = Here(runner.folder)
+    assert author.run("install", "github:gh-fix-ci", "--yes").status == 6
+    runner.environ |= {"SKILLHUB_HOME": str(runner.folder / "another")}
+    done = step(runner, "Install what the lock says", agents="claude-code", **{"no-enable": no_enable})
+    assert done.returncode == 0, done.stderr
+    assert "env GITHUB_TOKEN" in done.stderr
+    enabled = [path.name for path in runner.project.glob(".claude/skills/*")]
+    assert enabled == ([] if no_enable == "true" else ["release-notes"])
+
+
+def test_the_line_that_the_page_shows_passes_for_the_skill_of_the_readme(runner):
+    author = Here(runner.folder)
+    assert author.run("install", "github:gh-fix-ci", "--yes").status == 6
+    runner.environ |= {"SKILLHUB_HOME": str(runner.folder / "another")}
+    block = re.search(r"```sh\n(skillhub install --frozen.*?)```", PAGE, re.DOTALL)
+    for line in block[1].splitlines():
+        done = bash(runner, line)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+
+
 def test_the_action_takes_unsigned_skills_only_if_told(runner):
     runner.skill("project/skills/ours")
     author = Here(runner.folder)
