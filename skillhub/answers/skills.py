@@ -372,6 +372,8 @@ class LockedRow(AnswerRow):
     source: Text
     origin: Text
     signed_by: Texts
+    capabilities: Texts
+    requires: Texts
 
 
 class DiffRow(AnswerRow):
@@ -384,6 +386,7 @@ class DiffRow(AnswerRow):
     changes: ChangesRow | None
     patch: Text
     binary: Texts
+    findings: tuple[FindingRow, ...]
     notes: Texts
     edits: tuple[EditRow, ...]
 

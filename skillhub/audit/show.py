@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
@@ -12,6 +13,7 @@ from typing import Any, Literal
 from skillhub.edits.patch import difference, read_edited, text_of
 from skillhub.errors import Forbidden, NotFound, SecurityError, SourceError, StateError, UsageError
 from skillhub.formats.digest import Digest
+from skillhub.formats.text import word
 from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock, choose_release
 from skillhub.install.context import LeftOut, Options, Ports, State, command, read_state, refuse_unknown, wanted_of
 from skillhub.install.gather import rebase_patch, wanted_under
@@ -20,8 +22,9 @@ from skillhub.install.needs import facts_of
 from skillhub.install.obtain import by_source, from_lock
 from skillhub.install.resolve import look_up, resolve_ref, resolve_wanted, typed
 from skillhub.install.review import admit
+from skillhub.model.finding import Finding
 from skillhub.model.index import Index, Release
-from skillhub.model.lock import Lock, Locked
+from skillhub.model.lock import Lock, Locked, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Changes, Delta
 from skillhub.model.record import Records, Skill
@@ -32,6 +35,8 @@ from skillhub.project.intent import Intent
 from skillhub.runtime.discover import found_skill
 from skillhub.runtime.ranking import Hits, SearchIndex, Stored, rows_of
 from skillhub.runtime.ranking import search as rank
+from skillhub.scan import scan
+from skillhub.scan.capability import in_words
 from skillhub.sources.configured import Source
 from skillhub.sources.local import named, read_local
 
@@ -289,6 +294,8 @@ class Diff:
         before: What the lock had; None of a skill that came.
         after: What it would have, or has; None of one that went.
         changes: What differs; None unless both are there.
+        facts: Of one that came: who signed it, what it can do, what it needs, its files.
+        findings: What the scan finds in it after and did not find before.
         patch: The text that differs, for ``patch -p1``.
         whole: Files that differ and that no patch can hold.
         notes: What could not be compared, and why.
@@ -299,6 +306,8 @@ class Diff:
     before: Locked | None
     after: Locked | None
     changes: Changes | None = None
+    facts: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     patch: str = ""
     whole: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -322,13 +331,14 @@ class Diff:
             "changes": delta.get("changes"),
             "patch": self.patch,
             "binary": list(self.whole),
+            "findings": self.findings,
             "notes": list(self.notes),
             "edits": [each.to_json() for each in self.edits],
         }
 
 
 def _facts(entry: Locked | None) -> dict[str, Any] | None:
-    keys = ("version", "tree", "source", "origin", "signed_by")
+    keys = ("version", "tree", "source", "origin", "signed_by", "capabilities", "requires")
     return None if entry is None else {key: _plain(getattr(entry, key)) for key in keys}
 
 
@@ -396,12 +406,33 @@ def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:
     found = []
     for name in sorted({*old.skills, *new.skills}.intersection(names or (*old.skills, *new.skills))):
         before, after = old.skills.get(name), new.skills.get(name)
-        if before is None or after is None:
+        if after is None:
             found.append(Diff(name, before, after))
+        elif before is None:
+            found.append(_added(name, after, state, ports))
         elif before != after:
             vouchers = ports.voucher(before, old), ports.voucher(after, new)
             found.append(_of_entries(name, before, after, state, ports, vouchers))
     return found
+
+
+def _added(name: str, entry: Locked, state: State, ports: Ports) -> Diff:
+    """Return all that a reviewer is shown of a skill that came: as much as of one that changed."""
+    facts = [
+        f"version {word(entry.version or '-')} from {word(entry.source)}: {word(entry.origin)}",
+        f"signed by {shown_signers(entry.signed_by, ports.voucher(entry))}",
+        f"it can: {in_words(entry.capabilities)}",
+        f"it needs: {', '.join(map(word, entry.requires)) or 'nothing'}",
+        *([f"patch {word(entry.patch.path)}"] if entry.patch else ()),
+    ]
+    try:
+        tree = _tree(name, entry, state, ports)
+    except (SourceError, SecurityError, Forbidden) as error:
+        note = f"its files are not shown: {error.message}"
+        return Diff(name, None, entry, facts=tuple(facts), notes=(note,))
+    facts += [f"+ {word(path)}" for path in tree]
+    patch, whole = _differing({}, tree)
+    return Diff(name, None, entry, None, tuple(facts), scan(tree), patch, whole)
 
 
 def _of_entries(name: str, before: Locked, after: Locked, state: State, ports: Ports, vouchers: _Vouchers) -> Diff:
@@ -431,7 +462,23 @@ def _compared(
         changes = Changes.between(before, after, None, None)
         return Diff(name, before, after, replace(changes, vouchers=vouchers))
     changes = replace(Changes.between(before, after, old.listing, new.listing), vouchers=vouchers)
-    return Diff(name, before, after, changes, *_differing(old, new))
+    return Diff(name, before, after, changes, (), tuple(_new_findings(old, new)), *_differing(old, new))
+
+
+def _new_findings(old: Tree, new: Tree) -> Iterator[Finding]:
+    """Yield what the scan finds in ``new`` more often than in ``old``, by rule and file: lines may have moved."""
+    if old.digest == new.digest:
+        return
+    known = Counter(map(_seen, scan(old)))
+    for finding in scan(new):
+        known[_seen(finding)] -= 1
+        if known[_seen(finding)] < 0:
+            yield finding
+
+
+def _seen(finding: Finding) -> tuple[str, str | None]:
+    """Return what tells a finding from another though lines above it came or went."""
+    return finding.rule, finding.path
 
 
 def _differing(old: Mapping[str, File], new: Mapping[str, File]) -> tuple[str, tuple[str, ...]]:

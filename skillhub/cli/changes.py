@@ -137,11 +137,11 @@ def _title(each: Diff) -> str:
 
 
 def _facts(each: Diff) -> Sequence[str]:
-    """Return what changes, or of a skill that one lock alone has where it comes from."""
-    if each.changes:
-        return each.changes.lines()
-    entry = each.after or each.before
-    return [f"{entry.version or '-'} from {entry.source}, {entry.origin}" if entry else ""]
+    """Return what changes, of a skill that came all of it, of one that went where it was from; then what is found."""
+    entry = each.before
+    went = [f"{entry.version or '-'} from {entry.source}, {entry.origin}"] if entry else []
+    facts = each.changes.lines() if each.changes else [*each.facts] or went
+    return [*facts, *(f"the scan found {finding}" for finding in each.findings)]
 
 
 def _markdown(found: Sequence[Diff], sources: Sequence[SourceChange]) -> Iterator[str]:
@@ -159,6 +159,7 @@ def _markdown(found: Sequence[Diff], sources: Sequence[SourceChange]) -> Iterato
             yield from _block(edit.patch)
         yield from ("", f"### {_title(each)}", "")
         yield from (f"- {_code(line)}" for line in (*_facts(each), *each.notes))
+        yield from (f"- {_code(f'binary file: {path}')}" for path in each.whole)
         yield from _block(each.patch)
 
 
