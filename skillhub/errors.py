@@ -195,6 +195,12 @@ class Withdrawn(SecurityError):
     code = "withdrawn"
 
 
+class KnownBad(SecurityError):
+    """A skill is known to be malicious, by its digest or a critical advisory; no flag overrides it."""
+
+    code = "known-bad"
+
+
 class TrustDowngrade(SecurityError):
     """A site that offered digests before now offers skills without digests."""
 

@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from skillhub.formats.digest import Digest
+from skillhub.model.advisory import AdvisoryIndex, Said
 from skillhub.model.index import Index, parse_namespaces, parse_releases
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.tree import Listing
@@ -90,6 +91,12 @@ def test_the_documents_of_a_registry_say_what_is_shown():
     assert json.loads(kept) == json.loads(document)
     publisher, (release,) = parse_releases(index, "idx")
     assert released_by(admission, publisher, (release,)) == {"my-skill": (release,)}
+
+
+def test_the_advisory_of_the_page_is_one():
+    (data,) = examples("advisories.md", "json")
+    (found,) = Said.parse(data, "page").document.advisories
+    assert (found.rank, AdvisoryIndex([Said.parse(data, "page")]).__bool__()) == ("high", True)
 
 
 def test_the_policies_say_what_is_shown():

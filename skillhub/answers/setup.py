@@ -275,6 +275,13 @@ class RecalledAnswer(RecalledRow, JsonAnswer, commands=["registry withdraw", "re
     """A release that was yanked, offered again, or withdrawn."""
 
 
+class AdvisedAnswer(JsonAnswer, commands=["registry advise"]):
+    """The ids and digests of all that a registry says is known to be bad."""
+
+    advisories: Texts
+    digests: Texts
+
+
 class RevokedRow(AnswerRow):
     """A key that no longer speaks for its publisher."""
 

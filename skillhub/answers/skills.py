@@ -178,12 +178,22 @@ class OutcomeAnswer(
     sources: tuple[SourceChangeRow, ...]
 
 
+class AdvisedRow(AnswerRow):
+    """What an advisory says of an installed skill."""
+
+    skill: Text
+    id: Text
+    severity: Severity
+    message: Text
+
+
 class ListAnswer(JsonAnswer, commands=["list"]):
     """What is installed: in the project, and in the user's scope beside it."""
 
     skills: tuple[SkillRow, ...]
     user: tuple[SkillRow, ...]
     shadowed: tuple[ShadowedRow, ...]
+    known_bad: tuple[AdvisedRow, ...] = ()
 
 
 class FileRow(AnswerRow):

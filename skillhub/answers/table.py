@@ -17,6 +17,7 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 # Every document that is read or written, and the class that does it, imported when its schema is asked for. What the
 # TOML or YAML of one holds is described as the JSON of the same shape.
 DOCUMENTS: Final[Mapping[str, str]] = {
+    "advisories": "skillhub.model.advisory.AdvisoriesDocument",
     "agent-file": "skillhub.model.needs.AgentFile",
     "agents": "skillhub.model.hosts.AgentsFile",
     "agreed-sources": "skillhub.sources.configured.AgreedSourcesFile",

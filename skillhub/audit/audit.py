@@ -11,12 +11,15 @@ from skillhub.audit.report import RULES, Location, Locations, Report, note, seen
 from skillhub.audit.sources import Inquiry
 from skillhub.audit.verify import StoredSkills, Verified, Verifier
 from skillhub.author.author import Signature, signature_of, validate
+from skillhub.disk import files
+from skillhub.disk.folders import LARGEST
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError, StateError, UnsafeArchive, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
 from skillhub.install import candidates
 from skillhub.install.candidates import ReleaseStatus, TakenBack, choose_release
 from skillhub.install.context import Ports, command, read_unchecked, reinstall
+from skillhub.install.known_bad import advised, advised_tree
 from skillhub.install.obtain import undeclared
 from skillhub.install.review import install_words, of_entry, since
 from skillhub.model.finding import Finding, Issue, Severity
@@ -264,6 +267,13 @@ def content(case: Case) -> Iterator[Finding]:
         yield noted if case.entry.patch else replace(noted, hint=hint)
 
 
+def known(case: Case) -> Iterator[Finding]:
+    """Report what advisories say of it."""
+    path, line = case.locations.skill(case.name)
+    for match in advised(case.name, case.entry, None, case.ports):
+        yield replace(match.finding(path or ""), line=line, skill=case.name)
+
+
 def _judged(found: Finding, ports: Ports) -> Finding:
     """Return what the scan found, marked if ``allow-findings`` accepts it; a project's policy cannot have that."""
     return replace(found, accepted=ports.policies.allows_finding(found.rule))
@@ -286,7 +296,7 @@ def policy(case: Case) -> Iterator[Finding]:
 
 
 # TRUST: origin and signer; CHECKS: everything.
-TRUST: tuple[Check, ...] = (release, change, signer, publisher)
+TRUST: tuple[Check, ...] = (release, known, change, signer, publisher)
 CHECKS: tuple[Check, ...] = (*TRUST, age, agents, content, policy)
 
 
@@ -308,6 +318,7 @@ def unmanaged(folder: str, locations: Locations, ports: Ports) -> Iterator[Findi
     except SkillhubError as error:  # an agent may read it nevertheless
         yield note("malformed", error.message, name, (shown, 0))
     signature = signature_of(tree, ports.publishers, ports.clock())[1]
+    yield from (replace(each.finding(shown), skill=name) for each in advised_tree(tree, None, ports))
     # No policy accepts what it finds: what no lock has was never held against one.
     yield from _content(tree, signature, name, shown)
 
@@ -333,6 +344,8 @@ def at_path(path: str, locations: Locations, ports: Ports) -> Iterator[Finding]:
     if found.content is not None and found.signature is not None:
         if found.signature.status == "unsigned":
             yield note("unsigned", "it is not signed", name, (shown, 0))
+        artifact = Digest.of(files.read(path, LARGEST) or b"") if os.path.isfile(path) else None
+        yield from (replace(each.finding(shown), skill=name) for each in advised_tree(found.content, artifact, ports))
         for each in _content(found.content, found.signature, name, shown):
             yield _judged(each, ports)
 
@@ -404,6 +417,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     about = _subjects(request, state.lock, ports)
     sources = Inquiry(state, locations, ports, refresh=request.refresh)
     sources.ask_registries(about.locked)
+    sources.ask_advisories()
     findings = [*sources.configured(about.aliases)]
     first = worst_first(sources.changed(request.before)) if request.before is not None else ()
     checks = TRUST if request.sources_alone else CHECKS

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import as_command
 from skillhub.install.context import Ports, command
+from skillhub.install.known_bad import advised_skills
 from skillhub.model.hosts import Host, detect, hosts
 from skillhub.model.record import Need, Skill
 from skillhub.policy.policy import rows
@@ -56,7 +57,7 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     agents = detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
     roots = tuple(_roots(agents, ports))
     sources, source_check = _sources(ports)
-    checks = [source_check, *_intent_and_policy(ports), *_clock(time)]
+    checks = [source_check, *_intent_and_policy(ports), *_clock(time), *_known_bad(ports)]
     try:
         skills = managed(ports.project, ports.store, ports.environ)
     except SkillhubError as error:
@@ -76,6 +77,15 @@ def _clock(time: ShownTime | None) -> Iterator[Check]:
             yield Check("clock", False, time.behind, time.remedy)
     except StateError as error:
         yield Check("clock", False, f"{error.where}: {error.message}", error.hint)
+
+
+def _known_bad(ports: Ports) -> Iterator[Check]:
+    """Yield what advisories say of the locked skills, as far as they were heard of."""
+    try:
+        for name, match in advised_skills(ports):
+            yield Check(f"advisory on {name}", False, str(match), command(ports.project.scope, "remove", name))
+    except SkillhubError as error:
+        yield Check("advisories", False, f"{error.where}: {error.message}", error.hint)
 
 
 def _intent_and_policy(ports: Ports) -> Iterator[Check]:

@@ -110,6 +110,22 @@ class Inquiry:
         except (SecurityError, FormatError) as error:
             self.findings.append(self._about(source.alias, "source-refused", error.message))
 
+    def ask_advisories(self) -> None:
+        """Ask what is known to be bad; where nobody can tell, that is a finding, and no skill is looked up."""
+        advisories = self.ports.advisories
+        try:
+            advisories.known()
+        except SkillhubError as error:
+            rule = "source-unreachable" if isinstance(error, SourceError) else "source-refused"
+            message = f"what is known to be bad cannot be told: {error.message} ({error.where})"
+            self.findings.append(note(rule, message, None, (None, 0)))
+            self.ports.advisories.forget()
+        for text in advisories.outdated:
+            if self._refresh:
+                self.findings.append(note("source-unreachable", text, None, (None, 0)))
+            else:
+                self.notes.append(text)
+
     def is_unchanged(self, name: str, stored: StoredSkills) -> bool:
         """Say whether a local folder still has the very files that are locked, stored, and signed by nobody.
 

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from skillhub import __version__
@@ -156,7 +157,7 @@ def doctor(
         if what != "policy":
             raise UsageError(f"expected nothing or policy, found {quote(what)}", hint="skillhub doctor policy")
         return _policy(common)
-    found = diagnose(common.ports(), common.time())
+    found = diagnose(replace(common, offline=True).ports(), common.time())
     if common.json:
         common.terminal.answer(
             "doctor",

@@ -31,6 +31,7 @@ from skillhub.project.intent import Intent, read_policies
 from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
+from skillhub.sources.advisories import Advisories
 from skillhub.sources.configured import Sources
 from skillhub.sources.history import FirstSeen, ShownTime
 
@@ -196,6 +197,7 @@ class Common:
             environ=os.environ,
             user_home=self.user_home,
             policies=read_policies(self.home, project.intent),
+            advisories=Advisories(sources, network.advisories),
             first_seen=FirstSeen(self.home, remember=not scratch),
             clock=time.now,
             report=self.terminal.progress,

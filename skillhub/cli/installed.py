@@ -11,11 +11,13 @@ from skillhub.audit.verify import BEYOND_SYNC, Verified
 from skillhub.audit.verify import verify as verify_flow
 from skillhub.cli.common import Arg, Common, Enabling, Names, Strings
 from skillhub.cli.render import finish, show_outcome, skills_table
-from skillhub.errors import Refused
+from skillhub.errors import Refused, SkillhubError
 from skillhub.install import install as installing
 from skillhub.install.context import Outcome, Ports
+from skillhub.install.known_bad import advised_skills
 from skillhub.install.links import sync as sync_flow
 from skillhub.install.obtain import from_lock
+from skillhub.model.advisory import Match
 from skillhub.model.lock import Locked
 from skillhub.model.record import Skill
 from skillhub.model.tree import Tree
@@ -33,6 +35,7 @@ class InstalledSkills:
 
     skills: tuple[Skill, ...]
     users: tuple[Skill, ...]
+    known_bad: tuple[tuple[str, Match], ...] = ()
 
     @property
     def hidden(self) -> list[tuple[str, str, str]]:
@@ -46,6 +49,10 @@ class InstalledSkills:
             "skills": [each.to_json() for each in self.skills],
             "user": [each.to_json() for each in self.users],
             "shadowed": [{"name": name, "path": path, "by": by} for name, path, by in self.hidden],
+            "known_bad": [
+                {"skill": name, "id": match.id, "severity": match.severity, "message": str(match)}
+                for name, match in self.known_bad
+            ],
         }
 
 
@@ -57,7 +64,16 @@ def installed(common: Common) -> InstalledSkills:
     skills += [found_skill(folder, project.scope) for folder in folders]
     skills.sort(key=lambda skill: skill.name)
     users = users_skills(project, common.user_home, common.store, os.environ)
-    return InstalledSkills(tuple(skills), tuple(users))
+    return InstalledSkills(tuple(skills), tuple(users), _known_bad(common))
+
+
+def _known_bad(common: Common) -> tuple[tuple[str, Match], ...]:
+    """Return what advisories say of the locked skills; that nobody can tell is a warning."""
+    try:
+        return tuple(advised_skills(replace(common, offline=True).ports()))
+    except SkillhubError as error:
+        common.terminal.warn(f"warning: {error.where}: {error.message}")
+        return ()
 
 
 def list_(common: Common) -> int:
@@ -86,6 +102,8 @@ def list_(common: Common) -> int:
         common.terminal.out("")
         common.terminal.out("In the user scope, for every project (skillhub list --global):", "bold")
         skills_table(found.users, common.terminal)
+    for name, match in found.known_bad:
+        common.terminal.out(f"{name}: {match}; {common.command('remove', name)}", "red")
     for name, path, by in found.hidden:
         common.terminal.out(f"{name}: {path} is hidden by {by}", "yellow")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import cached_property
 from shutil import copytree, rmtree
@@ -14,10 +15,13 @@ from skillhub.disk.usage import throwaway
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.formats.text import as_command
 from skillhub.install.context import CheckAllowed, Place, Registry
+from skillhub.model import advisory
+from skillhub.model.advisory import Said
 from skillhub.model.reference import Git, GitHub, Local, Mcp, Oci, Remote, url_of
 from skillhub.net.fetch import Fetcher, Mirrors, UntrustedClient, Web
 from skillhub.net.settings import Logins, Settings
 from skillhub.net.target import Who, is_beside, may_lead
+from skillhub.sources.advisories import own_advisories
 from skillhub.sources.configured import EMBEDDED_URL, Source, Sources, embedded
 from skillhub.sources.history import ShownTime
 
@@ -118,6 +122,13 @@ class OpenNetwork:
         if url == EMBEDDED_URL:
             return embedded()
         return self._web(url, named_by, _YOURS)
+
+    def advisories(self) -> Iterator[Said]:
+        """Return what the files and mirrors say that the user's settings name."""
+        home, named = self._home, self._settings.advisories
+        return own_advisories(
+            named, home.config, home.state, lambda url: self._web(url).get(url, cap=advisory.CAP).data
+        )
 
     def close(self) -> None:
         """Hang up, and throw away what was learned for one command alone."""

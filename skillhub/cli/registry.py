@@ -13,7 +13,9 @@ from skillhub.cli.common import Arg, Common, Strings, now, optional, read_file, 
 from skillhub.cli.terminal import members
 from skillhub.errors import FormatError, SourceError, UsageError
 from skillhub.formats import text as times
-from skillhub.formats.text import quote
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import clean, quote
+from skillhub.model.advisory import CAP, AdvisoriesDocument, Said
 from skillhub.model.index import Release
 from skillhub.model.reference import holds_secret
 from skillhub.registry import build, upkeep
@@ -216,6 +218,34 @@ def _time(text: str) -> str:
     if found is None:
         raise UsageError(f"expected a time such as 2026-01-02T03:04:05Z, found {quote(text)}")
     return times.spell(found)
+
+
+def registry_advise(
+    common: Common,
+    folder: Dir,
+    files: Annotated[Strings, Arg("[FILE]...", "OSV advisories, or a list of digests, one on each line.")] = None,
+    digest: Annotated[
+        Strings, Arg("--digest sha256:…", "An artifact, tree or file that is known to be bad (repeatable).")
+    ] = None,
+    reason: Annotated[str, Arg("--reason TEXT", "Why the digests are bad, which users read.")] = "",
+    withdraw: Annotated[Strings, Arg("--withdraw ID", "Take back an advisory or a digest (repeatable).")] = None,
+    keys: KeysDir = None,
+) -> int:
+    """Publish what is known to be bad. Clients refuse these digests, and show the advisories in every audit.
+
+    An advisory with the id of an earlier one replaces it.
+
+    Example: skillhub registry advise ./registry --digest sha256:… --reason "sends tokens away"
+    """
+    said = [Said.parse(read_file(path, CAP), path).document for path in files or ()]
+    said.append(AdvisoriesDocument(digests={Digest.parse(each, "--digest"): clean(reason) for each in digest or ()}))
+    if not (files or digest or withdraw):
+        raise UsageError("expected a FILE, --digest or --withdraw")
+    done = signed(common, keys, lambda signing: upkeep.advise(folder, said, signing, withdraw or ()))
+    value = {"advisories": [each.id for each in done.advisories], "digests": list(done.digests)}
+    verb = "would publish" if common.dry_run else "published"
+    text = f"{verb} {len(done.advisories)} advisories and {len(done.digests)} digests in all"
+    return common.done("registry advise", value, text, "green")
 
 
 def registry_push(

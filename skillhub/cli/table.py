@@ -62,7 +62,7 @@ COMMANDS: dict[str, Command] = {
         "registry",
         "Create, publish, check and serve a registry.",
         _RUN,
-        "init add yank withdraw delegate rotate refresh check push serve",
+        "init add yank withdraw advise delegate rotate refresh check push serve",
     ),
 }
 

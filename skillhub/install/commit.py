@@ -16,6 +16,7 @@ from skillhub.formats.digest import Digest
 from skillhub.install import candidates
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import Options, Ports, State, chosen_agents, read_state
+from skillhub.install.known_bad import with_advisories
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.needs import AnsweredNeeds, OpenNeeds, facts_of, open_for_more_agents, open_needs
 from skillhub.install.review import admit, check_against_record, consent, moved_records, rebased_lock
@@ -271,10 +272,11 @@ class Planner:
         Raises:
             Forbidden: a policy forbids it.
             SignerChanged, BadSignature: it is not signed as what the person agreed to, or is so no longer.
+            KnownBad: it is known to be malicious.
             StateError: something is in the way that skillhub did not put there.
         """
         check_against_record(candidate, self.state, self.ports)
-        candidate = admit(candidate, self.state, self.ports)
+        candidate = admit(with_advisories(candidate, self.ports), self.state, self.ports)
         record = self.state.records.skills.get(candidate.name)
         is_agreed = record is not None and record.is_of(candidate.entry)
         if not is_agreed:

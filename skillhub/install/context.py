@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,6 +15,7 @@ from skillhub.archive import Unpacked
 from skillhub.errors import FormatError, NotFound, Refused, SourceError, SourceMismatch, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import as_command, did_you_mean, spelled_like
+from skillhub.model.advisory import Said
 from skillhub.model.hosts import Host, detect, host, hosts
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, place_of
@@ -28,6 +29,7 @@ from skillhub.project.intent import Intent, Wanted
 from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers, voucher
+from skillhub.sources.advisories import Advisories
 from skillhub.sources.configured import ProjectSources, Source
 from skillhub.sources.history import FirstSeen
 
@@ -49,6 +51,10 @@ class Registry(Protocol):
 
     def artifact(self, release: Release) -> bytes:
         """Return the bytes of the release: of its size and digest, or an error."""
+        ...
+
+    def advisories(self) -> Said:
+        """Return what it says is known to be bad."""
         ...
 
 
@@ -124,6 +130,7 @@ class Ports:
         environ: The environment, for variables that skills need and for agents' own folders.
         user_home: The user's home folder, where user-scope agents' folders hang.
         policies: What may be installed here, by the machine, the user and the project.
+        advisories: What is known to be bad; a registry that is opened here is heard.
         first_seen: Remembers since when undated things are known.
         clock: The time now, UTC, by which expiry is judged: no earlier than verified metadata has shown.
         report: Shows progress.
@@ -140,6 +147,7 @@ class Ports:
     environ: Mapping[str, str]
     user_home: str
     policies: Policies
+    advisories: Advisories
     first_seen: FirstSeen
     clock: Callable[[], datetime]
     report: Report
@@ -159,10 +167,13 @@ class Ports:
         """
         self.check_allowed(source.url, source.root)
         try:
-            return self.network.open(source, root)
+            registry = self.network.open(source, root)
         except SourceError as error:
             error.hint = error.hint or unreachable_hint(source.alias)
             raise
+        if source.root is not None:
+            self.advisories.hear(source.root, registry.advisories)
+        return registry
 
     def reach(self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person") -> Place:
         """Return a place that is no registry, a folder of several skills among them.
@@ -569,21 +580,6 @@ def _chosen(options: Options, records: Records, intent: Intent, ports: Ports) ->
                 where = f"{ports.project.intent_path}: install.agents"
                 raise FormatError(error.message, where=where, hint=error.hint) from error
     return detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
-
-
-def orphans(gone: Sequence[str], state: State) -> list[str]:
-    """Return what only the skills that go have needed: locked, not in the intent, needed by no other."""
-    locked = state.lock.skills
-    leaving = [name for name in dict.fromkeys(gone) if name in locked]
-    named = len(leaving)
-    needing = Counter(each for entry in locked.values() for each in {*entry.dependencies})
-    kept = {*state.intent.skills, *gone}
-    for name in leaving:  # it grows by what is looked at later
-        for each in dict.fromkeys(locked[name].dependencies):
-            needing[each] -= 1
-            if each in locked and each not in kept and not needing[each]:
-                leaving.append(each)
-    return leaving[named:]
 
 
 def refuse_unknown(names: Iterable[str], installed: Collection[str], scope: Scope) -> None:

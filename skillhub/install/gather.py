@@ -23,6 +23,7 @@ from skillhub.install.candidates import (
     spelled,
 )
 from skillhub.install.context import LeftOut, Options, Ports, State, command, reinstall, wanted_of
+from skillhub.install.known_bad import with_advisories
 from skillhub.install.obtain import checked_as_archive, from_lock, prefetched, with_patched_tree
 from skillhub.install.resolve import (
     ResolvedSkill,
@@ -206,6 +207,7 @@ def _obtained(
         return _forbidden(resolved.name, error)
     entry = state.lock.skills.get(candidate.name)
     check_against_lock(candidate, entry, ports.project.scope)
+    with_advisories(candidate, ports)
     return rebase_patch(candidate, entry, ports)
 
 
@@ -380,6 +382,7 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
         newer.warnings.extend(f"{candidate.name}: {each}" for each in candidate.warnings if each == EXPIRED)
         return
     check_against_lock(candidate, entry, ports.project.scope)
+    with_advisories(candidate, ports)
     if young := too_young(candidate, ports):
         newer.warnings.append(f"{young.message} ({young.where})")
         return

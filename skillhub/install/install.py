@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,7 +18,6 @@ from skillhub.install.context import (
     State,
     ask,
     command,
-    orphans,
     read_state,
     read_unchecked,
     refuse_unknown,
@@ -339,6 +338,21 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         records = remove_servers(removed, records, configured, ports)
         write_records(replace(records, made=copies.remove_created(ports.project, records.made)), ports)
     return Outcome(skills, True, asked)
+
+
+def orphans(gone: Sequence[str], state: State) -> list[str]:
+    """Return what only the skills that go have needed: locked, not in the intent, needed by no other."""
+    locked = state.lock.skills
+    leaving = [name for name in dict.fromkeys(gone) if name in locked]
+    named = len(leaving)
+    needing = Counter(each for entry in locked.values() for each in {*entry.dependencies})
+    kept = {*state.intent.skills, *gone}
+    for name in leaving:  # it grows by what is looked at later
+        for each in dict.fromkeys(locked[name].dependencies):
+            needing[each] -= 1
+            if each in locked and each not in kept and not needing[each]:
+                leaving.append(each)
+    return leaving[named:]
 
 
 def _without(names: frozenset[str], state: State) -> tuple[Lock, Records]:

@@ -17,6 +17,7 @@ from skillhub.errors import StateError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, chosen_agents, command, read_state
+from skillhub.install.known_bad import refuse_known_bad
 from skillhub.install.review import of_entry
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.question import Asked, Question, Way, way_of
@@ -445,7 +446,8 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         dry_run: Only say what would be done, and asked.
 
     Raises:
-        SecurityError: what is fetched is not what was locked, or its registry has recalled it as last seen.
+        SecurityError: what is fetched is not what was locked, its registry has recalled it as last seen, or it is
+            known to be malicious.
         SourceError: it cannot be fetched.
         Refused: nobody agreed to what becomes of local edits, or a policy forbids what is to be restored.
         StateError: the disk is in the way.
@@ -454,6 +456,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         state = read_state(ports)
         for name, entry in state.lock.skills.items():
             ReleaseStatus.last_seen(name, entry, state.lock.root_of(entry), ports.sources).refuse(ports.project)
+            refuse_known_bad(name, entry, None, ports)
         if not dry_run:
             known = [link for record in state.records.skills.values() for link in record.links]
             copies.sweep(ports.project, known, copies.shared_folders(ports.project))
@@ -528,6 +531,7 @@ def _fetch(obtain: Obtain, state: State, ports: Ports) -> Mapping[Digest, Tree]:
                 from_copies = agreed is not None and state.lock.root_of(one) is None
                 places = copies.places(ports.project, agreed.links) if agreed and from_copies else []
                 fetched[one.tree] = tree_of_copy(places, one.tree) or obtain(name, one)
+                refuse_known_bad(name, one, fetched[one.tree].listing, ports)
     return fetched
 
 

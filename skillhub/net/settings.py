@@ -15,10 +15,10 @@ from pydantic import Field
 from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, UnsafeTransfer
-from skillhub.formats.document import Document, Items, Members, Read
+from skillhub.formats.document import Document, Items, Members, Read, visible
 from skillhub.formats.text import quote
 from skillhub.formats.toml import CAP, strict_toml
-from skillhub.model.reference import PORTS, parse
+from skillhub.model.reference import NO_SECRET, PORTS, holds_secret, parse
 from skillhub.net.target import RequestTarget, is_loopback
 
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:]+)(?::[1-9][0-9]{0,4})?", re.ASCII)
@@ -63,6 +63,15 @@ def _base(value: object) -> str:
     return f"{target.scheme}://{target.authority}{target.raw_path}".rstrip("/")
 
 
+def _place(value: object) -> str:
+    place = visible(value)
+    found = parse(place) if "://" in place else None
+    is_safe = found and (found.scheme == "https" or (found.scheme == "http" and is_loopback(found.host)))
+    if "://" in place and (not is_safe or holds_secret(place)):
+        raise FormatError("expected a file, or an https URL without password or another credential", hint=NO_SECRET)
+    return place
+
+
 _Base = Annotated[str, Read(_base, type="string", pattern="^https?://")]
 _TOKEN = {
     "properties": {"env": {"pattern": f"^{_VARIABLE.pattern}$"}},
@@ -78,16 +87,18 @@ class Settings(Document):
         tokens: The environment variable with the token for a host, or a host and port.
         mirrors: Where to fetch instead of a URL and what is below it; neither ends with a slash.
         trusted: Hosts, and with each the one port that is meant; None is the usual one of whatever is spoken.
+        advisories: Files, relative to the folder of the settings, and URLs that say what is known to be bad.
     """
 
     OBJECT = "a table"
-    UNKNOWN = "known: trusted-hosts, [tokens], [mirrors]; check the spelling"
+    UNKNOWN = "known: advisories, trusted-hosts, [tokens], [mirrors]; check the spelling"
 
     tokens: Members[Annotated[str, Read(_name_of_host)], Annotated[str, Read(_variable, type="object", **_TOKEN)]] = (
         Field(default_factory=dict)
     )
     mirrors: Members[_Base, _Base] = Field(default_factory=dict)
     trusted: Items[Annotated[tuple[str, int | None], Read(_trusted)]] = Field((), alias="trusted-hosts")
+    advisories: Items[Annotated[str, Read(_place, type="string", minLength=1)]] = ()
 
     @classmethod
     def read(cls, home: Home) -> Self:

@@ -76,6 +76,7 @@ def _shown(where: str, place: str) -> str:
 def _problems(url: str, fetcher: Fetcher, folder: str, now: datetime, time: ShownTime | None) -> Iterator[Issue]:
     try:
         registry = TufRegistry.open(url, fetch_root(url, fetcher), fetcher, folder, time)
+        registry.advisories()
         listing = registry.listing()
         where = f"{url}/{WELL_KNOWN}/index.json"
         public = parse_listing(fetcher.get(where, cap=LISTING_CAP).data, where)

@@ -1,24 +1,26 @@
-"""Yank and withdraw releases, refresh what expires, rotate keys, admit and revoke publishers."""
+"""Yank and withdraw releases, publish advisories, refresh what expires, rotate keys, admit and revoke publishers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from skillhub.archive import unpack
 from skillhub.errors import BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError
-from skillhub.formats.digest import Digest
+from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import clean, is_name, quote
+from skillhub.model.advisory import ECOSYSTEM, AdvisoriesDocument, OsvAdvisory
 from skillhub.model.index import Admission, Index, Release, Revocation
 from skillhub.model.tree import Tree
+from skillhub.model.version import is_version
 from skillhub.registry.operator import Opened, Signing, opened, refuse_unknown_role
 from skillhub.trust import metadata, oms, x509
 from skillhub.trust.keys import PrivateKey, PublicKey
-from skillhub.trust.metadata import MetadataSet, Rotation, keyid
+from skillhub.trust.metadata import MetadataSet, Rotation, keyid, path_of
 from skillhub.trust.publishers import judge
 from skillhub.trust.registry import publisher_of
-from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, delegator_of, rule_of
+from skillhub.trust.roles import ADVISORIES, CEREMONY_DAYS, RELEASES, ROLES, delegator_of, rule_of
 from skillhub.trust.x509 import Certificate
 
 # Yank and withdraw releases: yanked ones are no longer chosen, withdrawn ones nobody may use any more.
@@ -93,6 +95,59 @@ def _find(index: Index, wanted: str) -> Release:
         hint = f"there are: {known}" if known else None
         raise NotFound(f"there is no release {quote(wanted)}", hint=hint)
     return found
+
+
+# Advise: what is known to be bad, be it of this registry or found elsewhere; online keys sign it.
+
+
+def advise(
+    folder: str, advisories: Sequence[AdvisoriesDocument], signing: Signing, withdrawn: Sequence[str] = ()
+) -> AdvisoriesDocument:
+    """Publish advisories and digests besides those that are there; one of the same id takes the other's place.
+
+    Args:
+        folder: The registry's.
+        advisories: What to add.
+        signing: When and with what.
+        withdrawn: Ids and digests that say nothing from now on.
+
+    Raises:
+        UsageError: one would match what honest skills have, or what is to be withdrawn is not there.
+        NotFound: there is no such registry.
+        Refused: an online key is not at hand.
+        SecurityError: the site is not what was signed.
+        StateError: the disk refuses.
+    """
+    with opened(folder, signing) as hub:
+        before = AdvisoriesDocument.parse(hub.registry.target(hub.metadata, ADVISORIES) or b"{}", ADVISORIES)
+        known = {each.id: each for document in (before, *advisories) for each in document.advisories}
+        digests = {digest: why for document in (before, *advisories) for digest, why in document.digests.items()}
+        for each in withdrawn:
+            if known.pop(each, None) is None and digests.pop(Digest(each), None) is None:
+                hint = f"there are: {', '.join((*known, *digests)[:8])}" if known or digests else None
+                raise UsageError(f"there is no advisory {quote(each)}", hint=hint)
+        _refuse_loose(known.values(), digests)
+        after = AdvisoriesDocument(advisories=tuple(known[each] for each in sorted(known)), digests=digests)
+        revised = hub.metadata.revise({ADVISORIES: after.dump()}, hub.keys.of, hub.dates)
+        target = revised.find(ADVISORIES)
+        hub.serve(revised, {path_of(target): after.dump()} if target else {})
+    return after
+
+
+def _refuse_loose(advisories: Iterable[OsvAdvisory], digests: Mapping[Digest, str]) -> None:
+    """Refuse what clients would pass over, or take for more than is meant."""
+    named = [(each, affected) for each in advisories for affected in each.affected or ()]
+    every = {*digests, *(digest for each, affected in named for digest in affected.database_specific.digests)}
+    if NO_FILES in every | {digest for each in advisories for digest in each.database_specific.digests}:
+        raise UsageError("the digest of an empty file matches honest skills")
+    for each, affected in named:
+        if affected.package and not affected.package.ecosystem.startswith(ECOSYSTEM):
+            message = f"{each.id}: expected the ecosystem {ECOSYSTEM}, found {quote(affected.package.ecosystem)}"
+            raise UsageError(message)
+        for event in (event for range_ in affected.ranges or () if range_.type != "GIT" for event in range_.events):
+            for text in (event.introduced, event.fixed, event.last_affected):
+                if text not in (None, "0") and not is_version(text):
+                    raise UsageError(f"{each.id}: expected a version such as 1.2.0, found {quote(text)}")
 
 
 # Refresh: sign again what expires soon, the one thing that a registry needs while nothing changes.

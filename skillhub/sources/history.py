@@ -17,12 +17,15 @@ from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, NameNotOwned, StateError
 from skillhub.formats import text as times
+from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Document, Members, Read, part, text_that, wrong
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_name, quote
+from skillhub.model import advisory
+from skillhub.model.advisory import AdvisoriesDocument, Said
 from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release, parse_namespaces, parse_releases
 from skillhub.trust.registry import admitted
-from skillhub.trust.roles import index_path, namespace_path, publisher_path
+from skillhub.trust.roles import ADVISORIES, index_path, namespace_path, publisher_path
 
 # When this machine first saw a release that has no date, or one that its maker can choose; in ``<state>``.
 
@@ -175,6 +178,13 @@ class LastSeen:
             if admission is not None:
                 admissions[publisher] = admission
         return Index(skills, admissions)
+
+    def advisories(self, root: Digest) -> Said:
+        """Return what it said to be known to be bad; nothing if that was never heard, or is damaged."""
+        path = kept(self._folder, ADVISORIES)
+        with suppress(FormatError, StateError):
+            return Said.parse(files.read(path, advisory.CAP) or b"{}", path, root)
+        return Said(AdvisoriesDocument(), root)
 
     @property
     def refreshed(self) -> str | None:

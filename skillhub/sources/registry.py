@@ -22,6 +22,7 @@ from skillhub.errors import FormatError, NameNotOwned, NotFound, SourceError, Wr
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_name, quote
 from skillhub.model import index
+from skillhub.model.advisory import AdvisoriesDocument, Said
 from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release
 from skillhub.net.fetch import Fetcher
 from skillhub.sources.history import HINTS, ShownTime, kept, owners
@@ -195,6 +196,20 @@ class TufRegistry:
         refuse_shared(admissions.values())
         return Index(skills, admissions)
 
+    def advisories(self) -> Said:
+        """Return what the registry says is known to be bad.
+
+        Raises:
+            SecurityError, SourceError, FormatError, StateError: as for ``open``.
+        """
+        with translated(self.url, self._updater.time), lock(os.path.join(self._folder, "lock")):
+            target = self._updater.of_role(roles.RELEASES, roles.ADVISORIES)
+        if target is not None:
+            return self._content(target, partial(Said.parse, root=self.fingerprint))
+        with suppress(FileNotFoundError):
+            os.remove(kept(self._folder, roles.ADVISORIES))
+        return Said(AdvisoriesDocument(), self.fingerprint)
+
     def artifact(self, release: Release) -> bytes:
         """Return the artifact of a release that ``release_index`` gave.
 
@@ -294,6 +309,10 @@ class _Client(Updater):
         if time is not None:
             # It has no argument for this; each check of expiry, of every role, is made by this one value.
             self._trusted_set.reference_time = time.now()
+
+    def of_role(self, role: str, path: str) -> TargetFile | None:
+        """Return the entry of a target that a role below targets signs itself, and none that it delegates to."""
+        return self._load_targets(role, roles.TARGETS).targets.get(path)
 
     @property
     def shown(self) -> datetime:

@@ -30,6 +30,7 @@ from skillhub.errors import BadMetadataSignature, FormatError, Refused
 from skillhub.model.index import Pinned
 from skillhub.trust.keys import PrivateKey, PublicKey
 from skillhub.trust.roles import (
+    ADVISORIES,
     LISTING,
     NAMESPACES,
     RELEASES,
@@ -365,7 +366,7 @@ class MetadataSet:
             FormatError: none does.
         """
         role = TARGETS
-        while delegations := self._targets(role).delegations:
+        while (path, role) != (ADVISORIES, RELEASES) and (delegations := self._targets(role).delegations):
             role = next((name for name, _ in delegations.get_roles_for_target(path)), "")
             if not role:
                 raise FormatError(f"no role of the registry signs {path}")

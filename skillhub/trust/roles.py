@@ -99,6 +99,11 @@ def index_path(publisher: str) -> str:
     return f"idx/{publisher}.json"
 
 
+# Signed by `releases` itself, whose document each client has: who asks for it needs no further one. No publisher is
+# named so.
+ADVISORIES = "idx/_advisories.json"
+
+
 def skill_path(name: str) -> str:
     """Return the target that lists every release of a skill; it informs people and authorizes nothing."""
     return f"skills/{name}.json"

@@ -36,6 +36,7 @@ WELL = """
     registry push ../other ../pushed
     registry push ../other ../pushed
     registry withdraw ../other greeting@1.0.0 --reason worse
+    registry advise ../other --digest sha256:3333333333333333333333333333333333333333333333333333333333333333 --reason worse
     source add acme {url} --fingerprint {root}
     source trust acme --fingerprint {root}
     install acme:greeting --yes

@@ -9,7 +9,8 @@ from skillhub.errors import Refused
 from skillhub.formats.digest import Digest
 from skillhub.install import install
 from skillhub.install.commit import decide
-from skillhub.install.context import State, orphans
+from skillhub.install.context import State
+from skillhub.install.install import orphans
 from skillhub.install.resolve import NeedConflict
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.record import Records

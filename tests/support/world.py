@@ -14,7 +14,7 @@ import pytest
 
 from skillhub.audit.verify import verify
 from skillhub.disk.home import Home
-from skillhub.errors import NotFound
+from skillhub.errors import NotFound, SourceError
 from skillhub.install.context import Options, Ports
 from skillhub.install.install import disable, enable, install, remove, update
 from skillhub.install.links import sync
@@ -25,6 +25,7 @@ from skillhub.project.intent import read_policies
 from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
+from skillhub.sources.advisories import Advisories, own_advisories
 from skillhub.sources.configured import Source, Sources, embedded
 from skillhub.sources.history import FirstSeen
 from skillhub.sources.registry import TufRegistry
@@ -95,6 +96,8 @@ class World:
         self.answers = Answers(**YES_MAN)
         self.patience = 60.0
         self.now = NOW
+        self.advisories: list[str] = []
+        self.mirrors: dict[str, bytes] = {}
 
     @property
     def project(self) -> Project:
@@ -112,10 +115,11 @@ class World:
         self.answers = answers or Answers(**YES_MAN)
         self._opened = {}
         project = self.project
+        sources = self.sources.within(project)
         return Ports(
             project=project,
             store=self.store,
-            sources=self.sources.within(project),
+            sources=sources,
             publishers=self.publishers,
             network=Given(self._open, self.reach, lambda url, named_by="person": self._simulator(url).root),
             pick=self.picker,
@@ -123,10 +127,16 @@ class World:
             environ=self.environ,
             user_home=str(self.user_home),
             policies=read_policies(self.home, project.intent, str(self.folder / "machine" / "policy.toml")),
+            advisories=Advisories(sources, lambda: own_advisories(self.advisories, "", self.home.state, self.mirror)),
             first_seen=FirstSeen(self.home),
             clock=lambda: self.now,
             report=lambda what, done, of: None,
         )
+
+    def mirror(self, url: str) -> bytes:
+        if url not in self.mirrors:
+            raise SourceError("nobody answers", where=url)
+        return self.mirrors[url]
 
     def reach(self, ref, pin=None, *, named_by="person", check_allowed=None):
         """Open a place that is no registry: one of ``places``, by the reference without its revision."""

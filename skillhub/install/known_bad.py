@@ -1,0 +1,88 @@
+"""What advisories say of a skill that is to be installed, or is: what is known to be bad is refused."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from skillhub.errors import KnownBad, SkillhubError
+from skillhub.formats.digest import Digest
+from skillhub.install.candidates import Candidate
+from skillhub.install.context import Ports, command
+from skillhub.install.review import urls_of
+from skillhub.model.advisory import AdvisorySubject, Match
+from skillhub.model.lock import Locked
+from skillhub.model.manifest import Manifest
+from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
+
+
+def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> tuple[Match, ...]:
+    """Return what is known of a locked skill, or of one that may be, the worst first.
+
+    Without a listing the one in the store counts, which is read only if digests are known.
+
+    Raises:
+        SourceError, SecurityError, FormatError, StateError: nobody can tell what is known.
+    """
+
+    def digests() -> dict[str, str]:
+        found = _files(listing or ports.store.listing(entry.tree) or Listing({}))
+        found |= {entry.original.tree: "its tree", entry.tree: "its tree"}
+        return found | ({entry.digest: "its artifact"} if entry.digest else {})
+
+    versions = tuple(filter(None, (entry.version, entry.rev)))
+    subject = AdvisorySubject(name, versions, ports.root_of(entry), lambda: urls_of(entry, ports), digests)
+    return ports.advisories.known().matches(subject)
+
+
+def advised_tree(tree: Tree, artifact: Digest | None, ports: Ports) -> tuple[Match, ...]:
+    """Return what is known of a skill that no lock has; raises as ``advised``."""
+    known, name = ports.advisories.known(), ""
+    versions: tuple[str, ...] = ()
+    if known:
+        with suppress(SkillhubError):
+            manifest = Manifest.read(tree)
+            name, versions = manifest.name, (manifest.version or "",)
+    digests = _files(tree.listing) | {each.digest: "its tree" for each in (tree, tree.without([SIGNATURE]))}
+    digests |= {artifact: "its artifact"} if artifact else {}
+    return known.matches(AdvisorySubject(name, versions, None, tuple, lambda: digests))
+
+
+def advised_skills(ports: Ports) -> list[tuple[str, Match]]:
+    """Return what is known of the locked skills, by name; raises as ``advised``."""
+    locked = ports.project.lock().skills.items() if ports.advisories.known() else ()
+    return [(name, match) for name, entry in locked for match in advised(name, entry, None, ports)]
+
+
+def _files(listing: Listing) -> dict[str, str]:
+    return {f"sha256:{file.sha256}": f"its file {path}" for path, file in listing.items()}
+
+
+def refuse_known_bad(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> tuple[Match, ...]:
+    """Return what is known of a skill that may be taken all the same.
+
+    Raises:
+        KnownBad: it may not; neither flag nor answer lifts this.
+        SourceError, SecurityError, FormatError, StateError: as for ``advised``.
+    """
+    found = advised(name, entry, listing, ports)
+    for match in found:
+        if match.is_refused:
+            is_locked = name in ports.project.lock().skills
+            hint = f"{command(ports.project.scope, 'remove', name)} removes it" if is_locked else "do not use it"
+            if match.fixed and entry.named:
+                fixed = command(ports.project.scope, "install", f"{entry.source}:{name}@{match.fixed}")
+                hint = f"{hint}; version {match.fixed} is said to be free of it: {fixed}"
+            shown = entry.version or entry.short
+            raise KnownBad(f"{name} {shown} is known to be bad: {match}", where=name, hint=hint)
+    return found
+
+
+def with_advisories(candidate: Candidate, ports: Ports) -> Candidate:
+    """Return the candidate with what advisories say of its version among its findings.
+
+    Raises:
+        KnownBad, SourceError, SecurityError, FormatError, StateError: as for ``refuse_known_bad``.
+    """
+    found = refuse_known_bad(candidate.name, candidate.entry, candidate.tree.listing, ports)
+    return replace(candidate, findings=(*(each.finding(SKILL_MD) for each in found), *candidate.findings))

@@ -1,0 +1,359 @@
+"""Advisories in the OSV format (1.7) and lists of digests: which skills are known to be bad, and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Annotated, Literal, Self
+
+from pydantic import ConfigDict, Field
+
+from skillhub.errors import FormatError
+from skillhub.formats.digest import NO_FILES, Digest, is_hex
+from skillhub.formats.document import ExtensibleDocument, Items, Members, Sha256, Visible, version_of
+from skillhub.formats.json import strict_json
+from skillhub.formats.text import collapsed, quote
+from skillhub.model.finding import SEVERITIES, Finding, Severity
+from skillhub.model.reference import is_under
+from skillhub.model.version import Precedence, is_version, precedence
+
+# The documents: what of OSV is read. Everything else that OSV has is kept and decides nothing.
+
+ECOSYSTEM = "AgentSkills"
+CAP = 32 << 20
+_TEXT_MAX = 300  # characters of a summary that are shown
+# As GitHub's advisories spell a severity, where it is no vector.
+_WORDS: Mapping[str, Severity] = {**{each.upper(): each for each in SEVERITIES}, "MODERATE": "medium"}
+
+
+class _Osv(ExtensibleDocument):
+    model_config = ConfigDict(extra="allow")  # kept for others who read what a registry serves
+
+
+class OsvEvent(_Osv):
+    """One event of a range; a key that is not there is None."""
+
+    introduced: str | None = None
+    fixed: str | None = None
+    last_affected: str | None = None
+    limit: str | None = None
+
+
+class OsvRange(_Osv):
+    """A range of versions; of type ``GIT`` it names commits, whose order nobody knows here."""
+
+    type: Literal["GIT", "SEMVER", "ECOSYSTEM"]
+    events: Items[OsvEvent]
+
+
+class OsvPackage(_Osv):
+    """``ecosystem`` is ``AgentSkills``, with ``:`` and the source behind it unless any is meant."""
+
+    ecosystem: str
+    name: str
+
+
+class OsvSpecific(_Osv):
+    """What ``database_specific`` may say to skillhub: digests of artifacts, trees or files, and a severity."""
+
+    digests: Items[Sha256] = ()
+    severity: str | None = None
+
+
+class OsvSeverity(_Osv):
+    """A score; of CVSS the vector."""
+
+    type: str
+    score: str
+
+
+class OsvAffected(_Osv):
+    """One package, and which versions of it."""
+
+    package: OsvPackage | None = None
+    ranges: Items[OsvRange] | None = None
+    versions: Items[str] | None = None
+    database_specific: OsvSpecific = OsvSpecific()
+
+
+class OsvAdvisory(_Osv):
+    """One advisory; one that was ``withdrawn`` says nothing any more."""
+
+    CAP = CAP
+
+    id: Visible
+    modified: str
+    schema_version: str = "1.0.0"
+    withdrawn: str | None = None
+    summary: str = ""
+    details: str = ""
+    severity: Items[OsvSeverity] | None = None
+    affected: Items[OsvAffected] | None = None
+    database_specific: OsvSpecific = OsvSpecific()
+
+    def check(self) -> None:
+        """Refuse what is of a later major version of OSV, of which nobody knows what it means.
+
+        Raises:
+            FormatError: it is.
+        """
+        if not self.schema_version.startswith("1."):
+            raise FormatError(f"expected OSV 1.x, found {quote(self.schema_version)}", where=".schema_version")
+
+    @property
+    def rank(self) -> Severity:
+        """How grave it is: by its own word, by CVSS, critical if it is malware, else high."""
+        said = [self.database_specific, *(each.database_specific for each in self.affected or ())]
+        words = [(each.severity or "").upper() for each in said]
+        found = [_WORDS[word] for word in words if word in _WORDS]
+        found = found or [_cvss(each.score) for each in self.severity or () if each.type == "CVSS_V3"]
+        if self.id.startswith("MAL-"):
+            found.append("critical")
+        return max(found, key=SEVERITIES.index, default="high")
+
+
+class AdvisoriesDocument(ExtensibleDocument):
+    """What a registry signs: its advisories, and digests of what is known to be bad, each with the reason."""
+
+    CAP = CAP
+
+    advisories: Items[OsvAdvisory] = ()
+    digests: Members[Sha256, str] = Field(default_factory=dict)
+    version: Annotated[int, version_of("version", 1)] = 1
+
+
+# CVSS 3.1, base score: the weights of its section 7.4.
+_WEIGHTS = {
+    "AV": {"N": 0.85, "A": 0.62, "L": 0.55, "P": 0.2},
+    "AC": {"L": 0.77, "H": 0.44},
+    "PR": {"N": 0.85, "L": 0.62, "H": 0.27},
+    "UI": {"N": 0.85, "R": 0.62},
+    **{key: {"H": 0.56, "L": 0.22, "N": 0.0} for key in "CIA"},
+}
+
+
+def _cvss(vector: str) -> Severity:
+    """Return the severity of a vector of CVSS 3; of one that is none the gravest that no malware has."""
+    said = dict(each.partition(":")[::2] for each in vector.split("/"))
+    try:
+        weight = {key: known[said[key]] for key, known in _WEIGHTS.items()}
+    except KeyError:
+        return "high"
+    is_wide = said.get("S") == "C"
+    if is_wide:
+        weight["PR"] = {"L": 0.68, "H": 0.5}.get(said["PR"], weight["PR"])
+    lost = 1 - (1 - weight["C"]) * (1 - weight["I"]) * (1 - weight["A"])
+    impact = 7.52 * (lost - 0.029) - 3.25 * (lost - 0.02) ** 15 if is_wide else 6.42 * lost
+    score = impact + 8.22 * weight["AV"] * weight["AC"] * weight["PR"] * weight["UI"]
+    score = 0.0 if impact <= 0 else ceil(round(min(10, score * (1.08 if is_wide else 1)) * 10, 4)) / 10
+    return SEVERITIES[sum(score >= least for least in (4.0, 7.0, 9.0))]
+
+
+# What is known, by whoever said it, and how a skill is looked up in it.
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one registry, file or mirror says.
+
+    Attributes:
+        document: It.
+        root: Of a registry, which by name speaks of its own skills alone; None of what the user chose.
+        outdated: Why this is only what it said before; empty if it was asked now.
+    """
+
+    document: AdvisoriesDocument
+    root: Digest | None = None
+    outdated: str = ""
+
+    @classmethod
+    def parse(cls, data: bytes, where: str, root: Digest | None = None) -> Self:
+        """Return what a document, one advisory, a list of them, or lines of digests say.
+
+        Raises:
+            FormatError: the bytes are none of these; nothing of them is passed over.
+        """
+        if data.lstrip()[:1] not in (b"{", b"["):
+            return cls(AdvisoriesDocument.model_construct(digests=dict(_lines(data, where))), root)
+        value = strict_json(data, where, CAP)
+        if isinstance(value, list) or (isinstance(value, dict) and "id" in value):
+            value = {"advisories": value if isinstance(value, list) else [value]}
+        return cls(AdvisoriesDocument.parse(value, where), root)
+
+
+def _lines(data: bytes, where: str) -> Iterator[tuple[Digest, str]]:
+    """Yield digest and reason of each line: ``sha256:…`` or the digits alone, and behind a blank the reason."""
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        text, _, reason = line.strip().partition(" ")
+        if text and not text.startswith("#"):
+            yield Digest.parse(f"sha256:{text}" if is_hex(text) else text, f"{where}:{number}"), reason.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisorySubject:
+    """A skill as advisories know it.
+
+    Attributes:
+        versions: Its version, and the commit that it is of.
+        urls: Returns every place that it comes from.
+        digests: Returns those of the artifact, of its trees and of their files, each with what it is of.
+    """
+
+    name: str
+    versions: tuple[str, ...]
+    root: Digest | None
+    urls: Callable[[], tuple[str, ...]]
+    digests: Callable[[], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """That an advisory is about a skill.
+
+    Attributes:
+        by: What it matched: ``version``, or what the digest is of.
+        fixed: The first version that is said to be free of it.
+    """
+
+    id: str
+    severity: Severity
+    summary: str
+    by: str
+    fixed: str | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether no install may take it: its very bytes are known to be bad, or its version is critical."""
+        return self.by != "version" or self.severity == "critical"
+
+    @property
+    def rule(self) -> str:
+        """The rule of the audit that it is a finding of."""
+        return "known-bad" if self.is_refused else "advisory"
+
+    def __str__(self) -> str:
+        by = "its version" if self.by == "version" else f"the digest of {self.by}"
+        remedy = f"; fixed in {self.fixed}" if self.fixed else ""
+        return f"{self.id} ({self.severity}, by {by}): {self.summary or 'no reason given'}{remedy}"
+
+    def finding(self, path: str) -> Finding:
+        """Return it as what the scan of a skill found."""
+        fixed = f"take version {self.fixed} or a later one" if self.fixed else "no version is said to be free of it"
+        return Finding(self.rule, self.severity, path, 0, str(self), fixed)
+
+
+class AdvisoryIndex:
+    """All that is said, by what it names: to look up a skill takes no walk over the advisories.
+
+    Args:
+        said: By whom and what; the order decides nothing.
+    """
+
+    def __init__(self, said: Iterable[Said]) -> None:
+        self._by_digest: defaultdict[str, list[Match]] = defaultdict(list)
+        self._by_name: defaultdict[str, list[tuple[Said, OsvAdvisory, OsvAffected]]] = defaultdict(list)
+        for each in said:
+            for digest, reason in each.document.digests.items():
+                self._add(digest, Match(f"sha256-{digest[7:19]}", "critical", _short(reason), ""))
+            for one in each.document.advisories:
+                if one.withdrawn is None:
+                    self._read(each, one)
+
+    def _read(self, said: Said, one: OsvAdvisory) -> None:
+        match = Match(one.id, one.rank, _short(one.summary or one.details), "")
+        for affected in one.affected or ():
+            if affected.package is not None and _source(affected.package) is not None:
+                self._by_name[affected.package.name].append((said, one, affected))
+            fixed = next(
+                (event.fixed for each in affected.ranges or () for event in each.events if event.fixed), None
+            )
+            for digest in affected.database_specific.digests:
+                self._add(digest, replace(match, severity="critical", fixed=fixed))
+        for digest in one.database_specific.digests:
+            self._add(digest, replace(match, severity="critical"))
+
+    def _add(self, digest: str, match: Match) -> None:
+        if digest != NO_FILES:  # of an empty file, too, which many honest skills have
+            self._by_digest[digest].append(match)
+
+    def __bool__(self) -> bool:
+        """Whether anything is said at all."""
+        return bool(self._by_digest or self._by_name)
+
+    def matches(self, subject: AdvisorySubject) -> tuple[Match, ...]:
+        """Return all that is known of a skill, the worst first, each advisory once."""
+        found: dict[str, Match] = {}
+        digests = subject.digests() if self._by_digest else {}
+        for digest in digests.keys() & self._by_digest.keys():
+            for match in self._by_digest[digest]:
+                found.setdefault(match.id, replace(match, by=digests[digest]))
+        for said, one, affected in self._by_name.get(subject.name, ()):
+            if one.id not in found and _is_from(subject, affected, said) and _is_affected(subject, affected):
+                summary = _short(one.summary or one.details)
+                found[one.id] = Match(one.id, one.rank, summary, "version", _fix(subject, affected))
+        return tuple(sorted(found.values(), key=lambda each: (-SEVERITIES.index(each.severity), each.id)))
+
+
+def _short(text: str) -> str:
+    return collapsed(text)[:_TEXT_MAX]
+
+
+def _source(package: OsvPackage) -> str | None:
+    """Return the source that an advisory names, empty for any; None if it is about something else than skills."""
+    ecosystem, _, source = package.ecosystem.partition(":")
+    return source if ecosystem == ECOSYSTEM else None
+
+
+def _is_from(subject: AdvisorySubject, affected: OsvAffected, said: Said) -> bool:
+    """Say whether the source is meant; a registry speaks by name of its own skills, whatever it writes."""
+    source = _source(affected.package) if affected.package else None
+    if said.root is not None:
+        return subject.root == said.root and source in ("", said.root)
+    if not source:
+        return True
+    return source == subject.root or any(is_under(url, source) for url in subject.urls())
+
+
+def _is_affected(subject: AdvisorySubject, affected: OsvAffected) -> bool:
+    """Say whether the version is affected, as OSV evaluates it; without versions and ranges every one is."""
+    if affected.ranges is None and affected.versions is None:
+        return True
+    if not set(subject.versions).isdisjoint(affected.versions or ()):
+        return True
+    return any(_within(subject.versions, each) for each in affected.ranges or () if each.type != "GIT")
+
+
+def _within(versions: tuple[str, ...], range_: OsvRange) -> bool:
+    """Say whether a version is in a range; of one that nobody knows, only if all versions are."""
+    known = next(filter(is_version, versions), None)
+    if known is None:
+        return {event.introduced is not None for event in range_.events} == {True}
+    key, is_bad = precedence(known), False
+    for at, kind in sorted(filter(None, map(_at, range_.events))):
+        if kind == "introduced" and key >= at:
+            is_bad = True
+        elif (kind == "fixed" and key >= at) or (kind == "last" and key > at):
+            is_bad = False
+    limits = [event.limit for event in range_.events if event.limit not in (None, "*")]
+    return is_bad and (not limits or any(not is_version(each) or key < precedence(each) for each in map(str, limits)))
+
+
+_LOWEST = precedence("0.0.0-0")
+
+
+def _at(event: OsvEvent) -> tuple[Precedence, str] | None:
+    """Return where an event is, to sort by; what is no version begins with the first, and ends nothing."""
+    if event.introduced is not None:
+        return (precedence(event.introduced) if is_version(event.introduced) else _LOWEST), "introduced"
+    end, kind = (event.fixed, "fixed") if event.fixed is not None else (event.last_affected, "last")
+    return (precedence(end), kind) if end is not None and is_version(end) else None
+
+
+def _fix(subject: AdvisorySubject, affected: OsvAffected) -> str | None:
+    """Return the first version above the subject's that is said to be fixed."""
+    fixes = [event.fixed for each in affected.ranges or () if each.type != "GIT" for event in each.events]
+    known = [each for each in fixes if each is not None and is_version(each)]
+    mine = [precedence(each) for each in subject.versions if is_version(each)]
+    return min((each for each in known if not mine or precedence(each) > mine[0]), key=precedence, default=None)

@@ -1,0 +1,126 @@
+"""Advisories as they are typed: published by an operator, named by a user, seen in list, doctor and audit."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.model.test_advisory import osv, package, semver
+
+REASON = "sends tokens away"
+
+
+@pytest.fixture
+def own(offered, tmp_path):
+    """A machine that is operator and user of one registry, with its skill installed."""
+    shell = offered.copy(tmp_path / "own")
+    process, url = shell.serve(shell.folder / "registry")
+    root = shell.folder / "registry/site/metadata/1.root.json"
+    assert shell.run("source", "add", "acme", url, "--root", root).status == 0
+    assert shell.run("install", "acme:greeting", "--yes").status == 0
+    yield shell
+    process.terminate()
+    process.communicate()
+
+
+def advise(shell, *words, status=0):
+    done = shell.run("registry", "advise", shell.folder / "registry", *words, "--json")
+    assert done.status == status, done.err
+    return done.json
+
+
+def test_from_the_operator_to_list_doctor_audit_and_sync(own):
+    tree = own.lock()["skills"]["greeting"]["tree"]
+    assert own.run("list", "--json").json["known_bad"] == []
+    told = advise(own, "--digest", tree, "--reason", REASON)
+    assert told == {"schema": 1, "advisories": [], "digests": [tree]}
+    done = own.run("audit", "--json")
+    finding = done.json["findings"][0]
+    assert (done.status, finding["rule"], finding["severity"]) == (1, "known-bad", "critical")
+    assert REASON in finding["message"]
+    (row,) = own.run("list", "--json").json["known_bad"]
+    assert (row["skill"], row["id"], row["severity"]) == ("greeting", f"sha256-{tree[7:19]}", "critical")
+    assert f"{REASON}; skillhub remove greeting" in own.run("list").out
+    assert "NOT advisory on greeting: " in own.run("doctor").out
+    for words in (["sync"], ["install"], ["install", "--frozen"], ["enable", "greeting"]):
+        done = own.run(*words, "--yes", "--json")
+        assert (done.status, done.error["code"]) == (5, "known-bad")
+    assert own.run("registry", "check", own.folder / "registry").status == 0
+    assert advise(own, "--withdraw", tree)["digests"] == []
+    assert own.run("audit").status == 0
+    assert own.run("sync").status == 0
+
+
+def test_attack_an_install_with_every_flag_there_is(own):
+    tree = own.lock()["skills"]["greeting"]["tree"]
+    assert own.run("remove", "greeting").status == 0
+    advise(own, "--digest", tree)
+    flags = [
+        "--yes",
+        "--allow-unsigned",
+        "--accept",
+        "findings",
+        "--accept",
+        "mcp",
+        "--accept",
+        "needs",
+        "--no-enable",
+    ]
+    for words in (["acme:greeting"], ["acme:greeting", "--dry-run"]):
+        done = own.run("install", *words, *flags, "--json")
+        assert (done.status, done.error["code"]) == (5, "known-bad")
+    assert not (own.project / ".agents/skills/greeting").exists()
+
+
+def test_a_file_of_osv_names_severity_and_fix_in_every_format(own):
+    events = semver(("introduced", "0"), ("fixed", "1.0.1"))
+    own.write("osv.json", json.dumps(osv([package(name="greeting", **events)])))
+    assert advise(own, own.folder / "osv.json")["advisories"] == ["TEST-2026-1"]
+    done = own.run("audit")
+    text = "TEST-2026-1 (high, by its version): sends tokens away; fixed in 1.0.1 [advisory]"
+    assert (done.status, text in done.out, "take version 1.0.1 or a later one" in done.out) == (1, True, True)
+    result = own.run("audit", "--format", "sarif").json["runs"][0]["results"][0]
+    assert (result["ruleId"], result["properties"]["severity"]) == ("advisory", "high")
+    assert "| high | advisory | greeting |" in own.run("audit", "--format", "markdown").out
+    assert own.run("sync").status == 0
+
+
+def test_what_config_names_counts_offline_too(own):
+    tree = own.lock()["skills"]["greeting"]["tree"]
+    own.write("hub/config/config.toml", 'advisories = ["bad.txt"]\n')
+    done = own.run("audit", "--json")
+    assert (done.status, done.json["findings"][0]["rule"]) == (1, "source-unreachable")
+    assert own.run("sync", "--json").error["code"] == "not-found"
+    assert own.run("list").status == 0
+    own.write("hub/config/bad.txt", f"{tree} {REASON}\n")
+    assert own.run("sync", "--offline", "--json").error["code"] == "known-bad"
+    assert own.run("audit", "--offline").status == 1
+
+
+@pytest.mark.parametrize(
+    "place", ["http://mirror.example/a", "https://user:pw@mirror.example/a", "ftp://mirror.example/a", "", "a\u202eb"]
+)
+def test_attack_a_mirror_without_proof_of_who_answers(shell, place):
+    shell.write("hub/config/config.toml", f"advisories = [{json.dumps(place)}]\n")
+    shell.skill("project/src")
+    done = shell.run("install", "./src", "--yes", "--allow-unsigned", "--json")
+    assert (done.status, done.error["code"]) == (4, "format")
+    assert "pw" not in done.out
+
+
+def test_a_mirror_is_fetched_and_kept(own):
+    own.write("registry/site/bad.json", json.dumps({"digests": {own.lock()["skills"]["greeting"]["tree"]: REASON}}))
+    url = own.run("source", "show", "acme", "--json").json["url"]
+    own.write("hub/config/config.toml", f'advisories = ["{url}/bad.json"]\n')
+    done = own.run("install", "--offline", "--json")
+    assert (done.status, "offline" in done.error["message"]) == (3, True)
+    assert own.run("audit").status == 1
+    assert own.run("install", "--offline", "--json").error["code"] == "known-bad"
+    assert REASON in own.run("list").out
+
+
+@pytest.mark.parametrize("words", [[], ["--digest", "md5:0"], ["--digest", ""], ["/nowhere.json"]])
+def test_what_cannot_be_published(offered, words):
+    done = offered.run("registry", "advise", offered.folder / "registry", *words, "--json")
+    assert done.status in (2, 3, 4)

@@ -1,0 +1,263 @@
+"""Advisories in the OSV format: what is read, and which skill they are about."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillhub.errors import FormatError
+from skillhub.formats.digest import NO_FILES, Digest
+from skillhub.model.advisory import AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Said
+from skillhub.model.version import precedence
+
+ROOT, OTHER = Digest.of(b"root"), Digest.of(b"other")
+BAD = Digest.of(b"bad")
+
+
+def osv(affected=None, **more):
+    return {
+        "schema_version": "1.7.0",
+        "id": "TEST-2026-1",
+        "modified": "2026-11-01T00:00:00Z",
+        "summary": "sends tokens away",
+        **({} if affected is None else {"affected": affected}),
+        **more,
+    }
+
+
+def package(ecosystem="AgentSkills", name="hello", **more):
+    return {"package": {"ecosystem": ecosystem, "name": name}, **more}
+
+
+def semver(*events):
+    return {"ranges": [{"type": "SEMVER", "events": [dict([each]) for each in events]}]}
+
+
+def said(*documents, root=None):
+    return Said.parse(json.dumps(list(documents)).encode(), "here", root)
+
+
+def subject(version="1.0.0", name="hello", root=None, urls=("https://skills.example/a",), digests=()):
+    versions = (version,) if version else ()
+    return AdvisorySubject(name, versions, root, lambda: urls, lambda: dict.fromkeys(digests, "its tree"))
+
+
+def matches(document, by=None, **about):
+    return AdvisoryIndex([said(document, root=by)]).matches(subject(**about))
+
+
+RANGES = [
+    (semver(("introduced", "0")), {"0.0.1", "1.0.0", "9.9.9-rc.1"}, set()),
+    (semver(("introduced", "0"), ("fixed", "1.2.0")), {"1.0.0", "1.2.0-rc.1"}, {"1.2.0", "2.0.0"}),
+    (semver(("introduced", "1.1.0"), ("fixed", "1.2.0")), {"1.1.0", "1.1.9"}, {"1.0.9", "1.2.0", "1.1.0-rc.1"}),
+    (semver(("introduced", "0"), ("last_affected", "1.2.0")), {"1.2.0", "1.2.0-x"}, {"1.2.1", "1.3.0-rc.1"}),
+    (
+        semver(("introduced", "2.0.0"), ("fixed", "2.1.0"), ("introduced", "0"), ("fixed", "1.0.0")),
+        {"0.9.0", "2.0.5"},
+        {"1.0.0", "1.5.0", "2.1.0"},
+    ),
+    (semver(("fixed", "1.0.0"), ("introduced", "1.0.0")), {"1.0.0", "1.0.1"}, {"0.9.0"}),
+    (semver(("introduced", "0"), ("limit", "2.0.0")), {"1.9.9"}, {"2.0.0"}),
+    (semver(("introduced", "0"), ("fixed", "no version")), {"1.0.0"}, set()),
+    (semver(("introduced", "no version"), ("fixed", "2.0.0")), {"1.0.0"}, {"2.0.0"}),
+    ({"versions": ["1.0.0", "1.0.2"]}, {"1.0.0", "1.0.2"}, {"1.0.1"}),
+    ({"versions": ["1.0.0"], **semver(("introduced", "2.0.0"))}, {"1.0.0", "2.0.0"}, {"1.5.0"}),
+    ({}, {"1.0.0"}, set()),
+]
+
+
+@pytest.mark.parametrize(("range_", "bad", "good"), RANGES)
+def test_versions_are_affected_as_osv_evaluates_them(range_, bad, good):
+    document = osv([package(**range_)])
+    assert {version for version in bad | good if matches(document, version=version)} == bad
+
+
+def test_an_unknown_version_is_affected_only_if_every_version_is():
+    assert matches(osv([package(**semver(("introduced", "0")))]), version=None)
+    assert matches(osv([package()]), version=None)
+    assert not matches(osv([package(**semver(("introduced", "0"), ("fixed", "1.0.0")))]), version=None)
+    assert not matches(osv([package(ranges=[{"type": "SEMVER", "events": []}])]), version=None)
+
+
+def test_commits_are_matched_one_by_one_and_never_as_a_range():
+    commit = "a" * 40
+    events = [{"introduced": "0"}]
+    ranges = [{"type": "GIT", "repo": "https://git.example/x", "events": events}]
+    assert not matches(osv([package(ranges=ranges)]))
+    assert matches(osv([package(ranges=ranges, versions=[commit])]), version=commit)
+
+
+numbers = st.builds("{}.{}.{}".format, *[st.integers(0, 3)] * 3)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["introduced", "fixed", "last_affected"]), numbers), max_size=6), numbers)
+def test_a_range_is_what_the_last_event_at_or_below_the_version_says(events, version):
+    order = {"fixed": 0, "introduced": 1, "last_affected": 2}
+    expected = False
+    for kind, at in sorted(events, key=lambda each: (precedence(each[1]), order[each[0]])):
+        if precedence(at) <= precedence(version) and not (kind == "last_affected" and at == version):
+            expected = kind == "introduced"
+    assert bool(matches(osv([package(**semver(*events))]), version=version)) == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "severity"),
+    [
+        ({}, "high"),
+        ({"id": "MAL-2026-1"}, "critical"),
+        ({"database_specific": {"severity": "moderate"}}, "medium"),
+        ({"database_specific": {"severity": "LOW"}}, "low"),
+        ({"id": "MAL-2026-1", "database_specific": {"severity": "LOW"}}, "critical"),
+        ({"severity": [{"type": "CVSS_V3", "score": "CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H"}]}, "critical"),
+        ({"severity": [{"type": "CVSS_V3", "score": "CVSS:3.1/AV:N/AC:L/PR:L/UI:R/S:C/C:L/I:L/A:N"}]}, "medium"),
+        ({"severity": [{"type": "CVSS_V3", "score": "CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:N/A:N"}]}, "high"),
+        ({"severity": [{"type": "CVSS_V3", "score": "CVSS:3.0/AV:L/AC:H/PR:H/UI:R/S:U/C:L/I:N/A:N"}]}, "low"),
+        ({"severity": [{"type": "CVSS_V3", "score": "CVSS:3.0/AV:L/AC:H/PR:H/UI:R/S:U/C:N/I:N/A:N"}]}, "low"),
+        ({"severity": [{"type": "CVSS_V3", "score": "nonsense"}]}, "high"),
+        ({"severity": [{"type": "CVSS_V4", "score": "CVSS:4.0/AV:N"}]}, "high"),
+        ({"severity": None}, "high"),
+    ],
+)
+def test_how_grave_an_advisory_is(more, severity):
+    (match,) = matches(osv([package()], **more))
+    assert match.severity == severity
+    assert match.is_refused == (severity == "critical")
+
+
+@pytest.mark.parametrize(
+    ("ecosystem", "about", "is_meant"),
+    [
+        ("AgentSkills", {}, True),
+        ("AgentSkills:", {}, True),
+        ("AgentSkills:https://skills.example", {}, True),
+        ("AgentSkills:https://skills.example/a", {}, True),
+        ("AgentSkills:https://skills.example/ab", {}, False),
+        ("AgentSkills:https://skills.example.evil.example", {}, False),
+        ("AgentSkills:https://other.example", {}, False),
+        (f"AgentSkills:{ROOT}", {"root": ROOT}, True),
+        (f"AgentSkills:{ROOT}", {"root": OTHER}, False),
+        (f"AgentSkills:{ROOT}", {}, False),
+        ("AgentSkillsX", {}, False),
+        ("agentskills", {}, False),
+        ("npm", {}, False),
+        ("PyPI", {"name": "hello"}, False),
+        ("AgentSkills", {"name": "hell"}, False),
+    ],
+)
+def test_which_source_is_meant(ecosystem, about, is_meant):
+    assert bool(matches(osv([package(ecosystem)]), **about)) == is_meant
+
+
+@pytest.mark.parametrize("ecosystem", ["AgentSkills", f"AgentSkills:{OTHER}", "AgentSkills:https://skills.example"])
+def test_attack_a_registry_speaks_by_name_of_another_ones_skills(ecosystem):
+    document = osv([package(ecosystem)])
+    assert not matches(document, by=ROOT)
+    assert not matches(document, by=ROOT, root=OTHER)
+    assert bool(matches(document, by=ROOT, root=ROOT)) == (ecosystem == "AgentSkills")
+
+
+@pytest.mark.parametrize("where", ["advisory", "affected"])
+def test_a_digest_counts_wherever_it_is_from_and_refuses(where):
+    specific = {"database_specific": {"digests": [BAD], "severity": "LOW"}}
+    document = osv([{}], **specific) if where == "advisory" else osv([specific])
+    (match,) = matches(document, by=ROOT, digests=(BAD,))
+    assert (match.by, match.is_refused, match.severity, match.rule) == ("its tree", True, "critical", "known-bad")
+    assert not matches(document, digests=(OTHER,))
+
+
+def test_attack_the_digest_of_an_empty_file_matches_nothing():
+    assert not AdvisoryIndex([Said.parse(NO_FILES.encode(), "list")])
+    assert not matches(osv([], database_specific={"digests": [NO_FILES]}), digests=(NO_FILES,))
+
+
+def test_one_that_was_withdrawn_says_nothing():
+    assert not matches(osv([package()], withdrawn="2026-11-02T00:00:00Z"))
+
+
+def test_the_first_fixed_version_above_is_named():
+    document = osv(
+        [package(**semver(("introduced", "0"), ("fixed", "1.2.0"), ("introduced", "2.0.0"), ("fixed", "2.1.0")))]
+    )
+    assert [matches(document, version=each)[0].fixed for each in ("1.0.0", "2.0.0")] == ["1.2.0", "2.1.0"]
+    assert str(matches(document)[0]) == "TEST-2026-1 (high, by its version): sends tokens away; fixed in 1.2.0"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{BAD} sends tokens away\n",
+        f"# known\n\n{BAD[7:]}  skill.zip\r\n",
+        json.dumps({"version": 1, "digests": {BAD: "x"}}),
+        json.dumps(osv([], database_specific={"digests": [BAD]})),
+        json.dumps([osv([], database_specific={"digests": [BAD]})]),
+        json.dumps({"advisories": [osv([], database_specific={"digests": [BAD]})], "later": 1}),
+    ],
+)
+def test_forms_of_a_list(text):
+    assert AdvisoryIndex([Said.parse(text.encode(), "list")]).matches(subject(digests=(BAD,)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<html>sign in</html>",
+        "md5:0",
+        f"{BAD.upper()} x",
+        f"x {BAD}",
+        BAD[:-1],
+        '{"version": 2}',
+        '{"id": "A-1"}',
+        '{"id": "A-1", "modified": "x", "schema_version": "2.0.0"}',
+        '{"id": "A\\u202e-1", "modified": "x"}',
+        '{"id": "A-1", "modified": "x", "affected": "all"}',
+        '{"id": "A-1", "modified": "x", "affected": [{"package": {"name": "x"}}]}',
+        '{"id": "A-1", "modified": "x", "affected": [{"ranges": [{"type": "ODD", "events": []}]}]}',
+        '{"id": "A-1", "modified": "x", "database_specific": {"digests": ["sha256:0"]}}',
+        '{"id": "A-1", "modified": "x"} {"id": "A-2", "modified": "x"}',
+        '{"digests": {"sha256:0": ""}}',
+        "[[]]",
+        '[{"id": "A-1", "modified": "x"}, 1]',
+        '{"id": "A-1", "id": "A-2", "modified": "x"}',
+    ],
+)
+def test_attack_a_list_of_which_a_part_cannot_be_read_is_refused_whole(text):
+    with pytest.raises(FormatError):
+        Said.parse(text.encode(), "list")
+
+
+def test_an_empty_list_says_nothing():
+    for text in ("", "\n# nothing yet\n", "[]", "{}"):
+        assert not AdvisoryIndex([Said.parse(text.encode(), "list")])
+
+
+def test_what_osv_has_besides_is_kept_for_others():
+    document = osv([package(ecosystem_specific={"a": 1})], references=[{"type": "WEB", "url": "https://a.example"}])
+    (found,) = json.loads(AdvisoriesDocument.parse({"advisories": [document]}, "x").dump())["advisories"]
+    assert found["references"] == document["references"]
+    assert found["affected"][0]["ecosystem_specific"] == {"a": 1}
+
+
+def test_attack_text_of_an_advisory_steers_nothing():
+    (match,) = matches(osv([package()], summary="a\x1b[2J\n\u202eb" + "c" * 5000))
+    assert str(match).isprintable()
+    assert len(str(match)) < 400
+
+
+def test_a_look_up_takes_no_walk_over_the_advisories():
+    looked = []
+
+    class Counting(dict):
+        def __getitem__(self, key):
+            looked.append(key)
+            return super().__getitem__(key)
+
+        def get(self, key, default=None):
+            looked.append(key)
+            return super().get(key, default)
+
+    documents = [osv([package(name=f"skill-{n}")], id=f"T-{n}") for n in range(500)]
+    index = AdvisoryIndex([said(*documents)])
+    index._by_name = Counting(index._by_name)
+    assert [each.id for each in index.matches(subject(name="skill-7"))] == ["T-7"]
+    assert looked == ["skill-7"]
