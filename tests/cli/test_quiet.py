@@ -36,7 +36,7 @@ WELL = """
     registry push ../other ../pushed
     registry push ../other ../pushed
     registry withdraw ../other greeting@1.0.0 --reason worse
-    registry advise ../other --digest sha256:3333333333333333333333333333333333333333333333333333333333333333 --reason worse
+    registry advise ../other bad.txt
     source add acme {url} --fingerprint {root}
     source trust acme --fingerprint {root}
     install acme:greeting --yes
@@ -111,6 +111,7 @@ def quiet(offered, tmp_path_factory):
     near = {"near": {"source": "./near", "sourceType": "local"}}
     shell.skill("project/near")
     shell.write("project/skills-lock.json", json.dumps({"version": 1, "skills": near}))
+    shell.write("project/bad.txt", f"sha256:{'3' * 64} worse\n")
     shell.write("project/lock", '{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
     root = folder / "registry/site/metadata/1.root.json"
     process, url = offered.serve(offered.folder / "registry")
