@@ -15,6 +15,7 @@ from skillhub.scan.commands import FETCH, SYSTEM
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.instructions import INSTRUCTIONS
+from skillhub.scan.prerequisites import prerequisites
 from skillhub.scan.rule import joined, unescaped, views, windows
 from skillhub.scan.secrets import WORDS as SECRET_WORDS
 from skillhub.scan.secrets import secrets
@@ -32,7 +33,7 @@ for _number, (_, _look) in enumerate(LOOKS):
 # Letters in lower case, digits, and a blank for everything else.
 _ONLY_WORDS: Final = bytes(ord(chr(n).lower()) if n < 128 and chr(n).isalnum() else 32 for n in range(256))
 # What reads more than one line or file; each yields hits of its rules.
-DETECTORS: Final[tuple[Detector, ...]] = ()
+DETECTORS: Final[tuple[Detector, ...]] = (prerequisites,)
 # More places of one rule in one file tell a reader nothing new.
 PLACES_MAX: Final = 10
 
