@@ -102,7 +102,8 @@ def _in_window(data: bytes, path: str, is_document: bool, *, first: bool) -> Ite
         words = _WORDS.intersection(_words(text))
         worth = sorted({number for word in words for number in _BY_WORD.get(word, ())})
         for rule, look in (LOOKS[number] for number in worth if LOOKS[number][1].is_worth(words)):
-            yield from ((rule, offset_of(offset)) for offset in look.places(text))
+            for offset, judged in look.places(text):
+                yield RULES[judged] if judged else rule, offset_of(offset)
 
 
 def _words(data: bytes) -> list[bytes]:

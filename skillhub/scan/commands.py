@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from skillhub.scan.rule import look, pattern
+from skillhub.scan.addresses import is_installer
+from skillhub.scan.rule import Around, look, pattern
 
 _SHELL = rb"(?:ba|da|z|k)?sh"
 _RUN = (
@@ -15,26 +17,87 @@ _RUNNERS = "sh bash zsh dash ksh python python3 node perl ruby php pwsh"
 _FETCH = rb"\b(?:curl|wget)\b"
 _POWER_WORDS = "iwr irm webrequest restmethod downloadstring"
 _POWER_FETCH = rb"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring)\b"
-_READERS = "cat cp scp tar zip base64 curl open read readfilesync readfile type less head"
+_READERS = "cat cp scp tar zip curl open read readfilesync readfile type less head"
 _HOME = rb"(?:~|\$\{?home\}?|/root)"
 
+# What is piped in is read by a program that stands beside: `python3 -c '…'`, `node parse.js`, `python3 -m json.tool`.
+_PROGRAM = re.compile(
+    rb"(?:\s{1,4}-[a-z]{1,4}){0,3}?\s{1,4}"
+    rb"(?:-m\s{1,4}json(?:\.tool)?\b|-[a-z]{0,4}[ce]\s{1,4}([\"'])|[\w./-]{1,80}\.(?:py|m?js|rb|pl|php)\b)"
+)
+_RUNS_TEXT = re.compile(
+    rb"\b(?:exec|eval|system|popen|subprocess|spawn\w{0,8}|pickle|marshal|runpy|importlib|getattr|globals|builtins"
+    rb"|child_process|new\sfunction|vm|qx|sh|bash)\b|__|`|/\w{0,4}ee|\bimport\(|\$\("
+)
+# Of curl and wget, options that change neither what is fetched nor from whom, and the one address.
+_OPTION = (
+    rb"(?:-[fslvqo]{1,6}-?|-(?=\s)|--(?:proto|proto-default|retry)[ =][\"']?=?[a-z0-9]{1,8}[\"']?|--tlsv1\.[23]"
+    rb"|--(?:location|fail|silent|show-error|quiet))"
+)
+_QUOTED = rb"[\"']?(https://[^\s\"'`|)]{3,200})[\"']?"
+_PLAIN = re.compile(rb"(?:\s{1,4}%b){0,8}\s{1,4}%b(?:\s{1,4}%b){0,4}\s{0,20}" % (_OPTION, _QUOTED, _OPTION))
+_POWER_PLAIN = re.compile(rb"[\s(]{0,4}(?:-\w{2,20}\s{1,4}){0,3}%b[\s)]{0,20}" % _QUOTED)
+# A variable that is set for the command; a command that a host runs by itself, which is no documentation.
+_SET_BEFORE = re.compile(
+    rb"(?:^|[\s;&|(])\w{1,40}=\S{0,100}\s{1,4}$|\b(?:command|postinstall|preinstall|prepare)[\"']?\s{0,3}:[^:]{0,40}$"
+)
+_ADDRESS = re.compile(rb"(?<![<\w-])[\w$]")
+
+
+def _piped(found: Around) -> str | None:
+    """Judge a download that is piped on: who reads it, whether it names an address, and whose."""
+    is_shell = found.then.endswith(b"sh") and not found.then.endswith(b"pwsh")
+    given = None if is_shell else _PROGRAM.match(found.after)
+    if given and not given[1]:
+        return None
+    if given:
+        program = found.after[given.end() :].partition(given[1])[0]
+        return "SH101" if _RUNS_TEXT.search(program) else None
+    return _fetched(found, found.between, "SH101")
+
+
+def _substituted(found: Around) -> str | None:
+    """Judge a download whose output is a command."""
+    return _fetched(found, re.split(rb"[)`|;]", found.after, maxsplit=1)[0].split(b"\n")[0], "SH102")
+
+
+def _evaluated(found: Around) -> str | None:
+    """Judge what PowerShell fetches and runs, whichever of the two stands first."""
+    fetch = found.between if b"|" in found.then else re.split(rb"[;|\n]", found.after, maxsplit=1)[0]
+    return _fetched(found, fetch, "SH103", _POWER_PLAIN)
+
+
+def _fetched(found: Around, fetch: bytes, rule: str, plain: re.Pattern[bytes] = _PLAIN) -> str | None:
+    """Return the rule for what is fetched and run; none for words about it, ``curl … | sh``, that name no address."""
+    words = [each for each in fetch.strip(b"`\"' ").split() if not each.startswith((b"-", b"<", b'"<', b"'<"))]
+    if not any(_ADDRESS.search(each) for each in words) and b"xargs" not in found.before:
+        return None
+    address = plain.fullmatch(fetch)
+    rest = re.split(rb"[;&|\n`]", found.after, maxsplit=1)[0]
+    is_plain = address and not _SET_BEFORE.search(found.before) and (fetch in found.after or b"://" not in rest)
+    return "SH108" if is_plain and address and is_installer(address[1].decode("utf-8", "replace")) else rule
+
+
 FETCH: Final = (
-    pattern("SH101", (look("curl wget / " + _RUNNERS, _FETCH, _RUN),)),
+    pattern("SH101", (look("curl wget / " + _RUNNERS, _FETCH, _RUN, _piped),)),
     pattern(
         "SH102",
         (
             look(
                 "curl wget",
-                rb"(?:\b" + _SHELL + rb"|\bsource|\beval|^\s{0,8}\.)\s{1,4}(?:-\w{1,6}\s)?[\"']?"
+                rb"(?:\b" + _SHELL + rb"|\bsource|\beval|^\s{0,8}\.)\s{1,4}(?:-\w{1,6}\s)?(?:\\?[\"'])?"
                 rb"(?:<\(|\$\(|`)\s{0,4}(?:curl|wget)\b",
+                judge=_substituted,
             ),
         ),
     ),
     pattern(
         "SH103",
         (
-            look("iex expression / " + _POWER_WORDS, rb"\b(?:iex|invoke-expression)\b", _POWER_FETCH),
-            look("iex expression / " + _POWER_WORDS, _POWER_FETCH, rb"\|\s{0,4}(?:iex|invoke-expression)\b"),
+            look("iex expression / " + _POWER_WORDS, rb"\b(?:iex|invoke-expression)\b", _POWER_FETCH, _evaluated),
+            look(
+                "iex expression / " + _POWER_WORDS, _POWER_FETCH, rb"\|\s{0,4}(?:iex|invoke-expression)\b", _evaluated
+            ),
         ),
     ),
     pattern(
@@ -91,6 +154,12 @@ SYSTEM: Final = (
                 rb"\b(?:" + _READERS.replace(" ", "|").encode() + rb")(?:_text|_bytes|file)?\b",
                 _HOME + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc"
                 rb"|docker/config\.json|git-credentials|gnupg/|config/gcloud/\w)",
+            ),
+            look(
+                "base64",
+                rb"\bbase64\s{1,4}(?:-[\w=]{1,8}\s{1,4}){0,3}[\"'<]{0,2}"
+                + _HOME
+                + rb"/\.(?:ssh|aws|netrc|kube|npmrc|pypirc|docker|gnupg|git-credentials)\b",
             ),
             look("home", rb"\bhome\(\)\s{0,2}/\s{0,2}[\"']\.(?:ssh|aws|netrc|kube|gnupg|git-credentials)\b"),
         ),

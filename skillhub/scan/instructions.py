@@ -34,9 +34,11 @@ INSTRUCTIONS: Final = (
     pattern(
         "SH303",
         (
+            look("dangerously bypasspermissions", rb"--(?:allow-)?dangerously-[a-z-]{1,40}|\bbypasspermissions\b"),
             look(
-                "dangerously yolo bypasspermissions",
-                rb"--(?:allow-)?dangerously-[a-z-]{1,40}|(?:^|[\s`\"'])--yolo\b|\bbypasspermissions\b",
+                "yolo",
+                rb"\b(?:claude|gemini|codex|copilot|qwen|cursor-agent|opencode|crush|amp|aider|kimi|goose|droid|grok)\b(?=[\s\"'`,])",
+                rb"(?:^|[\s`\"'])--yolo\b",
             ),
         ),
     ),

@@ -8,39 +8,51 @@ costs nothing.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from skillhub.scan.addresses import PASTE_HOSTS, URL, AddressKind, is_installer, kind_of
-from skillhub.scan.source import Passage, Sighting, SkillFiles, SourceFile
+from skillhub.scan.addresses import URL, AddressKind, is_installer, kind_of
+from skillhub.scan.source import Sighting, SkillFiles, SourceFile
 
 # A step is told in a few sentences: what is further apart than that many passages belongs to another.
 _NEAR: Final = 3
 _ANYBODYS: Final = frozenset[AddressKind]({"paste", "drop", "tenant", "short", "odd"})
-_FETCH = r"\b(?:download|install|grab|obtain|get|visit|open|go to|navigate to|fetch|available|found) "
 _SIGNS: Final = {
-    name: re.compile(pattern)
-    for name, pattern in {
-        "fetch": r"\bdown-?loads?\b|\binstall(?:er|ed|ation|ing)?\b|\bgrab\b|\bobtain\b|\bvisit\b|\bgo to\b|\bnavigate to\b",
-        "run": r"\b(?:run|execute|launch|open|start|double[- ]click|paste|enter)\b|\binstall(?:er)?\b|\bsetup\.exe\b",
-        "execute": r"\b(?:run|execute|paste|copy|curl|bash|powershell|terminal)\b",
-        "needed": r"\b(?:must|needs?|has|have) (?:to )?be (?:\w+ )?(?:installed|running|downloaded|set up|active)"
-        r"|\brequires? [^.\n]{1,80}(?:\binstalled|\bto (?:function|work|run|operate)|\butility|\btool\b|\bagent\b|\bhelper|\bclient\b"
-        r"|\bcli\b|\bdriver|\bcomponent|\bcli\b|cli\b)|\bprerequisites?\b|\bbefore (?:using|proceeding|you (?:use|start|begin))"
-        r"|\b(?:will|won't|does|can)\s?(?:not|n't) (?:work|function|operate)|\brequired (?:\w+ ){0,2}(?:tool|utility|helper|component|software)"
-        r"|\b(?:mandatory|critical requirement|required)\b",
-        "password": r"\b(?:pass(?:word|phrase|code|wd)?|pwd|pw)\b[\s:=*_`\"'(-]{1,8}(?:is |for \w+ (?:is )?)?[\s:=*_`\"'(-]{0,4}[\w!@#$%-]{2,40}"
-        r"|\b(?:extract|unzip|unpack|unrar|open)(?:ed)? (?:it )?(?:using|with)[: ]{1,2}[`\"']?\w",
-        "archive": r"\bextract|\bunzip|\bunpack|\bunrar|\bdecompress|\barchive|\.(?:zip|rar|7z)\b|\bzip\b|\brar\b",
-        "command": r"\bcopy (?:and (?:paste|run|execute) )?(?:(?:the|this|that|its|following|provided|entire|whole|install\w*|setup)\s){0,4}"
-        r"(?:terminal |shell |powershell )?(?:command|script|code|snippet|one-?liner|line)",
-        "terminal": r"\b(?:terminal|power-?shell|command prompt|command line|cmd(?:\.exe)?|console|run dialog|win(?:dows)?\s?(?:key)?\s?\+ ?[rx])\b",
+    name: re.compile("|".join(patterns))
+    for name, patterns in {
+        "fetch": (r"\b(?:down-?loads?|install(?:er|ed|ation|ing)?|grab|obtain|visit|go to|navigate to)\b",),
+        "run": (r"\b(?:run|execute|launch|open|start|double[- ]click|paste|enter|install(?:er)?|setup\.exe)\b",),
+        "execute": (
+            r"\b(?:run|execute|bash|powershell|terminal)\b",
+            r"\bpaste (?:it|the|this|that|in)\b",
+            r"\bcopy (?:it|the|and|every)",
+        ),
+        "needed": (
+            r"\b(?:must|needs?|has|have) (?:to )?be (?:\w{1,20} )?(?:installed|running|downloaded|set up|active)\b",
+            r"\brequires? [^.\n]{1,80}(?:\binstalled|\bto (?:function|work|run|operate)|\butility|\bhelper|cli)\b",
+            r"\brequires? [^.\n]{1,80}\b(?:tool|agent|client|driver|component)\b",
+            r"\b(?:prerequisites?|mandatory|required)\b|\bbefore (?:using|proceeding|you (?:use|start|begin))\b",
+            r"\b(?:will|won't|does|can)\s?(?:not|n't) (?:work|function|operate)\b",
+        ),
+        "password": (
+            r"\b(?:pass(?:word|phrase|code|wd)?|pwd|pw)\b[\s:=*_`\"'(-]{1,8}(?:(?:is|for \w{1,20}) ){0,2}"
+            r"[\s:=*_`\"'(-]{0,4}[\w!@#$%-]{2,40}",
+            r"\b(?:extract|unzip|unpack|unrar|open)(?:ed)? (?:it )?(?:using|with)[: ]{1,2}[`\"']?\w",
+        ),
+        "archive": (r"\b(?:extract|unzip|unpack|unrar|decompress|archive)|\b(?:zip|rar|7z)\b",),
+        "command": (
+            r"\bcopy (?:and (?:paste|run|execute) )?"
+            r"(?:(?:the|this|that|its|following|entire|whole|install\w{0,6}|setup)\s){0,4}(?:terminal |shell |powershell )?(?:command|script|code|snippet|one-?liner|line)",
+        ),
+        "terminal": (
+            r"\b(?:terminal|power-?shell|command (?:prompt|line)|cmd(?:\.exe)?|console|run dialog)\b",
+            r"\bwin(?:dows)?\s?(?:key)?\s?\+ ?[rx]\b",
+        ),
     }.items()
 }
-# One of these words at least is in a file that any of the rules below sees something in.
-_LOOK: Final = (*PASTE_HOSTS, b"download", b"install", b"terminal", b"powershell", b"copy ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,57 +61,62 @@ class _Link:
     line: int
     kind: AddressKind
     is_program: bool
-    is_installer: bool
 
 
 class _Document:
-    """A document by its passages: in which of them each sign is, and which addresses."""
+    """A document by its passages: in which of them each sign is, and which addresses are worth a look."""
 
     def __init__(self, file: SourceFile) -> None:
         self.path = file.path
         self.passages = file.passages
         self._texts = [each.text.lower() for each in self.passages]
-        self.signs = {name: self._where(name) for name in _SIGNS}
-        self.links = [link for number, each in enumerate(self.passages) for link in self._links(number, each)]
+        self._signs: dict[str, list[int]] = {}
 
-    def _where(self, name: str) -> list[int]:
-        search = _SIGNS[name].search
-        return [number for number, text in enumerate(self._texts) if search(text)]
-
-    def _links(self, number: int, passage: Passage) -> Iterator[_Link]:
-        text = self._texts[number]
-        for match in URL.finditer(text):
-            host, path = match[1], match[2].rstrip(".,;:!")
-            kind = kind_of(host, path)
-            line = passage.line + text.count("\n", 0, match.start())
-            is_program = kind == "program" or (kind in _ANYBODYS and kind_of("a.com", path) == "program")
-            yield _Link(number, line, kind, is_program, is_installer(f"https://{host}{path}"))
+    def links(self) -> Iterator[_Link]:
+        """Yield the addresses, but for those of well-known installers."""
+        for number, (passage, text) in enumerate(zip(self.passages, self._texts, strict=True)):
+            for match in URL.finditer(text):
+                host, path = match[1], match[2].rstrip(".,;:!")
+                if not is_installer(f"https://{host}{path}"):
+                    line = passage.line + text.count("\n", 0, match.start())
+                    yield _Link(number, line, kind_of(host, path), kind_of("a.com", path) == "program")
 
     def near(self, name: str, number: int, before: int = _NEAR, after: int = _NEAR) -> bool:
         """Say whether a sign is in one of the passages from ``before`` to ``after`` that one."""
-        return any(number - before <= each <= number + after for each in self.signs[name])
+        if name not in self._signs:
+            search = _SIGNS[name].search
+            self._signs[name] = [each for each, text in enumerate(self._texts) if search(text)]
+        where = self._signs[name]
+        first = bisect_left(where, number - before)
+        return first < len(where) and where[first] <= number + after
 
 
 def prerequisites(files: SkillFiles) -> Iterator[Sighting]:
     """Yield where a person is told to fetch and run what anybody may have put there."""
     for file in files:
-        if file.is_document and b"://" in file.data and file.has(*_LOOK):
-            yield from file.parsed(_in_document)
+        if file.is_document and b"://" in file.data and _is_worth(file):
+            document = _Document(file)
+            yield from (seen for link in document.links() for seen in _about(link, document))
 
 
-def _in_document(file: SourceFile) -> list[Sighting]:
-    document = _Document(file)
-    return [seen for link in document.links if not link.is_installer for seen in _about(link, document)]
+def _is_worth(file: SourceFile) -> bool:
+    """Say whether there is an address that anybody may have set up, or a command to copy into a terminal."""
+    if file.has(b"copy", b"grab") and _SIGNS["terminal"].search(file.lowered.decode("utf-8", "replace")):
+        return True
+    found = set(URL.findall(file.text.lower()))
+    return any(kind_of(host, path.rstrip(".,;:!")) != "other" for host, path in found)
 
 
 def _about(link: _Link, document: _Document) -> Iterator[Sighting]:
+    """Yield what is told about an address, by the passages around it."""
     near = partial(document.near, number=link.passage)
     is_prose = document.passages[link.passage].kind != "code"
-    if link.kind == "paste" and near("execute", before=1, after=1):
+    is_copied = is_prose and near("command", before=1, after=2) and near("terminal") and near("run")
+    if is_copied or (link.kind == "paste" and near("execute", before=1, after=1)):
         yield Sighting("SH109", document.path, link.line)
-    elif is_prose and near("command", after=2, before=1) and near("terminal") and near("run"):
-        yield Sighting("SH109", document.path, link.line)
-    if near("password") and near("archive") and near("run") and near("fetch") and (link.is_program or link.kind != "other"):
+    is_file = link.is_program or link.kind == "drop"
+    is_archive = is_file or (link.kind != "other" and near("archive"))
+    if is_archive and near("password") and near("run") and near("fetch"):
         yield Sighting("SH110", document.path, link.line)
     if is_prose and near("fetch", before=1, after=0) and near("needed"):
         if link.kind in _ANYBODYS:

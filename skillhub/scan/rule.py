@@ -17,6 +17,7 @@ from skillhub.model.finding import Rule, rules
 # two patterns and never one, for a single one would look through the whole gap from every start.
 
 GAP_MAX = 1500
+_BEFORE_MAX = 200
 
 
 class Shape:
@@ -54,16 +55,37 @@ def _is_word(before: bytes) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Around:
+    """The text around a place, in lower case: ``first`` and ``then`` are what the patterns matched.
+
+    Attributes:
+        before: Of the same line, 200 bytes at most.
+        after: The text that follows, 1,500 bytes at most; it may hold more lines.
+    """
+
+    before: bytes
+    first: bytes
+    between: bytes
+    then: bytes
+    after: bytes
+
+
+Judge = Callable[[Around], str | None]
+
+
+@dataclass(frozen=True, slots=True)
 class SearchSpot:
     """Where to look: at every ``first`` that is followed, on its line and within 1,500 bytes, by ``then``.
 
     Attributes:
         words: Groups of words in lower case; a file without one of each group is not searched.
+        judge: Says by the text around it which rule, by its id, a place falls under; None if under none.
     """
 
     words: tuple[frozenset[bytes], ...]
     first: Shape
     then: Shape | None
+    judge: Judge | None = None
 
     def is_worth(self, words: Set[bytes]) -> bool:
         """Say whether a file that holds these words, whole and in whatever case, is to be searched."""
@@ -72,18 +94,34 @@ class SearchSpot:
                 return False
         return True
 
-    def places(self, lowered: bytes) -> Iterator[int]:
-        """Yield the offset of each place, in order."""
+    def places(self, lowered: bytes) -> Iterator[tuple[int, str | None]]:
+        """Yield the offset of each place, in order, and the rule that its judge names, if it has one."""
+        for offset, begin, middle, end in self._spans(lowered):
+            if self.judge is None:
+                yield offset, None
+            elif rule := self.judge(_around(lowered, begin, middle, end)):
+                yield offset, rule
+
+    def _spans(self, lowered: bytes) -> Iterator[tuple[int, int, tuple[int, int], int]]:
+        """Yield of each place its offset, its begin, the begin and end of what stands between, and its end."""
         if self.then is None:
-            yield from (match.start() for match in self.first.finditer(lowered))
+            for match in self.first.finditer(lowered):
+                yield match.start(), match.start(), (match.end(), match.end()), match.end()
             return
         if self.then.search(lowered) is None:
             return
-        starts = [match.end() for match in self.first.finditer(lowered)]
-        for match in self.then.finditer(lowered, starts[0]) if starts else ():
-            start = starts[bisect_right(starts, match.start()) - 1]
+        firsts = [match.span() for match in self.first.finditer(lowered)]
+        ends = [end for _, end in firsts]
+        for match in self.then.finditer(lowered, ends[0]) if ends else ():
+            begin, start = firsts[bisect_right(ends, match.start()) - 1]
             if match.start() - start <= GAP_MAX and b"\n" not in lowered[start : match.start()]:
-                yield start
+                yield start, begin, (start, match.start()), match.end()
+
+
+def _around(lowered: bytes, begin: int, middle: tuple[int, int], end: int) -> Around:
+    before = lowered[max(0, begin - _BEFORE_MAX) : begin].rpartition(b"\n")[2]
+    start, stop = middle
+    return Around(before, lowered[begin:start], lowered[start:stop], lowered[stop:end], lowered[end : end + GAP_MAX])
 
 
 def pattern(id_: str, looks: tuple[SearchSpot, ...]) -> tuple[Rule, tuple[SearchSpot, ...]]:
@@ -91,10 +129,10 @@ def pattern(id_: str, looks: tuple[SearchSpot, ...]) -> tuple[Rule, tuple[Search
     return rules()[id_], looks
 
 
-def look(words: str, first: bytes, then: bytes | None = None) -> SearchSpot:
+def look(words: str, first: bytes, then: bytes | None = None, judge: Judge | None = None) -> SearchSpot:
     """Return a ``Look``; between words are blanks, between groups of them slashes."""
     groups = tuple(frozenset(group.encode().split()) for group in words.split("/"))
-    return SearchSpot(groups, Shape(first), None if then is None else Shape(then))
+    return SearchSpot(groups, Shape(first), None if then is None else Shape(then), judge)
 
 
 # How the bytes of a file are looked at, so that neither an encoding nor a boundary hides anything.

@@ -38,6 +38,7 @@ _TOKENS: Final = tuple(
         (b"ant", rb"sk-ant-[A-Za-z0-9_-]{32,200}"),
         (b"proj", rb"sk-proj-[A-Za-z0-9_-]{32,200}"),
         (b"sk", rb"sk-[A-Za-z0-9]{32,64}"),
+        (b"sk", rb"sk_[0-9a-f]{64}"),
         (b"live", rb"sk_live_[A-Za-z0-9]{20,100}"),
         (b"npm", rb"npm_[A-Za-z0-9]{36}"),
         (b"pypi", rb"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{50,200}"),

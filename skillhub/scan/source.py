@@ -50,6 +50,7 @@ _NAMES: Mapping[str, Language] = {
 _FIRST_LINE = re.compile(rb"#!\s{0,4}(?:\S{0,80}/)?(?:env\s{1,4}(?:-S\s{1,4})?)?([a-z]{1,12})")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
+_BEGINS = re.compile(r"[ \t]{0,12}(?:#{1,6}[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,18 +212,25 @@ def _reader() -> Any:  # noqa: ANN401 - of a package that may be absent, and tak
 
 
 def _lines(body: str) -> Iterator[Passage]:
-    """Yield what stands between fences as code, each other line as prose."""
-    fence, language, first, block = "", language_of(""), 0, list[str]()
-    for number, line in enumerate(body.split("\n"), 1):
+    """Yield what stands between fences as code, every other run of lines as a paragraph, or as an entry of a list."""
+    fence, language, first, block = "", language_of(""), 1, list[str]()
+    for number, line in enumerate((*body.split("\n"), ""), 1):
         found = _FENCE.match(line.lstrip(" \t>"))
-        if fence and found and found[1].startswith(fence) and not found[2]:
-            yield Passage("code", language, "\n".join(block), first)
-            fence, block = "", []
-        elif fence:
-            block.append(line)
-        elif found:
-            fence, language, first = found[1], language_of(found[2]), number + 1
-        elif line.strip():
-            yield Passage("heading" if _HEADING.match(line) else "prose", "other", line.strip("#\t "), number)
-    if block:
+        if fence:
+            if not (found and found[1].startswith(fence) and not found[2]):
+                block.append(line)
+                continue
+        elif not found and line.strip() and not _BEGINS.match(line):
+            first = number if not block else first
+            block.append(line.strip())
+            continue
+        if block:
+            yield Passage("code" if fence else "prose", language, "\n".join(block), first)
+        block, language, first = [], language_of(found[2] if found and not fence else ""), number + 1
+        fence = found[1] if found and not fence else ""
+        if not found and _HEADING.match(line):
+            yield Passage("heading", language, line.strip("#\t "), number)
+        elif not found and line.strip():
+            block, first = [line.strip()], number
+    if fence and block:
         yield Passage("code", language, "\n".join(block), first)

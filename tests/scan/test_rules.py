@@ -1,5 +1,6 @@
 """Each rule has something that it sees and something that resembles it and is let through."""
 
+import pathlib
 import re
 
 import pytest
@@ -191,7 +192,8 @@ def test_what_resembles_it_is_let_through(text):
 
 
 def test_every_rule_is_tested_here_or_by_its_detector():
-    assert RULES.keys() - SEEN.keys() == {"SH201", "SH202", *(f"SH50{n}" for n in range(1, 8))}
+    tests = "".join(path.read_text("utf-8") for path in pathlib.Path(__file__).parent.glob("test_*.py"))
+    assert RULES.keys() <= set(re.findall(r"\bSH\d{3}\b", tests))
 
 
 def test_rules_say_what_is_seen_and_what_to_do():
