@@ -45,7 +45,8 @@ _SIGNS: Final = {
         "archive": (r"\b(?:extract|unzip|unpack|unrar|decompress|archive)|\b(?:zip|rar|7z)\b",),
         "command": (
             r"\bcopy (?:and (?:paste|run|execute) )?"
-            r"(?:(?:the|this|that|its|following|entire|whole|install\w{0,6}|setup)\s){0,4}(?:terminal |shell |powershell )?(?:command|script|code|snippet|one-?liner|line)",
+            r"(?:(?:the|this|that|its|following|entire|whole|install\w{0,6}|setup)\s){0,4}"
+            r"(?:terminal |shell |powershell )?(?:command|script|code|snippet|one-?liner|line)",
         ),
         "terminal": (
             r"\b(?:terminal|power-?shell|command (?:prompt|line)|cmd(?:\.exe)?|console|run dialog)\b",
