@@ -87,7 +87,7 @@ def test_attack_an_unknown_address_passes_for_a_well_known_installer(command):
         "Detects `curl ... | sh`, `wget -qO- <url> | bash` and `eval $(curl …)`.",
         "curl -s http://localhost:8300/v1/live | python3 -m json.tool",
         "curl -s https://api.x.invalid/a | python3 -c \"import json, sys; print(json.load(sys.stdin)['id'])\"",
-        "curl -s https://api.x.invalid/a | python3 -c '\nimport sys, json\nfor a in json.load(sys.stdin):\n  print(a)'",
+        "curl -s https://x.invalid/a | python3 -c '\nimport json, sys\nfor a in json.load(sys.stdin):\n  print(a)'",
         "curl -s https://api.x.invalid/a | node -e 'process.stdin.pipe(process.stdout)'",
         "curl -s https://api.x.invalid/a | python3 scripts/parse.py --short",
         "curl -s https://api.x.invalid/a | perl -ne 'print if /x/'",
