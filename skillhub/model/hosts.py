@@ -209,7 +209,10 @@ class Budget:
 @part
 @dataclass(frozen=True, slots=True)
 class HostStateFile:
-    """A file of the agent's that says which skills are switched off; path and env as of an ``AgentFolder``."""
+    """A file of the agent's that says which skills are switched off; path and env as of an ``AgentFolder``.
+
+    ``FOLDER/*.json`` is each of these files. What is absolute is the machine's, and decides before all others.
+    """
 
     form: Literal["gen", "codex", "opencode", "claude"]
     path: str

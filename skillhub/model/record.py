@@ -308,6 +308,7 @@ class Skill:
         permission: Whether the person is asked before it is loaded, by the rules of its host.
         interface: How to show it: ``display_name``, ``short_description``, ``default_prompt``, icons.
         permissions: What it declares to need, each as ``path.to.key=value``; nothing is granted by that.
+        name_only: Whether its host lists it for the model by its name alone.
         locks: The ``Locks`` that count where it was found; ``load`` asks them again.
         rules: How strictly the host reads that found it, ``Profile.rules``; ``load`` reads as strictly.
     """
@@ -341,6 +342,7 @@ class Skill:
     is_command: bool = False
     interface: Mapping[str, str] = field(default_factory=dict, hash=False)
     permissions: tuple[str, ...] = ()
+    name_only: bool = False
     locks: object = field(default=None, repr=False, compare=False)
     rules: object = field(default=None, repr=False, compare=False)
 

@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 from unicodedata import normalize
 
 from skillhub.formats.text import as_command, is_unseen
+from skillhub.model.manifest import one_line
 from skillhub.model.record import Skill, SkillScope
 from skillhub.model.tree import SKILL_MD
 
@@ -49,6 +50,22 @@ class LockedNames:
         return self._names.get(alike(skill.full_name)) if self._names else None
 
 
+class NamedCommand(NamedTuple):
+    """What a plugin says of a command that it names itself; what is empty the command's file says."""
+
+    name: str
+    description: str = ""
+    argument_hint: str = ""
+
+    @classmethod
+    def of(cls, name: str, said: object) -> NamedCommand | None:
+        """Return what a member of ``commands`` in a ``plugin.json`` says; None if no file is to hold the command."""
+        if not name or "/" in name or name != one_line(name) or not isinstance(said, dict) or "content" in said:
+            return None
+        texts = (said.get(key) for key in ("description", "argumentHint"))
+        return cls(name, *(one_line(text) if isinstance(text, str) else "" for text in texts))
+
+
 @dataclass(frozen=True, slots=True)
 class Root:
     """A folder that holds skills' folders, or of commands one file.
@@ -58,6 +75,8 @@ class Root:
         namespace: What goes before their names if they do not say.
         label: The scope as the host spells it; empty where it does as we do.
         is_commands: Whether it holds commands, each a file ``NAME.md``, as opposed to folders.
+        is_skill: Whether it is the folder of one skill itself.
+        command: What is said elsewhere of the one command that it is.
         problem: Why what is there cannot be looked into; then nothing is.
     """
 
@@ -67,6 +86,8 @@ class Root:
     label: str = ""
     is_commands: bool = False
     problem: str = ""
+    is_skill: bool = False
+    command: NamedCommand | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from skillhub.errors import FormatError, SkillhubError
@@ -20,7 +20,7 @@ from skillhub.model.hosts import AgentFolder, Bounds, Profile, absolute, expand
 from skillhub.model.manifest import Manifest, Rules, read_head
 from skillhub.model.record import Need, Scope, Skill
 from skillhub.model.tree import SKILL_MD, File, Tree
-from skillhub.runtime.catalog import Problem, Root
+from skillhub.runtime.catalog import NamedCommand, Problem, Root
 from skillhub.runtime.walk import LENIENT, Cache, Find, Look, Walk, commands, declared, opened
 
 # Finds skills in folders, read as strictly as their agent does; a broken one hides no other.
@@ -74,8 +74,9 @@ def discover(roots: Iterable[Root], search: Search | None = None) -> Discovered:
             look, tree = _look(root, search), _tree_in(root.path)
             problems += look.problems
             for find in look.finds:
-                if find.folder not in seen:
-                    seen.add(find.folder)
+                place = f"{find.folder}\0{root.command and root.command.name}"
+                if place not in seen:
+                    seen.add(place)
                     problems += find.problems
                     if find.facts is not None:
                         skills.append(_skill(find, find.facts, root, search, tree))
@@ -99,13 +100,14 @@ def _look(root: Root, search: Search) -> Look:
     if root.problem:
         return Look(problems=[Problem(root.path, root.problem)])
     if root.is_commands:
-        return commands(root.path, search.rules, search.bounds)
+        return commands(root.path, search.rules, search.bounds, root.command)
     is_contained = root.scope == "system"
-    asked = root.path, search.rules, search.bounds
+    bounds = replace(search.bounds, depth=0) if root.is_skill else search.bounds
+    asked = root.path, search.rules, bounds
     earlier = Look() if cache is None or search.reload else cache.load(*asked, is_contained)
     if (earlier.folders or earlier.finds) and earlier.is_current():
         return earlier
-    look = Walk(root.path, is_contained, search.rules, search.bounds, earlier).look()
+    look = Walk(root.path, is_contained, search.rules, bounds, earlier).look()
     if cache is not None and (look.folders or look.finds):
         cache.save(*asked, look, is_contained)
     return look
@@ -213,6 +215,7 @@ def _content(path: str) -> bytes | None:
 
 # Turns the places of an agent's profile into folders to look for skills in, in order of precedence.
 
+_DROPPED_IN_MAX = 256
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -255,7 +258,7 @@ def project_root(profile: Profile, around: Surroundings) -> str:
 def roots(profile: Profile, around: Surroundings) -> tuple[Root, ...]:
     """Return the folders that this agent reads, each once; they need not be there."""
     found = (root for place in profile.places for root in _folders(place, profile, around))
-    return tuple({root.path: root for root in reversed(tuple(found))}.values())[::-1]
+    return tuple({(root.path, root.command): root for root in reversed(tuple(found))}.values())[::-1]
 
 
 def _folders(place: AgentFolder, profile: Profile, around: Surroundings) -> Iterator[Root]:
@@ -264,7 +267,7 @@ def _folders(place: AgentFolder, profile: Profile, around: Surroundings) -> Iter
         return
     if place.form.startswith("plugin-"):
         for path in _paths(place, profile, around):
-            yield from _installed(path, place, project_root(profile, around), around)
+            yield from _installed(path, place, profile, around)
         return
     is_commands = place.form == "commands"
     if place.at == "below":
@@ -292,56 +295,104 @@ def _named(place: AgentFolder, around: Surroundings) -> Iterator[Root]:
             yield Root(os.path.normpath(path), "extra", label=place.label)
 
 
-def _installed(path: str, place: AgentFolder, root: str, around: Surroundings) -> Iterator[Root]:
+def _installed(path: str, place: AgentFolder, profile: Profile, around: Surroundings) -> Iterator[Root]:
     """Yield the folder of each plugin that Claude's ``installed_plugins.json`` names and no settings switch off.
 
     What cannot be read switches off: somebody may have written it to do so.
     """
+    root = project_root(profile, around)
     settings = os.path.join(os.path.dirname(os.path.dirname(path)), "settings.json")
     own = (os.path.join(root, ".claude", name) for name in ("settings.json", "settings.local.json"))
     off: set[str] = set()
     try:
         known = _object(_json(path).get("plugins"))
-        for file in (settings, *own):
+        for file in (*managed_settings(profile), settings, *own):
             off |= {key for key, said in _object(_json(file).get("enabledPlugins")).items() if said is not True}
     except (SkillhubError, OSError) as error:
-        message = error.message if isinstance(error, SkillhubError) else error.strerror
-        yield Root(path, "plugin", problem=f"no plugin is looked into: {message}")
+        yield Root(path, "plugin", problem=f"no plugin is looked into: {_reason(error)}")
         return
-    below = place.form.removeprefix("plugin-")
     for key, entries in known.items():
         name = key.partition("@")[0]
         for entry in map(_object, entries if isinstance(entries, list) else [entries]):
             folder, project = entry.get("installPath"), entry.get("projectPath")
             is_here = not isinstance(project, str) or os.path.normpath(project) in upwards(around.cwd)
             if key not in off and is_here and is_name(name) and isinstance(folder, str) and os.path.isabs(folder):
-                plugin = os.path.normpath(folder)
-                if below == "commands":
-                    yield from _commands_of(plugin, name, place.label)
-                else:
-                    yield Root(os.path.join(plugin, below), "plugin", name, place.label)
+                yield from _of_plugin(os.path.normpath(folder), place.form.removeprefix("plugin-"), name, place.label)
 
 
-def _commands_of(plugin: str, name: str, label: str) -> Iterator[Root]:
-    """Yield where a plugin has its commands: what its ``plugin.json`` names stands for the folder ``commands``."""
-    manifest = os.path.join(plugin, ".claude-plugin", "plugin.json")
+def managed_settings(profile: Profile) -> tuple[str, ...]:
+    """Return the files of settings that the machine's administrator wrote, those that decide first."""
+    paths = (state.path for state in profile.states if state.path.startswith("/"))
+    return tuple(file for path in paths for file in expanded(path))
+
+
+def expanded(path: str) -> list[str]:
+    """Return the files that ``FOLDER/*.json`` stands for, the last by name first, as it decides; none that is hidden.
+
+    Of a folder that cannot be listed, or has very many, it is the folder itself, which is no file that can be read.
+    """
+    folder, name = os.path.split(path)
+    if name != "*.json":
+        return [path]
     try:
-        given = _json(manifest).get("commands")
+        names = sorted(each for each in os.listdir(folder) if each.endswith(".json") and not each.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError:
+        return [folder]
+    return [os.path.join(folder, each) for each in reversed(names)] if len(names) <= _DROPPED_IN_MAX else [folder]
+
+
+def _of_plugin(plugin: str, below: str, name: str, label: str) -> Iterator[Root]:
+    """Yield where a plugin has its ``skills`` or ``commands``, as its ``plugin.json`` says.
+
+    What it names of skills is looked into beside the folder ``skills``, what it names of commands in place of
+    ``commands``. A plugin that names no skills and has no such folder may be one skill itself.
+    """
+    manifest, usual = os.path.join(plugin, ".claude-plugin", "plugin.json"), os.path.join(plugin, below)
+    try:
+        given = _json(manifest).get(below)
     except (SkillhubError, OSError) as error:
-        message = error.message if isinstance(error, SkillhubError) else error.strerror
-        yield Root(manifest, "plugin", problem=f"none of its commands is looked for: {message}")
+        problem = f"none of its commands is looked for: {_reason(error)}"
+        is_there = below == "skills"
+        yield Root(usual, "plugin", name, label) if is_there else Root(manifest, "plugin", problem=problem)
         return
-    paths = ["./commands"] if given is None else given if isinstance(given, list) else [given]
-    for path in paths:
-        met = os.path.normpath(os.path.join(plugin, path)) if isinstance(path, str) and "\0" not in path else ""
-        is_named = given is None or (met and path.startswith("./") and _is_within(met, plugin))
-        if is_named:
-            yield Root(met, "plugin", name, label, is_commands=True)
+    if below == "commands":
+        if given is None:
+            yield Root(usual, "plugin", name, label, is_commands=True)
+    elif given is not None or os.path.isdir(usual):
+        yield Root(usual, "plugin", name, label)
+    else:
+        yield Root(plugin, "plugin", name, label, is_skill=True)
+    rows = given.items() if isinstance(given, dict) and below == "commands" else enumerate(_listed(given))
+    for key, said in rows:
+        command = NamedCommand.of(key, said) if isinstance(key, str) else None
+        path = _object(said).get("source") if command else said
+        found = _below(plugin, "./" if path == "." and below == "skills" else path)
+        if found is None or (isinstance(key, str) and not (command and found.endswith(".md"))):
+            kind = "a name and a source, a file .md" if isinstance(key, str) else "a path"
+            message = f"expected {kind} below the plugin that begins with ./, found {quote(said)}: nothing is there"
+            yield Root(f"{manifest}: {below}", "plugin", problem=message)
+        elif below == "commands":
+            yield Root(found, "plugin", name, label, is_commands=True, command=command)
         else:
-            message = (
-                f"expected a path below the plugin that begins with ./, found {quote(path)}: no command is there"
-            )
-            yield Root(f"{manifest}: commands", "plugin", problem=message)
+            yield Root(found, "plugin", name, label, is_skill=os.path.lexists(os.path.join(found, SKILL_MD)))
+
+
+def _listed(given: object) -> list[object]:
+    return [] if given is None else given if isinstance(given, list) else [given]
+
+
+def _below(plugin: str, path: object) -> str | None:
+    """Return what a path of a ``plugin.json`` names; None if it is none, or leads out of the plugin."""
+    if not isinstance(path, str) or "\0" in path or not path.startswith("./"):
+        return None
+    found = os.path.normpath(os.path.join(plugin, path))
+    return found if _is_within(found, plugin) else None
+
+
+def _reason(error: SkillhubError | OSError) -> str | None:
+    return error.message if isinstance(error, SkillhubError) else error.strerror
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -388,7 +388,8 @@ def _shortened(entry: ListedSkill, length: int) -> ListedSkill:
 def _entry(skill: Skill, counts_files: bool) -> ListedSkill:
     folder = skill.path or ""
     scripts, references, assets = (_count(os.path.join(folder, name)) if counts_files else 0 for name in _FILES)
-    return ListedSkill(skill.full_name, skill.description, skill.file, skill.scope, (scripts, references, assets))
+    description = "" if skill.name_only else skill.description
+    return ListedSkill(skill.full_name, description, skill.file, skill.scope, (scripts, references, assets))
 
 
 def _count(folder: str) -> int:

@@ -21,7 +21,7 @@ from skillhub.formats.toml import others_toml, spell_toml
 from skillhub.model.hosts import Profile, expand
 from skillhub.model.record import Held, Permission, Reach, Scope, Skill, typed_flags
 from skillhub.runtime.catalog import Problem
-from skillhub.runtime.discover import Surroundings, project_root
+from skillhub.runtime.discover import Surroundings, expanded, project_root
 from skillhub.runtime.walk import write_own
 
 # Says what an agent may load without asking: by rules on names, and by what the user answered before.
@@ -76,6 +76,7 @@ def _matches(pattern: str, *names: str) -> bool:
 CAP: Final = 1 << 20
 _GEN: Final[Mapping[str, Reach]] = {"enable": "enabled", "enabled": "enabled", "active": "active"}
 _GEN_WORDS: Final[Mapping[Reach, str]] = {"disabled": "disable", "enabled": "enable", "active": "active"}
+_CLAUDE: Final[Mapping[str, Reach]] = {"on": "active", "name-only": "active", "user-invocable-only": "enabled"}
 _TABLE = re.compile(r"^[ \t]*\[\[[ \t]*skills[ \t]*\.[ \t]*config[ \t]*\]\][^\n]*\n?", re.MULTILINE)
 _ANY_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
@@ -87,6 +88,7 @@ class Layer:
     Attributes:
         names: How far skills reach, by full name.
         paths: The same, by path.
+        name_only: Names of skills that are listed for the model without their descriptions.
         rules: Of permission; the last that matches counts.
         hidden: Patterns of names that the model may not have, whatever another file says; the user may.
         extra: Further folders of skills.
@@ -98,6 +100,7 @@ class Layer:
 
     names: Mapping[str, Reach] = field(default_factory=dict)
     paths: Mapping[str, Reach] = field(default_factory=dict)
+    name_only: frozenset[str] = frozenset()
     rules: tuple[PermissionRule, ...] = ()
     hidden: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
@@ -112,7 +115,15 @@ class Layer:
             for path in (skill.file, skill.path):
                 if path in self.paths:
                     return self.paths[path]
-        return self.names.get(skill.full_name)
+        return self.names.get(self.key(skill))
+
+    def key(self, skill: Skill) -> str:
+        """Return the name by which the file speaks of a skill, if it does."""
+        if self.file is None or self.file.form != "claude":
+            return skill.full_name
+        # Claude Code's speaks of no plugin's skills, and of others by the name of their folder too.
+        names = () if skill.scope == "plugin" else (skill.full_name, os.path.basename(skill.path or ""))
+        return next((name for name in names if name in self.names), "")
 
     def permission(self, skill: Skill, answers: Mapping[str, bool]) -> Permission | None:
         """Return what the rules say of a skill; None if none of them is about it."""
@@ -259,11 +270,18 @@ def _opencode_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
 
 def _claude_parse(text: str, where: str) -> Layer:
     block = strict_json(text.encode("utf-8", "surrogatepass"), where, CAP) if text.strip() else {}
-    given = block.get("permissions", {}) if isinstance(block, dict) else None
-    if not isinstance(given, dict):
+    if not isinstance(block, dict) or not isinstance(given := block.get("permissions", {}), dict):
         raise FormatError("expected an object, and one of permissions", where=where)
     asked = (PermissionRule(pattern, "ask") for pattern in _claude_patterns(given, "ask", where))
-    return Layer(rules=tuple(asked), hidden=tuple(_claude_patterns(given, "deny", where)))
+    said = block.get("skillOverrides", {})
+    if not isinstance(said, dict):
+        raise FormatError("expected an object of skills and words", where=f"{where}: skillOverrides")
+    return Layer(
+        names={name: _CLAUDE.get(str(word), "disabled") for name, word in said.items()},
+        name_only=frozenset(name for name, word in said.items() if word == "name-only"),
+        rules=tuple(asked),
+        hidden=tuple(_claude_patterns(given, "deny", where)),
+    )
 
 
 def _claude_patterns(permissions: Mapping[str, Any], key: str, where: str) -> Iterator[str]:
@@ -307,10 +325,11 @@ class ReachFile:
 def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]:
     """Return the files that count here, those that decide first; they need not be there."""
     root = project_root(profile, around)
+    managed: list[ReachFile] = []
     found: dict[Scope, list[ReachFile]] = {"project": [], "user": []}
     for file in profile.states:
         if file.path.startswith("/"):
-            found["user"].append(ReachFile(file.path, file.form, "user", profile.id))
+            managed += [ReachFile(path, file.form, "user", profile.id) for path in expanded(file.path)]
         elif file.path.startswith("~/"):
             # Users may keep their own files elsewhere, behind a link; a repository's link is not followed.
             path = os.path.realpath(expand(file.path, around.home, around.environ, file.env))
@@ -326,7 +345,7 @@ def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]
         key = sha256(root.encode("utf-8", "surrogateescape")).hexdigest()
         found["project"].append(ReachFile(os.path.join(ours, f"{key}.json"), "gen", "project", profile.id, ours=True))
         found["user"].append(ReachFile(os.path.join(ours, "user.json"), "gen", "user", profile.id, ours=True))
-    return (*found["project"], *found["user"])
+    return (*managed, *found["project"], *found["user"])
 
 
 def _state(around: Surroundings) -> str | None:
@@ -380,9 +399,10 @@ def settled(skills: Iterable[Skill], known: Sequence[Layer]) -> Iterator[Skill]:
             by, reach = by if by.error else denies, "disabled"
         if reach == "disabled":
             yield replace(skill, state="disabled", held=skill.held or _switched_off(skill, by))
-        elif reach == "enabled" or permission != "allow":
+        elif reach == "enabled" or permission != "allow" or by.name_only:
             invocation = "user" if reach == "enabled" else skill.invocation
-            yield replace(skill, invocation=invocation, permission=permission)
+            name_only = by.key(skill) in by.name_only
+            yield replace(skill, invocation=invocation, permission=permission, name_only=name_only)
         else:
             yield skill
 
@@ -421,6 +441,8 @@ def _switched_off(skill: Skill, layer: Layer) -> Held | None:
     if layer.error:
         reason = f"is disabled, as every skill is, for the settings cannot be read: {layer.error}"
         return Held("disabled", reason, "", file.path)
+    if FORMS[file.form].edit is None:
+        return Held("disabled", "is disabled", "", file.path)
     if layer.reach(skill) or any(rule.pattern == skill.full_name for rule in layer.rules):
         typed = ("skillhub", "enable", clean(skill.full_name), "--host", file.host, *typed_flags(file.scope))
         return Held("disabled", "is disabled", as_command(*typed), file.path)
@@ -438,6 +460,10 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
         StateError: a file cannot be read or written, or another rule in it says the contrary.
     """
     root = project_root(profile, around)
+    unwritten = [layer for layer in layers(profile, around)[0] if layer.file and FORMS[layer.file.form].edit is None]
+    by, said = _first(skill, unwritten)
+    if said == "disabled" != reach and by.file:
+        raise StateError(f"{skill.full_name} stays disabled", where=by.file.path, hint="change it in this file")
     for file in _written(profile, around, scope):
         path = file.path
         if scope == "project" and not file.ours:
@@ -447,10 +473,10 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
             continue
         before = _text(file)
         after = form.edit(before or "", skill, reach, file.path)
-        said = next(settled([replace(skill, state="enabled")], [form.parse(after, file.path)]))
-        if (said.state == "disabled") != (reach == "disabled"):
+        now = next(settled([replace(skill, state="enabled")], [form.parse(after, file.path)]))
+        if (now.state == "disabled") != (reach == "disabled"):
             hint = "a rule in this file is about several skills; change it there"
-            raise StateError(f"{skill.full_name} stays {said.state}", where=file.path, hint=hint)
+            raise StateError(f"{skill.full_name} stays {now.state}", where=file.path, hint=hint)
         if after != (before or ""):
             write_own(path, after.encode("utf-8"))
 

@@ -21,7 +21,7 @@ from skillhub.model.hosts import Bounds
 from skillhub.model.manifest import Head, Rules, one_line, read_head
 from skillhub.model.record import Need, Skill
 from skillhub.model.tree import SKILL_MD, File, Tree
-from skillhub.runtime.catalog import Problem
+from skillhub.runtime.catalog import NamedCommand, Problem
 
 # Files of skills, of which only regular ones are opened, and what tells that they changed; files of our own.
 
@@ -256,15 +256,16 @@ def facts_in(files: Mapping[str, bytes], name: str) -> Mapping[str, Any]:
         return {}
 
 
-def commands(root: str, rules: Rules, bounds: Bounds) -> Look:
+def commands(root: str, rules: Rules, bounds: Bounds, named: NamedCommand | None = None) -> Look:
     """Return the commands in a folder: each file ``NAME.md`` is a skill of that name; links are passed over.
 
-    In whatever folder below it a command is, that adds nothing to its name. ``root`` may be such a file itself.
+    In whatever folder below it a command is, that adds nothing to its name. ``root`` may be such a file itself, and
+    then ``named`` what else is said of it.
     """
     look = Look()
     if root.endswith(".md") and os.path.isfile(root):
         folder, name = os.path.split(root)
-        look.finds.append(_command(os.path.join(os.path.realpath(folder), name), root, rules))
+        look.finds.append(_command(os.path.join(os.path.realpath(folder), name), root, rules, named))
     queue = deque([(os.path.realpath(root), root, 0)] if os.path.isdir(root) else [])
     while queue:
         folder, found, depth = queue.popleft()
@@ -288,14 +289,15 @@ def commands(root: str, rules: Rules, bounds: Bounds) -> Look:
     return look
 
 
-def _command(path: str, met: str, rules: Rules) -> Find:
+def _command(path: str, met: str, rules: Rules, named: NamedCommand | None = None) -> Find:
     find = Find(path, met)
     try:
-        name = os.path.basename(met).removesuffix(".md")
+        name = named.name if named else os.path.basename(met).removesuffix(".md")
         if name != one_line(name):
             raise FormatError(f"expected a name without hidden characters, found {quote(name)}")
         head = read_head(_read("", find, _CAP) or b"", name, rules)
-        find.facts = _facts(replace(head, name=name, warnings=()), find)
+        said = {key: text for key, text in named._asdict().items() if text} if named else {}
+        find.facts = _facts(replace(head, name=name, warnings=()), find) | said
     except (SkillhubError, OSError) as error:
         message = error.message if isinstance(error, SkillhubError) else error.strerror
         find.problems.append(Problem(met, message or type(error).__name__))
