@@ -97,9 +97,10 @@ def _places(view: bytes, path: str, is_document: bool) -> Iterator[tuple[Rule, i
 
 def _in_window(data: bytes, path: str, is_document: bool, *, first: bool) -> Iterator[tuple[Rule, int]]:
     yield from hidden(data, first=first) if is_document else hidden_in_binary(data)
-    yield from secrets(data, SECRET_WORDS.intersection(_words(data)))
+    own = _WORDS.intersection(_words(data))
+    yield from secrets(data, SECRET_WORDS & own)
     for text, offset_of in joined(data.lower(), path):
-        words = _WORDS.intersection(_words(text))
+        words = own if offset_of is int else _WORDS.intersection(_words(text))  # blanks for a joint: the same words
         worth = sorted({number for word in words for number in _BY_WORD.get(word, ())})
         for rule, look in (LOOKS[number] for number in worth if LOOKS[number][1].is_worth(words)):
             for offset, judged in look.places(text):

@@ -155,11 +155,14 @@ _NUL_SHARE: Final = 0.2
 _ASCII_SHARE: Final = 0.3
 _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
 # What puts the end of a line far from its beginning, and means nothing to whoever runs it.
-_PADDING = re.compile(rb"(?<=\S)[ \t\x0b\x0c]{5,}(?=\S)")
+# What stands before is looked at once the first byte fits: the engine skips to that, and not to "before".
+_PADDING = re.compile(rb"[ \t\x0b\x0c](?<=\S.)[ \t\x0b\x0c]{4,}(?=\S)", re.DOTALL)
 _LONG_WORD = re.compile(rb"([^\s|;&<>()`'\"$\\]{64})[^\s|;&<>()`'\"$\\]{136,}")
 _SOFT_HYPHEN = "\u00ad".encode()
 # In the middle of a word a shell leaves these out; and what is a blank to it.
-_QUOTED = re.compile(rb"(?<=[a-z/])(?:''|\"\"|\\(?=[a-z/])|\$[@*])(?=[a-z/])")
+_QUOTED = re.compile(
+    rb"(?:''(?<=[a-z/]'')|\"\"(?<=[a-z/]\"\")|\\(?<=[a-z/]\\)|\$[@*](?<=[a-z/]\$.))(?=[a-z/])", re.DOTALL
+)
 _FIELD = re.compile(rb"\$(?:\{IFS\}|IFS\b)")
 # YAML's ways to write a character that is not shown where it is written.
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([LPN]))")
@@ -169,6 +172,13 @@ _JOINTS: Final = (
     ((".bat", ".cmd"), re.compile(rb"[\\^]\r?\n")),
     (("",), re.compile(rb"\\\r?\n")),
 )
+# Without one of these, each pattern above finds nothing: bytes are looked for much faster than a pattern.
+_IN_JOINT: Final = (b"\\\n", b"\\\r", b"`\n", b"`\r", b"^\n", b"^\r")
+_IN_QUOTED: Final = (b"''", b'""', b"\\", b"$@", b"$*")
+_TO_BLANK: Final = bytes.maketrans(b"\t\x0b\x0c", b"   ")
+_PADDED: Final = b" " * 5
+_NO_WORD: Final = bytes(32 if chr(each) in "|;&<>()`'\"$\\" else each for each in range(256))
+_LONG: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +194,7 @@ class Window:
 def views(data: bytes, text: bool) -> Iterator[bytes]:
     """Yield the bytes, and what else programs or people see in them if they are no UTF-8 ``text``."""
     yield data
-    squeezed = _LONG_WORD.sub(rb"\1", _PADDING.sub(b" ", _FIELD.sub(b" ", data))).replace(_SOFT_HYPHEN, b"")
+    squeezed = _squeezed(data)
     if len(squeezed) != len(data):
         yield squeezed
     if text:
@@ -192,6 +202,20 @@ def views(data: bytes, text: bool) -> Iterator[bytes]:
     if b"\0" in data:
         yield data.translate(None, b"\0")
     yield from decoded(data)
+
+
+def _squeezed(data: bytes) -> bytes:
+    if b"IFS" in data:
+        data = _FIELD.sub(b" ", data)
+    if _PADDED in data.translate(_TO_BLANK):
+        data = _PADDING.sub(b" ", data)
+    if _longest(data.split(b"\n")) >= _LONG and _longest(data.translate(_NO_WORD).split()) >= _LONG:
+        data = _LONG_WORD.sub(rb"\1", data)
+    return data.replace(_SOFT_HYPHEN, b"")
+
+
+def _longest(parts: list[bytes]) -> int:
+    return max(map(len, parts), default=0)
 
 
 def unescaped(data: bytes, whole: bool) -> bytes:
@@ -242,10 +266,12 @@ def joined(lowered: bytes, path: str) -> Iterator[tuple[bytes, Callable[[int], i
     """
     joint = next(each for ends, each in _JOINTS if path.lower().endswith(ends))
     # A carriage return alone ended a line once, and does for Python today.
-    blanked = joint.sub(lambda match: b" " * len(match[0]), lowered).replace(b"\r", b"\n")
+    is_joined = any(each in lowered for each in _IN_JOINT)
+    blanked = joint.sub(lambda match: b" " * len(match[0]), lowered) if is_joined else lowered
+    blanked = blanked.replace(b"\r", b"\n")
     yield blanked, int
-    for pattern, text in ((joint, lowered), (_QUOTED, blanked)):
-        gone = [match.span() for match in pattern.finditer(text)]
+    for pattern, text, needed in ((joint, lowered, _IN_JOINT), (_QUOTED, blanked, _IN_QUOTED)):
+        gone = [match.span() for match in pattern.finditer(text)] if any(each in text for each in needed) else []
         if gone:
             taken = [0]
             for start, end in gone:
