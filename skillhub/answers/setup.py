@@ -120,6 +120,24 @@ class SourceSpotRow(AnswerRow):
     root: Text | None
 
 
+class KnownAgentRow(AnswerRow):
+    """An agent that skills can be enabled for; ``mcp`` lists the scopes in which it keeps MCP servers in a file."""
+
+    id: Text
+    name: Text
+    aliases: Texts
+    project_dir: Text | None
+    user_dir: Text | None
+    in_use: bool
+    mcp: tuple[Literal["project", "user"], ...]
+
+
+class AgentsAnswer(JsonAnswer, commands=["agents"]):
+    """Every agent that skillhub knows."""
+
+    agents: tuple[KnownAgentRow, ...]
+
+
 class DoctorAnswer(JsonAnswer, commands=["doctor"]):
     """Whether this machine and this project are set up soundly."""
 

@@ -19,7 +19,6 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 DOCUMENTS: Final[Mapping[str, str]] = {
     "advisories": "skillhub.model.advisory.AdvisoriesDocument",
     "agent-file": "skillhub.model.needs.AgentFile",
-    "agents": "skillhub.model.hosts.AgentsFile",
     "agreed-sources": "skillhub.sources.configured.AgreedSourcesFile",
     "apm-package": "skillhub.exchange.other_locks.ApmPackage",
     "clawhub-entry": "skillhub.exchange.other_locks.ClawHubEntry",
@@ -33,6 +32,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "github-tree": "skillhub.sources.github.GitHubTree",
     "index": "skillhub.model.index.IndexListing",
     "intent": "skillhub.project.intent.IntentFile",
+    "known-agents": "skillhub.model.hosts.AgentsFile",
     "lock": "skillhub.model.lock.LockFile",
     "marketplace": "skillhub.sources.layout.MarketplaceFile",
     "mcp-skill": "skillhub.sources.mcp.McpSkill",

@@ -379,6 +379,22 @@ def edits_of(name: str, ports: Ports) -> tuple[Edit, ...]:
     """
     state = read_state(ports)
     refuse_unknown([name], state.lock.skills, ports.project.scope)
+    return _edits(name, state, ports)
+
+
+def every_edit(ports: Ports) -> list[Diff]:
+    """Compare the copies of every locked skill with what was put there; those without an edit are left out.
+
+    Raises:
+        StateError, SecurityError, SourceError, Forbidden: as for ``edits_of``.
+    """
+    state = read_state(ports)
+    edits = {name: _edits(name, state, ports) for name in sorted(state.lock.skills)}
+    skills = state.lock.skills
+    return [Diff(name, skills[name], skills[name], edits=found) for name, found in edits.items() if found]
+
+
+def _edits(name: str, state: State, ports: Ports) -> tuple[Edit, ...]:
     entry, record = state.lock.skills[name], state.records.skills.get(name)
     if record is None or not record.enabled:
         return ()

@@ -1,4 +1,4 @@
-"""``audit``, ``doctor`` and ``cache``."""
+"""``audit``, ``doctor``, ``agents`` and ``cache``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from skillhub import __version__
 from skillhub.audit import report as reports
@@ -18,15 +18,18 @@ from skillhub.audit.doctor import diagnose
 from skillhub.audit.report import Report
 from skillhub.cli.common import Arg, Common, Strings, read_lock
 from skillhub.cli.render import question_json
-from skillhub.cli.terminal import Terminal, Tone
+from skillhub.cli.terminal import Terminal, Tone, members
 from skillhub.disk import files
 from skillhub.errors import UsageError
 from skillhub.formats.text import quote
 from skillhub.model.finding import Finding, Severity
+from skillhub.model.hosts import detect, hosts
+from skillhub.model.record import Scope
 from skillhub.model.reference import all_masked, masked
 from skillhub.policy.policy import effective, rows
 from skillhub.project.copies import portable
 from skillhub.project.intent import policy_places
+from skillhub.project.mcp import agents_with_file
 
 # ``audit``: checks what is installed and where it came from, and prints the report in one of four formats.
 
@@ -141,6 +144,35 @@ def _summarise(report: Report, path: str | None) -> None:
 
 
 # ``doctor``: checks the setup of this machine and project, and shows the policy that is in force.
+
+
+def agents(common: Common) -> int:
+    """List the agents that skills can be enabled for, by the id that --agent takes, and which are in use here.
+
+    An agent counts as in use if a folder or file that only it reads is in the project or in your home folder.
+
+    Example: skillhub agents
+    """
+    base = common.open_project().base
+    in_use = detect(base, common.user_home, os.environ, os.path.exists)
+    servers = {scope: agents_with_file(scope) for scope in get_args(Scope)}
+    rows = [
+        {
+            **members(each, "id", "name", "aliases", "project_dir", "user_dir"),
+            "in_use": each in in_use,
+            "mcp": [scope for scope, ids in servers.items() if each.id in ids],
+        }
+        for each in hosts().values()
+    ]
+    if common.json:
+        return common.answer("agents", {"agents": rows})
+    head = ("ID", "AGENT", "IN USE", "PROJECT FOLDER", "USER FOLDER")
+    shown = [
+        (row["id"], row["name"], "yes" if row["in_use"] else "", row["project_dir"] or "-", row["user_dir"] or "-")
+        for row in rows
+    ]
+    common.terminal.table(head, shown)
+    return 0
 
 
 def doctor(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from skillhub.audit.show import Diff, Edit, diff_locks, edits_of
+from skillhub.audit.show import Diff, Edit, diff_locks, edits_of, every_edit
 from skillhub.audit.show import diff as diff_flow
 from skillhub.cli.common import (
     AllowUnsigned,
@@ -47,13 +47,13 @@ _TONES: dict[str, Tone] = {"+": "green", "-": "red", "@": "dim", "d": "bold"}
 
 def diff(
     common: Common,
-    names: Annotated[Strings, Arg("[NAME[@VERSION]]...", "Installed skills.")] = None,
+    names: Annotated[Strings, Arg("[NAME[@VERSION]]...", "Installed skills (default: only edits, of all).")] = None,
     from_lock: Annotated[
         str | None, Arg("--from-lock FILE", "Compare this lock (- for stdin) with the current one.")
     ] = None,
     form: Annotated[Literal["text", "json", "markdown"], Arg("--format", "The output format.")] = "text",
 ) -> int:
-    """Show what you edited by hand, then what an update would change. Writes nothing.
+    """Show what you edited by hand, then, of the skills that are named, what an update would change. Writes nothing.
 
     Your edits are compared with what is locked. What is locked is compared with the newest version that
     skillhub.toml allows, or with the one named: files, lines, capabilities, needs, signer.
@@ -71,8 +71,7 @@ def diff(
         sources = source_changes(old.sources, sources_since(old, ports.project.lock(), ports.project.intent()))
         found = diff_locks(old, names or [], ports)
     elif not names:
-        message = "expected the name of an installed skill, or --from-lock FILE"
-        raise UsageError(message, hint=f"{common.command('list')} shows installed skills")
+        return _every_edit(ports, form, common.terminal)
     else:
         found = _of_names(names, ports, common.terminal, is_read=form != "json")
     if form == "json":
@@ -83,6 +82,21 @@ def diff(
             common.terminal.verbatim(line)
     else:
         _draw(found, sources, common.terminal)
+    return 0
+
+
+def _every_edit(ports: Ports, form: str, terminal: Terminal) -> int:
+    """Show every edit by hand; no source is asked."""
+    found = every_edit(ports)
+    if form == "json":
+        terminal.answer("diff", {"skills": [each.to_json() for each in found]})
+    elif form == "markdown":
+        for line in (line for each in found for line in _edit_markdown(each)):
+            terminal.verbatim(line)
+    else:
+        if not found:
+            terminal.say("no copy was edited by hand", "dim")
+        terminal.page([line for each in found for line in _edit_lines(each.name, each.edits)])
     return 0
 
 
@@ -152,15 +166,19 @@ def _markdown(found: Sequence[Diff], sources: Sequence[SourceChange]) -> Iterato
     if not found:
         yield from ("", "No differences.")
     for each in found:
-        for edit in each.edits:
-            yield from ("", f"### {each.name}: edited by hand", "")
-            yield from (f"- {_code(path)}" for path in edit.paths)
-            yield from (f"- binary file differs: {_code(path)}" for path in edit.whole)
-            yield from _block(edit.patch)
+        yield from _edit_markdown(each)
         yield from ("", f"### {_title(each)}", "")
         yield from (f"- {_code(line)}" for line in (*_facts(each), *each.notes))
         yield from (f"- {_code(f'binary file: {path}')}" for path in each.whole)
         yield from _block(each.patch)
+
+
+def _edit_markdown(each: Diff) -> Iterator[str]:
+    for edit in each.edits:
+        yield from ("", f"### {each.name}: edited by hand", "")
+        yield from (f"- {_code(path)}" for path in edit.paths)
+        yield from (f"- binary file differs: {_code(path)}" for path in edit.whole)
+        yield from _block(edit.patch)
 
 
 def _block(patch: str) -> Iterator[str]:

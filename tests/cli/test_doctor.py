@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from skillhub.model.hosts import hosts
+
 REF = "github:release-notes"
 
 
@@ -15,6 +17,18 @@ def checks(shell, *words):
     assert done.status == (0 if done.json["ok"] else 1)
     assert done.json["ok"] == all(each["ok"] for each in done.json["checks"])
     return {each["name"]: each for each in done.json["checks"]}, done.json
+
+
+def test_agents_lists_every_agent_and_those_in_use(shell):
+    shell.write("project/.cursor/x", "")
+    rows = shell.run("agents", "--json").json["agents"]
+    assert [each["id"] for each in rows] == [*hosts()]
+    assert len(rows) == 79
+    assert [each["id"] for each in rows if each["in_use"]] == ["cursor"]
+    by_id = {each["id"]: each for each in rows}
+    assert by_id["codex"]["mcp"] == ["project", "user"]
+    assert shell.run("agents").out.splitlines()[0].split("  ")[0] == "ID"
+    assert "cursor" in next(line for line in shell.run("agents").out.splitlines() if " yes " in line)
 
 
 def test_a_new_machine_is_well(shell):

@@ -68,6 +68,7 @@ WITH_EXTRAS = """
 ANSWERS = """
     list
     show loose
+    agents
     show loose --files
     use github:release-notes
     search --local loose

@@ -111,9 +111,9 @@ def test_the_examples_of_the_pages_are_as_their_schemas_say(name):
         jsonschema.Draft202012Validator(schema_of(name)).validate(value)
 
 
-@pytest.mark.parametrize("name", ["agents", "profiles"])
-def test_the_tables_of_the_package_are_as_their_schemas_say(name):
-    value = json.loads((REPO / "skillhub" / "model" / f"{name}.json").read_bytes())
+@pytest.mark.parametrize(("file", "name"), [("agents", "known-agents"), ("profiles", "profiles")])
+def test_the_tables_of_the_package_are_as_their_schemas_say(file, name):
+    value = json.loads((REPO / "skillhub" / "model" / f"{file}.json").read_bytes())
     jsonschema.Draft202012Validator(schema_of(name)).validate(value)
 
 
