@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from skillhub.errors import SkillhubError, UsageError
-from skillhub.formats.text import RESERVED_ALIASES, as_word, clean, is_alias, is_inner_path, is_name, quote
+from skillhub.formats.text import RESERVED_ALIASES, clean, is_alias, is_inner_path, is_name, quote
 
 # What a URL is to us: one way to take it apart, and what lies below another.
 
@@ -467,8 +467,9 @@ def parse_ref(text: str) -> Ref:
             raise _unknown(f"…@{place}", f"git over ssh is {_SSH}")
         url = f"ssh://{found[1]}/{found[2]}"
         is_url = re.fullmatch(_GIT_URL, url.partition("#")[0]) and not holds_secret(url)
-        again = as_word(f"git+{url}{found[3] or ''}")
-        raise _unknown(text, f"git over ssh is {again if is_url else _SSH}")
+        if not is_url:
+            raise _unknown(text, f"git over ssh is {_SSH}")
+        return _git(f"git+{url}{found[3] or ''}")
     head, _, version = text.partition("@")
     alias, colon, name = head.rpartition(":")
     if "/" in head and alias in ("", "github"):
@@ -492,7 +493,8 @@ def parse_remote(text: str) -> Remote:
         UsageError: it refers to none.
     """
     ref = parse_ref(text)
-    if isinstance(ref, Named | Local | McpConfigured):
+    # A person may type a place behind ssh as git does; a document spells it as a URL.
+    if isinstance(ref, Named | Local | McpConfigured) or (isinstance(ref, Git) and "://" not in text):
         raise UsageError(f"expected a place on the network, found {quote(text)}")
     return ref
 

@@ -77,6 +77,23 @@ def test_shown_as_it_is_read(ref):
 
 
 @pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("git@github.com:owner/repo.git", "git+ssh://git@github.com/owner/repo.git"),
+        ("git@github.com:owner/repo.git@v1", "git+ssh://git@github.com/owner/repo.git@v1"),
+        ("git@github.com:a/b", "git+ssh://git@github.com/a/b"),
+        ("git@host:/srv/repo.git", "git+ssh://git@host/srv/repo.git"),
+        ("gitlab.com:group/sub/repo", "git+ssh://gitlab.com/group/sub/repo"),
+    ],
+)
+def test_a_place_behind_ssh_may_be_typed_as_git_writes_it_and_documents_spell_the_url(typed, meant):
+    assert parse_ref(typed) == parse_ref(meant)
+    assert str(parse_ref(typed)) == meant
+    with pytest.raises(UsageError):
+        parse_remote(typed)
+
+
+@pytest.mark.parametrize(
     "text", ["file:///srv/skill", "https:deploy", "embedded:deploy", "local:deploy", "ssh://git@host/r"]
 )
 def test_an_unknown_kind_is_refused_with_the_hint_of_git(text):
