@@ -137,23 +137,6 @@ def test_every_command_that_is_named_exists(page):
                 command = command.commands[word]
 
 
-@pytest.mark.parametrize(
-    ("page", "begins", "ends", "group"),
-    [
-        ("README.md", "What skillhub cannot do in this version", "## Install", ""),
-        ("docs/architecture.md", "Not there yet:", "## Budgets", ""),
-    ],
-)
-def test_what_is_said_to_be_missing_is_missing(page, begins, ends, group):
-    said = TEXTS[page].partition(begins)[2].partition(ends)[0]
-    top = program().commands
-    of_registry = top["registry"].commands
-    words = set(re.findall(r"`(\w+)`", said))
-    assert words
-    there = words & (set(of_registry) if group else set(top))
-    assert not there, f"{page} says that there is no {there}"
-
-
 @pytest.mark.parametrize("page", TEXTS)
 def test_no_page_installs_into_the_environment_that_make_clears(page):
     assert re.search(r"^VENV +:= (.*)$", (REPO / "Makefile").read_text(), re.MULTILINE)[1] == ".venv"

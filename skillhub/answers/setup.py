@@ -349,8 +349,8 @@ class RegistryCheckAnswer(JsonAnswer, commands=["registry check"]):
     warnings: tuple[IssueRow, ...]
 
 
-class ServedAnswer(JsonAnswer, commands=["registry serve"]):
-    """Where a registry is served."""
+class ServedAnswer(JsonAnswer, commands=["registry serve", "serve"]):
+    """Where a registry, or what is installed here, is served."""
 
     url: Text
 

@@ -1,8 +1,21 @@
-"""``mcp``: skills for agents, served."""
+"""``mcp`` and ``serve``: skills for agents, served."""
 
 from __future__ import annotations
 
-from skillhub.cli.common import Common, optional
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Annotated, Any
+
+from skillhub.cli.common import Arg, Common, Strings, optional
+from skillhub.cli.installed import installed as installed_skills
+from skillhub.cli.render import error_json
+from skillhub.cli.show import surroundings
+from skillhub.errors import UsageError
+from skillhub.formats.text import quote
+from skillhub.install.context import Ports
+from skillhub.model.record import Skill, SkillScope
 
 _MISSING = "to serve skills needs"
 
@@ -15,3 +28,65 @@ def mcp(common: Common) -> int:
     pipe = optional("skillhub.server.stdio", "server", _MISSING).Pipe.take()
     optional("skillhub.server.mcp", "server", _MISSING).serve_stdio(pipe)
     return 0
+
+
+def serve(
+    common: Common,
+    host: Annotated[str, Arg("--host ADDRESS", "The address to listen on; one that others reach needs a token.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, Arg("--port N", "The port; 0 takes a free one.", min=0)] = 8580,
+    token_file: Annotated[
+        str | None, Arg("--token-file FILE", "Answer only requests that carry the token in FILE.")
+    ] = None,
+    allow_host: Annotated[
+        Strings, Arg("--allow-host NAME", "Another name by which this server is reached (repeatable).")
+    ] = None,
+) -> int:
+    """Serve the skills of this project over HTTP: a page, an API, JSON-RPC. ChangeStreams nothing; Ctrl-C ends it.
+
+    Example: skillhub serve --port 8580
+    """
+    listen = optional("skillhub.server.listen", "server", _MISSING)
+    guard = optional("skillhub.server.guard", "server", _MISSING)
+    address = listen.Address.of(host, port)
+    if not (address.is_local or token_file):
+        raise UsageError(f"other machines reach {quote(host)}, so a token is needed", hint=guard.HOW_TO_MAKE_ONE)
+    token = guard.read_token(token_file) if token_file else None
+    workplace = workplace_of(common)
+    workplace.skills()  # what cannot be read is told now, and not to each request
+    listener = address.listen()
+    port = listener.getsockname()[1]
+    url = address.url(port)
+
+    def announce() -> None:
+        if common.json:
+            common.terminal.answer("serve", {"url": url})
+        else:
+            common.terminal.out(url)
+            common.terminal.say("stop with Ctrl-C")
+        sys.stdout.flush()  # whoever reads a pipe waits for the address
+
+    access = guard.AccessRules.of(address.host, address.ip, port, allow_host or (), token)
+    listen.run(listen.server_of(workplace, access), listener, announce)
+    common.terminal.say("stopped")
+    return 0
+
+
+def workplace_of(common: Common) -> Any:  # noqa: ANN401 - of a module that an extra brings
+    """Return what the server answers about: what the flags name, read anew each time and without a network."""
+
+    def installed() -> Sequence[Skill]:
+        found = installed_skills(common)
+        return (*found.skills, *found.users)
+
+    @contextmanager
+    def ports(scope: SkillScope) -> Iterator[Ports]:
+        is_user = common.user_scope or scope == "user"
+        project = None if is_user else common.project
+        asked = replace(common, offline=True, quiet=True, user_scope=is_user, project=project, undo=ExitStack())
+        with asked.undo:
+            yield asked.ports(scratch=True)
+
+    made = optional("skillhub.server.workplace", "server", _MISSING).Workplace
+    return made(ports, installed, surroundings(common), error_json, common.terminal.warn)

@@ -394,7 +394,7 @@ def switched(common: Common, names: Sequence[str], host: str | None, reach: Reac
     locked = common.open_project().lock().skills
     if host is None and not locked.keys().isdisjoint(names):
         return None
-    around = _surroundings(common, _worked_in(common))
+    around = surroundings(common, _worked_in(common))
     for each in (host,) if host is not None else profiles():
         row, catalog = seen_by(common, each, around)
         if host is not None or all(catalog.named(name) for name in names):
@@ -437,12 +437,13 @@ def seen_by(common: Common, host: str, around: Surroundings | None = None) -> tu
     project = common.open_project()
     for each in (project, project.users(common.user_home)):
         each.lock(), each.records()  # whoever types a command is told of one that cannot be read
-    return row, catalog_of(row, around or _surroundings(common, _folder(common)))
+    return row, catalog_of(row, around or surroundings(common))
 
 
-def _surroundings(common: Common, cwd: str) -> Surroundings:
+def surroundings(common: Common, cwd: str | None = None) -> Surroundings:
+    """Return where an agent runs; ``cwd`` is where the flags say, if it is not given."""
     return Surroundings(
-        cwd=cwd,
+        cwd=cwd or _folder(common),
         home=common.user_home,
         environ=os.environ,
         state=common.home.state,

@@ -50,6 +50,7 @@ COMMANDS: dict[str, Command] = {
     "resolve": Command("show", "Show the skills that a message names.", _SEE),
     "load": Command("show", "Show the text that an agent gets for a skill.", _SEE),
     "mcp": Command("server", "Serve the skills of this project to agents over MCP.", _SEE, verbless=True),
+    "serve": Command("server", "Serve the skills of this project over HTTP: a page and an API.", _SEE),
     "source": Command(
         "trust", "Manage the registries and sites that skills come from.", _TRUST, "add list show remove trust"
     ),

@@ -93,7 +93,7 @@ ANSWERS = """
 ALL = "\n".join((WELL.strip(), WITH_EXTRAS.strip(), ANSWERS.strip()))
 GROUPS = {"source", "publisher", "key", "cache", "env", "registry", "lock"}
 # A terminal, no end (twice), and nothing to list without a keyring.
-ELSEWHERE = {"pick", "registry serve", "mcp", "env list"}
+ELSEWHERE = {"pick", "registry serve", "mcp", "serve", "env list"}
 EXTRAS = find_spec("keyring") and find_spec("cyclonedx")
 
 

@@ -1,0 +1,171 @@
+"""The application of all routes: reads requests strictly, answers errors in one form, adds nothing that may run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, Final
+
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+from starlette.routing import Route as StarletteRoute
+
+from skillhub.answers import VERSION
+from skillhub.errors import (
+    FormatError,
+    NotFound,
+    OutsideSkill,
+    Refused,
+    SecurityError,
+    SkillhubError,
+    SourceError,
+    StateError,
+    UsageError,
+)
+from skillhub.formats.json import strict_json
+from skillhub.server.events import ChangeStreams
+from skillhub.server.guard import BODY_MAX, AccessRules, Guard, error_body
+from skillhub.server.page import PAGE_HEADERS, STYLE, page
+from skillhub.server.routes import ROUTES, Route, openapi
+from skillhub.server.rpc import faults
+from skillhub.server.workplace import Workplace
+
+_STATUS: Final[tuple[tuple[type[SkillhubError], int], ...]] = (
+    (NotFound, 404),
+    (OutsideSkill, 404),
+    (UsageError, 400),
+    (Refused, 403),
+    (SecurityError, 409),
+    (FormatError, 422),
+    (SourceError, 502),
+    (StateError, 503),
+)
+
+
+def application(
+    workplace: Workplace, access: AccessRules, changes: ChangeStreams, more: Iterable[BaseRoute] = ()
+) -> Guard:
+    """Return the application: every route behind the guard.
+
+    Args:
+        workplace: What is served.
+        access: Which requests are answered.
+        changes: The streams of changes.
+        more: Further routes, such as that of MCP.
+    """
+
+    async def document(request: Request) -> Response:
+        return _json(openapi(f"http://{request.headers['host']}", has_token=access.token is not None))
+
+    async def shown(request: Request) -> Response:
+        number = request.query_params.get("page", "1")
+        text = await run_in_threadpool(page, workplace, int(number) if number.isascii() and number.isdigit() else 1)
+        return Response(text, media_type="text/html", headers=PAGE_HEADERS)
+
+    async def style(request: Request) -> Response:
+        return Response(STYLE, media_type="text/css")
+
+    async def events(request: Request) -> Response:
+        after = request.headers.get("last-event-id", "")
+        number = int(after) if after.isascii() and after.isdigit() and len(after) < 16 else None
+        return await changes.stream(number)
+
+    routes = [
+        StarletteRoute(
+            each.path.replace("{path}", "{path:path}"),
+            events if each.run is None else partial(_answer, workplace, each),
+            methods=[each.method],
+        )
+        for each in ROUTES
+    ]
+    own = [("/openapi.json", document), ("/", shown), ("/style.css", style)]
+    routes += [StarletteRoute(path, run, methods=["GET"]) for path, run in own]
+    handlers: dict[Any, Any] = {
+        SkillhubError: partial(_failed, workplace),
+        ValidationError: _invalid,
+        HTTPException: _no_route,
+        Exception: partial(_bug, workplace),
+    }
+    app = Starlette(routes=[*routes, *more], exception_handlers=handlers)
+    app.router.redirect_slashes = False
+    return Guard(app, access)
+
+
+async def _answer(workplace: Workplace, route: Route, request: Request) -> Response:
+    taken = await _taken(route, request)
+    value = await run_in_threadpool(route.answer, workplace, taken)
+    if isinstance(value, bytes):
+        return _file(value)
+    return Response(status_code=204) if value is None else _json(value)
+
+
+async def _taken(route: Route, request: Request) -> Any:  # noqa: ANN401 - a value of `route.takes`
+    """Return what a request gives, read strictly.
+
+    Raises:
+        UsageError: a name is given twice, or the body is no JSON.
+        HTTPException: the body has another type.
+        ValidationError: it is not what the route takes.
+    """
+    pairs = request.query_params.multi_items()
+    given: dict[str, Any] = {**dict(pairs), **request.path_params}
+    if len(given) != len(pairs) + len(request.path_params):
+        raise UsageError("expected each parameter once")
+    if route.method == "GET":
+        return route.takes.model_validate(given)
+    if given:
+        raise UsageError("expected no parameters in the URL")
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, "expected Content-Type: application/json")
+    body = await request.body()
+    if route.takes is Any:
+        return body
+    try:
+        value = strict_json(body, "the body", BODY_MAX)
+    except FormatError as error:
+        raise UsageError(error.message, where=error.where) from error
+    return route.takes.model_validate(value, strict=True)
+
+
+def _json(value: object, status: int = 200) -> Response:
+    # ASCII, so that a path whose bytes are no UTF-8 is no reason to fail.
+    return Response(json.dumps(value, separators=(",", ":")), status, media_type="application/json")
+
+
+def _file(data: bytes) -> Response:
+    """Return a file of a skill: as plain text or as bytes to keep, whatever its name says; a browser runs neither."""
+    try:
+        is_text = b"\0" not in data and data.decode("utf-8") is not None
+    except UnicodeDecodeError:
+        is_text = False
+    if is_text:
+        return Response(data, media_type="text/plain")
+    return Response(data, media_type="application/octet-stream", headers={"Content-Disposition": "attachment"})
+
+
+async def _failed(workplace: Workplace, request: Request, error: SkillhubError) -> Response:
+    status = next((number for kind, number in _STATUS if isinstance(error, kind)), 500)
+    return _json({"schema": VERSION, **workplace.error_json(error)}, status)
+
+
+async def _invalid(request: Request, error: ValidationError) -> Response:
+    return Response(error_body("usage", faults(error)), 400, media_type="application/json")
+
+
+async def _no_route(request: Request, error: HTTPException) -> Response:
+    code = "not-found" if error.status_code == 404 else "usage"
+    message = "there is no such route" if error.status_code == 404 else error.detail
+    body = error_body(code, message, hint="GET /openapi.json lists the routes")
+    return Response(body, error.status_code, dict(error.headers or {}), "application/json")
+
+
+async def _bug(workplace: Workplace, request: Request, error: Exception) -> Response:
+    # The type alone: a message may hold anything.
+    workplace.warn(f"warning: {request.url.path}: unexpected {type(error).__name__}")
+    return Response(error_body("error", f"unexpected {type(error).__name__}"), 500, media_type="application/json")

@@ -1,0 +1,81 @@
+"""The page of what is installed here; every text of a skill is escaped, and nothing on it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from skillhub import __version__
+from skillhub.formats.text import clean
+from skillhub.model.hosts import profiles
+from skillhub.model.record import Skill
+from skillhub.runtime.overview import section
+from skillhub.scan.capability import in_words
+from skillhub.server.guard import NOTHING_LOADS
+from skillhub.server.workplace import Workplace
+
+PER_PAGE: Final = 50
+_FINDINGS: Final = 20
+_NAMES: Final = 40
+PAGE_HEADERS: Final = {"Content-Security-Policy": f"{NOTHING_LOADS}; style-src 'self'"}
+STYLE: Final = files(__package__).joinpath("page.css").read_text("utf-8")
+
+
+def page(workplace: Workplace, number: int) -> str:
+    """Return the page with the skills of this number, from 1; what is past the end is the last."""
+    every = workplace.skills()
+    last = max(1, -(-len(every) // PER_PAGE))
+    number = min(max(1, number), last)
+    agents = [*_agents(workplace)]
+    why = {skill.path: skill.why["message"] for _, catalog in agents for skill in catalog.skills if skill.held}
+    return _template().render(
+        version=__version__,
+        folder=workplace.around.cwd,
+        total=len(every),
+        number=number,
+        last=last,
+        skills=[_row(workplace, each, why) for each in every[(number - 1) * PER_PAGE : number * PER_PAGE]],
+        agents=[row for row, _ in agents],
+        most=_NAMES,
+    )
+
+
+@cache
+def _template() -> Template:
+    room = Environment(
+        autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True
+    )
+    return room.from_string(files(__package__).joinpath("page.html").read_text("utf-8"))
+
+
+def _shown(value: object) -> object:
+    """Return a text without hidden characters, which turn around or hide what stands beside them."""
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _row(workplace: Workplace, skill: Skill, why: dict[str | None, str]) -> dict[str, Any]:
+    found = workplace.findings(skill)
+    links = (skill.path, *skill.links)
+    return {
+        "skill": skill,
+        "why": next((why[each] for each in links if each in why), ""),
+        "signers": [f"{each.named(skill.vouched_by)} ({each.kind} {each.fingerprint})" for each in skill.signed_by],
+        "capabilities": in_words(skill.capabilities),
+        "open": [need for need in skill.requires if need.open],
+        "fault": found if isinstance(found, str) else "",
+        "findings": found[:_FINDINGS] if not isinstance(found, str) else (),
+        "more": max(0, len(found) - _FINDINGS) if not isinstance(found, str) else 0,
+    }
+
+
+def _agents(workplace: Workplace) -> Iterator[tuple[dict[str, Any], Any]]:
+    for host in profiles():
+        row, catalog = workplace.seen(host)
+        seen = section(catalog, row)
+        share = min(100, round(100 * seen.used / seen.budget)) if seen.budget else None
+        yield {"name": row.name, "seen": seen, "share": share, "skills": catalog.skills}, catalog

@@ -1,0 +1,123 @@
+"""What is installed here and what agents see of it, read anew for each question; nothing is changed, nothing run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+from skillhub.audit import show as shown
+from skillhub.errors import NotFound, Refused, SkillhubError
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import quote
+from skillhub.install.context import Ports
+from skillhub.model.finding import Finding
+from skillhub.model.hosts import Profile, profile
+from skillhub.model.record import Skill, SkillScope
+from skillhub.model.reference import Named
+from skillhub.project.store import Store
+from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.discover import Surroundings
+from skillhub.runtime.walk import Cache
+from skillhub.scan import scan
+from skillhub.server.content import ServedContent
+from skillhub.sources.local import read_local
+
+_SCANNED = 256  # trees whose findings are kept
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """A project, or the user's scope, as the server answers about it.
+
+    Attributes:
+        ports: Opens the world for one question about a scope, without a network.
+        installed: Returns what is installed here, that of the user's scope beside a project's.
+        around: Where agents run.
+        error_json: Returns an error as ``--json`` prints it.
+        warn: Tells whoever started the server.
+        content: The files of what is enabled, locked or not.
+    """
+
+    ports: Callable[[SkillScope], AbstractContextManager[Ports]]
+    installed: Callable[[], Sequence[Skill]]
+    around: Surroundings
+    error_json: Callable[[SkillhubError], Mapping[str, Any]]
+    warn: Callable[[str], None]
+    content: ServedContent = field(init=False)
+    _cache: Cache = field(default_factory=Cache, init=False)
+    _one_at_a_time: Lock = field(default_factory=Lock, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "content", ServedContent(self.around, everything=True))
+
+    def skills(self) -> list[Skill]:
+        """Return what is installed, by name and scope."""
+        return sorted(self.installed(), key=lambda skill: (skill.name, skill.scope, skill.path or ""))
+
+    def seen(self, host: str, folder: str | None = None, reload: bool = False) -> tuple[Profile, Catalog]:
+        """Return the profile of a host, and what it finds in a folder of this project.
+
+        Raises:
+            UsageError: there is no such host.
+            Refused: the folder is not in the project.
+        """
+        row = profile(host)
+        around = self.within(folder)
+        with self._one_at_a_time:  # the cache is one
+            return row, catalog_of(row, around, cache=self._cache, reload=reload)
+
+    def within(self, folder: str | None) -> Surroundings:
+        """Return where an agent runs that works in a folder of this project.
+
+        Raises:
+            Refused: the folder is no absolute path, or is not in the project.
+        """
+        if folder is None:
+            return self.around
+        base = os.path.realpath(self.around.cwd)
+        real = os.path.realpath(folder) if os.path.isabs(folder) and "\0" not in folder else ""
+        if real != base and not real.startswith(base + os.sep):
+            message = f"expected a folder of this project, found {quote(folder)}"
+            raise Refused(message, hint=f"an absolute path below {self.around.cwd}")
+        return replace(self.around, cwd=folder)
+
+    def show(self, name: str) -> dict[str, Any]:
+        """Return everything about one installed skill; what is only offered by a source is not looked for.
+
+        Raises:
+            NotFound: it is not installed.
+            SecurityError, FormatError, StateError: it cannot be read, or is not what was locked.
+        """
+        with self.ports(self.one(name).scope) as ports:
+            return shown.show(Named(name), ports).to_json()
+
+    def one(self, name: str) -> Skill:
+        """Return an installed skill: the project's, if the user has one of that name too. Raises NotFound."""
+        found = [skill for skill in self.skills() if skill.name == name]
+        if not found:
+            raise NotFound(f"there is no skill {quote(name)}", hint="GET /api/v1/skills lists what is installed")
+        return min(found, key=lambda skill: (not skill.managed, skill.scope == "user"))
+
+    def findings(self, skill: Skill) -> tuple[Finding, ...] | str:
+        """Return what the scan sees in a skill, the worst first; or why it cannot be read."""
+        try:
+            if skill.managed and skill.tree is not None:
+                with self.ports(skill.scope) as ports:
+                    return _scanned(skill.tree, os.path.dirname(ports.store.root))
+            return scan(read_local(skill.path or "")[0].tree)
+        except SkillhubError as error:
+            return error.message
+
+
+@lru_cache(_SCANNED)
+def _scanned(tree: Digest, data: str) -> tuple[Finding, ...]:
+    found = Store(data).read(tree)
+    if found is None:
+        raise NotFound("the store does not hold it")
+    return scan(found)
