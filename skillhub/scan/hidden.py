@@ -26,6 +26,8 @@ _STRAY_SELECTORS_MAX = 3
 _STRAYS_MAX = 16
 # Random bytes are one of these characters every few 100,000.
 _IN_BINARY_MAX = 16
+# What the bytes of each character that is looked for in no text begin with.
+_LEADS = (b"\xe2\x80", b"\xe2\x81", b"\xef\xb8", b"\xef\xbb", b"\xf3\xa0")
 
 # ASCII that honest text is made of; most texts have nothing else.
 _PLAIN = bytes((9, 10, *range(32, 127)))
@@ -157,6 +159,8 @@ def hidden(data: bytes, *, first: bool = True) -> Iterator[tuple[Rule, int]]:
 
 def hidden_in_binary(data: bytes) -> Iterator[tuple[Rule, int]]:
     """Yield the first place of what is hidden in bytes that are no text, if there is more of it than chance has."""
+    if sum(map(data.count, _LEADS)) <= _IN_BINARY_MAX:
+        return
     text = data.decode("utf-8", "surrogateescape")
     found = [match.start() for match in _IN_BINARY.finditer(text)]
     if len(found) > _IN_BINARY_MAX:

@@ -270,8 +270,9 @@ def joined(lowered: bytes, path: str) -> Iterator[tuple[bytes, Callable[[int], i
     blanked = joint.sub(lambda match: b" " * len(match[0]), lowered) if is_joined else lowered
     blanked = blanked.replace(b"\r", b"\n")
     yield blanked, int
-    for pattern, text, needed in ((joint, lowered, _IN_JOINT), (_QUOTED, blanked, _IN_QUOTED)):
-        gone = [match.span() for match in pattern.finditer(text)] if any(each in text for each in needed) else []
+    is_quoted = any(each in blanked for each in _IN_QUOTED)
+    for pattern, text, is_worth in ((joint, lowered, is_joined), (_QUOTED, blanked, is_quoted)):
+        gone = [match.span() for match in pattern.finditer(text)] if is_worth else []
         if gone:
             taken = [0]
             for start, end in gone:
