@@ -278,6 +278,7 @@ class FindingRow(AnswerRow):
     message: Text
     hint: Text
     accepted: bool
+    accepted_by: Text
 
 
 class ShownFileAnswer(FileRow, JsonAnswer, commands=["show file"]):
@@ -310,6 +311,18 @@ class AuditAnswer(JsonAnswer, commands=["audit"]):
     ok: bool
     findings: tuple[FindingRow, ...]
     notes: Texts
+
+
+class RuleAnswer(JsonAnswer, commands=["audit --explain"]):
+    """A rule of the table."""
+
+    id: Text
+    severity: Severity
+    confidence: Text
+    category: Text
+    title: Text
+    why: Text
+    hint: Text
 
 
 class SignatureRow(AnswerRow):

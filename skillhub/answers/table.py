@@ -22,6 +22,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "agreed-sources": "skillhub.sources.configured.AgreedSourcesFile",
     "apm-package": "skillhub.exchange.other_locks.ApmPackage",
     "clawhub-entry": "skillhub.exchange.other_locks.ClawHubEntry",
+    "baseline": "skillhub.audit.accepting.BaselineFile",
     "config": "skillhub.net.settings.Settings",
     "discovery": "skillhub.model.discovery.DiscoveryListing",
     "discovery-0.1": "skillhub.model.discovery.LegacyDiscoveryListing",

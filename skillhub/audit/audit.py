@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from skillhub.audit.accepting import Acceptance, BaselineFile
 from skillhub.audit.report import RULES, Location, Locations, Report, note, seen, worst_first
 from skillhub.audit.sources import Inquiry
 from skillhub.audit.verify import StoredSkills, Verified, Verifier
@@ -276,7 +277,7 @@ def known(case: Case) -> Iterator[Finding]:
 
 def _judged(found: Finding, ports: Ports) -> Finding:
     """Return what the scan found, marked if ``allow-findings`` accepts it; a project's policy cannot have that."""
-    return replace(found, accepted=ports.policies.allows_finding(found.rule))
+    return replace(found, accepted_by="a policy" if ports.policies.allows_finding(found.rule) else "")
 
 
 def policy(case: Case) -> Iterator[Finding]:
@@ -303,27 +304,28 @@ CHECKS: tuple[Check, ...] = (*TRUST, age, agents, content, policy)
 # Audit of skills that are in no lock: in agents' folders, and at paths that a person names.
 
 
-def unmanaged(folder: str, locations: Locations, ports: Ports) -> Iterator[Finding]:
+def unmanaged(folder: str, locations: Locations, acceptance: Acceptance, ports: Ports) -> Iterator[Finding]:
     """Look at a skill that lies in an agent's folder and that no lock knows."""
     name, shown = os.path.basename(folder), locations.shown(folder)
-    yield note("unmanaged", "an agent reads it, and it is in no lock", name, (shown, 0))
+    found = [note("unmanaged", "an agent reads it, and it is in no lock", name, (shown, 0))]
     try:
         tree = read_local(folder)[0].tree
     except SkillhubError as error:
         rule = "unsafe-archive" if isinstance(error, UnsafeArchive) else "not-scanned"
-        yield note(rule, error.message, name, (shown, 0))
+        yield from (*found, note(rule, error.message, name, (shown, 0)))
         return
     try:
         Manifest.read(tree)
     except SkillhubError as error:  # an agent may read it nevertheless
-        yield note("malformed", error.message, name, (shown, 0))
+        found.append(note("malformed", error.message, name, (shown, 0)))
     signature = signature_of(tree, ports.publishers, ports.clock())[1]
-    yield from (replace(each.finding(shown), skill=name) for each in advised_tree(tree, None, ports))
+    found += (replace(each.finding(shown), skill=name) for each in advised_tree(tree, None, ports))
     # No policy accepts what it finds: what no lock has was never held against one.
-    yield from _content(tree, signature, name, shown)
+    found += _content(tree, signature, name, shown)
+    yield from acceptance.judged(found, name, tree.digest, shown)
 
 
-def at_path(path: str, locations: Locations, ports: Ports) -> Iterator[Finding]:
+def at_path(path: str, locations: Locations, acceptance: Acceptance, ports: Ports) -> Iterator[Finding]:
     """Look at a folder or an archive as ``validate`` does, and scan it; the path of a finding is absolute if this is.
 
     Raises:
@@ -337,17 +339,17 @@ def at_path(path: str, locations: Locations, ports: Ports) -> Iterator[Finding]:
     shown = whole if os.path.isabs(expanded) else locations.shown(whole)
     name = found.name or os.path.basename(shown)
     form = "not-scanned" if found.content is None else "malformed"
-    for issue in found.errors:
-        yield _issue(issue, issue.code if issue.code in RULES else form, name, shown)
-    for issue in found.warnings:
-        yield _issue(issue, "form", name, shown)
-    if found.content is not None and found.signature is not None:
-        if found.signature.status == "unsigned":
-            yield note("unsigned", "it is not signed", name, (shown, 0))
-        artifact = Digest.of(files.read(path, LARGEST) or b"") if os.path.isfile(path) else None
-        yield from (replace(each.finding(shown), skill=name) for each in advised_tree(found.content, artifact, ports))
-        for each in _content(found.content, found.signature, name, shown):
-            yield _judged(each, ports)
+    seen = [_issue(each, each.code if each.code in RULES else form, name, shown) for each in found.errors]
+    seen += (_issue(each, "form", name, shown) for each in found.warnings)
+    if found.content is None or found.signature is None:
+        yield from seen
+        return
+    if found.signature.status == "unsigned":
+        seen.append(note("unsigned", "it is not signed", name, (shown, 0)))
+    artifact = Digest.of(files.read(expanded, LARGEST) or b"") if os.path.isfile(expanded) else None
+    seen += (replace(each.finding(shown), skill=name) for each in advised_tree(found.content, artifact, ports))
+    seen += (_judged(each, ports) for each in _content(found.content, found.signature, name, shown))
+    yield from acceptance.judged(seen, name, found.content.digest, shown)
 
 
 def _content(tree: Tree, signature: Signature, name: str, shown: str) -> Iterator[Finding]:
@@ -377,6 +379,8 @@ class AuditRequest:
         refresh: Ask registries and places; else what registries last said counts, and of places nothing is known.
         threshold: What fails.
         before: An earlier lock to hold the present one against.
+        baseline: Findings that are known.
+        records: Whether what a project may accept is to become the baseline.
     """
 
     names: tuple[str, ...] = ()
@@ -385,6 +389,8 @@ class AuditRequest:
     refresh: bool = True
     threshold: Severity = "high"
     before: Lock | None = None
+    baseline: BaselineFile | None = None
+    records: bool = False
 
 
 def names_and_paths(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -425,8 +431,10 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     verifier = Verifier(ports, stored) if about.locked and not request.sources_alone else None
     unasked = {*copies.not_agreed(ports.project)}
     unchanged = set()
+    acceptance = Acceptance(state.intent.suppressions, request.baseline, request.records, ports.clock())
     for case in _cases(about.locked, request, sources, stored):
-        findings += [each for check in checks for each in check(case)]
+        found = [each for check in checks for each in check(case)]
+        findings += acceptance.judged(found, case.name, case.entry.tree, case.folder)
         if verifier is not None:
             findings += _drift(case, verifier.verify(case.name), is_unasked=case.name in unasked)
             unchanged |= {case.name} if sources.is_unchanged(case.name, stored) else set()
@@ -436,12 +444,39 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
             findings += _tracked(about, locations, ports)
         except StateError as error:
             sources.notes.append(error.message)
-        findings += [each for path in about.unmanaged for each in unmanaged(path, locations, ports)]
-    findings += [each for path in request.paths for each in at_path(path, locations, ports)]
+        findings += [each for path in about.unmanaged for each in unmanaged(path, locations, acceptance, ports)]
+    findings += [each for path in request.paths for each in at_path(path, locations, acceptance, ports)]
     looked_at = len(about.locked) + len(about.unmanaged) + len(request.paths)
     findings += sources.findings
-    rest = tuple(each for each in worst_first(findings) if each not in first)
-    return Report((*first, *rest), request.threshold, looked_at, tuple(sources.notes))
+    if not request.sources_alone:
+        every = state.lock.skills if not (request.names or request.paths) else None
+        findings += acceptance.left(request.before, (locations.shown(ports.project.intent_path), 0), every)
+        if acceptance.gone:
+            sources.notes.append(f"{acceptance.gone} findings of the baseline are no longer there; write it anew")
+    new = _changed(about.locked, request.before, state.lock)
+    rest = [each for each in worst_first(findings) if each not in first]
+    rest.sort(key=lambda each: each.skill not in new)  # a change is read first
+    notes, known = tuple(sources.notes), tuple(sorted(acceptance.written))
+    return Report((*first, *rest), request.threshold, looked_at, notes, known)
+
+
+def _changed(names: Iterable[str], before: Lock | None, lock: Lock) -> set[str]:
+    """Return the skills that the earlier lock does not have as they are now."""
+    old = before.skills if before is not None else lock.skills
+    return {name for name in names if name not in old or old[name].tree != lock.skills[name].tree}
+
+
+def looked_at(request: AuditRequest, ports: Ports) -> Iterator[tuple[str, Tree]]:
+    """Yield name and content of each skill that an audit looks at, as far as it can be read."""
+    lock = ports.project.lock()
+    about = _subjects(request, lock, ports)
+    for name in about.locked:
+        if (tree := ports.store.read(lock.skills[name].tree)) is not None:
+            yield name, tree
+    for path in (*about.unmanaged, *request.paths):
+        with suppress(SkillhubError):
+            tree = read_local(path)[0].tree
+            yield Manifest.read(tree).name, tree
 
 
 @dataclass(frozen=True, slots=True)

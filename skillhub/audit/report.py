@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -40,7 +41,12 @@ def seen(found: Finding, skill: str, folder: str) -> Finding:
 
 # The report of an audit: findings about skills and sources, each by a rule of the table.
 
-_KEYS = ("rule", "severity", "skill", "path", "line", "message", "hint", "accepted")  # of a finding
+# Said with every report, whatever it found.
+UNSEEN = (
+    "Rules see patterns of code and text. Attacks in prose alone they mostly do not find (2 of 154 and 3 of 86 in "
+    "two public sets): read what you install, or ask a model: skillhub audit NAME --format prompt"
+)
+_KEYS = ("rule", "severity", "skill", "path", "line", "message", "hint", "accepted", "accepted_by")  # of a finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +57,18 @@ class Report:
         threshold: What is as bad as that, or worse, fails.
         skills: How many skills were looked at.
         notes: What a reader should know of how it was made, such as when a source was last asked.
+        known: Of an audit that is to write a baseline what that has.
     """
 
     findings: tuple[Finding, ...]
     threshold: Severity
     skills: int
     notes: tuple[str, ...] = ()
+    known: tuple[Any, ...] = ()
 
     @property
     def failing(self) -> tuple[Finding, ...]:
-        """The findings at the threshold or over it that no policy accepts."""
+        """The findings at the threshold or over it that nothing accepts."""
         return tuple(each for each in self.findings if at_least(each.severity, self.threshold) and not each.accepted)
 
     @property
@@ -74,8 +82,8 @@ class Report:
         looked = f"{self.skills} {'skill' if self.skills == 1 else 'skills'} checked"
         if not self.findings:
             return f"{looked}, nothing found"
-        accepted = sum(each.accepted for each in self.findings)
-        beside = f", {accepted} accepted by a policy" if accepted else ""
+        by = Counter(each.accepted_by.split(" until ")[0] for each in self.findings if each.accepted)
+        beside = "".join(f", {count} accepted by {what}" for what, count in sorted(by.items()))
         return f"{looked}: {counted(self.findings)}; {len(self.failing)} at {self.threshold} or over{beside}"
 
     def below(self, folder: str) -> Report:
@@ -119,11 +127,6 @@ _LEVELS: Mapping[Severity, str] = {"low": "note", "medium": "warning", "high": "
 # What GitHub's code scanning sorts by; its own words begin at 4.0, 7.0 and 9.0.
 _SCORES: Mapping[Severity, str] = {"low": "2.0", "medium": "5.0", "high": "8.0", "critical": "9.5"}
 _LOCK = "skillhub.lock"
-_SUPPRESSION = {
-    "kind": "external",
-    "status": "accepted",
-    "justification": "allow-findings in the policy of the machine or the user",
-}
 
 
 def sarif(report: Report, rules: Mapping[str, Rule], version: str) -> dict[str, Any]:
@@ -178,8 +181,12 @@ def _result(found: Finding, index: int) -> dict[str, Any]:
         "locations": [{"physicalLocation": place}],
         "partialFingerprints": {"skillhub/v1": _fingerprint(found)},
         "properties": {"skill": found.skill, "severity": found.severity},
-        **({"suppressions": [_SUPPRESSION]} if found.accepted else {}),
+        **({"suppressions": [_suppression(found)]} if found.accepted else {}),
     }
+
+
+def _suppression(found: Finding) -> dict[str, str]:
+    return {"kind": "external", "status": "accepted", "justification": clean(f"accepted by {found.accepted_by}")}
 
 
 def _uri(path: str) -> str:
@@ -208,6 +215,7 @@ def markdown(report: Report) -> str:
     if report.findings:
         lines += ["", "| severity | rule | skill | where | what | what to do |", "|---|---|---|---|---|---|"]
         lines += [_row(each) for each in report.findings]
+    lines += ["", _plain(UNSEEN)]
     if report.notes:
         lines += ["", *(f"- {_plain(note)}" for note in report.notes)]
     return "\n".join(lines) + "\n"

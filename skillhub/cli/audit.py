@@ -6,23 +6,25 @@ import json
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal, get_args
 
 from skillhub import __version__
 from skillhub.audit import report as reports
-from skillhub.audit.audit import AuditRequest, names_and_paths
+from skillhub.audit.accepting import BaselineFile
+from skillhub.audit.audit import AuditRequest, looked_at, names_and_paths
 from skillhub.audit.audit import audit as audit_flow
 from skillhub.audit.cache import Collected, collect, places
 from skillhub.audit.doctor import diagnose
+from skillhub.audit.prompt import brief
 from skillhub.audit.report import Report
-from skillhub.cli.common import Arg, Common, Strings, read_lock
+from skillhub.cli.common import Arg, Common, Strings, read_file, read_lock
 from skillhub.cli.render import question_json
 from skillhub.cli.terminal import Terminal, Tone, members
 from skillhub.disk import files
 from skillhub.errors import UsageError
-from skillhub.formats.text import quote
-from skillhub.model.finding import Finding, Severity
+from skillhub.formats.text import did_you_mean, quote, spelled_like
+from skillhub.model.finding import CATEGORIES, Finding, Severity
 from skillhub.model.hosts import detect, hosts
 from skillhub.model.record import Scope
 from skillhub.model.reference import all_masked, masked
@@ -33,12 +35,15 @@ from skillhub.project.mcp import agents_with_file
 
 # ``audit``: checks what is installed and where it came from, and prints the report in one of four formats.
 
-Format = Literal["text", "json", "sarif", "markdown"]
+Format = Literal["text", "json", "sarif", "markdown", "prompt"]
 What = Annotated[Strings, Arg("[NAME|PATH]...", "Skills, or folders and archives that need not be installed.")]
 Sources = Annotated[bool, Arg("--sources", "Only where skills come from and who signed them.")]
 Ci = Annotated[bool, Arg("--ci", "For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")]
 FailOn = Annotated[Severity, Arg("--fail-on", "Exit 1 on a finding of this severity or a higher one.")]
 FromLock = Annotated[str | None, Arg("--from-lock FILE", "Compare with this lock, too (- for stdin).")]
+Baseline = Annotated[str | None, Arg("--baseline FILE", "Findings in this file count as accepted.")]
+Write = Annotated[str | None, Arg("--write-baseline FILE", "Write what is found now, as a baseline.")]
+Explain = Annotated[str | None, Arg("--explain RULE", "Only explain a rule: what it finds, why, what to do.")]
 Sarif = Annotated[str | None, Arg("--sarif FILE", "Write the report as SARIF to a file, too.")]
 _TONES: dict[str, Tone] = {"critical": "red", "high": "red", "medium": "yellow", "low": "dim"}
 _SUMMARY, _WORKSPACE = "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
@@ -53,20 +58,36 @@ def audit(
     ci: Ci = False,
     from_lock: FromLock = None,
     sarif: Sarif = None,
+    baseline: Baseline = None,
+    write_baseline: Write = None,
+    explain: Explain = None,
 ) -> int:
     """Check what is installed and where it came from: bytes, signatures, sources, withdrawals, age, content.
 
     Everything that verify does, for every skill in the agents' folders, and each source is asked what it
     says today; with --offline, what it said last counts. Exits 1 if something is found.
 
+    `--format prompt` prints a brief about these skills, with which a model of your choice can be asked for a second
+    opinion; skillhub calls none.
+
     Example: skillhub audit --format sarif --fail-on medium
     """
+    if explain is not None:
+        return _explain(explain, common)
     shape = _shape(form, common)
     names, paths = names_and_paths(what or [])
     before = read_lock(from_lock) if from_lock is not None else None
-    request = AuditRequest(names, paths, sources, not common.offline, fail_on, before)
+    known = BaselineFile.parse(read_file(baseline, BaselineFile.CAP), baseline) if baseline is not None else None
+    request = AuditRequest(names, paths, sources, not common.offline, fail_on, before, known, bool(write_baseline))
     ports = common.ports()
     report = audit_flow(request, ports)
+    if write_baseline is not None and not common.dry_run:
+        written = BaselineFile(findings=report.known, version=1)
+        files.write_atomic(os.path.abspath(write_baseline), written.dump())
+    if shape == "prompt":
+        for line in brief(looked_at(request, ports), report.findings).splitlines():
+            common.terminal.verbatim(line)
+        return 0 if report.ok else 1
     in_repository = report.below(_below(ports.project.base, os.environ.get(_WORKSPACE)))
     if ci:
         _annotate(in_repository, shape, common.terminal)
@@ -79,6 +100,22 @@ def audit(
     if ci and not common.dry_run:
         _summarise(report, os.environ.get(_SUMMARY))
     return 0 if report.ok else 1
+
+
+def _explain(word: str, common: Common) -> int:
+    """Show a row of the table of rules."""
+    rule = reports.RULES.get(word) or reports.RULES.get(word.upper())
+    if rule is None:
+        close = did_you_mean(spelled_like(word, reports.RULES))
+        raise UsageError(f"there is no rule {quote(word)}", hint=f"{close} docs/rules.md lists all".strip())
+    if common.json:
+        return common.answer("audit --explain", asdict(rule))
+    common.terminal.out(f"{rule.id}: {rule.title}", "bold")
+    category = f"{rule.category} ({CATEGORIES[rule.category]})"
+    common.terminal.out(f"severity {rule.severity}, confidence {rule.confidence}, {category}")
+    common.terminal.out(f"why: {rule.why}")
+    common.terminal.out(f"what to do: {rule.hint}")
+    return 0
 
 
 def _shape(form: Format | None, common: Common) -> Format:
@@ -122,6 +159,7 @@ def _end(report: Report, shape: Format, terminal: Terminal) -> None:
             terminal.did(report.summary, "green")
         else:
             terminal.out(report.summary, "red")
+        terminal.say(reports.UNSEEN, "dim")
 
 
 def show_findings(findings: Iterable[Finding], terminal: Terminal, indent: str = "") -> None:

@@ -7,7 +7,7 @@ unused, what is locked and not linked is linked by ``sync``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from skillhub.disk import files
@@ -20,15 +20,17 @@ from skillhub.install.known_bad import with_advisories
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.needs import AnsweredNeeds, OpenNeeds, facts_of, open_for_more_agents, open_needs
 from skillhub.install.review import admit, check_against_record, consent, moved_records, rebased_lock
-from skillhub.model.finding import in_short
+from skillhub.model.finding import Finding, at_least, in_short
 from skillhub.model.hosts import Host
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.provenance import Changes, Provenance
 from skillhub.model.question import Asked, Question
 from skillhub.model.record import Facts, Record, Records
+from skillhub.model.tree import Tree
 from skillhub.project import copies
 from skillhub.project.copies import NeedCheck, link_folders, need_check, needs_of
 from skillhub.project.intent import edit
+from skillhub.scan import scan
 
 # A patch is held to its digest, which git must not change by writing the line ends of Windows.
 _ATTRIBUTES = b"*.patch -text\n"
@@ -280,6 +282,7 @@ class Planner:
         record = self.state.records.skills.get(candidate.name)
         is_agreed = record is not None and record.is_of(candidate.entry)
         if not is_agreed:
+            candidate = new_first(candidate, record, self.ports)
             candidate = candidate.noted(*in_short(candidate.findings))
         is_enabled = record is not None and record.enabled and is_agreed
         held = "user" if record is not None and record.held == "user" else "asked"
@@ -303,6 +306,29 @@ class Planner:
         wanted |= dict.fromkeys(record.links if record else ())
         linking = self.linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
         return self.linker.merging(linking, candidate.tree, record)
+
+
+def new_first(candidate: Candidate, record: Record | None, ports: Ports) -> Candidate:
+    """Return the candidate with what the version before does not have first; of the rest it is said that it does."""
+    is_grave = any(at_least(each.severity, "high") for each in candidate.findings)
+    before = ports.store.read(record.tree) if record is not None and is_grave else None
+    if before is None:
+        return candidate
+    old = {*_sights(scan(before), before)}
+    found = [*zip(_sights(candidate.findings, candidate.tree), candidate.findings, strict=True)]
+    said = [replace(each, message=f"{each.message} (so has the version before)") for at, each in found if at in old]
+    return replace(candidate, findings=(*(each for at, each in found if at not in old), *said))
+
+
+def _sights(findings: Iterable[Finding], tree: Tree) -> Iterator[tuple[str, str, object]]:
+    """Yield what the same finding has in two versions: rule, path, and the line or all of the file."""
+    lines: dict[str, list[bytes]] = {}
+    for each in findings:
+        path = each.path or ""
+        if path not in lines:
+            lines[path] = tree[path].data.split(b"\n") if path in tree else []
+        row = b"".join(lines[path][each.line - 1 : each.line])
+        yield each.rule, path, row if each.line else tree.listing.get(path)
 
 
 def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | None:

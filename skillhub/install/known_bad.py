@@ -11,6 +11,7 @@ from skillhub.install.candidates import Candidate
 from skillhub.install.context import Ports, command
 from skillhub.install.review import urls_of
 from skillhub.model.advisory import AdvisorySubject, Match
+from skillhub.model.finding import SEVERITIES
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
@@ -85,4 +86,6 @@ def with_advisories(candidate: Candidate, ports: Ports) -> Candidate:
         KnownBad, SourceError, SecurityError, FormatError, StateError: as for ``refuse_known_bad``.
     """
     found = refuse_known_bad(candidate.name, candidate.entry, candidate.tree.listing, ports)
-    return replace(candidate, findings=(*(each.finding(SKILL_MD) for each in found), *candidate.findings))
+    findings = [*(each.finding(SKILL_MD) for each in found), *candidate.findings]
+    findings.sort(key=lambda each: -SEVERITIES.index(each.severity))
+    return replace(candidate, findings=tuple(findings))

@@ -252,9 +252,9 @@ def _findings(candidate: Candidate) -> list[Question]:
 
 
 def _lines(grave: Sequence[Finding], candidate: Candidate) -> Iterator[str]:
-    """Yield what was found, the worst first, with the first few places of each rule."""
+    """Yield what was found, in its order, with the first few places of each rule."""
     places: dict[str, list[Finding]] = {}
-    for each in sorted(grave, key=lambda each: each.severity != "critical"):
+    for each in grave:
         places.setdefault(each.rule, []).append(each)
     for rule, found in places.items():
         for each in found[:_PLACES_MAX]:

@@ -48,7 +48,8 @@ class Finding:
             between segments.
         line: Counts from 1; 0 is the file as a whole.
         skill: Of an audit, the skill that it is about; None where it is about a source.
-        accepted: Of an audit, whether ``allow-findings`` in a policy of the machine or the user accepts it.
+        accepted_by: Of an audit, what accepts it: ``allow-findings`` in a policy of the machine or the user, a
+            suppression of the project, or a baseline; empty if nothing does.
     """
 
     rule: str
@@ -58,12 +59,17 @@ class Finding:
     message: str
     hint: str
     skill: str | None = None
-    accepted: bool = False
+    accepted_by: str = ""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether something accepts it, so that no audit fails for it."""
+        return bool(self.accepted_by)
 
     @property
     def rank(self) -> str:
-        """The severity as a report shows it, and whether a policy accepts the finding."""
-        return f"{self.severity} (accepted by a policy)" if self.accepted else self.severity
+        """The severity as a report shows it, and what accepts the finding."""
+        return f"{self.severity} (accepted by {self.accepted_by})" if self.accepted else self.severity
 
     @property
     def where(self) -> str:

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from functools import cached_property
 from typing import Annotated, ClassVar, get_args
 
@@ -172,12 +173,53 @@ class _Install:
     link: Absent[_Link] = None
 
 
+def _day(value: object) -> date:
+    try:
+        day = value if type(value) is date else date.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError:
+        wrong("a day such as 2027-01-31", value)
+    return day
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """One ``[[audit.suppress]]``: a finding that somebody looked at in this very tree, and why it is accepted.
+
+    Attributes:
+        path: The file of the skill; None for all.
+        expires: The last day on which it counts.
+    """
+
+    UNKNOWN: ClassVar = "known: rule, skill, path, tree, reason, expires"
+
+    rule: Visible
+    skill: SkillName
+    tree: Sha256
+    reason: Visible
+    expires: Annotated[date, Read(_day, type="string", format="date")]
+    path: Absent[Visible] = None
+
+    def is_over(self, now: datetime) -> bool:
+        """Say whether its last day has passed."""
+        return now.date() > self.expires
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class _Audit:
+    UNKNOWN: ClassVar = "known: [[audit.suppress]]"
+
+    suppress: Items[Suppression] = ()
+
+
 class IntentFile(Document):
     """The file as it is written."""
 
     OBJECT = "a table"
-    UNKNOWN = "known: [install], [policy], [skills], [sources]"
+    UNKNOWN = "known: [audit], [install], [policy], [skills], [sources]"
 
+    audit: _Audit = _Audit()
     install: _Install = _Install()
     policy: Absent[PolicyRules] = None
     skills: Members[SkillName, Annotated[Wanted, Before(_short, **_RANGES)]] = Field(default_factory=dict)
@@ -190,6 +232,7 @@ class Intent:
 
     Attributes:
         lists: Whether it has a table of skills: then what it does not name is wanted only where another needs it.
+        suppressions: Findings that an audit takes for accepted; no install does.
     """
 
     skills: Mapping[str, Wanted] = field(default_factory=dict)
@@ -198,6 +241,7 @@ class Intent:
     link: LinkKind | None = None
     policy: Policy | None = None
     lists: bool = False
+    suppressions: tuple[Suppression, ...] = ()
 
     @classmethod
     def parse(cls, data: bytes, where: str = "skillhub.toml") -> Intent:
@@ -215,6 +259,7 @@ class Intent:
             found.install.link,
             None if found.policy is None else policy_of(found.policy, "project", where, data),
             "skills" in found.model_fields_set,
+            found.audit.suppress,
         )
 
 

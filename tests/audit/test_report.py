@@ -48,7 +48,8 @@ def test_the_shape_of_the_contract():
     document = report(noted()).to_json()
     assert document.keys() >= {"ok", "findings"}
     (finding,) = document["findings"]
-    assert list(finding) == ["rule", "severity", "skill", "path", "line", "message", "hint", "accepted"]
+    keys = ["rule", "severity", "skill", "path", "line", "message", "hint", "accepted", "accepted_by"]
+    assert list(finding) == keys
 
 
 def test_the_summary_counts():
@@ -130,5 +131,5 @@ def test_whatever_is_found(found):
     json.dumps(sarif(made, RULES, "1"))
     json.dumps(made.to_json())
     text = markdown(made)
-    assert len(text.splitlines()) == 5 + (3 + len(made.findings) if found else 0)
+    assert len(text.splitlines()) == 7 + (3 + len(made.findings) if found else 0)
     assert len(list(workflow_commands(made))) == len(made.findings)

@@ -10,6 +10,7 @@ import pytest
 from skillhub.audit.show import search
 from skillhub.errors import SourceError
 from skillhub.install.sources import listings
+from skillhub.model.advisory import AdvisoriesDocument, Said
 from skillhub.model.index import Index, Release
 from skillhub.model.record import Skill
 
@@ -19,6 +20,9 @@ class Listing:
 
     def __init__(self, **skills):
         self.skills = skills
+
+    def advisories(self):
+        return Said(AdvisoriesDocument())
 
     def listing(self):
         if not self.skills:
