@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 from skillhub.cli.common import Arg, Common, Strings, optional
 from skillhub.cli.installed import installed as installed_skills
@@ -18,16 +19,46 @@ from skillhub.install.context import Ports
 from skillhub.model.record import Skill, SkillScope
 
 _MISSING = "to serve skills needs"
+NoTools = Annotated[bool, Arg("--no-tools", "Offer no tools, only what the extension for skills has.")]
+Everything = Annotated[bool, Arg("--all", "Serve skills too that no lock knows, marked as not locked.")]
 
 
-def mcp(common: Common) -> int:
-    """Serve the skills of this project, and of the user, to an agent over MCP on stdin and stdout.
+def mcp(common: Common, no_tools: NoTools = False, all_: Everything = False) -> int:
+    """Serve the skills of this project, and of the user, to an agent over MCP, on stdin and stdout.
+
+    Only skills that are locked, agreed to and enabled are served, each as its lock has it. An agent starts this.
 
     Example: skillhub mcp
     """
-    pipe = optional("skillhub.server.stdio", "server", _MISSING).Pipe.take()
-    optional("skillhub.server.mcp", "server", _MISSING).serve_stdio(pipe)
+    common.open_project()
+    if sys.stdin.isatty():
+        common.terminal.say("waiting for an agent's requests on stdin (stop with Ctrl-C)")
+    with _taken() as ends:
+        server = optional("skillhub.server.mcp", "server", _MISSING)
+        content = optional("skillhub.server.content", "server", _MISSING).ServedContent(surroundings(common), all_)
+        server.serve_stdio(content, ends, with_tools=not no_tools)
     return 0
+
+
+@contextmanager
+def _taken() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Take stdin and stdout: meanwhile stdin is empty, and what else is printed goes to stderr.
+
+    Programs that are started here, and libraries that write to the descriptor, are diverted likewise.
+    """
+    sys.stdout.flush()
+    ends = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    try:
+        # Nobody closes them: a thread may still wait for the client at the end.
+        yield open(ends[0], "rb", closefd=False), open(ends[1], "wb", buffering=0, closefd=False)  # noqa: SIM115
+    finally:
+        sys.stdout.flush()
+        os.dup2(ends[0], 0)
+        os.dup2(ends[1], 1)
 
 
 def serve(

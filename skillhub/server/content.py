@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Event, RLock
@@ -232,6 +233,7 @@ class ServedContent:
 def _front(folder: Folder) -> Mapping[str, Any] | None:
     try:
         front = yaml.typed(split(folder.read(SKILL_MD, FILE_MAX), SKILL_MD).yaml, SKILL_MD, line_offset=1)
-    except FormatError:
+        json.dumps(front, ensure_ascii=False).encode()
+    except (FormatError, UnicodeEncodeError):
         return None
     return front if isinstance(front, dict) else None

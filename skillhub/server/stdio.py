@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +22,7 @@ _LAST_ANSWERS = 30.0  # seconds that requests may take once no further ones come
 
 @dataclass(slots=True)
 class Pipe:
-    """The two ends of the connection, kept from everything else in this process.
+    """The two ends of the connection.
 
     Attributes:
         open_requests: The ids of the requests that are not answered yet; of a stream of notifications, none.
@@ -35,25 +33,11 @@ class Pipe:
     open_requests: set[str | int] = field(default_factory=set)
     lock: anyio.Lock = field(default_factory=anyio.Lock)
 
-    @classmethod
-    def take(cls) -> Pipe:
-        """Take stdin and stdout: from now on stdin is empty, and what is printed goes to stderr.
-
-        Programs that are started here, and libraries that write to the descriptor, are diverted likewise.
-        """
-        sys.stdout.flush()
-        ends = os.dup(0), os.dup(1)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        os.close(nothing)
-        os.dup2(2, 1)
-        return cls(os.fdopen(ends[0], "rb"), os.fdopen(ends[1], "wb", buffering=0))
-
     async def send(self, frame: str) -> None:
         """Write one frame, whole.
 
         Raises:
-            BrokenPipeError: the client is gone.
+            OSError: the client is gone.
         """
         async with self.lock:
             await to_thread.run_sync(self._write, frame.encode("utf-8", "backslashreplace") + b"\n")
@@ -106,9 +90,15 @@ async def frames(pipe: Pipe) -> AsyncIterator[tuple[Any, Any]]:
                 if not hasattr(each.message, "method"):
                     pipe.open_requests.discard(each.message.id)
 
+    async def until_gone(work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except OSError:  # the client is gone: nobody is there to be told anything
+            tasks.cancel_scope.cancel()
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(read)
-        tasks.start_soon(write)
+        tasks.start_soon(until_gone, read)
+        tasks.start_soon(until_gone, write)
         yield received, answers
         tasks.cancel_scope.cancel()
 

@@ -6,7 +6,8 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from tests.support.mcp_wire import HELLO, READY, request, talk
+from tests.support.cli import REPO
+from tests.support.mcp_wire import HELLO, READY, Wire, request, talk
 
 PING = request(9, "ping", modern=False)
 BROKEN = [
@@ -50,3 +51,63 @@ def test_an_empty_line_and_an_end_without_a_line_feed_are_fine(shell):
 
 def test_nothing_is_said_where_nothing_is_asked(shell):
     assert talk(shell) == ({}, [])
+
+
+NOISE = """
+import os, subprocess, sys, threading, time, warnings
+def noise():
+    while True:
+        print("stray")
+        sys.stdout.write("stray\\n")
+        sys.__stdout__.write("stray\\n")
+        sys.stdout.flush()
+        os.write(1, b"stray\\n")
+        warnings.warn("stray", stacklevel=1)
+        subprocess.run(["echo", "stray"], check=False)
+        time.sleep(0.01)
+threading.Thread(target=noise, daemon=True).start()
+"""
+
+
+def test_what_anything_else_prints_does_not_reach_the_client(shell):
+    # As a library would: it prints once the server answers, and starts a program that prints.
+    shell.write("noise/typer/__init__.py", "")
+    shell.write("noise/yaml_noise.py", NOISE)
+    shell.write("noise/sitecustomize.py", LATER)
+    with Wire(shell, PYTHONPATH=f"{shell.folder}/noise:{REPO}") as wire:
+        for number in range(20):
+            assert wire.ask(number, "skills/list")["result"]["skills"] == []
+
+
+LATER = """
+import sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "skillhub.server.content":  # the descriptors are taken by then
+            exec(open(__file__.replace("sitecustomize", "yaml_noise")).read(), {})
+        return None
+sys.meta_path.insert(0, Finder())
+"""
+
+
+def test_what_programs_read_from_stdin_is_nothing(shell):
+    answers, lines = talk(shell, HELLO, READY, *(request(number, "ping", modern=False) for number in range(50)))
+    assert len(answers) == len(lines) == 51
+
+
+def test_a_client_that_is_gone_ends_the_server(shell):
+    wire = Wire(shell)
+    wire.send(HELLO)
+    wire.receive()
+    wire.process.stdout.close()
+    wire.send(*(request(number, "ping", modern=False) for number in range(5)))
+    wire.process.stdin.close()
+    assert wire.process.wait(60) in (0, 141)
+
+
+def test_without_the_extra_it_says_how_to_install_it(shell):
+    shell.write("bare/mcp/__init__.py", "raise ModuleNotFoundError(\"No module named 'mcp'\", name='mcp')\n")
+    done = shell.run("mcp", PYTHONPATH=f"{shell.folder}/bare:{REPO}")
+    assert (done.status, done.out) == (2, "")
+    assert "an extra of skillhub that is not installed" in done.err
+    assert "[server]" in done.err

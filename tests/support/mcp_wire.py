@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import subprocess
 from collections.abc import Iterable
+
+SECONDS = 60
 
 VERSION = "2026-07-28"
 HELLO = {
@@ -46,6 +50,7 @@ class Wire:
     """A server that stays."""
 
     def __init__(self, shell, *args, **environ):
+        self._read = b""
         self.process = subprocess.Popen(
             shell.words("mcp", *args),
             cwd=shell.project,
@@ -68,8 +73,12 @@ class Wire:
         self.process.stdin.flush()
 
     def receive(self):
-        line = self.process.stdout.readline()
-        assert line, "the server is gone"
+        while b"\n" not in self._read:
+            assert select.select([self.process.stdout], [], [], SECONDS)[0], "the server says nothing"
+            data = os.read(self.process.stdout.fileno(), 1 << 20)
+            assert data, "the server is gone"
+            self._read += data
+        line, _, self._read = self._read.partition(b"\n")
         return json.loads(line)
 
     def ask(self, number, method, modern=True, **params):

@@ -1,0 +1,226 @@
+"""The tools of the MCP server, for clients that read no resources: search, load, read a file; they change nothing."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from skillhub.errors import FormatError, SkillhubError
+from skillhub.formats.text import clean, quote
+from skillhub.runtime.envelope import inject
+from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, search
+from skillhub.runtime.resolve import may_invoke
+from skillhub.server.content import ServedContent, ServedSkill
+from skillhub.server.uris import mime_type_of, provenance, uri_of
+
+_TEXT_MAX: Final = 100_000  # characters of a file in one answer, if no other number is asked for
+_BLOB_MAX: Final = 1024 * 1024
+
+SkillRef = Annotated[str, Field(max_length=200, description="The name of the skill, as search_skills gives it.")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SkillQuery(_Model):
+    """What to search for."""
+
+    query: str = Field(max_length=2000, description="A name, its beginning, or words of what is to be done.")
+    limit: int = Field(8, ge=1, le=LIMIT_MAX, description="The number of results.")
+
+
+class SkillToLoad(_Model):
+    """Which skill to load."""
+
+    name: SkillRef
+    arguments: str = Field("", max_length=20_000, description="Put into the instructions where they ask for them.")
+
+
+class FileToRead(_Model):
+    """Which file of a skill to read."""
+
+    name: SkillRef
+    path: str = Field(max_length=1024, description="Its path in the skill, such as references/style.md.")
+    offset: int = Field(0, ge=0, description="The first character of a text to return.")
+    limit: int = Field(_TEXT_MAX, ge=1, le=1_000_000, description="The number of characters of a text to return.")
+
+
+class SkillHit(_Model):
+    """A skill that was found."""
+
+    name: str
+    description: str
+    uri: str | None = Field(description="The resource with its instructions.")
+    score: float
+    reason: str = Field(description="What matched: exact_name, prefix, token_overlap or spelling.")
+
+
+class SkillHits(_Model):
+    """The skills that were found, the best first."""
+
+    results: list[SkillHit]
+    count: int
+    truncated: bool = Field(description="Whether more skills match.")
+
+
+class SkillInstructions(_Model):
+    """A skill as it is loaded."""
+
+    name: str
+    text: str = Field(description="The instructions, with the folder and the files of the skill.")
+    uri: str | None
+    files: list[str] = Field(description="The paths of its other files, for read_skill_file.")
+    provenance: dict[str, Any] = Field(description="Source, version, tree, signers, and what was verified.")
+
+
+class SkillFileContent(_Model):
+    """A file of a skill, or a part of it; ``text``, or ``blob`` of what is no text."""
+
+    name: str
+    path: str
+    uri: str | None
+    mime_type: str
+    size: int = Field(description="Bytes of the whole file.")
+    digest: str = Field(description="SHA-256 of the whole file.")
+    encoding: Literal["text", "base64"]
+    content: str
+    next_offset: int | None = Field(description="Where the rest of the text begins; null at its end.")
+
+
+class _Tool(NamedTuple):
+    title: str
+    description: str
+    takes: type[_Model]
+    gives: type[_Model]
+    run: Callable[[Any, ServedContent], tuple[_Model, str]]
+
+
+def _search(asked: SkillQuery, content: ServedContent) -> tuple[_Model, str]:
+    served = {each.name: each for each in content.skills() if may_invoke(each.skill, "model")}
+    rows = (
+        Stored(name=name, description=each.skill.description, path=f"/{name}", scope=each.skill.scope)
+        for name, each in served.items()
+    )
+    with closing(SearchIndex.build(rows)) as index:
+        found = search(asked.query, [index], asked.limit)
+    hits = [
+        SkillHit(
+            name=hit.name, description=hit.description, uri=_uri(served[hit.name]), score=hit.score, reason=hit.reason
+        )
+        for hit in found.hits
+    ]
+    answer = SkillHits(results=hits, count=len(hits), truncated=found.truncated)
+    return answer, answer.model_dump_json()
+
+
+def _load(asked: SkillToLoad, content: ServedContent) -> tuple[_Model, str]:
+    served, loaded = content.load(asked.name, "model", asked.arguments)
+    text = inject(loaded)
+    answer = SkillInstructions(
+        name=served.name,
+        text=text,
+        uri=_uri(served),
+        files=[clean(name) for name in loaded.files],
+        provenance=provenance(served),
+    )
+    return answer, text
+
+
+def _read(asked: FileToRead, content: ServedContent) -> tuple[_Model, str]:
+    served, data = content.read(asked.name, asked.path)
+    (file,) = (each for each in served.files if each.path == asked.path)
+    end = asked.offset + asked.limit
+    is_text = True
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if len(data) > _BLOB_MAX:
+            message = f"{quote(asked.path)} is no text and has more than {_BLOB_MAX} bytes"
+            raise FormatError(message, hint="read it as a resource") from error
+        text, is_text = b64encode(data).decode("ascii"), False
+    shown = text[asked.offset : end] if is_text else text
+    answer = SkillFileContent(
+        name=served.name,
+        path=asked.path,
+        uri=_uri(served, asked.path),
+        mime_type=mime_type_of(asked.path, is_text),
+        size=file.size,
+        digest=file.digest,
+        encoding="text" if is_text else "base64",
+        content=shown,
+        next_offset=end if is_text and end < len(text) else None,
+    )
+    return answer, shown
+
+
+def _uri(served: ServedSkill, path: str = "SKILL.md") -> str | None:
+    return uri_of(served, path) if served.front is not None else None
+
+
+_TOOLS: Final[Mapping[str, _Tool]] = {
+    "search_skills": _Tool(
+        "Search skills",
+        "Search the installed skills by name and purpose. Use it before a task that a skill may describe.",
+        SkillQuery,
+        SkillHits,
+        _search,
+    ),
+    "load_skill": _Tool(
+        "Load a skill",
+        "Load the instructions of a skill, to follow them in this conversation; with the list of its other files.",
+        SkillToLoad,
+        SkillInstructions,
+        _load,
+    ),
+    "read_skill_file": _Tool(
+        "Read a file of a skill",
+        "Read a file that the instructions of a skill refer to, by its path in the skill.",
+        FileToRead,
+        SkillFileContent,
+        _read,
+    ),
+}
+
+
+def tool_list() -> list[dict[str, Any]]:
+    """Return the tools as the protocol has them."""
+    return [
+        {
+            "name": name,
+            "title": tool.title,
+            "description": tool.description,
+            "inputSchema": tool.takes.model_json_schema(),
+            "outputSchema": tool.gives.model_json_schema(mode="serialization"),
+            "annotations": {
+                "readOnlyHint": True,
+                "destructiveHint": False,
+                "idempotentHint": True,
+                "openWorldHint": False,
+            },
+        }
+        for name, tool in _TOOLS.items()
+    ]
+
+
+def run_tool(name: str, arguments: Mapping[str, Any], content: ServedContent) -> dict[str, Any] | None:
+    """Return the result of a call; what is wrong with it is a result too. None if there is no such tool."""
+    tool = _TOOLS.get(name)
+    if tool is None:
+        return None
+    try:
+        answer, text = tool.run(tool.takes.model_validate(arguments), content)
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'input'}: {each['msg']}" for each in error.errors())
+        return _failed(f"invalid arguments: {wrong}")
+    except SkillhubError as error:
+        return _failed(f"{error.message}; {error.hint}" if error.hint else error.message)
+    return {"content": [{"type": "text", "text": text}], "structuredContent": answer.model_dump(mode="json")}
+
+
+def _failed(message: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": clean(message)}], "isError": True}

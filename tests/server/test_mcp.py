@@ -1,0 +1,462 @@
+"""What ``skillhub mcp`` answers, frame by frame: the extension for skills, resources, tools, prompts, changes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from hashlib import sha256
+
+import jsonschema
+import pytest
+
+pytest.importorskip("mcp")
+
+from tests.server.test_content import DRIFT, FRONT, HELD, disable, edit
+from tests.support.cli import Shell
+from tests.support.locked import agreed
+from tests.support.mcp_wire import HELLO, READY, Wire, request, talk
+
+BINARY = bytes(range(256))
+PREFIX = "io.github.skillhub/"
+TOOLS = ["search_skills", "load_skill", "read_skill_file"]
+
+
+def furnished(folder):
+    """Return a machine with three skills, one of which is for users alone."""
+    machine = agreed(folder)
+    machine.skill(
+        "project/mine/files",
+        head="argument-hint: '[add|remove] [name]'\n",
+        **{"data.bin": BINARY, "a b/ü#%.md": "odd\r\n", "scripts/run.sh": "echo\n", "LICENSE": "free\n", "empty": ""},
+    )
+    machine.skill("project/mine/by-hand", head="disable-model-invocation: true\n")
+    done = machine.run("install", "./mine/files", "./mine/by-hand", "--yes", "--allow-unsigned")
+    assert done.status == 0, done.err
+    return Shell(folder)
+
+
+class Asking:
+    """Asks a server in one era of the protocol, and returns results or errors."""
+
+    def __init__(self, shell, modern):
+        self.shell, self._modern = shell, modern
+
+    def __call__(self, *questions, args=()):
+        frames = [
+            request(number, method, self._modern, **dict(*params))
+            for number, (method, *params) in enumerate(questions)
+        ]
+        answers, _ = talk(self.shell, *(() if self._modern else (HELLO, READY)), *frames, args=args)
+        found = [answers[number].get("result") or answers[number]["error"] for number in range(len(questions))]
+        assert all(each.get("resultType", "complete") == "complete" for each in found)
+        return found[0] if len(found) == 1 else found
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory):
+    """A machine that no test changes."""
+    return furnished(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture(params=[True, False], ids=["2026-07-28", "handshake"])
+def ask(request, shell):
+    return Asking(shell, request.param)
+
+
+@pytest.fixture(params=[True, False], ids=["2026-07-28", "handshake"])
+def changed(request, tmp_path):
+    """Asks on a machine of one test's own."""
+    return Asking(furnished(tmp_path), request.param)
+
+
+def read(uri):
+    return "resources/read", {"uri": uri}
+
+
+def folder(uri):
+    return "resources/directory/read", {"uri": uri}
+
+
+def call(tool, /, **arguments):
+    return "tools/call", {"name": tool, "arguments": arguments}
+
+
+def test_the_extension_is_declared_with_its_resources(shell):
+    answers, _ = talk(shell, request(1, "server/discover"))
+    found = answers[1]["result"]
+    assert found["capabilities"]["extensions"] == {"io.modelcontextprotocol/skills": {"directoryRead": True}}
+    assert found["capabilities"]["resources"]["listChanged"]
+    assert found["supportedVersions"] == ["2026-07-28"]
+    for each in (found, talk(shell, HELLO, args=["--no-tools"])[0]["hello"]["result"]):
+        assert 200 < len(each["instructions"]) < 1000
+    assert "load_skill" in found["instructions"]
+    assert "load_skill" not in each["instructions"]
+
+
+def test_every_skill_is_listed_with_its_frontmatter_and_every_file(ask, shell):
+    found = ask(("skills/list",))
+    assert [each["uri"] for each in found["skills"]] == [
+        f"skill://{name}/SKILL.md" for name in ("by-hand", "demo", "files")
+    ]
+    assert (found["ttlMs"] >= 0, found["cacheScope"]) == (True, "private")
+    entry = found["skills"][2]
+    assert entry["frontmatter"] == {
+        "name": "files",
+        "description": "Does what files does.",
+        "argument-hint": "[add|remove] [name]",
+    }
+    copy = shell.project / ".agents/skills/files"
+    named = {each["uri"]: each for each in entry["resources"]}
+    assert len(named) == len(entry["resources"]) == 6
+    assert named["skill://files/a%20b/%C3%BC%23%25.md"]["size"] == 5
+    digests = {f"sha256:{sha256(path.read_bytes()).hexdigest()}" for path in copy.rglob("*") if path.is_file()}
+    assert {each["digest"] for each in entry["resources"]} == digests
+    assert entry["_meta"][f"{PREFIX}tree"] == shell.lock()["skills"]["files"]["tree"]
+    assert entry["_meta"][f"{PREFIX}verified"] == {"tree": True, "consent": True, "signature": False}
+    assert entry["_meta"][f"{PREFIX}locked"] is True
+    assert ask(("skills/get", {"uri": entry["uri"]}))["skill"] == entry
+
+
+def test_every_file_of_the_manifest_is_read_to_the_byte(ask):
+    entry = ask(("skills/get", {"uri": "skill://files/SKILL.md"}))["skill"]
+    found = ask(*(read(each["uri"]) for each in entry["resources"]))
+    for each, result in zip(entry["resources"], found, strict=True):
+        (content,) = result["contents"]
+        data = content["text"].encode() if "text" in content else base64.b64decode(content["blob"])
+        assert content["uri"] == each["uri"]
+        assert (len(data), f"sha256:{sha256(data).hexdigest()}") == (each["size"], each["digest"])
+
+
+def test_media_types_are_those_of_the_files(ask):
+    types = {
+        "skill://files/SKILL.md": "text/markdown",
+        "skill://files/data.bin": "application/octet-stream",
+        "skill://files/scripts/run.sh": "text/x-shellscript",
+        "skill://files/LICENSE": "text/plain",
+    }
+    found = ask(*map(read, types))
+    assert [each["contents"][0]["mimeType"] for each in found] == [*types.values()]
+
+
+def test_folders_list_what_lies_directly_in_them(ask):
+    top, deeper = ask(folder("skill://files"), folder("skill://files/a%20b"))
+    assert [(each["name"], each.get("mimeType")) for each in top["resources"]] == [
+        ("LICENSE", "application/octet-stream"),
+        ("files", "text/markdown"),
+        ("a b", "inode/directory"),
+        ("data.bin", "application/octet-stream"),
+        ("empty", "application/octet-stream"),
+        ("scripts", "inode/directory"),
+    ]
+    assert [each["uri"] for each in deeper["resources"]] == ["skill://files/a%20b/%C3%BC%23%25.md"]
+    assert "nextCursor" not in top
+
+
+def test_resources_are_the_instructions_of_each_skill_and_a_template_of_all_files(ask):
+    listed, templates = ask(("resources/list",), ("resources/templates/list",))
+    row = listed["resources"][1]
+    assert (row["uri"], row["name"], row["description"]) == ("skill://demo/SKILL.md", "demo", "Good.")
+    assert row["mimeType"] == "text/markdown"
+    assert all(key.startswith(PREFIX) for key in row["_meta"])
+    assert [each["uriTemplate"] for each in templates["resourceTemplates"]] == ["skill://{+path}"]
+
+
+NOT_SERVED = [
+    *("skill://nope/SKILL.md", "skill://demo/nope.md", "skill://demo/skill.md", "skill://DEMO/SKILL.md"),
+    *("skill://demo/../files/SKILL.md", "skill://demo/%2e%2e/files/SKILL.md", "skill://demo/..%2ffiles/SKILL.md"),
+    *("skill://demo/references/../SKILL.md", "skill://demo/./SKILL.md", "skill://demo//SKILL.md", "skill://../demo"),
+    *("skill://demo/references%2fstyle.md", "skill://demo/SKILL%2Emd", "skill://demo/%53KILL.md", "skill://demo/"),
+    *("skill:///etc/passwd", "skill://etc/passwd", "file:///etc/passwd", "/etc/passwd", "SKILL.md", "", "skill://"),
+    *("skill://demo/SKILL.md?x=1", "skill://demo/SKILL.md#x", "skill://demo/SKILL.md/", "Skill://demo/SKILL.md"),
+    *("skill://user@demo/SKILL.md", "skill://demo:80/SKILL.md", "skill://demo/SKILL.md\n", "skill://demo/\u0000"),
+    *(
+        "skill://as.demo/demo/SKILL.md",
+        "skill://of.x/demo/SKILL.md",
+        "skill://as./demo/SKILL.md",
+        "https://demo/SKILL.md",
+    ),
+    *("skill://demo/references\\style.md", "skill://demo/SKILL.md%00", "skill://demo/%ff", "skill://d%65mo/SKILL.md"),
+    "skill://" + "a/" * 50_000,
+]
+
+
+def test_a_uri_that_names_no_file_of_a_skill_is_an_invalid_parameter(ask):
+    for method in ("resources/read", "skills/get", "resources/directory/read"):
+        found = ask(*((method, {"uri": uri}) for uri in NOT_SERVED))
+        for uri, error in zip(NOT_SERVED, found, strict=True):
+            assert (error["code"], error["data"]) == (-32602, {"uri": uri}), (method, uri)
+            assert error["message"]
+            assert "Traceback" not in error["message"]
+
+
+def test_what_is_a_file_is_no_folder_and_what_is_a_folder_no_file_or_skill(ask):
+    wrong = [
+        folder("skill://demo/SKILL.md"),
+        folder("skill://demo/references/"),
+        read("skill://demo"),
+        read("skill://demo/references"),
+        ("skills/get", {"uri": "skill://demo"}),
+        ("skills/get", {"uri": "skill://demo/references/style.md"}),
+    ]
+    assert {error["code"] for error in ask(*wrong)} == {-32602}
+
+
+@pytest.mark.parametrize("params", [{}, {"uri": 5}, {"uri": None}, {"uri": ["skill://demo/SKILL.md"]}])
+def test_parameters_of_another_shape_are_invalid(ask, params):
+    methods = ("skills/get", "resources/directory/read", "resources/read")
+    assert {error["code"] for error in ask(*((method, params) for method in methods))} == {-32602}
+
+
+@pytest.mark.parametrize("cursor", ["!", "a", "\u00fc", "=", "x" * 5000])
+def test_a_cursor_that_nobody_gave_is_refused_or_ends_the_list(ask, cursor):
+    for method in ("skills/list", "resources/list", "prompts/list"):
+        found = ask((method, {"cursor": cursor}))
+        assert found.get("code") == -32602 or found.get("nextCursor") is None
+
+
+def test_unknown_methods_are_not_found(ask):
+    assert {error["code"] for error in ask(("skills/nope",), ("skills/install",), ("resources/write",))} == {-32601}
+
+
+def test_many_skills_come_in_pages_each_skill_whole_and_once(machine_of_many):
+    seen, cursor, pages = [], {}, 0
+    with Wire(machine_of_many) as wire:
+        while cursor is not None:
+            found = wire.ask(pages, "skills/list", **cursor)["result"]
+            assert all(len(each["resources"]) == 3 for each in found["skills"])
+            seen += [each["uri"] for each in found["skills"]]
+            cursor = {"cursor": found["nextCursor"]} if "nextCursor" in found else None
+            pages += 1
+    assert seen == [f"skill://skill-{number:04}/SKILL.md" for number in range(520)]
+    assert pages == 2
+
+
+@pytest.fixture(scope="module")
+def machine_of_many(tmp_path_factory):
+    shell = Shell(tmp_path_factory.mktemp("many"))
+    for number in range(520):
+        shell.skill(f"src/skill-{number:04}", **{"references/a.md": f"{number}\n", "scripts/b.py": "1\n"})
+    done = shell.run("install", str(shell.folder / "src"), "--all", "--yes", "--allow-unsigned", "--quiet")
+    assert done.status == 0, done.err
+    return shell
+
+
+@pytest.mark.parametrize("change", [*DRIFT, *HELD], ids=lambda change: change.__name__)
+def test_a_skill_changed_between_list_and_read_is_an_error_and_the_server_lives_on(tmp_path, change):
+    machine = agreed(tmp_path)
+    with Wire(Shell(tmp_path)) as wire:
+        (entry,) = wire.ask(1, "skills/list")["result"]["skills"]
+        assert wire.ask(2, "resources/read", uri=entry["uri"])["result"]
+        change(machine)
+        for number, each in enumerate(entry["resources"], 3):
+            assert wire.ask(number, "resources/read", uri=each["uri"])["error"]["code"] in (-32602, -32603)
+        assert wire.ask(90, "skills/get", uri=entry["uri"])["error"]["code"] in (-32602, -32603)
+        assert wire.ask(91, "resources/directory/read", uri="skill://demo")["error"]["code"] in (-32602, -32603)
+        assert wire.ask(92, "tools/call", name="load_skill", arguments={"name": "demo"})["result"]["isError"]
+        assert wire.ask(93, "prompts/get", name="demo")["error"]
+        assert wire.ask(94, "skills/list")["result"]["skills"] == []
+        assert (
+            wire.ask(95, "tools/call", name="search_skills", arguments={"query": "demo"})["result"][
+                "structuredContent"
+            ]["results"]
+            == []
+        )
+
+
+def test_tools_have_schemas_and_change_nothing(ask):
+    found = ask(("tools/list",))["tools"]
+    assert [each["name"] for each in found] == TOOLS
+    for each in found:
+        assert each["annotations"]["readOnlyHint"] is True
+        assert each["annotations"]["destructiveHint"] is False
+        for schema in (each["inputSchema"], each["outputSchema"]):
+            jsonschema.Draft202012Validator.check_schema(schema)
+            assert schema["type"] == "object"
+
+
+def test_tools_search_load_and_read(ask):
+    schemas = {each["name"]: each["outputSchema"] for each in ask(("tools/list",))["tools"]}
+    calls = [
+        call("search_skills", query="what files does", limit=2),
+        call("load_skill", name="demo"),
+        call("load_skill", name="files", arguments="add x"),
+        call("read_skill_file", name="demo", path="references/style.md"),
+        call("read_skill_file", name="files", path="data.bin"),
+        call("read_skill_file", name="demo", path="SKILL.md", offset=4, limit=4),
+    ]
+    found = ask(*calls)
+    for (_, params), result in zip(calls, found, strict=True):
+        assert not result.get("isError"), result
+        jsonschema.validate(result["structuredContent"], schemas[params["name"]])
+    hits, demo, files, style, data, part = (each["structuredContent"] for each in found)
+    assert hits["results"][0]["uri"] == "skill://files/SKILL.md"
+    assert "Good." in demo["text"] == found[1]["content"][0]["text"]
+    assert (demo["files"], demo["provenance"]["locked"]) == (["references/style.md"], True)
+    assert "add x" in files["text"]
+    assert (style["content"], style["mime_type"], style["next_offset"]) == ("Short.\n", "text/markdown", None)
+    assert (data["encoding"], base64.b64decode(data["content"])) == ("base64", BINARY)
+    assert (part["content"], part["next_offset"]) == ("name", 8)
+
+
+def test_a_tool_tells_the_model_what_is_wrong(ask):
+    wrong = [
+        call("load_skill"),
+        call("load_skill", name="nope"),
+        call("load_skill", name="by-hand"),  # for users alone
+        call("load_skill", name=5),
+        call("load_skill", name="demo", more=1),
+        call("search_skills", query="x", limit=0),
+        call("search_skills", query="x" * 3000),
+        call("read_skill_file", name="demo", path="../../secret"),
+        call("read_skill_file", name="demo", path="/etc/passwd"),
+        call("read_skill_file", name="demo", path="nope"),
+        call("read_skill_file", name="demo", path=""),
+        call("read_skill_file", name="demo", path="SKILL.md", offset=-1),
+    ]
+    for result in ask(*wrong):
+        assert result["isError"] is True
+        assert result["content"][0]["text"]
+    assert ask(call("nope"))["code"] == -32602
+    hits = ask(call("search_skills", query="by-hand"))["structuredContent"]["results"]
+    assert "by-hand" not in [each["name"] for each in hits]
+
+
+def test_without_tools_there_are_none(ask):
+    listed, called = ask(("tools/list",), call("load_skill", name="demo"), args=["--no-tools"])
+    assert listed["code"] == called["code"] == -32601
+    assert ask(("skills/list",), args=["--no-tools"])["skills"]
+
+
+def test_each_skill_for_users_is_a_prompt_with_arguments_that_complete(ask):
+    listed = ask(("prompts/list",))["prompts"]
+    assert [each["name"] for each in listed] == ["by-hand", "demo", "files"]
+    (argument,) = listed[2]["arguments"]
+    assert argument == {"name": "arguments", "description": "[add|remove] [name]", "required": False}
+    got = ask(("prompts/get", {"name": "files", "arguments": {"arguments": "remove it"}}))
+    (message,) = got["messages"]
+    assert message["role"] == "user"
+    assert "remove it" in message["content"]["text"]
+
+    def complete(ref, name, value):
+        return "completion/complete", {"ref": ref, "argument": {"name": name, "value": value}}
+
+    of_files = {"type": "ref/prompt", "name": "files"}
+    of_uris = {"type": "ref/resource", "uri": "skill://{+path}"}
+    offered = [
+        complete(of_files, "arguments", ""),
+        complete(of_files, "arguments", "re"),
+        complete(of_files, "nope", ""),
+        complete(of_uris, "path", "demo/"),
+    ]
+    assert [each["completion"]["values"] for each in ask(*offered)] == [
+        ["add", "remove"],
+        ["remove"],
+        [],
+        ["demo/SKILL.md", "demo/references/style.md"],
+    ]
+    unknown = [
+        complete({"type": "ref/prompt", "name": "nope"}, "arguments", ""),
+        complete({"type": "ref/resource", "uri": "file://{x}"}, "x", ""),
+        ("prompts/get", {"name": "nope"}),
+    ]
+    assert {each["code"] for each in ask(*unknown)} == {-32602}
+
+
+def test_a_prompt_is_for_users_and_a_skill_for_the_model_alone_is_none(changed):
+    ask, shell = changed, changed.shell
+    shell.skill("project/mine/model-only", head="user-invocable: false\n")
+    assert shell.run("install", "./mine/model-only", "--yes", "--allow-unsigned").status == 0
+    assert "model-only" not in [each["name"] for each in ask(("prompts/list",))["prompts"]]
+    assert ask(("prompts/get", {"name": "model-only"}))["code"] == -32602
+    assert not ask(call("load_skill", name="model-only")).get("isError")
+
+
+def test_unlocked_skills_are_served_with_all_and_marked(changed):
+    ask, shell = changed, changed.shell
+    shell.skill("project/.agents/skills/loose")
+    uri = "skill://loose/SKILL.md"
+    assert ask(read(uri))["code"] == -32602
+    entry = ask(("skills/get", {"uri": uri}), args=["--all"])["skill"]
+    assert entry["_meta"][f"{PREFIX}locked"] is False
+    assert entry["_meta"][f"{PREFIX}verified"] == {"tree": False, "consent": False, "signature": False}
+
+
+def test_the_frontmatter_keeps_the_types_of_yaml_1_2(changed):
+    ask, shell = changed, changed.shell
+    shell.write("project/mine/typed/SKILL.md", FRONT)
+    assert shell.run("install", "./mine/typed", "--yes", "--allow-unsigned").status == 0
+    front = ask(("skills/get", {"uri": "skill://typed/SKILL.md"}))["skill"]["frontmatter"]
+    assert (front["version"], front["yes-is-text"], front["count"], front["empty"]) == (1.0, "yes", 17, None)
+    assert "version" in front and not isinstance(front["version"], str)
+
+
+NOT_CONFORMING = {
+    "number": "---\nname: 123\ndescription: x\n---\n",
+    "numeric-description": "---\nname: numeric-description\ndescription: 5\n---\n",
+    "true-description": "---\nname: true-description\ndescription: true\n---\n",
+    "not-yaml": "---\nname: not-yaml\ndescription: Use this: always\n---\n",
+    "separator": "---\nname: separator\ndescription: a\u2028b\n---\n",
+}
+
+
+def test_a_skill_that_is_none_to_a_strict_host_is_no_entry_and_loads_by_tool(changed):
+    ask, shell = changed, changed.shell
+    for name, text in NOT_CONFORMING.items():
+        shell.write(f"project/.agents/skills/{name}/SKILL.md", text)
+    for number in range(512):
+        shell.write(f"project/.agents/skills/many-files/{number}.txt", "x")
+    shell.skill("project/.agents/skills/many-files")
+    shell.skill("project/.agents/skills/heavy", **{"a.bin": "x" * (16 * 1024 * 1024)})
+    listed = ask(("skills/list",), args=["--all"])["skills"]
+    assert [each["uri"] for each in listed] == [f"skill://{name}/SKILL.md" for name in ("by-hand", "demo", "files")]
+    for name in ("many-files", "heavy", "not-yaml"):
+        error = ask(read(f"skill://{name}/SKILL.md"), args=["--all"])
+        assert error["code"] == -32602
+        assert not ask(call("load_skill", name=name), args=["--all"]).get("isError")
+
+
+def test_clients_are_told_when_what_is_served_changes(tmp_path):
+    machine = agreed(tmp_path)
+    with Wire(Shell(tmp_path)) as wire:
+        wire.send(HELLO, READY)
+        wire.receive()
+        assert wire.ask(1, "skills/list", modern=False)["result"]["skills"]
+        edit(machine)
+        told = {wire.receive()["method"] for _ in range(2)}
+        assert told == {"notifications/resources/list_changed", "notifications/prompts/list_changed"}
+        assert wire.ask(2, "skills/list", modern=False)["result"]["skills"] == []
+
+
+def test_who_listens_is_told_when_what_is_served_changes(tmp_path):
+    machine = agreed(tmp_path)
+    wanted = {"resourcesListChanged": True, "promptsListChanged": True}
+    with Wire(Shell(tmp_path)) as wire:
+        wire.send(request("stream", "subscriptions/listen", notifications=wanted))
+        assert wire.receive()["method"] == "notifications/subscriptions/acknowledged"
+        assert wire.ask(1, "skills/list")["result"]["skills"]
+        disable(machine)
+        told = {wire.receive()["method"] for _ in range(2)}
+        assert told == {"notifications/resources/list_changed", "notifications/prompts/list_changed"}
+
+
+def test_a_lock_that_cannot_be_read_serves_nothing_until_it_can(tmp_path):
+    agreed(tmp_path)
+    shell = Shell(tmp_path)
+    lock = shell.project / "skillhub.lock"
+    kept = lock.read_bytes()
+    lock.write_bytes(b"{")
+    with Wire(shell, "--all") as wire:
+        assert wire.ask(1, "skills/list")["result"]["skills"] == []
+        lock.write_bytes(kept)
+        assert len(wire.ask(2, "skills/list")["result"]["skills"]) == 1
+
+
+def test_the_scope_and_the_project_are_those_of_the_flags(shell, tmp_path):
+    answers, _ = talk(shell, request(1, "skills/list"), args=["--global"])
+    assert answers[1]["result"]["skills"] == []
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = shell.run(
+        "mcp", "--project", shell.project, stdin=json.dumps(request(1, "skills/list")).encode(), cwd=elsewhere
+    )
+    assert len(json.loads(done.raw)["result"]["skills"]) == 3
