@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from threading import Event
-from typing import TypeVar
 
 from skillhub.model.hosts import Profile
 from skillhub.runtime.agent import catalog_of
@@ -14,7 +13,6 @@ from skillhub.runtime.catalog import Catalog, Root
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.walk import Cache
 
-_T = TypeVar("_T")
 _QUIET = 10  # times as long between two looks where the system tells of changes
 
 
@@ -39,34 +37,15 @@ def changes(
         interval: Seconds between two looks; ten times that with the extra ``watch``.
         cache: Where looks into folders are kept; None keeps them in memory.
     """
-    kept = cache or Cache()
-
-    def look() -> tuple[Catalog, Iterable[Root]]:
-        found = catalog_of(profile, around, cache=kept)
-        return found, found.roots
-
-    yield from differing(look, since, stop or Event(), interval)
-
-
-def differing(
-    look: Callable[[], tuple[_T, Iterable[Root]]], since: _T | None, stop: Event, interval: float = 2.0
-) -> Iterator[_T]:
-    """Yield what ``look`` finds each time that it differs from before, and wait meanwhile.
-
-    Args:
-        look: Returns what is found, and the folders in which a change may be told at once.
-        since: What the caller has; None for what is found at the first call of ``next``.
-        stop: Ends the waiting once it is set.
-        interval: As for ``changes``.
-    """
-    seen = look()[0] if since is None else since
+    stop, cache = stop or Event(), cache or Cache()
+    seen = since or catalog_of(profile, around, cache=cache)
     while not stop.is_set():
-        found, roots = look()
+        found = catalog_of(profile, around, cache=cache)
         if found != seen:
             seen = found
             yield found
         else:
-            _wait(roots, stop, interval)
+            _wait(found.roots, stop, interval)
 
 
 def _wait(roots: Iterable[Root], stop: Event, interval: float) -> None:

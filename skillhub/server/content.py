@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from threading import Event, RLock
+from threading import RLock
 from time import time_ns
 from typing import Any, Final
 
@@ -18,13 +18,12 @@ from skillhub.model.manifest import split
 from skillhub.model.record import Skill
 from skillhub.model.tree import SKILL_MD, Listing
 from skillhub.runtime.agent import catalog_of
-from skillhub.runtime.catalog import Catalog, Root
+from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.folder import Folder, Locks
 from skillhub.runtime.loading import NOT_THE_SKILLS, Loaded, Request, load
 from skillhub.runtime.resolve import Caller, may_invoke
 from skillhub.runtime.walk import Cache, changed
-from skillhub.runtime.watch import differing
 
 FILE_MAX: Final = 64 * 1024 * 1024
 _SETTLED: Final = 2_000_000_000  # nanoseconds; the stamp of a file that changed earlier tells of every later change
@@ -151,28 +150,6 @@ class ServedContent:
         """
         served, loaded = self._opened(name)
         return served, loaded.folder.read(path, FILE_MAX)
-
-    def changes(
-        self, since: tuple[ServedSkill, ...] | None = None, stop: Event | None = None, interval: float = 2.0
-    ) -> Iterator[tuple[ServedSkill, ...]]:
-        """Yield what is served each time that it differs from before, and wait meanwhile.
-
-        Args:
-            since: What the caller has; None for what is served at the first call of ``next``.
-            stop: Ends the waiting once it is set.
-            interval: Seconds between two looks.
-        """
-
-        def look() -> tuple[tuple[ServedSkill, ...], tuple[Root, ...]]:
-            return self.skills(), self._catalog.roots
-
-        yield from differing(look, since, stop or Event(), interval)
-
-    def catalog(self) -> Catalog:
-        """Return all that was found, what is not served and the problems among it."""
-        with self._lock:
-            self._look()
-            return self._catalog
 
     def _look(self) -> None:
         self._catalog = catalog_of(self._profile, self.around, cache=self._cache)

@@ -8,7 +8,6 @@ from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from threading import Event
 from time import monotonic
 from typing import Any, BinaryIO, Final
 
@@ -44,8 +43,8 @@ from skillhub.formats.text import clean, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.envelope import inject
 from skillhub.runtime.resolve import may_invoke
-from skillhub.server import mcp_tools
 from skillhub.server.content import ServedContent, ServedFile, ServedSkill
+from skillhub.server.mcp_tools import run_tool, tool_list
 from skillhub.server.stdio import Pipe, frames
 from skillhub.server.uris import DIRECTORY, SCHEME, located, meta, mime_type_of, uri_of, why_not
 
@@ -143,7 +142,7 @@ class SkillServer:
             "completion/complete": (CompleteRequestParams, self._completions),
         }
         if with_tools:
-            methods["tools/list"] = PaginatedRequestParams, lambda _: {"tools": mcp_tools.tool_list()}
+            methods["tools/list"] = PaginatedRequestParams, lambda _: {"tools": tool_list()}
             methods["tools/call"] = CallToolRequestParams, self._call
         for method, (takes, answer) in methods.items():
             server.add_request_handler(method, takes, self._answering(answer))
@@ -184,10 +183,8 @@ class SkillServer:
 
     def _folder(self, asked: FolderAsked) -> dict[str, Any]:
         served, path = self._located(asked.uri)
-        rows = (
-            (name, partial(_resource, served, f"{path}/{name}" if path else name, file))
-            for name, file in served.children(path)
-        )
+        above = f"{path}/" if path else ""
+        rows = ((name, partial(_resource, served, above + name, file)) for name, file in served.children(path))
         return _page("resources", rows, asked.cursor)
 
     def _offered(self) -> list[ServedSkill]:
@@ -206,22 +203,13 @@ class SkillServer:
     # Resources.
 
     def _resources(self, asked: PaginatedRequestParams) -> dict[str, Any]:
-        rows = (
-            (
-                each.name,
-                partial(_resource, each, SKILL_MD, next(file for file in each.files if file.path == SKILL_MD)),
-            )
-            for each in self._offered()
-        )
+        files = ((each, file) for each in self._offered() for file in each.files if file.path == SKILL_MD)
+        rows = ((each.name, partial(_resource, each, SKILL_MD, file)) for each, file in files)
         return _page("resources", rows, asked.cursor)
 
     def _templates(self, asked: PaginatedRequestParams) -> dict[str, Any]:
-        row = {
-            "uriTemplate": _TEMPLATE,
-            "name": "skill-file",
-            "title": "File of a skill",
-            "description": "The instructions of a skill, NAME/SKILL.md, or another of its files, NAME/PATH.",
-        }
+        about = "The instructions of a skill, NAME/SKILL.md, or another of its files, NAME/PATH."
+        row = {"uriTemplate": _TEMPLATE, "name": "skill-file", "title": "File of a skill", "description": about}
         return _page("resourceTemplates", [("", lambda: row)], asked.cursor)
 
     def _read(self, asked: ReadResourceRequestParams) -> dict[str, Any]:
@@ -238,10 +226,7 @@ class SkillServer:
     # Tools and prompts.
 
     def _call(self, asked: CallToolRequestParams) -> dict[str, Any]:
-        found = mcp_tools.run_tool(asked.name, asked.arguments or {}, self._content)
-        if found is None:
-            raise NotFound(f"there is no tool {quote(asked.name)}")
-        return found
+        return run_tool(asked.name, asked.arguments or {}, self._content)
 
     def _prompts(self, asked: PaginatedRequestParams) -> dict[str, Any]:
         rows = ((each.name, partial(_prompt_row, each)) for each in self._skills() if may_invoke(each.skill, "user"))
@@ -260,12 +245,8 @@ class SkillServer:
                 raise NotFound(f"there is no prompt {quote(asked.ref.name)}")
             offered = _words_of(hints[0]) if asked.argument.name == "arguments" else []
         elif asked.ref.uri == _TEMPLATE:
-            offered = [
-                uri_of(each, file.path).removeprefix(SCHEME)
-                for each in served
-                if why_not(each) is None
-                for file in each.files
-            ]
+            files = ((each, file.path) for each in served if why_not(each) is None for file in each.files)
+            offered = [uri_of(each, path).removeprefix(SCHEME) for each, path in files]
         else:
             raise NotFound(f"there is no resource template {quote(asked.ref.uri)}")
         found = sorted({each for each in offered if each.startswith(typed)})
@@ -283,28 +264,25 @@ class SkillServer:
 
     @asynccontextmanager
     async def _watching(self, _: object) -> AsyncIterator[None]:
-        stop = Event()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch, stop)
-            try:
-                yield
-            finally:
-                stop.set()
-                self._listen.close()
-                tasks.cancel_scope.cancel()
+            tasks.start_soon(self._watch)
+            yield
+            self._listen.close()
+            tasks.cancel_scope.cancel()
 
-    async def _watch(self, stop: Event) -> None:
-        """Tell of each change of what was listed first, while somebody wants to know."""
-        while self._listed is None or not (self._sessions or self._listen._streams):
-            await anyio.sleep(_INTERVAL / 4)
-        before = self._listed
-        begun = monotonic()
-        await to_thread.run_sync(self._content.skills, abandon_on_cancel=True)
-        # A look at very many skills takes its time, and is not to keep a processor busy.
-        found = self._content.changes(before, stop, max(_INTERVAL, 20 * (monotonic() - begun)))
-        while (now := await to_thread.run_sync(next, found, None, abandon_on_cancel=True)) is not None:
-            await self._tell(before, now)
-            before = now
+    async def _watch(self) -> None:
+        """Tell of each change of what was listed, while somebody wants to know."""
+        interval = _INTERVAL
+        while True:
+            await anyio.sleep(interval)
+            if self._listed is None or not (self._sessions or self._listen._streams):
+                continue
+            begun, before = monotonic(), self._listed
+            self._listed = await to_thread.run_sync(self._content.skills, abandon_on_cancel=True)
+            # A look at very many skills takes its time, and is not to keep a processor busy.
+            interval = max(_INTERVAL, 20 * (monotonic() - begun))
+            if self._listed != before:
+                await self._tell(before, self._listed)
 
     async def _tell(self, before: Iterable[ServedSkill], now: Iterable[ServedSkill]) -> None:
         earlier, later = ({each.name: each for each in some} for some in (before, now))
@@ -365,7 +343,10 @@ def _entry(served: ServedSkill) -> dict[str, Any]:
 
 def _resource(served: ServedSkill, path: str, file: ServedFile | None) -> dict[str, Any]:
     """Return what is said of a file, or of a folder, where it is listed."""
-    row: dict[str, Any] = {"uri": uri_of(served, path), "name": _shown(path.rpartition("/")[2])}
+    row: dict[str, Any] = {
+        "uri": uri_of(served, path),
+        "name": path.rpartition("/")[2].encode("utf-8", "replace").decode(),
+    }
     if file is None:
         return {**row, "mimeType": DIRECTORY}
     row |= {"mimeType": mime_type_of(path), "size": file.size}
@@ -378,22 +359,14 @@ def _resource(served: ServedSkill, path: str, file: ServedFile | None) -> dict[s
 def _prompt_row(served: ServedSkill) -> dict[str, Any]:
     skill = served.skill
     hint = {"description": skill.argument_hint} if skill.argument_hint else {}
-    return {
-        "name": served.name,
-        "title": skill.interface.get("display_name") or served.name,
-        "description": skill.description,
-        "arguments": [{"name": "arguments", "required": False, **hint}],
-        "_meta": meta(served),
-    }
+    arguments = [{"name": "arguments", "required": False, **hint}]
+    row = {"name": served.name, "title": skill.interface.get("display_name") or served.name, "arguments": arguments}
+    return {**row, "description": skill.description, "_meta": meta(served)}
 
 
 def _words_of(hint: str) -> list[str]:
     """Return the words among which an argument is chosen: of ``[add|remove] [name]``, add and remove."""
     return [word for choice in re.findall(r"[\w.-]+(?:\|[\w.-]+)+", hint) for word in choice.split("|")]
-
-
-def _shown(name: str) -> str:
-    return name.encode("utf-8", "replace").decode()
 
 
 def _cached(result: dict[str, Any]) -> dict[str, Any]:
@@ -402,16 +375,13 @@ def _cached(result: dict[str, Any]) -> dict[str, Any]:
 
 def _page(key: str, rows: Iterable[tuple[str, Callable[[], dict[str, Any]]]], cursor: str | None) -> dict[str, Any]:
     """Return the rows behind the cursor, the last key before, as far as they fit on a page; none is split."""
-    after = _after(cursor)
     found: list[dict[str, Any]] = []
-    room, last = _PAGE_BYTES, ""
-    for name, make in sorted(rows, key=lambda row: row[0]):
-        if after is not None and name <= after:
-            continue
+    room, last = _PAGE_BYTES, _after(cursor)
+    for name, make in sorted((row for row in rows if last is None or row[0] > last), key=lambda row: row[0]):
         row = make()
         room -= len(json.dumps(row))
         if found and (room < 0 or len(found) >= _PAGE_ROWS):
-            token = urlsafe_b64encode(last.encode("utf-8", "surrogateescape")).decode("ascii")
+            token = urlsafe_b64encode(str(last).encode("utf-8", "surrogateescape")).decode("ascii")
             return {key: found, "nextCursor": token}
         found.append(row)
         last = name
@@ -419,9 +389,9 @@ def _page(key: str, rows: Iterable[tuple[str, Callable[[], dict[str, Any]]]], cu
 
 
 def _after(cursor: str | None) -> str | None:
-    if cursor is None:
-        return None
     try:
-        return urlsafe_b64decode(cursor.encode("ascii")).decode("utf-8", "surrogateescape")
+        return (
+            None if cursor is None else urlsafe_b64decode(cursor.encode("ascii")).decode("utf-8", "surrogateescape")
+        )
     except ValueError as error:
         raise NotFound("expected a cursor that this server gave") from error

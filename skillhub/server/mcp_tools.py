@@ -9,13 +9,13 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from skillhub.errors import FormatError, SkillhubError
+from skillhub.errors import FormatError, NotFound, SkillhubError
 from skillhub.formats.text import clean, quote
 from skillhub.runtime.envelope import inject
 from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, search
 from skillhub.runtime.resolve import may_invoke
 from skillhub.server.content import ServedContent, ServedSkill
-from skillhub.server.uris import mime_type_of, provenance, uri_of
+from skillhub.server.uris import mime_type_of, provenance, uri_of, why_not
 
 _TEXT_MAX: Final = 100_000  # characters of a file in one answer, if no other number is asked for
 _BLOB_MAX: Final = 1024 * 1024
@@ -28,21 +28,21 @@ class _Model(BaseModel):
 
 
 class SkillQuery(_Model):
-    """What to search for."""
+    """Search the installed skills by name and purpose. Use it before a task that a skill may describe."""
 
     query: str = Field(max_length=2000, description="A name, its beginning, or words of what is to be done.")
     limit: int = Field(8, ge=1, le=LIMIT_MAX, description="The number of results.")
 
 
 class SkillToLoad(_Model):
-    """Which skill to load."""
+    """Load the instructions of a skill, to follow them in this conversation; with the list of its other files."""
 
     name: SkillRef
     arguments: str = Field("", max_length=20_000, description="Put into the instructions where they ask for them.")
 
 
 class FileToRead(_Model):
-    """Which file of a skill to read."""
+    """Read a file that the instructions of a skill refer to, by its path in the skill."""
 
     name: SkillRef
     path: str = Field(max_length=1024, description="Its path in the skill, such as references/style.md.")
@@ -93,8 +93,6 @@ class SkillFileContent(_Model):
 
 
 class _Tool(NamedTuple):
-    title: str
-    description: str
     takes: type[_Model]
     gives: type[_Model]
     run: Callable[[Any, ServedContent], tuple[_Model, str]]
@@ -121,13 +119,9 @@ def _search(asked: SkillQuery, content: ServedContent) -> tuple[_Model, str]:
 def _load(asked: SkillToLoad, content: ServedContent) -> tuple[_Model, str]:
     served, loaded = content.load(asked.name, "model", asked.arguments)
     text = inject(loaded)
-    answer = SkillInstructions(
-        name=served.name,
-        text=text,
-        uri=_uri(served),
-        files=[clean(name) for name in loaded.files],
-        provenance=provenance(served),
-    )
+    files = [clean(name) for name in loaded.files]
+    about = provenance(served)
+    answer = SkillInstructions(name=served.name, text=text, uri=_uri(served), files=files, provenance=about)
     return answer, text
 
 
@@ -159,31 +153,16 @@ def _read(asked: FileToRead, content: ServedContent) -> tuple[_Model, str]:
 
 
 def _uri(served: ServedSkill, path: str = "SKILL.md") -> str | None:
-    return uri_of(served, path) if served.front is not None else None
+    return uri_of(served, path) if why_not(served) is None else None
 
 
 _TOOLS: Final[Mapping[str, _Tool]] = {
-    "search_skills": _Tool(
-        "Search skills",
-        "Search the installed skills by name and purpose. Use it before a task that a skill may describe.",
-        SkillQuery,
-        SkillHits,
-        _search,
-    ),
-    "load_skill": _Tool(
-        "Load a skill",
-        "Load the instructions of a skill, to follow them in this conversation; with the list of its other files.",
-        SkillToLoad,
-        SkillInstructions,
-        _load,
-    ),
-    "read_skill_file": _Tool(
-        "Read a file of a skill",
-        "Read a file that the instructions of a skill refer to, by its path in the skill.",
-        FileToRead,
-        SkillFileContent,
-        _read,
-    ),
+    "search_skills": _Tool(SkillQuery, SkillHits, _search),
+    "load_skill": _Tool(SkillToLoad, SkillInstructions, _load),
+    "read_skill_file": _Tool(FileToRead, SkillFileContent, _read),
+}
+_CHANGES_NOTHING: Final = {
+    **{"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 }
 
 
@@ -192,26 +171,25 @@ def tool_list() -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "title": tool.title,
-            "description": tool.description,
+            "title": name.replace("_", " ").capitalize(),
+            "description": tool.takes.__doc__,
             "inputSchema": tool.takes.model_json_schema(),
             "outputSchema": tool.gives.model_json_schema(mode="serialization"),
-            "annotations": {
-                "readOnlyHint": True,
-                "destructiveHint": False,
-                "idempotentHint": True,
-                "openWorldHint": False,
-            },
+            "annotations": _CHANGES_NOTHING,
         }
         for name, tool in _TOOLS.items()
     ]
 
 
-def run_tool(name: str, arguments: Mapping[str, Any], content: ServedContent) -> dict[str, Any] | None:
-    """Return the result of a call; what is wrong with it is a result too. None if there is no such tool."""
+def run_tool(name: str, arguments: Mapping[str, Any], content: ServedContent) -> dict[str, Any]:
+    """Return the result of a call; what is wrong with it is a result too.
+
+    Raises:
+        NotFound: there is no such tool.
+    """
     tool = _TOOLS.get(name)
     if tool is None:
-        return None
+        raise NotFound(f"there is no tool {quote(name)}")
     try:
         answer, text = tool.run(tool.takes.model_validate(arguments), content)
     except ValidationError as error:

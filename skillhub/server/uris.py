@@ -24,14 +24,8 @@ _MARKDOWN: Final = "text/markdown"
 _NAMESPACE, _ALIAS = "of.", "as."
 _URI_MAX: Final = 8192
 _OURS: Final = {
-    ".md": _MARKDOWN,
-    ".markdown": _MARKDOWN,
-    ".json": "application/json",
-    ".yaml": "application/yaml",
-    ".yml": "application/yaml",
-    ".toml": "application/toml",
-    ".sh": "text/x-shellscript",
-    ".ts": "text/plain",
+    **{".md": _MARKDOWN, ".markdown": _MARKDOWN, ".json": "application/json", ".yaml": "application/yaml"},
+    **{".yml": "application/yaml", ".toml": "application/toml", ".sh": "text/x-shellscript", ".ts": "text/plain"},
 }
 # Of Python's own table alone: what this machine has of it would differ from others.
 _TYPES: Final = MimeTypes(filenames=())

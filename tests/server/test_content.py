@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from hashlib import sha256
-from threading import Event
 
 import pytest
 
@@ -281,20 +280,6 @@ def test_the_frontmatter_is_typed_as_yaml_1_2_has_it(machine):
         "date": "2026-11-22",
         "block": "5\n",
     }
-
-
-def test_each_change_of_what_is_served_is_told(machine):
-    found, stop = content(machine), Event()
-    told = found.changes(found.skills(), stop, interval=0.01)
-    edit(machine)
-    assert next(told) == ()
-    assert machine.run("sync", "--yes").status == 0
-    assert [each.name for each in next(told)] == ["demo"]
-    machine.skill("project/.agents/skills/loose")  # is not served, so nobody is told
-    disable(machine)
-    assert next(told) == ()
-    stop.set()
-    assert list(told) == []
 
 
 def test_many_skills_are_looked_at_once_for_a_list(machine, monkeypatch):
