@@ -398,3 +398,49 @@ class SchemaAnswer(JsonAnswer, commands=["schema"]):
 
     documents: Texts
     answers: Texts
+
+
+class McpEntryRow(AnswerRow):
+    """The entry of an agent's configuration that runs ``skillhub mcp``."""
+
+    agent: Text
+    path: Text
+    entry: Json = None
+    changed: bool
+
+
+class McpEntriesAnswer(JsonAnswer, commands=["mcp install", "mcp remove"]):
+    """The entries that were written into agents' configurations, or removed."""
+
+    entries: tuple[McpEntryRow, ...]
+    changed: bool
+    questions: tuple[QuestionRow, ...]
+
+
+class McpConfigAnswer(JsonAnswer, commands=["mcp"]):
+    """The entry for an agent, and the file that it belongs in."""
+
+    agent: Text
+    path: Text
+    entry: Json
+
+
+class McpNeedRow(AnswerRow):
+    """The tools of a server that a skill names, and those that the server lacks."""
+
+    skill: Text
+    tools: Texts
+    missing: Texts
+
+
+class McpCheckAnswer(JsonAnswer, commands=["mcp check"]):
+    """What an MCP server has; ``skills`` is null if it does not serve any."""
+
+    name: Text
+    place: Text
+    server: Text
+    protocol: Text
+    tools: Texts
+    skills: Texts | None
+    needs: tuple[McpNeedRow, ...]
+    ok: bool

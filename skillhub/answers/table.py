@@ -36,6 +36,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "known-agents": "skillhub.model.hosts.AgentsFile",
     "lock": "skillhub.model.lock.LockFile",
     "marketplace": "skillhub.sources.layout.MarketplaceFile",
+    "mcp-entries": "skillhub.install.mcp_entry.McpEntriesFile",
     "mcp-skill": "skillhub.sources.mcp.McpSkill",
     "namespaces": "skillhub.model.index.NamespacesDocument",
     "oci-index": "skillhub.sources.oci.OciIndex",

@@ -130,6 +130,14 @@ class OpenNetwork:
             named, home.config, home.state, lambda url: self._web(url).get(url, cap=advisory.CAP).data
         )
 
+    def web(self, url: str) -> Web:
+        """Return what asks a place that a person agreed to.
+
+        Raises:
+            SourceError: with ``--offline``.
+        """
+        return self._web(url)
+
     def close(self) -> None:
         """Hang up, and throw away what was learned for one command alone."""
         self._undo.close()

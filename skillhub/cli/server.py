@@ -11,6 +11,7 @@ from typing import Annotated, Any, BinaryIO
 
 from skillhub.cli.common import Arg, Common, Strings, optional
 from skillhub.cli.installed import installed as installed_skills
+from skillhub.cli.mcp_agents import mcp_check, mcp_install, mcp_remove, show_entry
 from skillhub.cli.render import error_json
 from skillhub.cli.show import surroundings
 from skillhub.errors import UsageError
@@ -18,18 +19,25 @@ from skillhub.formats.text import quote
 from skillhub.install.context import Ports
 from skillhub.model.record import Skill, SkillScope
 
+__all__ = ["mcp", "mcp_check", "mcp_install", "mcp_remove", "serve"]
+
 _MISSING = "to serve skills needs"
 NoTools = Annotated[bool, Arg("--no-tools", "Offer no tools, only what the extension for skills has.")]
 Everything = Annotated[bool, Arg("--all", "Serve skills too that no lock knows, marked as not locked.")]
+PrintConfig = Annotated[
+    str | None, Arg("--print-config AGENT", "Show the entry of an agent that runs this, and serve nothing.")
+]
 
 
-def mcp(common: Common, no_tools: NoTools = False, all_: Everything = False) -> int:
+def mcp(common: Common, no_tools: NoTools = False, all_: Everything = False, print_config: PrintConfig = None) -> int:
     """Serve the skills of this project, and of the user, to an agent over MCP, on stdin and stdout.
 
     Only skills that are locked, agreed to and enabled are served, each as its lock has it. An agent starts this.
 
     Example: skillhub mcp
     """
+    if print_config is not None:
+        return show_entry(common, print_config)
     common.open_project()
     if sys.stdin.isatty():
         common.terminal.say("waiting for an agent's requests on stdin (stop with Ctrl-C)")

@@ -49,7 +49,9 @@ COMMANDS: dict[str, Command] = {
     "catalog": Command("show", "Show the list of skills that an agent's model sees.", _SEE),
     "resolve": Command("show", "Show the skills that a message names.", _SEE),
     "load": Command("show", "Show the text that an agent gets for a skill.", _SEE),
-    "mcp": Command("server", "Serve the skills of this project to agents over MCP.", _SEE, verbless=True),
+    "mcp": Command(
+        "server", "Serve the skills of this project to agents over MCP.", _SEE, "install remove check", verbless=True
+    ),
     "serve": Command("server", "Serve the skills of this project over HTTP: a page and an API.", _SEE),
     "source": Command(
         "trust", "Manage the registries and sites that skills come from.", _TRUST, "add list show remove trust"

@@ -24,6 +24,8 @@ Kind = Literal[
     "mcp-unpinned",  # the same, and it downloads a package without a fixed version whenever it starts
     "mcp-shell",  # the same, or to be used as it is there, and it runs a shell or code that nobody has read
     "mcp-conflict",  # a server of that name is there already, or elsewhere for that agent, and differs
+    "mcp-serve",  # the entry that runs our own MCP server is to be written into an agent's configuration
+    "mcp-check",  # an MCP server is to be started, or called, to see what it has
     "unused",  # what no project needs is to be removed from the store
     "local-edit",  # a copy in an agent's folder was edited by hand
 ]
@@ -82,6 +84,8 @@ BEFOREHAND: Mapping[Kind, Beforehand] = {
     "mcp-unpinned": Beforehand(("--accept mcp",)),
     "mcp-shell": Beforehand(otherwise=_PERSON),
     "mcp-conflict": Beforehand(otherwise=_PERSON),
+    "mcp-serve": _YES,
+    "mcp-check": Beforehand(otherwise=_PERSON),
     "unused": _YES,
     "local-edit": _YES,
 }

@@ -64,6 +64,8 @@ WITH_EXTRAS = """
     env set A_TOKEN
     env unset A_TOKEN
     lock export -o ../bom.json
+    mcp install --agent claude-code --yes
+    mcp remove --agent claude-code
 """
 ANSWERS = """
     list
@@ -91,10 +93,10 @@ ANSWERS = """
     new nothing --dry-run
 """
 ALL = "\n".join((WELL.strip(), WITH_EXTRAS.strip(), ANSWERS.strip()))
-GROUPS = {"source", "publisher", "key", "cache", "env", "registry", "lock"}
-# A terminal, no end (twice), and nothing to list without a keyring.
-ELSEWHERE = {"pick", "registry serve", "mcp", "serve", "env list"}
-EXTRAS = find_spec("keyring") and find_spec("cyclonedx")
+GROUPS = {"source", "publisher", "key", "cache", "env", "registry", "lock", "mcp"}
+# A terminal (twice), no end (three times), and nothing to list without a keyring.
+ELSEWHERE = {"pick", "mcp check", "registry serve", "mcp", "serve", "env list"}
+EXTRAS = find_spec("keyring") and find_spec("cyclonedx") and find_spec("mcp")
 
 
 def lines(text: str) -> list[str]:

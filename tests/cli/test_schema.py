@@ -21,7 +21,7 @@ from skillhub.formats.document import Document, ForeignDocument
 REPO = Path(__file__).parents[2]
 
 # What they print is a document of another format, or another program's.
-NO_ANSWERS = {"env exec", "lock export", "mcp", "pick"}
+NO_ANSWERS = {"env exec", "lock export", "pick"}
 NO_COMMANDS = {"audit --explain", "--version", "doctor policy", "error", "show file"}
 
 

@@ -34,6 +34,8 @@ ANSWERED = {
     "mcp-unpinned": {"--accept mcp"},
     "mcp-shell": set(),
     "mcp-conflict": set(),
+    "mcp-serve": {"--yes"},
+    "mcp-check": set(),
     "unused": {"--yes"},
     "local-edit": {"--yes"},
 }

@@ -20,6 +20,7 @@ from tests.support.serving import serving
 EXTENSION = "io.modelcontextprotocol/skills"
 STATELESS = "2026-07-28"
 Result = dict[str, Any]
+_INFO = {"name": "simulator", "version": "1"}
 
 
 @dataclass
@@ -101,7 +102,7 @@ class SkillServer(ThreadingHTTPServer):
         cached = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         if method == "server/discover":
             told = {"supportedVersions": [STATELESS], "capabilities": self.capabilities}
-            return {**cached, **told, "serverInfo": {"name": "simulator", "version": "1"}}
+            return {**cached, **told, "serverInfo": _INFO}
         if method == "skills/list":
             listed = [uri for uri in self.skills if uri not in self.unlisted]
             start = int(params["cursor"]) if params.get("cursor", "").isdecimal() else 0
@@ -151,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(Raw(status=202))
         elif method == "initialize":
             server.sessions.add("s1")
-            told = {"protocolVersion": "2025-11-25", "capabilities": server.capabilities, "serverInfo": {}}
+            told = {"protocolVersion": "2025-11-25", "capabilities": server.capabilities, "serverInfo": _INFO}
             self._reply(message["id"], server.alter(method, params, told), {"Mcp-Session-Id": "s1"})
         else:
             result = server.answer(method, params)

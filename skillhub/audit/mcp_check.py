@@ -1,0 +1,406 @@
+"""Looks at an MCP server: starts or calls it once, and compares what it has with what skills need of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from shutil import which
+from typing import Any, Literal
+
+import anyio
+import httpx2
+from anyio.abc import Process
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types import PaginatedRequest, PaginatedRequestParams, PaginatedResult, jsonrpc_message_adapter
+from pydantic import ConfigDict, ValidationError
+
+from skillhub.errors import FormatError, NotFound, SkillhubError, SourceError, UsageError
+from skillhub.formats.text import as_command, clean, quote
+from skillhub.install.context import Ports
+from skillhub.model import mcp_server
+from skillhub.model.manifest import Manifest
+from skillhub.model.needs import McpServer
+from skillhub.model.question import Question
+from skillhub.net.fetch import Web
+from skillhub.project import mcp
+from skillhub.sources.mcp import EXTENSION
+
+_SECONDS = 60.0
+_GRACE = 2.0  # seconds to end by itself
+_OUTPUT_MAX = 8 << 20
+_SAID_MAX = 2000  # bytes of what it says on stderr
+_MOST = 1000  # tools, and skills
+_NAME_MAX = 200
+# What every program gets, and what the SDK gives to the servers that it starts.
+_GIVEN = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "SYSTEMROOT", "TEMP", "APPDATA", "USERPROFILE")
+_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True)
+class CheckedServer:
+    """A server to look at: an entry of an agent's configuration, or what a skill says of it.
+
+    Attributes:
+        place: The file, or the skill.
+        facts: What is to be known before it is started; no value of a variable.
+        cwd: Where it is started.
+    """
+
+    name: str
+    place: str
+    entry: Mapping[str, Any]
+    facts: tuple[str, ...]
+    cwd: str
+    environ: Mapping[str, str]
+
+    @property
+    def url(self) -> str:
+        """Where it is reached; empty if it is started."""
+        return self._resolved(mcp_server.url_of(self.entry))
+
+    @property
+    def command(self) -> list[str]:
+        """The words that start it, the first the path of a program.
+
+        Raises:
+            NotFound: there is no such program.
+            UsageError: the entry has no command.
+        """
+        words = _words(self.entry)
+        if not words or not words[0] or not all(isinstance(each, str) for each in words):
+            raise UsageError(f"the MCP server {self.name} has neither a command nor a URL", where=self.place)
+        program, *rest = map(self._resolved, words)
+        path = which(os.path.join(self.cwd, program) if os.path.dirname(program) else program, path=self._path)
+        if path is None or not os.path.isabs(path):
+            raise NotFound(
+                f"the MCP server {self.name} runs {quote(program)}, which is not on PATH", where=self.place
+            )
+        return [path, *rest]
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The environment that it gets."""
+        found = {name: self.environ[name] for name in _GIVEN if name in self.environ}
+        for key in ("env", "environment"):
+            found |= self._values(self.entry.get(key))
+        named = self.entry.get("env_vars")
+        return found | {each: self._value(each) for each in (named if isinstance(named, list) else ())}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a request bears."""
+        found = self._values(self.entry.get("headers")) | self._values(self.entry.get("http_headers"))
+        if bearer := self.entry.get("bearer_token_env_var"):
+            found["Authorization"] = f"Bearer {self._value(str(bearer))}"
+        return found
+
+    def question(self) -> Question:
+        """Return what a person has to agree to."""
+        if self.url:
+            message = f"Call the MCP server {self.name}?"
+            return Question("mcp-check", self.name, message, (*self.facts, self.place), self.name)
+        given = f"it gets these of your variables: {', '.join(name for name in _GIVEN if name in self.environ)}"
+        details = (
+            *self.facts,
+            f"the program is {self.command[0]}",
+            f"it is started in {self.cwd}",
+            given,
+            self.place,
+        )
+        message = f"Start the MCP server {self.name}, a program that can do all that you can?"
+        return Question("mcp-check", self.name, message, details, self.name)
+
+    @property
+    def _path(self) -> str:
+        return os.pathsep.join(each for each in self.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(each))
+
+    def _values(self, pairs: object) -> dict[str, str]:
+        rows = pairs if isinstance(pairs, dict) else {}
+        return {str(name): self._resolved(value) for name, value in rows.items() if isinstance(value, str)}
+
+    def _resolved(self, text: str) -> str:
+        found = _REFERENCE.sub(lambda each: self._value(each[1] or each[3], each[2]), text)
+        if re.search(r"\$\{\w+:", found):
+            raise UsageError(f"the MCP server {self.name} uses what only its agent can fill in", where=self.place)
+        return found
+
+    def _value(self, name: str, default: str | None = None) -> str:
+        value = self.environ.get(name, default)
+        if value is None:
+            message = f"the MCP server {self.name} is given the variable {quote(name)}, which is not set"
+            raise UsageError(message, where=self.place, hint=f"export {clean(name)}=… first")
+        return value
+
+
+def to_check(name: str, agent: str | None, ports: Ports) -> CheckedServer:
+    """Return the server of a name: the one that agents have, else the one that an installed skill describes.
+
+    Raises:
+        NotFound: nobody has it.
+        UsageError: several have it, and not the same.
+        FormatError, StateError: a configuration cannot be read.
+    """
+    project = ports.project
+    place = (project.base, ports.user_home, ports.environ)
+    entries = [
+        (file, entry) for file, entry in mcp.configured(name, project.scope, *place) if agent in (None, file.agent)
+    ]
+    make = partial(CheckedServer, name, cwd=project.base, environ=ports.environ)
+    if entries:
+        (file, entry), *others = entries
+        if not isinstance(entry, dict):
+            raise FormatError(f"expected an object, found {quote(entry)}", where=file.path)
+        if any(not mcp.is_equal(each, entry) for _, each in others):
+            hint = " or ".join(as_command("--agent", each.agent) for each, _ in entries)
+            raise UsageError(f"{name} is not the same server for every agent", hint=f"say whose: {hint}")
+        return make(f"{file.agent}: {file.path}", entry, _facts(file, entry))
+    for skill, server in _described(name, ports):
+        url = {"url": server.url, "bearer_token_env_var": server.bearer} if server.url else {}
+        entry = url or {"command": server.command[0], "args": [*server.command[1:]], "env_vars": [*server.env]}
+        return make(f"as the skill {skill} describes it", entry, server.facts())
+    hint = "skillhub mcp check takes the name of a server in an agent's configuration, or of a need"
+    raise NotFound(f"no agent has an MCP server {quote(name)}, and no skill describes one", hint=hint)
+
+
+def _facts(file: mcp.ConfigFile, entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what an entry says; of the project's files the whole command, which whoever wrote them chose."""
+    found = mcp_server.facts(entry)
+    if file.scope == "project" and not mcp_server.url_of(entry):
+        found = (f"it runs: {as_command(*map(str, _words(entry)))[:_SAID_MAX]}", *found[1:])
+    return (*found, "it runs a shell or other unchecked code") if mcp_server.runs_code(entry) else found
+
+
+def _words(entry: Mapping[str, Any]) -> list[Any]:
+    """Return the words of a command, as some agents split it and others do not."""
+    parts = (entry.get("command", []), entry.get("args", []))
+    return [word for part in parts for word in (part if isinstance(part, list) else [part])]
+
+
+def _described(name: str, ports: Ports) -> Iterator[tuple[str, McpServer]]:
+    for skill, entry in ports.project.lock().skills.items():
+        tree = ports.store.read(entry.tree) if f"mcp:{name}" in entry.requires else None
+        for need in Manifest.read(tree).requires if tree is not None else ():
+            if (need.kind, need.name) == ("mcp", name) and need.server is not None:
+                yield skill, need.server
+
+
+def wanted_tools(name: str, ports: Ports) -> dict[str, tuple[str, ...]]:
+    """Return by skill which tools of the server it may use, as its ``allowed-tools`` name them."""
+    before = f"tools:mcp__{name}__"
+    locked = ports.project.lock().skills.items()
+    named = {
+        skill: tuple(each.removeprefix(before) for each in entry.capabilities if each.startswith(before))
+        for skill, entry in locked
+    }
+    return {skill: tools for skill, tools in named.items() if tools or f"mcp:{name}" in dict(locked)[skill].requires}
+
+
+@dataclass(frozen=True)
+class ServerContent:
+    """What a server has; every text is its own, shortened."""
+
+    server: str
+    protocol: str
+    tools: tuple[str, ...]
+    skills: tuple[str, ...] | None
+
+
+class _Skills(PaginatedResult):
+    model_config = ConfigDict(extra="allow")
+
+    skills: list[Any]
+
+
+class _ListSkills(PaginatedRequest[Literal["skills/list"]]):
+    method: Literal["skills/list"] = "skills/list"
+
+
+def look(checked: CheckedServer, web: Web | None, seconds: float = _SECONDS) -> ServerContent:
+    """Start the server, or call it through ``web``, and return what it has; whatever it started is ended.
+
+    Raises:
+        SourceError: it does not start, answer in time, or answers with an error.
+        FormatError: what it answers is malformed.
+        SkillhubError: as ``Web.ask`` raises it.
+    """
+    logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it says would end on the terminal as it is
+    said = bytearray()
+    posted = _ThroughWeb(checked, web) if web is not None else None
+    try:
+        return anyio.run(partial(_look, checked, posted, said, seconds))
+    except (MCPError, OSError, TimeoutError, ValidationError, ExceptionGroup) as error:
+        if posted is not None and posted.error is not None:
+            raise posted.error from error
+        first = _first(error)
+        told = quote(str(first), _NAME_MAX)
+        if isinstance(first, TimeoutError | ValidationError):
+            is_late = isinstance(first, TimeoutError)
+            told = f"it took more than {seconds:.0f} s" if is_late else "its answer is none of the protocol"
+        kind = FormatError if isinstance(first, ValidationError) else SourceError
+        hint = f"it said: {quote(said.decode('utf-8', 'replace')[-_SAID_MAX:], _SAID_MAX)}" if said else None
+        raise kind(f"the MCP server {checked.name} failed: {told}", where=checked.place, hint=hint) from error
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+async def _look(checked: CheckedServer, posted: _ThroughWeb | None, said: bytearray, seconds: float) -> ServerContent:
+    with anyio.fail_after(seconds):
+        if posted is None:
+            transport: Any = _started(checked, said)
+        else:
+            transport = streamable_http_client(
+                checked.url, http_client=httpx2.AsyncClient(transport=posted), terminate_on_close=False
+            )
+        async with Client(transport, read_timeout_seconds=seconds, cache=None) as client:
+            about, capable = client.server_info, client.server_capabilities
+            declared = {**(capable.experimental or {}), **(capable.extensions or {})}
+            tools = [each async for each in _tools(client)] if capable.tools is not None else []
+            skills = [each async for each in _skills(client)] if EXTENSION in declared else None
+            server = _short(f"{about.name} {about.version}" if about else "")
+            return ServerContent(
+                server, client.protocol_version, tuple(tools), None if skills is None else tuple(skills)
+            )
+
+
+async def _tools(client: Client) -> AsyncIterator[str]:
+    cursor, left = None, _MOST
+    while left > 0:
+        page = await client.list_tools(cursor=cursor)
+        for each in page.tools[:left]:
+            yield _short(each.name)
+        left -= max(len(page.tools), 1)
+        if (cursor := page.next_cursor) is None:
+            return
+
+
+async def _skills(client: Client) -> AsyncIterator[str]:
+    cursor, left = None, _MOST
+    while left > 0:
+        request = _ListSkills(params=PaginatedRequestParams(cursor=cursor))
+        page = await client.session.send_request(request, _Skills)
+        for each in page.skills[:left]:
+            yield _short(str(each.get("uri")) if isinstance(each, dict) else "")
+        left -= max(len(page.skills), 1)
+        if (cursor := page.next_cursor) is None:
+            return
+
+
+def _short(text: str) -> str:
+    return clean(text)[:_NAME_MAX]
+
+
+@asynccontextmanager
+async def _started(checked: CheckedServer, said: bytearray) -> AsyncIterator[tuple[Any, Any]]:
+    """Give the streams of a server that was started; at the end it and its process group are killed."""
+    process = await anyio.open_process(
+        checked.command, env=checked.given, cwd=checked.cwd, stderr=subprocess.PIPE, start_new_session=True
+    )
+    give, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    sent, take = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read() -> None:
+        rest, count = b"", 0
+        async with give:
+            async for data in _stream(process.stdout):
+                count += len(data)
+                *lines, rest = (rest + data).split(b"\n")
+                if count > _OUTPUT_MAX:
+                    return
+                for line in lines:
+                    with suppress(ValueError):  # what is no frame some servers print all the same
+                        await give.send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
+
+    async def write() -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            async for message in take:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await process.stdin.send(f"{text}\n".encode())  # type: ignore[union-attr]
+
+    async def hear() -> None:
+        async for data in _stream(process.stderr):
+            said[:] = (said + data)[-_SAID_MAX:]
+
+    try:
+        async with anyio.create_task_group() as group:
+            for task in (read, write, hear):
+                group.start_soon(task)
+            try:
+                yield received, sent
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _end(process)
+                group.cancel_scope.cancel()
+    finally:
+        for each in (give, received, sent, take):
+            each.close()
+        await _drain(process)
+
+
+async def _drain(process: Process) -> None:
+    """Read to the end of the pipes, which closes them."""
+    with anyio.move_on_after(_GRACE, shield=True):
+        for stream in (process.stdout, process.stderr):
+            async for _ in _stream(stream):
+                pass
+
+
+async def _stream(stream: Any) -> AsyncIterator[bytes]:  # noqa: ANN401 - anyio's
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        async for data in stream:
+            yield data
+
+
+async def _end(process: Process) -> None:
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        await process.stdin.aclose()  # type: ignore[union-attr]
+    with anyio.move_on_after(_GRACE):
+        while process.returncode is None:  # `wait` would wait for whoever holds its pipes, too
+            await anyio.sleep(0.01)
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    with anyio.move_on_after(_GRACE):
+        while process.returncode is None:
+            await anyio.sleep(0.01)
+
+
+class _ThroughWeb(httpx2.AsyncBaseTransport):
+    """Sends what the SDK posts through our own client, to the one URL that was agreed to."""
+
+    def __init__(self, checked: CheckedServer, web: Web) -> None:
+        self._url = checked.url
+        self._headers = checked.headers
+        self._web = web
+        self.error: SkillhubError | None = None
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method != "POST":
+            return httpx2.Response(405)  # a stream of events that nobody here waits for
+        told = {
+            name: value
+            for name, value in request.headers.items()
+            if name.startswith(("accept", "content-type", "mcp-"))
+        }
+        told.pop("accept-encoding", None)
+        body = await request.aread()
+        ask = partial(self._web.ask, self._url, cap=_OUTPUT_MAX, headers={**self._headers, **told}, body=body)
+        try:
+            answer = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True)
+        except SkillhubError as error:
+            self.error = error
+            raise httpx2.ConnectError("it cannot be asked") from error
+        kept = {name: value for name, value in answer.headers.items() if name in ("content-type", "mcp-session-id")}
+        return httpx2.Response(answer.status, headers=kept, content=answer.data)

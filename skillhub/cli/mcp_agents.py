@@ -1,0 +1,152 @@
+"""``mcp install``, ``remove`` and ``check``: our entry in an agent's configuration, and servers, looked at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from skillhub.cli.common import Arg, Common, Strings, optional
+from skillhub.cli.network import OpenNetwork
+from skillhub.cli.prompts import Flags, Person
+from skillhub.cli.render import question_json
+from skillhub.cli.terminal import is_interactive
+from skillhub.errors import UsageError
+from skillhub.install.context import ask_person
+from skillhub.install.mcp_entry import OwnEntry
+from skillhub.model.hosts import host
+from skillhub.project.mcp import DIALECTS
+
+_MISSING = "to serve skills needs"
+
+
+def show_entry(common: Common, agent: str) -> int:
+    """Show the entry of an agent, and the file that it belongs in."""
+    entry = OwnEntry(_known(agent), common.ports())
+    path = entry.file.path
+    if common.json:
+        return common.answer("mcp", {"agent": entry.agent, "path": path, "entry": entry.spelled})
+    common.terminal.say(f"{entry.agent} reads it from {path}", "dim")
+    for line in entry.text.splitlines():
+        common.terminal.verbatim(line)
+    return 0
+
+
+def mcp_install(
+    common: Common, agent: Annotated[Strings, Arg("--agent NAME", "The agent (repeatable).")] = None
+) -> int:
+    """Write the entry that runs `skillhub mcp` into an agent's configuration. You are asked first.
+
+    With --global it is written for all of your projects.
+
+    Example: skillhub mcp install --agent claude-code
+    """
+    optional("skillhub.server.mcp", "server", _MISSING)
+    ports, rows, asked = common.ports(), [], []
+    entries = [OwnEntry(each, ports) for each in _agents(agent)]
+    for each in entries:
+        changed, answers = each.write(dry_run=common.dry_run)
+        asked += answers
+        rows.append({"agent": each.agent, "path": each.file.path, "entry": each.spelled, "changed": changed})
+    if common.json:
+        questions = [question_json(question, answer) for question, answer in asked]
+        changed = any(row["changed"] for row in rows) and not common.dry_run
+        return common.answer("mcp install", {"entries": rows, "changed": changed, "questions": questions})
+    for row in rows:
+        done = "would write" if common.dry_run else "wrote"
+        told = f"{done} {row['path']}: the MCP server skillhub" if row["changed"] else f"{row['path']} has it already"
+        common.terminal.did(told, "green" if row["changed"] else "plain")
+    return 0
+
+
+def mcp_remove(
+    common: Common, agent: Annotated[Strings, Arg("--agent NAME", "The agent (repeatable).")] = None
+) -> int:
+    """Remove the entry that `mcp install` wrote into an agent's configuration, unless somebody changed it.
+
+    Example: skillhub mcp remove --agent claude-code
+    """
+    ports = common.ports()
+    entries = [OwnEntry(each, ports) for each in _agents(agent)]
+    removed = {each.file.path: each.remove(dry_run=common.dry_run) for each in entries}
+    if common.json:
+        rows = [{"agent": each.agent, "path": each.file.path, "changed": removed[each.file.path]} for each in entries]
+        changed = any(removed.values()) and not common.dry_run
+        return common.answer("mcp remove", {"entries": rows, "changed": changed, "questions": []})
+    for path, changed in removed.items():
+        done = "would remove" if common.dry_run else "removed"
+        common.terminal.did(f"{done} the MCP server skillhub: {path}" if changed else f"{path} does not have it")
+    return 0
+
+
+def mcp_check(
+    common: Common,
+    name: Annotated[str, Arg("NAME", "The server, as an agent or a skill calls it.")],
+    agent: Annotated[str | None, Arg("--agent NAME", "The agent whose server it is.")] = None,
+) -> int:
+    """Start an MCP server, or call it, and list its tools and skills. A person is asked first; no flag answers.
+
+    Compares them with the tools that installed skills name. Exits 1 if one is missing.
+
+    Example: skillhub mcp check github
+    """
+    checking = optional("skillhub.audit.mcp_check", "server", "to look at an MCP server needs")
+    ports = common.ports()
+    checked = checking.to_check(name, None if agent is None else _known(agent), ports)
+    question = checked.question()
+    if common.dry_run:
+        common.terminal.did(f"would ask: {question.message}")
+        for line in question.details:
+            common.terminal.did(f"  {line}")
+        return 0
+    if is_interactive():  # also with --json: the question goes to stderr
+        ports = replace(ports, approver=Person(common.terminal, Flags()))
+    ask_person(question, ports)
+    network = OpenNetwork(common.home, ports.sources, common.user_home, offline=common.offline)
+    common.undo.callback(network.close)
+    found = checking.look(checked, network.web(checked.url) if checked.url else None)
+    needs = [
+        {
+            "skill": skill,
+            "tools": tools,
+            "missing": [each for each in tools if each != "*" and each not in found.tools],
+        }
+        for skill, tools in checking.wanted_tools(name, ports).items()
+    ]
+    is_fine = not any(row["missing"] for row in needs)
+    if common.json:
+        facts = {"name": name, "place": checked.place, "server": found.server, "protocol": found.protocol}
+        shown = {**facts, "tools": found.tools, "skills": found.skills, "needs": needs, "ok": is_fine}
+        common.answer("mcp check", shown)
+        return 0 if is_fine else 1
+    common.terminal.out(f"{name}: {found.server or 'without a name'}, MCP {found.protocol}")
+    common.terminal.out(f"tools: {', '.join(found.tools) or 'none'}")
+    if found.skills is not None:
+        common.terminal.out(f"skills: {', '.join(found.skills) or 'none are listed'}")
+    for row in needs:
+        missing = ", ".join(row["missing"])
+        told = (
+            f"{row['skill']} names tools that it lacks: {missing}"
+            if missing
+            else f"{row['skill']} finds what it needs"
+        )
+        common.terminal.out(told, "yellow" if missing else "plain")
+    return 0 if is_fine else 1
+
+
+def _agents(named: list[str] | None) -> list[str]:
+    if not named:
+        raise UsageError("expected an agent", hint=f"--agent NAME, one of: {', '.join(DIALECTS)}")
+    return [*dict.fromkeys(map(_known, named))]
+
+
+def _known(agent: str) -> str:
+    """Return the id of an agent that has a file for MCP servers.
+
+    Raises:
+        UsageError: there is none of that name, or it has none.
+    """
+    name = host(agent).id
+    if name not in DIALECTS:
+        hint = f"agents with such a file: {', '.join(DIALECTS)}"
+        raise UsageError(f"{name} has no file for MCP servers that skillhub knows", hint=hint)
+    return name

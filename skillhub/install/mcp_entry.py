@@ -1,0 +1,159 @@
+"""The entry of an agent's configuration that runs ``skillhub mcp``: shown, written, taken back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from skillhub.disk.state_file import StateDocument, StateFile
+from skillhub.errors import StateError, UsageError
+from skillhub.formats import json as jsonc
+from skillhub.formats import toml
+from skillhub.formats.document import Members, Visible
+from skillhub.formats.text import quote
+from skillhub.install.context import Ports, ask
+from skillhub.model.hosts import host
+from skillhub.model.needs import McpServer
+from skillhub.model.question import Asked, Question
+from skillhub.project import mcp
+
+NAME: Final = "skillhub"
+_START = 30.0  # seconds
+_HINT = "restore the file, or move it away and remove the entries yourself"
+
+
+class McpEntriesFile(StateDocument):
+    """``mcp-entries.json`` in the state: by the file of an agent the entry that we wrote there, as JSON."""
+
+    entries: Members[Visible, str]
+
+
+@dataclass(frozen=True)
+class OwnEntry:
+    """The entry of one agent, in the scope of a project or of the user."""
+
+    agent: str
+    ports: Ports
+
+    @cached_property
+    def file(self) -> mcp.ConfigFile:
+        """The file that holds it.
+
+        Raises:
+            UsageError: the agent has none in this scope.
+        """
+        project = self.ports.project
+        found = mcp.config_file(self.agent, project.scope, project.base, self.ports.user_home, self.ports.environ)
+        if found is None:
+            agents = ", ".join(mcp.agents_with_file(project.scope))
+            message = f"{host(self.agent).id} has no file for MCP servers in this scope that skillhub knows"
+            raise UsageError(message, hint=f"agents with such a file: {agents}")
+        return found
+
+    @cached_property
+    def server(self) -> McpServer:
+        """What it runs: this Python, which finds this skillhub, and takes no module from a folder or a variable.
+
+        Raises:
+            StateError: it would not start.
+        """
+        project = self.ports.project
+        of_project = ("--project", project.base) if project.scope == "project" else ()
+        return McpServer("stdio", (*_start(), "mcp", *of_project))
+
+    @property
+    def spelled(self) -> mcp.Entry:
+        """The entry as the agent spells it."""
+        return mcp.entry(self.agent, self.server)
+
+    @property
+    def text(self) -> str:
+        """The file as it would be with nothing else in it."""
+        dialect = mcp.DIALECTS[host(self.agent).id]
+        is_toml = (*dialect.project, *dialect.user)[0].endswith(".toml")
+        insert = toml.insert if is_toml else jsonc.insert
+        return insert("", (dialect.key, NAME), self.spelled, "")
+
+    def write(self, *, dry_run: bool) -> tuple[bool, list[Asked]]:
+        """Write it, once that is agreed to; return whether that changed anything, and what was asked.
+
+        What we wrote before and nobody changed is replaced.
+
+        Raises:
+            Refused: nobody agreed.
+            StateError: another server has the name, or the disk refuses.
+            FormatError: the file is malformed.
+        """
+        there, before = mcp.servers(self.file).get(NAME), self._written.get(self.file.path)
+        if there is not None and mcp.is_equal(there, self.spelled):
+            return False, []
+        if there is not None and not (before and mcp.is_equal(there, json.loads(before))):
+            raise StateError(f"expected no other MCP server called {NAME}, found one", where=self.file.path)
+        details = (*self.server.facts(), f"{self.file.agent}: {self.file.path}")
+        if self.file.scope == "project":
+            details += ("it names folders of this machine: do not commit it for others",)
+        message = (
+            f"Write the MCP server {NAME}, which serves your skills, into the configuration of {self.file.agent}?"
+        )
+        asked = ask([Question("mcp-serve", NAME, message, details, self.file.agent)], self.ports, dry_run)
+        if not dry_run:
+            self._remember(json.dumps(self.spelled))
+            if there is not None:
+                mcp.remove(self.file, NAME, json.loads(before or "{}"), self.ports.project)
+            mcp.write(self.file, NAME, self.server, self.ports.project)
+        return True, asked
+
+    def remove(self, *, dry_run: bool) -> bool:
+        """Take it back if we wrote it and nobody changed it; return whether it was there.
+
+        Raises:
+            StateError: what is there is not what we wrote.
+            FormatError: the file is malformed.
+        """
+        there, before = mcp.servers(self.file).get(NAME), self._written.get(self.file.path)
+        if there is None:
+            return False
+        if before is None or not mcp.is_equal(there, json.loads(before)):
+            message = f"the entry {NAME} is not as skillhub wrote it"
+            raise StateError(message, where=self.file.path, hint="if it is to go, remove it from the file yourself")
+        if not dry_run:
+            mcp.remove(self.file, NAME, json.loads(before), self.ports.project)
+            self._remember(None)
+        return True
+
+    @cached_property
+    def _state(self) -> StateFile[McpEntriesFile]:
+        path = os.path.join(self.ports.project.home.state, "mcp-entries.json")
+        return StateFile(path, "the entries that skillhub wrote for agents", _HINT, McpEntriesFile)
+
+    @property
+    def _written(self) -> Mapping[str, str]:
+        return self._state.read(lambda document: {} if document is None else document.entries)
+
+    def _remember(self, entry: str | None) -> None:
+        with self._state.locked():
+            rest = {path: each for path, each in self._written.items() if path != self.file.path}
+            self._state.write({"entries": {**rest, **({self.file.path: entry} if entry else {})}})
+
+
+def _start() -> tuple[str, ...]:
+    """Return the words that start this skillhub from any folder; ``-I`` finds no package in a user's own site."""
+    rest = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    for flag in ("-I", "-P"):
+        words = (sys.executable, flag, "-m", "skillhub")
+        try:
+            done = subprocess.run(
+                [*words, "--version"], cwd=os.sep, env=rest, capture_output=True, timeout=_START, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            return words
+    hint = "install skillhub into an environment: pipx or uv tool"
+    raise StateError(f"skillhub does not start by {quote(sys.executable)} alone", hint=hint)

@@ -1,0 +1,153 @@
+"""The entry that runs ``skillhub mcp``: shown, written once it is agreed to, and taken back if nobody changed it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tomllib
+
+import pytest
+
+from skillhub.project.mcp import DIALECTS, agents_with_file
+from tests.support.cli import Shell
+from tests.support.here import Here
+
+pytest.importorskip("mcp")
+CLAUDE = ("--agent", "claude-code")
+
+
+@pytest.fixture
+def here(tmp_path):
+    return Here(tmp_path)
+
+
+def entry(here, path=".mcp.json"):
+    return json.loads((here.project / path).read_text().replace("// mine", ""))["mcpServers"].get("skillhub")
+
+
+@pytest.mark.parametrize("agent", DIALECTS)
+def test_every_agent_is_shown_its_entry(here, agent):
+    flags = () if agent in agents_with_file("project") else ("-g",)
+    done = here.run("mcp", "--print-config", agent, *flags)
+    assert done.status == 0, done.err
+    parsed = tomllib.loads(done.out) if agent == "codex" else json.loads(done.out)
+    told = here.run("mcp", "--print-config", agent, "--json", *flags).json
+    assert parsed[DIALECTS[agent].key]["skillhub"] == told["entry"]
+    assert told["path"] in done.err.replace("\n", "").replace(" ", "") or done.err
+    assert not os.path.exists(told["path"])
+
+
+def test_what_is_written_starts_from_any_folder_with_any_environment(here, tmp_path):
+    assert here.run("mcp", "install", *CLAUDE, "--yes").status == 0
+    found = entry(here)
+    assert os.path.isabs(found["command"])
+    assert found["args"][-2:] == ["--project", str(here.project)]
+    hostile = tmp_path / "hostile"
+    for name in ("skillhub/__init__.py", "json.py", "sitecustomize.py"):
+        (hostile / name).parent.mkdir(parents=True, exist_ok=True)
+        (hostile / name).write_text("open('RAN', 'w')")
+    at = found["args"].index("mcp")
+    done = subprocess.run(
+        [found["command"], *found["args"][:at], "--version"],
+        cwd=hostile,
+        env={"PYTHONPATH": str(hostile), "PYTHONSTARTUP": str(hostile / "json.py"), "PATH": ""},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.startswith(b"skillhub ")
+    assert not (hostile / "RAN").exists()
+
+
+def test_it_is_asked_for_written_and_taken_back(here):
+    before = '{\n  // mine\n  "mcpServers": {"other": {"command": "x"}}\n}\n'
+    here.write("project/.mcp.json", before)
+    done = here.run("mcp", "install", *CLAUDE, "--json")
+    assert (done.status, [each["kind"] for each in done.json["questions"]]) == (6, ["mcp-serve"])
+    assert (here.project / ".mcp.json").read_text() == before
+    assert here.run("mcp", "install", *CLAUDE, "--yes", "--dry-run").status == 0
+    assert (here.project / ".mcp.json").read_text() == before
+    done = here.run("mcp", "install", *CLAUDE, "--yes", "--json")
+    assert (done.status, done.json["changed"]) == (0, True)
+    assert entry(here) == done.json["entries"][0]["entry"]
+    again = here.run("mcp", "install", *CLAUDE, "--yes", "--json")
+    assert (again.json["changed"], again.json["questions"]) == (False, [])
+    assert here.run("mcp", "remove", *CLAUDE, "--dry-run").status == 0
+    assert entry(here)
+    assert here.run("mcp", "remove", *CLAUDE, "--json").json["changed"] is True
+    assert (here.project / ".mcp.json").read_text() == before
+    assert here.run("mcp", "remove", *CLAUDE, "--json").json["changed"] is False
+
+
+def test_for_all_projects_it_names_none(here):
+    assert here.run("mcp", "install", *CLAUDE, "-g", "--yes").status == 0
+    found = json.loads((here.home / ".claude.json").read_text())["mcpServers"]["skillhub"]
+    assert "--project" not in found["args"]
+    assert here.run("mcp", "remove", *CLAUDE, "-g").status == 0
+
+
+def test_at_a_terminal(tmp_path):
+    shell = Shell(tmp_path)
+    done = shell.at_terminal("mcp", "install", *CLAUDE, say=[("[N]o:", "n\n")])
+    assert done.status == 6
+    assert not (shell.project / ".mcp.json").exists()
+    done = shell.at_terminal("mcp", "install", *CLAUDE, say=[("[N]o:", "y\n")])
+    assert done.status == 0
+    assert "do not commit it" in done.out
+    assert entry(shell)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"command": "/bin/evil"}, {"env": {"A": "b"}}, {"args": []}, {"disabled": True}], ids=str
+)
+def test_attack_what_somebody_changed_is_neither_removed_nor_replaced(here, changed):
+    assert here.run("mcp", "install", *CLAUDE, "--yes").status == 0
+    document = {"mcpServers": {"skillhub": {**entry(here), **changed}}}
+    here.write("project/.mcp.json", json.dumps(document))
+    for verb in (("install", "--yes"), ("remove",)):
+        done = here.run("mcp", verb[0], *CLAUDE, *verb[1:], "--json")
+        assert (done.status, done.error["code"]) == (7, "state")
+        assert json.loads((here.project / ".mcp.json").read_text()) == document
+
+
+def test_attack_a_repository_brings_an_entry_of_the_name(here):
+    here.write("project/.mcp.json", json.dumps({"mcpServers": {"skillhub": {"command": "evil"}}}))
+    for verb in (("install", "--yes"), ("remove",)):
+        assert here.run("mcp", verb[0], *CLAUDE, *verb[1:]).status == 7
+    assert entry(here) == {"command": "evil"}
+
+
+def test_what_an_older_python_wrote_is_replaced(here):
+    assert here.run("mcp", "install", *CLAUDE, "--yes").status == 0
+    path = here.hub / "state/mcp-entries.json"
+    text = path.read_text()
+    old = {**entry(here), "command": "/old/python"}
+    state = json.loads(text)
+    state["entries"] = {key: json.dumps(old) for key in state["entries"]}
+    path.write_text(json.dumps(state))
+    here.write("project/.mcp.json", json.dumps({"mcpServers": {"skillhub": old}}))
+    done = here.run("mcp", "install", *CLAUDE, "--yes", "--json")
+    assert (done.status, done.json["changed"]) == (0, True)
+    assert entry(here)["command"] != "/old/python"
+
+
+def test_attack_a_link_leads_the_entry_out_of_the_project(here):
+    (here.folder / "outside.json").write_text("{}")
+    (here.project / ".mcp.json").symlink_to(here.folder / "outside.json")
+    assert here.run("mcp", "install", *CLAUDE, "--yes").status == 7
+    assert (here.folder / "outside.json").read_text() == "{}"
+
+
+def test_a_file_that_cannot_be_understood_stays_as_it_is(here):
+    here.write("project/.mcp.json", '{"mcpServers": [')
+    assert here.run("mcp", "install", *CLAUDE, "--yes").status == 4
+    assert (here.project / ".mcp.json").read_text() == '{"mcpServers": ['
+
+
+@pytest.mark.parametrize(
+    "words", [("install",), ("remove",), ("install", "--agent", "nobody"), ("install", "--agent", "goose")]
+)
+def test_an_agent_has_to_be_named(here, words):
+    done = here.run("mcp", *words, "--yes", "--json")
+    assert done.status == 2
+    assert done.error["hint"]
