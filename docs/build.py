@@ -1,4 +1,4 @@
-"""Write docs/cli.md and docs/rules.md from the program itself, its table of errors, and the JSON Schema of its lock.
+"""Write docs/cli.md, docs/json.md and docs/rules.md from the program itself, its table of errors, and JSON Schemas.
 
 python docs/build.py           write it
 python docs/build.py --check   exit 1 if it is not what the program says
@@ -18,7 +18,8 @@ from typing import Any
 import typer
 
 import skillhub
-from skillhub.answers.table import schema_of
+from skillhub.answers.skills import JsonAnswer
+from skillhub.answers.table import ANSWERS, schema_of
 from skillhub.cli.app import build, parameters
 from skillhub.cli.common import Common
 from skillhub.cli.table import COMMANDS
@@ -58,6 +59,17 @@ FAMILIES = {
 }
 
 
+JSON_HEAD = """\
+# JSON answers
+
+Written by `python docs/build.py` from the classes in `skillhub/answers/`; a test holds it to that. With `--json` a
+command prints exactly one of these values on stdout, and nothing else there; what is for a person goes to stderr.
+Every answer has `schema`, the version of its form: a key that is listed here keeps its name and its meaning while
+that number is the same, and keys may be added. `skillhub schema list` prints the JSON Schema of the answer of `list`.
+A command that did nothing prints the answer `error` and exits with a status other than 0.
+"""
+_TYPES = {"string": "text", "integer": "an integer", "number": "a number", "boolean": "true or false", "null": "null"}
+
 # The documents of pages in `formats/`; the lock's schema stands beside the files that test it.
 DESCRIBED = ("config", "discovery", "index", "intent", "namespaces", "policy", "publisher", "releases", "skill")
 
@@ -71,6 +83,7 @@ def pages() -> dict[Path, str]:
     schemas[HERE.parent / "lockfiles" / "skillhub.lock.schema.json"] = "lock"
     return {
         HERE / "cli.md": commands(),
+        HERE / "json.md": answers(),
         HERE / "rules.md": rules_page(),
         architecture: f"{before}{BEGIN}{errors()}{END}{after}",
         **{path: json.dumps(schema_of(name), indent=2, ensure_ascii=False) + "\n" for path, name in schemas.items()},
@@ -84,6 +97,48 @@ def errors() -> str:
         said = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
         rows.append(f"| {kind.exit_code} | `{kind.__name__}` | `{kind.code}` | {said} |\n")
     return "".join(rows)
+
+
+def answers() -> str:
+    """Return the page of all JSON answers, then of the parts that they share."""
+    parts, shared = [JSON_HEAD], {}
+    by_class: dict[type[JsonAnswer], list[str]] = {}
+    for name, kind in ANSWERS.items():
+        by_class.setdefault(kind, []).append(name)
+    for kind, names in by_class.items():
+        schema = kind.model_json_schema()
+        shared |= schema.get("$defs", {})
+        parts.append(f"\n## {', '.join(f'`{each}`' for each in names)}\n\n{schema['description']}\n\n")
+        parts += _keys(schema)
+    parts.append("\n# Parts\n")
+    for name, schema in sorted(shared.items()):
+        parts.append(f"\n## {name}\n\n{schema['description']}\n\n")
+        parts += _keys(schema)
+    return "".join(parts)
+
+
+def _keys(schema: dict[str, Any]) -> Iterator[str]:
+    yield "| key | value |\n|---|---|\n"
+    for key, value in schema["properties"].items():
+        absent = "" if key in schema.get("required", ()) else "; may be absent"
+        yield f"| `{key}` | {_value(value)}{absent} |\n"
+
+
+def _value(value: dict[str, Any]) -> str:
+    """Return what a JSON Schema permits, in words."""
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "const" in value or "enum" in value:
+        return ", ".join(f"`{json.dumps(each)}`" for each in value.get("enum", [value.get("const")]))
+    if "anyOf" in value:
+        return " or ".join(map(_value, value["anyOf"]))
+    if value.get("type") == "array":
+        return f"a list of {_value(value.get('items', {}))}"
+    if value.get("type") == "object":
+        within = value.get("additionalProperties")
+        return f"an object of {_value(within)}" if isinstance(within, dict) and within else "an object"
+    return _TYPES.get(value.get("type", ""), "any JSON value")
 
 
 def rules_page() -> str:
