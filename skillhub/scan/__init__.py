@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 
 from skillhub.model.finding import SEVERITIES, Finding, Rule, rules
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.capability import is_text
+from skillhub.scan.code import encodings, programs
 from skillhub.scan.commands import FETCH, SYSTEM
+from skillhub.scan.disguise import disguises
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.instructions import INSTRUCTIONS
@@ -33,7 +35,7 @@ for _number, (_, _look) in enumerate(LOOKS):
 # Letters in lower case, digits, and a blank for everything else.
 _ONLY_WORDS: Final = bytes(ord(chr(n).lower()) if n < 128 and chr(n).isalnum() else 32 for n in range(256))
 # What reads more than one line or file; each yields hits of its rules.
-DETECTORS: Final[tuple[Detector, ...]] = (prerequisites,)
+DETECTORS: Final[tuple[Detector, ...]] = (prerequisites, programs, encodings, disguises)
 # More places of one rule in one file tell a reader nothing new.
 PLACES_MAX: Final = 10
 
@@ -45,17 +47,18 @@ def scan(tree: Tree) -> tuple[Finding, ...]:
     ten lines of a file are named.
     """
     found = [finding for path, file in tree.items() for finding in _findings(path, file)]
-    found += _detected(tree)
+    found += _detected(tree, {(each.rule, each.path, each.line) for each in found})
     return tuple(sorted(found, key=_worst_first))
 
 
-def _detected(tree: Tree) -> Iterator[Finding]:
-    """Yield what the detectors see, each line once."""
+def _detected(tree: Tree, known: Set[tuple[str, str | None, int]]) -> Iterator[Finding]:
+    """Yield what the detectors see beside what is known, each line once."""
     sources = SkillFiles(tree)
     seen: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     for hit in (hit for detector in DETECTORS for hit in detector(sources)):
         lines = seen[hit.rule, hit.path]
-        if hit.line not in lines and len(lines) < PLACES_MAX:
+        is_new = hit.line not in lines and (hit.rule, hit.path, hit.line) not in known
+        if is_new and len(lines) < PLACES_MAX:
             lines.add(hit.line)
             yield RULES[hit.rule].finding(hit.path, hit.line, hit.message or None)
 

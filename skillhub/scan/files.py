@@ -34,8 +34,8 @@ _MEDIA = (
     ),
     *(b"\0\1\0\0", b"OTTO", b"wOFF", b"wOF2", b"ttcf", b"true", b"OggS", b"SQLite", b"\0\0\1\0", b"\x28\xb5\x2f\xfd"),
 )
-_COMPILED = (".pyc", ".pyo", ".class", ".jar", ".node")
-_PROGRAMS = (*_COMPILED, ".exe", ".com", ".dll", ".so", ".dylib", ".wasm")
+_COMPILED = (".class", ".jar", ".node")
+_PROGRAMS = (*_COMPILED, ".pyc", ".pyo", ".exe", ".com", ".dll", ".so", ".dylib", ".wasm")
 # What an agent or editor takes as its own settings once the folder is opened or copied.
 _SETTINGS = (
     *(".mcp.json", ".claude/settings.json", ".claude/settings.local.json", ".vscode/tasks.json"),

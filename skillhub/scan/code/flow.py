@@ -1,0 +1,339 @@
+"""What flows where in the programs of a skill: from what reads to what sends, from what decodes to what runs.
+
+Programs of every language become one graph of values. A text that is a place of credentials, a function that reads,
+decodes, sends or runs is known by its name; the rules join them. Each kind of value is followed on its own, over
+every edge at most once, so the work is linear in the programs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from skillhub.model.finding import rules
+from skillhub.scan.source import Sighting
+
+Node = int | tuple[str, ...]
+Place = tuple[str, int]
+
+# Where credentials are: by kind, in small letters, `/` between folders. Those of a vendor may be sent to its hosts.
+_CREDENTIALS: Final = {
+    "ssh": r"(?:^|[/=@])\.ssh(?:/(?!known_hosts|config\b|authorized_keys)|$)"
+    r"|(?:^|[/*])id_(?:rsa|dsa|ecdsa|ed25519)(?!\.pub)",
+    "aws": r"(?:^|[/=@])\.aws(?:/|$)",
+    "gcloud": r"application_default_credentials|(?:^|/)\.config/gcloud",
+    "azure": r"(?:^|/)\.azure(?:/|$)",
+    "kube": r"(?:^|/)\.kube(?:/|$)",
+    "docker": r"(?:^|/)\.docker/config|/\.docker$",
+    "npm": r"(?:^|/)\.npmrc$",
+    "pypi": r"(?:^|/)\.pypirc$",
+    "github": r"(?:^|/)gh/hosts\.yml|\.config/gh$",
+    "netrc": r"(?:^|/)[._]netrc$",
+    "git": r"(?:^|/)\.git-credentials$",
+    "gnupg": r"(?:^|/)\.gnupg(?:/|$)",
+    "browser": r"\blogin data\b|cookies\.sqlite|\bkey4\.db|logins\.json|cookies\.binarycookies"
+    r"|local extension settings|default/cookies|browser_cookie3",
+    "wallet": r"\bwallet\.dat\b|electrum/wallets|exodus\.wallet|solana/id\.json|nkbihfbeogaeaoehlefnkodbefgpgknn"
+    r"|ethereum/keystore|\*\.(?:keystore|wallet)\b|\bseed\.txt|\bmnemonic\*",
+    "keychain": r"login\.keychain|/keychains(?:/|$)|dump-keychain|claude code-credentials|chrome safe storage",
+    "password": r"^/etc/(?:shadow|passwd)$",
+    "history": r"(?:^|/)\.(?:bash|zsh)_history$",
+    "metadata": r"169\.254\.169\.254|metadata\.google\.internal",
+}
+# Only sent whole are these stolen: an honest program takes its own line out of them.
+_SETTINGS: Final = {
+    "agent": r"openclaw\.json|clawdbot\.json|auth-profiles\.json|\.claude/\.credentials|(?:^|/)\.claude\.json$"
+    r"|\.codex/auth|claude_desktop_config|\.gemini/oauth_creds",
+    "dotenv": r"(?:^|[/@])\.env(?:\.[a-z]+)?$",
+}
+_VARIABLES: Final = {
+    "aws": r"aws_(?:access_key|secret|session_token)",
+    "openai": "openai_api_key",
+    "anthropic": "anthropic_(?:api_key|auth_token)",
+    "github": r"(?:github|gh)_(?:token|pat)$",
+    "npm": "npm_token",
+    "google": r"(?:google|gemini)_(?:api_key|application_credentials)",
+    "stripe": "stripe_",
+    "slack": r"slack_\w*token",
+    "database": r"database_url|db_password",
+    "wallet": "private_key|mnemonic|seed_phrase",
+}
+_HOSTS: Final = {
+    "aws": r"amazonaws\.com|aws\.amazon\.com|amazon\.com",
+    "gcloud": r"googleapis\.com|google\.com",
+    "google": r"googleapis\.com|google\.com",
+    "azure": r"azure\.com|microsoftonline\.com|windows\.net",
+    "docker": r"docker\.(?:io|com)",
+    "npm": r"npmjs\.(?:org|com)",
+    "pypi": r"pypi\.org",
+    "github": r"github(?:usercontent|copilot)?\.com|ghcr\.io",
+    "openai": r"openai\.com|chatgpt\.com",
+    "agent": r"openai\.com|chatgpt\.com|anthropic\.com|claude\.ai|googleapis\.com",
+    "anthropic": r"anthropic\.com|claude\.ai",
+    "stripe": r"stripe\.com",
+    "slack": r"slack\.com",
+}
+_COLLECT = re.compile(
+    r"webhook\.site|requestbin|pipedream\.net|interact\.sh|oast\.|ngrok|trycloudflare|burpcollaborator|serveo\.net"
+    r"|transfer\.sh|pastebin\.com|paste\.|0x0\.st|file\.io|discord(?:app)?\.com/api/webhooks|api\.telegram\.org/bot"
+    r"|glot\.io|rentry\.co|termbin|dpaste|\.onion\b|duckdns\.org|requestcatcher|beeceptor|hookb\.in"
+)
+_URL = re.compile(r"(?:https?|wss?|ftp)://(?:[^\s/@\"']{0,99}@)?(\[?[\w.:-]{1,253})")
+_BARE = re.compile(
+    r"(?:[a-z0-9_-]{1,63}\.){1,8}(?:com|net|org|io|dev|app|xyz|me|site|cloud|ai|co|sh|top|ru|cn|invalid)"
+)
+_ADDRESS = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
+_HERE = re.compile(
+    r"(?:127\.|10\.|192\.168\.|169\.254\.|172\.(?:1[6-9]|2\d|3[01])\.|0\.0\.0\.0|localhost\b|\[?::1)|.*\.local$"
+)
+_BLOB = re.compile(
+    r"(?=[^A-Z]{0,99}[A-Z])(?=[^a-z]{0,99}[a-z])(?=[^0-9]{0,99}[0-9])[A-Za-z0-9+/_\n-]{24,}={0,2}\s?"
+    r"|(?!(?:[0-9a-fA-F]{8}){4,16}$)(?:[0-9a-fA-F]{2}){16,}"  # digests apart
+)
+_SHELL = re.compile(r"(?:^|/)(?:ba|z|da|k)?sh$|^(?:cmd(?:\.exe)?|powershell(?:\.exe)?|pwsh)$")
+_SENDS_IN_TEXT = re.compile(r"\b(?:curl|wget|ncat?|scp|sftp|rsync)\s")
+_LOOKS_UP = re.compile(r"(?:^|[;&|`(])\s?(?:nslookup|dig|host|ping)\s")
+_FILE = re.compile(
+    r"[\w~$./{} -]{0,200}?([\w-]{1,80}\.[a-z]{1,5}\d?)"
+    r"|(?:/var)?/(?:tmp|dev/shm)/(?:[\w.-]{1,80}/){0,9}?([\w.-]{1,80})/?"
+)
+_TEXTS: Final = tuple((kind, re.compile(text)) for kind, text in {**_CREDENTIALS, **_SETTINGS}.items())
+_NAMED: Final = tuple((kind, re.compile(text)) for kind, text in _VARIABLES.items())
+_OWN: Final = tuple((kind, re.compile(rf"(?:.*\.)?(?:{text})$")) for kind, text in _HOSTS.items())
+# What is longer is no path, no host and no command.
+_TEXT_MAX = 1 << 13
+
+# Functions, by the whole of their dotted names, in small letters; `()` stands behind a class that was called.
+_ANY = r"(?:.*[.)])?"
+_CALLS: Final = tuple(
+    (kind, re.compile(text))
+    for kind, text in (
+        (
+            "send",
+            rf"{_ANY}\.?(?:post|put|patch|urlopen|sendall|sendto|sendmail|send_message|sendbeacon|storbinary|upload_file"
+            r"|upload_fileobj|put_object|urlretrieve|fetch)"
+            r"|(?:requests|httpx|aiohttp|urllib3|axios|got|superagent|needle|ky|node-fetch|undici|fetch|cross-fetch)"
+            r"(?:[.(].*\.(?:get|request|head|delete|send|fetch|stream)|\.(?:get|request|head|delete|default|fetch|stream))?"
+            r"|https?\.(?:get|request)|urllib\.request\.request|http\.client\..*\.request"
+            r"|(?:socket|net|tls|dgram|ws|websocket|https?|paramiko|smtplib)\b.*\(\).*\.(?:send|write|end|put|emit)"
+            r"|xmlhttprequest\(\)\.send|curl|wget|nc|ncat|netcat|scp|sftp|rsync|ftp|socat|http|xh|sendmail|mail"
+            r"|invoke-(?:webrequest|restmethod)|iwr|irm|(?:file_get_contents|curl_exec|net::http\..*)",
+        ),
+        (
+            "lookup",
+            rf"{_ANY}(?:gethostbyname|getaddrinfo|resolve4|resolvetxt|nslookup|dig|drill)|dns\.(?:resolve|lookup)\w*|host|ping",
+        ),
+        (
+            "eval",
+            r"exec|eval|function|vm\.(?:runin\w+|script)|(?:builtins\.)?(?:exec|eval)|invoke-expression|iex|class_eval|instance_eval",
+        ),
+        (
+            "command",
+            r"os\.(?:system|popen|exec\w+|spawn\w+)|subprocess\.\w+|commands\.getoutput|child_process\.\w+|pty\.spawn"
+            r"|asyncio\.create_subprocess_\w+|deno\.command|bun\.spawn\w*|execa|shelljs\.exec|system|popen|shell_exec|passthru|proc_open",
+        ),
+        ("feed", r"\|"),
+        ("load", r"(?:c?pickle|marshal|dill|cloudpickle|shelve)\.loads?"),
+        (
+            "decode",
+            rf"{_ANY}(?:b(?:64|32|16|85)decode|a85decode|urlsafe_b64decode|standard_b64decode|decodebytes|unhexlify|fromhex|atob"
+            r"|base64_decode|decode64|frombase64string|decompress|inflatesync|gunzipsync|fromcharcode|fromcodepoint|gzinflate|hex2bin)"
+            r"|chr|codecs\.decode|marshal\.loads|buffer\.from",
+        ),
+        ("encode", rf"{_ANY}(?:b(?:64|32)encode|urlsafe_b64encode|hexlify|btoa|base64|xxd|encode64)"),
+        (
+            "read",
+            rf"{_ANY}(?:open|read_text|read_bytes|readfile(?:sync)?|createreadstream|copy2?|copyfile(?:sync)?|copytree|cpsync"
+            r"|loads?|parse|connect|database|add|write|make_archive|read(?:lines?)?|file|cat|tar|zip|cp|head|tail|sqlite3|gzip|grep|awk|sed|dd"
+            r"|strings|xxd|base64|openssl|type|get-content|gc|mv|7z|less|more|jq|rg|read_file|contents|textfile)",
+        ),
+        # What they return tells nobody what they were given.
+        (
+            "one-way",
+            rf"hashlib\..*|hmac\..*|{_ANY}(?:hexdigest|digest|sign\w*|createhash|createhmac|from_key|encrypt\w*|len|length|bool|exists"
+            r"|existssync|isfile|is_file|test|getsize|stat)|ssh|ssh-add|ssh-keygen|git|chmod|ls|stat|test|\[|md5sum|sha256sum|wc",
+        ),
+        ("socket", r"socket\.(?:socket|create_connection)|net\.(?:connect|createconnection|socket)|tls\.connect"),
+        ("hand-out", rf"{_ANY}dup2|{_ANY}\.pipe|pty\.spawn"),
+    )
+)
+
+
+class Flow:
+    """The graph of values of all programs of a skill, and what is known of them.
+
+    Attributes:
+        again: Searches a text that was put together or decoded as if it stood in the file; may be replaced.
+        found: What was seen without following anything.
+    """
+
+    def __init__(self, again: Callable[[str, Place], None]) -> None:
+        self.again = again
+        self.found: set[tuple[str, Place]] = set()
+        self._next: defaultdict[Node, list[tuple[Node, bool]]] = defaultdict(list)
+        self._marks: defaultdict[str, dict[Node, Place]] = defaultdict(dict)
+        self._changes: defaultdict[str, list[Node]] = defaultdict(list)
+        self._sinks: list[tuple[str, Node, Place]] = []
+        self._count = 0
+
+    def new(self) -> int:
+        """Return a value without a name."""
+        self._count += 1
+        return self._count
+
+    def join(self, before: Node, after: Node, *, part: bool = False) -> None:
+        """Say that ``before``, or a named ``part`` of it, goes into ``after``; 0 is nowhere."""
+        if before != 0 and after != 0:
+            self._next[before].append((after, part))
+
+    def mark(self, kind: str, node: Node, place: Place) -> None:
+        """Say what kind of value a node is."""
+        if node != 0:
+            self._marks[kind].setdefault(node, place)
+
+    def text(self, text: str, node: Node, place: Place, *, is_hidden: bool = False) -> None:
+        """Say that a fixed text goes into ``node``, one that stood in the file as other letters if ``is_hidden``."""
+        if is_hidden and len(text) > 3:
+            self.again(text, place)
+        if len(text) > _TEXT_MAX:
+            if _BLOB.match(text):
+                self.mark("blob", node, place)
+            return
+        folded = text.strip().replace("\\", "/").lower()
+        for kind, pattern in _TEXTS:
+            if pattern.search(folded):
+                self.mark(f"at {kind}", node, place)
+        self._host(folded, node, place)
+        if _BLOB.fullmatch(text):
+            self.mark("blob", node, place)
+        if _SHELL.search(folded):
+            self.mark("shell", node, place)
+        if _SENDS_IN_TEXT.search(folded):
+            self.mark("sends", node, place)
+        if _LOOKS_UP.search(folded):
+            self.mark("looks up", node, place)
+        if file := _FILE.fullmatch(folded):
+            self.join(("file", file[1] or file[2]), node)
+
+    def variable(self, name: str, node: Node, place: Place) -> None:
+        """Say that a variable of the environment, all of it if there is no name, goes into ``node``."""
+        if not name:
+            self.mark("environment", node, place)
+        for kind, pattern in _NAMED:
+            if pattern.search(name.lower()):
+                self.mark(f"variable {kind}", node, place)
+
+    def call(self, name: str, given: Node, returned: Node, place: Place, *, is_part: bool = False) -> None:
+        """Say that a function was called with what goes into ``given``, of which it may return a part."""
+        if is_part:
+            inner = self.new()
+            self.join(inner, returned, part=True)
+            returned = inner
+        folded = name.lower()
+        kinds = [kind for kind, pattern in _CALLS if pattern.fullmatch(folded)]
+        if "send" not in kinds and "one-way" not in kinds:
+            self.join(given, returned)
+        for kind in kinds:
+            if kind in ("send", "lookup", "eval", "command", "load", "hand-out", "feed"):
+                self._sinks.append((kind, given, place))
+            if kind in ("read", "command"):
+                self.reads(returned)
+            if kind == "decode":
+                self._changes[kind].append(returned)
+                self.mark("decoded", returned, place)
+            if kind in ("send", "socket", "encode"):
+                self.mark({"send": "fetched", "encode": "encoded"}.get(kind, kind), returned, place)
+
+    def reads(self, node: Node) -> None:
+        """Say that where the place of a file goes into ``node``, its content does."""
+        self._changes["read"].append(node)
+
+    def findings(self) -> Iterator[Sighting]:
+        """Follow every kind of value, and yield what reaches where it must not."""
+        marks = self._marks
+        for kind in [each for each in marks if each.startswith("at ")]:
+            self._change(kind, "of" + kind[2:], "read")
+        self._change("blob", "unpacked", "decode")
+        reached = {kind: self._reached(kind) for kind in list(marks)}
+        seen = set(self.found)
+        for sink, node, place in self._sinks:
+            kinds = {kind: places[node] for kind, places in reached.items() if node in places}
+            for rule, origin in _judge(sink, kinds):
+                if (rule, place) not in seen:
+                    seen.add((rule, place))
+                    away = "" if origin == place else f"{rules()[rule].title} (from {origin[0]}:{origin[1]})"
+                    yield Sighting(rule, *place, away)
+        yield from (Sighting(rule, *place) for rule, place in sorted(self.found))
+
+    def _host(self, folded: str, node: Node, place: Place) -> None:
+        match = _URL.search(folded) or _BARE.fullmatch(folded) or _ADDRESS.fullmatch(folded)
+        if _COLLECT.search(folded):
+            self.mark("host collect", node, place)
+        elif match:
+            host = match[match.lastindex or 0].partition(":")[0].rstrip(".")
+            own = [kind for kind, pattern in _OWN if pattern.match(host)]
+            if _HERE.match(host):
+                own = ["here"]
+            elif _ADDRESS.fullmatch(host):
+                own = ["collect"]
+            for kind in own or ["other"]:
+                self.mark(f"host {kind}", node, place)
+
+    def _change(self, kind: str, into: str, by: str) -> None:
+        reached = self._reached(kind)
+        for node in self._changes[by]:
+            if node in reached:
+                self.mark(into, node, reached[node])
+
+    def _reached(self, kind: str) -> dict[Node, Place]:
+        whole = kind in ("environment", "of agent", "of dotenv", "fetched", "socket")
+        # What was read of a file is no longer the place of a file.
+        ends = set(self._changes["read"]) if kind.startswith("at ") else set[Node]()
+        found = dict(self._marks[kind])
+        left = list(found)
+        while left:
+            node = left.pop()
+            for after, part in self._next.get(node, ()) if node not in ends else ():
+                if after not in found and not (part and whole):
+                    found[after] = found[node]
+                    left.append(after)
+        return found
+
+
+def _judge(sink: str, kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
+    """Yield the rules under which it falls that values of these kinds meet where something is sent or run."""
+    if sink in ("eval", "feed") and (origin := kinds.get("decoded") or kinds.get("unpacked")):
+        yield "SH104", origin
+    if sink in ("command", "load") and (origin := kinds.get("unpacked")):
+        yield "SH104", origin
+    if sink in ("eval", "load") and (origin := kinds.get("fetched") or kinds.get("socket")):
+        yield "SH105", origin
+    if (sink == "hand-out" or (sink == "command" and "shell" in kinds)) and (origin := kinds.get("socket")):
+        yield "SH402", origin
+    if sink == "lookup" or (sink == "command" and "looks up" in kinds):
+        stolen = [
+            place for kind, place in kinds.items() if kind.startswith("of ") or kind in ("encoded", "environment")
+        ]
+        yield from (("SH604", place) for place in stolen[:1])
+    if sink == "send" or (sink == "command" and "sends" in kinds):
+        yield from _sent(kinds)
+
+
+def _sent(kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
+    hosts = {kind[5:] for kind in kinds if kind.startswith("host ")}
+    if hosts == {"here"}:
+        return
+    is_foreign = bool(hosts & {"other", "collect"})
+    if "environment" in kinds:
+        yield "SH403", kinds["environment"]
+    read = [kind[3:] for kind in kinds if kind.startswith("of ")]
+    stolen = [kind for kind in read if kind not in hosts or is_foreign]
+    if stolen:
+        yield "SH603", kinds[f"of {stolen[0]}"]
+        return
+    variables = [kind[9:] for kind in kinds if kind.startswith("variable ")]
+    enough = 1 if "collect" in hosts or "aws" in variables else 2
+    if is_foreign and len(variables) >= enough and hosts.isdisjoint(variables):
+        yield "SH603", kinds[f"variable {variables[0]}"]

@@ -1,0 +1,287 @@
+"""JavaScript and TypeScript as tree-sitter reads them, written as the syntax tree of Python that means the same."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, Final
+
+# tree-sitter's nodes have no types that hold without the extra.
+Tree = Any
+
+_DEPTH_MAX = 150
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|u\{([0-9A-Fa-f]{1,6})\}|(\r?\n)|(.))", re.DOTALL)
+_CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "f": "\f", "v": "\v"}
+_LOAD, _STORE = ast.Load(), ast.Store()
+_COMPARED = frozenset(["==", "===", "!=", "!==", "<", ">", "<=", ">=", "in", "instanceof"])
+
+
+def javascript(text: str) -> tuple[ast.AST, bool]:
+    """Return the program, and whether all of it was understood."""
+    tree = _parser().parse(text.encode("utf-8", "replace"))
+    return _block(tree.root_node, 0), not tree.root_node.has_error
+
+
+@cache
+def _parser() -> Any:  # noqa: ANN401 - of a package that may be absent
+    import tree_sitter  # noqa: PLC0415
+    import tree_sitter_javascript  # noqa: PLC0415
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_javascript.language()))
+
+
+def _line(node: Tree) -> dict[str, Any]:
+    return {"lineno": node.start_point[0] + 1}
+
+
+def _text(node: Tree | None) -> str:
+    return node.text.decode("utf-8", "replace") if node is not None else ""
+
+
+def _of(node: Tree | None, depth: int) -> Any:  # noqa: ANN401 - of any class that the place allows
+    if node is None or depth > _DEPTH_MAX:
+        return ast.Constant(None, lineno=1)
+    return _READERS.get(node.type, _block)(node, depth + 1)
+
+
+def _all(nodes: list[Tree], depth: int) -> list[Any]:
+    return [_of(each, depth) for each in nodes if each.type != "comment"]
+
+
+def _block(node: Tree, depth: int) -> ast.AST:
+    return ast.Try(body=_all(node.named_children, depth), handlers=[], orelse=[], finalbody=[], **_line(node))
+
+
+def _name(node: Tree, _depth: int = 0) -> ast.AST:
+    return ast.Name(_text(node), _LOAD, **_line(node))
+
+
+def _string(node: Tree, _depth: int = 0) -> ast.AST:
+    raw = _text(node)[1:-1]
+    constant = ast.Constant(_ESCAPE.sub(_unescaped, raw), **_line(node))
+    if "\\x" in raw or "\\u00" in raw:  # put together, as no letter needs it
+        return ast.JoinedStr([constant, ast.Constant("", **_line(node))], **_line(node))
+    return constant
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1] or match[2] or match[3]
+    if code:
+        return chr(int(code, 16)) if int(code, 16) < 0x110000 else "?"
+    return "" if match[4] else _CONTROLS.get(match[5], match[5])
+
+
+def _template(node: Tree, depth: int) -> ast.AST:
+    parts: list[ast.expr] = [
+        ast.FormattedValue(_of(each.named_children[0], depth), -1, **_line(each))
+        if each.type == "template_substitution" and each.named_children
+        else ast.Constant(_ESCAPE.sub(_unescaped, _text(each)), **_line(each))
+        for each in node.named_children
+    ]
+    return parts[0] if len(parts) == 1 and isinstance(parts[0], ast.Constant) else ast.JoinedStr(parts, **_line(node))
+
+
+def _number(node: Tree, _depth: int = 0) -> ast.AST:
+    written = _text(node).replace("_", "").lower()
+    is_whole = re.fullmatch(r"0x[0-9a-f]{1,6}|\d{1,7}", written) and not re.match(r"0\d", written)
+    return ast.Constant(int(written, 0) if is_whole else None, **_line(node))
+
+
+def _binary(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of its leftmost
+    spine = []  # a long sum is deep on its left
+    while node.type == "binary_expression":
+        spine.append(node)
+        node = node.child_by_field_name("left")
+    found = _of(node, depth)
+    for each in reversed(spine):
+        sign = _text(each.child_by_field_name("operator"))
+        right = _of(each.child_by_field_name("right"), depth)
+        if sign in _COMPARED:
+            found = ast.Compare(found, [ast.Eq()], [right], **_line(each))
+        elif sign in ("||", "&&", "??"):
+            found = ast.BoolOp(ast.Or(), [found, right], **_line(each))
+        else:
+            kind = ast.Add() if sign == "+" else ast.BitXor() if sign == "^" else ast.Sub()
+            found = ast.BinOp(found, kind, right, **_line(each))
+    return found
+
+
+def _member(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of its owner
+    spine = []  # so is a long chain of calls
+    while node is not None and node.type in ("member_expression", "subscript_expression", "call_expression"):
+        spine.append(node)
+        node = node.child_by_field_name("function" if node.type == "call_expression" else "object")
+    found = _of(node, depth)
+    for each in reversed(spine):
+        if each.type == "call_expression":
+            found = _called(found, each, depth)
+        elif each.type == "member_expression":
+            found = ast.Attribute(found, _text(each.child_by_field_name("property")), _LOAD, **_line(each))
+        else:
+            found = ast.Subscript(found, _of(each.child_by_field_name("index"), depth), _LOAD, **_line(each))
+    return found
+
+
+def _called(function: ast.expr, node: Tree, depth: int) -> ast.AST:
+    given = node.child_by_field_name("arguments")
+    nodes = [] if given is None else [given] if given.type == "template_string" else given.named_children
+    arguments = _all(nodes, depth)
+    name = function.id if isinstance(function, ast.Name) else ""
+    if name in ("require", "import") and arguments and isinstance(arguments[0], ast.Constant):
+        arguments[0] = ast.Constant(_module(str(arguments[0].value)), **_line(node))
+    return ast.Call(function, arguments, [], **_line(node))
+
+
+def _new(node: Tree, depth: int) -> ast.AST:
+    return _called(_of(node.child_by_field_name("constructor"), depth), node, depth)
+
+
+def _module(name: str) -> str:
+    return name.rpartition("/")[2].partition(".")[0] if name.startswith(".") else name.removeprefix("node:")
+
+
+def _function(node: Tree, depth: int, name: str = "") -> ast.AST:
+    given = node.child_by_field_name("parameters") or node.child_by_field_name("parameter")
+    nodes = [] if given is None else [given] if given.type == "identifier" else given.named_children
+    names, first = [], []
+    for number, each in enumerate(nodes):
+        target = _target(each, depth)
+        plain = target.id if isinstance(target, ast.Name) else f"#{number}"
+        names.append(ast.arg(plain))
+        if not isinstance(target, ast.Name):
+            first.append(ast.Assign([target], ast.Name(plain, _LOAD, **_line(each)), **_line(each)))
+    arguments = ast.arguments(posonlyargs=[], args=names, kwonlyargs=[], kw_defaults=[], defaults=[])
+    body = _of(node.child_by_field_name("body"), depth)
+    name = name or _text(node.child_by_field_name("name"))
+    if name:
+        held = [body] if isinstance(body, ast.stmt) else [ast.Return(body, **_line(node))]
+        return ast.FunctionDef(name, arguments, [*first, *held], [], **_line(node))
+    if first:
+        whole = [*first, body if isinstance(body, ast.stmt) else ast.Return(body, **_line(node))]
+        body = ast.Try(body=whole, handlers=[], orelse=[], finalbody=[], **_line(node))
+    return ast.Lambda(arguments, body, **_line(node))
+
+
+def _target(node: Tree | None, depth: int) -> Any:  # noqa: ANN401 - a name, or names
+    kind = node.type if node is not None and depth <= _DEPTH_MAX else ""
+    if node is None or not kind:
+        return ast.Name("_", _STORE, lineno=1)
+    if kind in ("assignment_pattern", "object_assignment_pattern"):
+        return _target(node.child_by_field_name("left"), depth + 1)
+    if kind == "rest_pattern":
+        return _target(node.named_children[0] if node.named_children else None, depth + 1)
+    if kind == "pair_pattern":
+        key = ast.Constant(_text(node.child_by_field_name("key")).strip("'\""), **_line(node))
+        value = _target(node.child_by_field_name("value"), depth + 1)
+        return ast.Starred(ast.Subscript(value, key, _STORE, **_line(node)), _STORE, **_line(node))
+    if kind in ("object_pattern", "array_pattern"):
+        names = [_target(each, depth + 1) for each in node.named_children if each.type != "comment"]
+        return (ast.List if kind == "object_pattern" else ast.Tuple)(names, _STORE, **_line(node))
+    if kind in ("member_expression", "subscript_expression"):
+        return _member(node, depth)
+    name = node.child_by_field_name("pattern") if kind.endswith("_parameter") else node
+    return ast.Name(_text(name), _STORE, **_line(node))
+
+
+def _assigned(node: Tree, depth: int) -> ast.AST:
+    left, right = (
+        node.child_by_field_name("name") or node.child_by_field_name("left") or node.child_by_field_name("property"),
+        node.child_by_field_name("value") or node.child_by_field_name("right"),
+    )
+    if right is None:
+        return ast.Constant(None, **_line(node))
+    if right.type in ("arrow_function", "function_expression") and left is not None and left.type == "identifier":
+        return _function(right, depth, _text(left))
+    target = _target(left, depth)
+    if node.type == "augmented_assignment_expression":
+        return ast.AugAssign(target, ast.Add(), _of(right, depth), **_line(node))
+    if node.type == "field_definition":
+        target = ast.Attribute(ast.Name("this", _LOAD, **_line(node)), _text(left), _STORE, **_line(node))
+    return ast.Assign([target], _of(right, depth), **_line(node))
+
+
+def _object(node: Tree, depth: int) -> ast.AST:
+    values = [each.child_by_field_name("value") if each.type == "pair" else each for each in node.named_children]
+    return ast.Tuple(_all([each for each in values if each is not None], depth), _LOAD, **_line(node))
+
+
+def _imported(node: Tree, depth: int) -> ast.AST:
+    source = node.child_by_field_name("source")
+    if source is None:
+        return _block(node, depth)
+    module, names = _module(_text(source)[1:-1]), list[ast.stmt]()
+    for each in _within(node):
+        if each.type == "import_specifier":
+            name, alias = _text(each.child_by_field_name("name")), _text(each.child_by_field_name("alias"))
+            names.append(ast.ImportFrom(module, [ast.alias(name, alias or None)], 0, **_line(each)))
+        elif each.type == "identifier":
+            names.append(ast.Import([ast.alias(module, _text(each))], **_line(each)))
+    return ast.Try(body=names, handlers=[], orelse=[], finalbody=[], **_line(node))
+
+
+def _within(node: Tree) -> Iterator[Tree]:
+    left = [each for each in node.named_children if each.type == "import_clause"]
+    while left:
+        each = left.pop()
+        if each.type in ("import_clause", "namespace_import", "named_imports"):
+            left += each.named_children
+        else:
+            yield each
+
+
+def _loop(node: Tree, depth: int) -> ast.AST:
+    target, source = _target(node.child_by_field_name("left"), depth), _of(node.child_by_field_name("right"), depth)
+    return ast.For(target, source, [_of(node.child_by_field_name("body"), depth)], [], **_line(node))
+
+
+def _choice(node: Tree, depth: int) -> ast.AST:
+    parts = [_of(node.child_by_field_name(each), depth) for each in ("condition", "consequence", "alternative")]
+    return ast.IfExp(*parts, **_line(node))
+
+
+def _first(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of what is within
+    return _of(node.named_children[0], depth) if node.named_children else ast.Constant(None, **_line(node))
+
+
+def _returned(node: Tree, depth: int) -> ast.AST:
+    return ast.Return(_first(node, depth), **_line(node))
+
+
+def _awaited(node: Tree, depth: int) -> ast.AST:
+    return ast.Await(_first(node, depth), **_line(node))
+
+
+def _list(node: Tree, depth: int) -> ast.AST:
+    return ast.List(_all(node.named_children, depth), _LOAD, **_line(node))
+
+
+def _statement(node: Tree, depth: int) -> ast.AST:
+    return ast.Expr(_first(node, depth), **_line(node))
+
+
+_READERS: Final[dict[str, Callable[[Tree, int], ast.AST]]] = {
+    **dict.fromkeys(("identifier", "this", "import", "shorthand_property_identifier", "undefined"), _name),
+    "string": _string,
+    "template_string": _template,
+    "number": _number,
+    "binary_expression": _binary,
+    **dict.fromkeys(("member_expression", "subscript_expression", "call_expression"), _member),
+    "new_expression": _new,
+    **dict.fromkeys(
+        ("arrow_function", "function_expression", "function_declaration", "method_definition"), _function
+    ),
+    **dict.fromkeys(("generator_function", "generator_function_declaration"), _function),
+    **dict.fromkeys(("variable_declarator", "assignment_expression", "field_definition"), _assigned),
+    "augmented_assignment_expression": _assigned,
+    "object": _object,
+    **dict.fromkeys(("array", "sequence_expression"), _list),
+    "import_statement": _imported,
+    "for_in_statement": _loop,
+    "ternary_expression": _choice,
+    **dict.fromkeys(("parenthesized_expression", "spread_element", "unary_expression"), _first),
+    "return_statement": _returned,
+    **dict.fromkeys(("await_expression", "yield_expression"), _awaited),
+    "expression_statement": _statement,
+}

@@ -1,0 +1,282 @@
+"""Shell as tree-sitter reads it: commands, pipes, variables and files, added to the flow of the skill."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, Final
+
+from skillhub.formats.text import words
+from skillhub.scan.code.decoded import unpacked
+from skillhub.scan.code.flow import Flow, Node, Place
+
+_WRAPPERS: Final = frozenset(words("sudo env nohup timeout xargs command exec time nice setsid builtin stdbuf doas"))
+_SHELLS: Final = frozenset(words("sh bash zsh dash ksh"))
+_LANGUAGES: Final = {
+    "python": "python",
+    "python3": "python",
+    "node": "javascript",
+    "bun": "javascript",
+    "deno": "javascript",
+}
+# These take a line or a field out of what they read.
+_PARTS: Final = frozenset(words("grep egrep cut awk sed jq yq"))
+# Names that mean something else in another language.
+_OTHERS: Final = frozenset(words("exec command system function mail http iex iwr irm invoke-expression"))
+_WRITERS: Final = frozenset(words("cp mv tar zip gpg openssl tee 7z ditto"))
+_PRINTS: Final = frozenset(words("env printenv set export declare typeset"))
+# Behind these options stands a key that is used and not sent.
+_KEPT: Final = re.compile(r"-[iEoFJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key)")
+_READERS: Final = frozenset(words("curl wget scp sftp rsync nc ncat netcat gpg security plutil sort paste"))
+_BODIES = ("heredoc_body", "herestring_redirect")
+
+
+@cache
+def _parser() -> Any:  # noqa: ANN401 - of a package that may be absent
+    import tree_sitter  # noqa: PLC0415
+    import tree_sitter_bash  # noqa: PLC0415
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+class Script:
+    """A script, or a command that another program runs.
+
+    Attributes:
+        embedded: Programs of other languages and shells that stand in it: language, text, line.
+    """
+
+    def __init__(self, flow: Flow, path: str, line: int, feed: Node = 0) -> None:
+        self.embedded: list[tuple[str, str, int]] = []
+        self._flow, self._path, self._line, self._feed = flow, path, line, feed
+        self._functions: set[str] = set()
+        # A node of the tree, what its value goes into, what is read from the pipe before it, the function it is in.
+        self._stack: list[tuple[Any, Node, Node, str]] = []
+
+    def read(self, text: str) -> bool:
+        """Add what it does, and say whether all of it was understood."""
+        tree = _parser().parse(text.encode("utf-8", "replace"))
+        out: Node = ("file", self._path.rpartition("/")[2].lower())
+        self._stack = [(tree.root_node, out, self._feed, "")]
+        while self._stack:
+            node, into, feed, function = self._stack.pop()
+            handler = getattr(self, f"_on_{node.type}", None)
+            if handler:
+                handler(node, into, feed, function)
+            else:
+                self._inner(node, into, feed, function)
+        return not tree.root_node.has_error
+
+    def _inner(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401 - of tree-sitter
+        self._stack.extend((each, into, feed, function) for each in reversed(node.named_children))
+
+    def _place(self, node: Any) -> Place:  # noqa: ANN401
+        return self._path, self._line + int(node.start_point[0]) + 1
+
+    def _name(self, name: str) -> Node:
+        return self._path, "$", name
+
+    def _on_comment(self, *_given: object) -> None:
+        pass
+
+    def _on_variable_assignment(self, node: Any, _into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
+        value = self._flow.new()
+        self._flow.join(value, self._name(_text(node.child_by_field_name("name"))))
+        if (given := node.child_by_field_name("value")) is not None:
+            self._stack.append((given, value, feed, function))
+
+    def _on_variable_name(self, node: Any, into: Node, _feed: Node, function: str) -> None:  # noqa: ANN401
+        name = _text(node)
+        if function and (name.isdigit() or name in "@*"):
+            self._flow.join(("given", self._path, function), into)
+        self._flow.join(self._name(name), into)
+        self._flow.variable(name, into, self._place(node))
+
+    _on_special_variable_name = _on_variable_name
+
+    def _on_word(self, node: Any, into: Node, _feed: Node, _function: str) -> None:  # noqa: ANN401
+        self._flow.text(_text(node).replace("\\", "").lstrip("@"), into, self._place(node))
+
+    def _on_string_content(self, node: Any, into: Node, _feed: Node, _function: str) -> None:  # noqa: ANN401
+        self._flow.text(_text(node).lstrip("@"), into, self._place(node))
+
+    def _on_raw_string(self, node: Any, into: Node, _feed: Node, _function: str) -> None:  # noqa: ANN401
+        self._flow.text(_text(node)[1:-1].lstrip("@"), into, self._place(node))
+
+    def _on_ansi_c_string(self, node: Any, into: Node, _feed: Node, _function: str) -> None:  # noqa: ANN401
+        text = re.sub(r"\\x([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), _text(node)[2:-1])
+        self._flow.text(text, into, self._place(node), is_hidden="\\x" in _text(node))
+
+    def _on_concatenation(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
+        bare = re.sub(r"\$\{?HOME\}?|['\"\\]", "", _text(node))
+        self._flow.text(bare.lstrip("@"), into, self._place(node))
+        self._inner(node, into, feed, function)
+
+    def _on_string(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
+        self._on_concatenation(node, into, feed, function)
+
+    def _on_for_statement(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
+        value = self._flow.new()
+        name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+        self._flow.join(value, self._name(_text(name)))
+        for each in node.named_children:
+            if each not in (name, body):
+                self._stack.append((each, value, feed, function))
+        if body is not None:
+            self._stack.append((body, into, feed, function))
+
+    def _on_function_definition(self, node: Any, _into: Node, feed: Node, _function: str) -> None:  # noqa: ANN401
+        name = _text(node.child_by_field_name("name"))
+        self._functions.add(name)
+        self._stack.append((node.child_by_field_name("body"), ("returned", self._path, name), feed, name))
+
+    def _on_pipeline(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
+        parts = node.named_children
+        for each in parts[:-1]:
+            after = self._flow.new()
+            self._stack.append((each, after, feed, function))
+            feed = after
+        self._stack.extend((each, into, feed, function) for each in parts[-1:])
+
+    def _on_redirected_statement(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
+        inner, fed = self._flow.new(), self._flow.new()
+        self._flow.join(inner, into)
+        self._flow.join(feed, fed)
+        body = node.child_by_field_name("body")
+        for each in node.named_children:
+            if each.type == "file_redirect":
+                self._redirect(each, inner, fed, function)
+            elif each.type == "heredoc_redirect":
+                self._stack.extend(
+                    (part, fed, feed, function) for part in each.named_children if part.type == "heredoc_body"
+                )
+                following = [part for part in each.named_children if part.type in ("pipeline", "command")]
+                self._stack.extend((part, into, inner, function) for part in following)
+                self._script(body, [_text(part) for part in each.named_children if part.type == "heredoc_body"], node)
+            elif each.type == "herestring_redirect":
+                self._stack.append((each, fed, feed, function))
+        if body is not None:
+            self._stack.append((body, inner, fed, function))
+
+    def _redirect(self, node: Any, inner: Node, fed: Node, function: str) -> None:  # noqa: ANN401
+        target = node.child_by_field_name("destination")
+        if target is None:
+            return
+        if node.children and any(each.type.startswith("<") for each in node.children):
+            self._flow.reads(fed)
+            self._stack.append((target, fed, 0, function))
+        else:
+            self._flow.join(inner, ("file", _text(target).strip("'\"").rpartition("/")[2].lower()))
+
+    def _on_process_substitution(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
+        self._inner(node, into, feed, function)
+
+    def _on_command(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
+        words = [
+            each
+            for each in node.named_children
+            if each.type not in ("variable_assignment", "file_redirect", *_BODIES)
+        ]
+        at = 0
+        while at + 1 < len(words) and (
+            _bare(words[at]) in _WRAPPERS or (at and re.match(r"-|\d+[smh]?$", _bare(words[at])))
+        ):
+            at += 1
+        if not words:
+            return
+        name, rest = _bare(words[at]).rpartition("/")[2].lower(), words[at + 1 :]
+        texts = [_bare(each) for each in rest]
+        given, returned = self._flow.new(), self._flow.new()
+        self._flow.join(returned, into)
+        place = self._place(node)
+        is_kept = False
+        for each, text in zip(rest, texts, strict=True):
+            if not is_kept:
+                self._stack.append((each, given, feed, function))
+            is_kept = name != "tar" and _KEPT.fullmatch(text) is not None
+        for each in node.named_children:
+            if each.type in ("variable_assignment", *_BODIES):
+                self._stack.append((each, given, feed, function))
+            elif each.type == "file_redirect":
+                self._redirect(each, returned, given, function)
+        if words[at].named_children and words[at].named_children[0].type != "word":
+            self._stack.append((words[at], given, feed, function))
+        is_program = name in (*_SHELLS, *_LANGUAGES) and any(re.fullmatch(r"-\w*[ce]|--eval", text) for text in texts)
+        self._flow.join(feed, returned if is_program else given)  # a program that is given reads it, and is not it
+        if name in self._functions:
+            self._flow.join(given, ("given", self._path, name))
+            self._flow.join(("returned", self._path, name), returned)
+            return
+        self._meaning(name, texts, (given, returned), place)
+        self._inner_programs(name, texts, rest, feed)
+        if name == "read":
+            for text in texts:
+                self._flow.join(given, self._name(text))
+
+    def _meaning(self, name: str, texts: list[str], nodes: tuple[Node, Node], place: Place) -> None:
+        given, returned = nodes
+        flow, line = self._flow, " ".join(texts[:20])
+        if name in _READERS or (name == "find" and "-exec" in texts):
+            flow.reads(given)
+        if name in _PRINTS and all(text in ("-p", "-x", "-0", "-px") for text in texts):
+            flow.variable("", returned, place)
+        if name in _WRITERS:
+            for text in texts:
+                if not text.startswith("-"):
+                    flow.join(returned, ("file", text.rstrip("/").rpartition("/")[2].lower()))
+        decodes = (
+            (name in ("base64", "gbase64", "base32", "basenc") and re.search(r"(?:^| )(?:-\w*[dD]|--decode)", line))
+            or (name == "openssl" and re.search(r"(?:base64|enc) .*-d\b", line))
+            or (name == "xxd" and re.search(r"(?:^| )-\w*r", line))
+            or (name in ("gunzip", "zcat", "rev", "uudecode") or (name == "gzip" and "-d" in texts))
+        )
+        if decodes:
+            flow.call("b64decode", given, returned, place)
+        elif name in ("eval", "source", ".") or (
+            name in (*_SHELLS, *_LANGUAGES) and re.search(r"(?:^| )(?:-\w*[ce]|--eval)\b", line)
+        ):
+            flow.call("eval" if name == "eval" or name in _SHELLS else "|", given, returned, place)
+        elif name in (*_SHELLS, *_LANGUAGES) and (not texts or texts[0] in ("-s", "-", "/dev/stdin")):
+            flow.call("|", given, returned, place)
+        elif name not in _OTHERS:
+            is_part = name in _PARTS and not re.search(r"(?i)key|token|secret|passw|cred", line)
+            flow.call(name, given, returned, place, is_part=is_part)
+        else:
+            flow.join(given, returned)
+
+    def _inner_programs(self, name: str, texts: list[str], rest: list[Any], feed: Node) -> None:
+        language = "shell" if name in _SHELLS or name == "eval" else _LANGUAGES.get(name, "")
+        options = [number for number, text in enumerate(texts[:-1]) if re.fullmatch(r"-\w*[ce]|--eval", text)]
+        number = 0 if name == "eval" and texts else options[0] + 1 if options else None
+        if language and number is not None:
+            text = _unquoted(rest[number])
+            self.embedded.append((language, text, self._line + int(rest[number].start_point[0])))
+        if name in ("echo", "printf") and len(texts) == 1:
+            found = unpacked(texts[0].strip("'\"").encode("utf-8", "replace"))
+            if found:
+                self._flow.again(found.decode("latin-1"), (self._path, self._line + int(rest[0].start_point[0]) + 1))
+
+    def _script(self, body: Any, texts: list[str], node: Any) -> None:  # noqa: ANN401
+        name = (
+            _bare(body.child_by_field_name("name")).rpartition("/")[2]
+            if body is not None and body.type == "command"
+            else ""
+        )
+        language = "shell" if name in _SHELLS else _LANGUAGES.get(name, "")
+        if language:
+            self.embedded.extend((language, text, self._line + int(node.start_point[0]) + 1) for text in texts)
+
+
+def _text(node: Any) -> str:  # noqa: ANN401 - of tree-sitter
+    return str(node.text.decode("utf-8", "replace")) if node is not None else ""
+
+
+def _bare(node: Any) -> str:  # noqa: ANN401 - of tree-sitter
+    return _text(node).replace("\\", "").strip("'\"") if node is not None else ""
+
+
+def _unquoted(node: Any) -> str:  # noqa: ANN401 - of tree-sitter
+    text = _text(node)
+    if text[:1] == '"' == text[-1:]:
+        return re.sub(r"\\([\"$`\\])", r"\1", text[1:-1])
+    return text[1:-1] if text[:1] == "'" == text[-1:] else text

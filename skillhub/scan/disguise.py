@@ -1,0 +1,96 @@
+"""Files that are not what a reader takes them for: programs under other names, archives, bytecode, padding."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from typing import Final
+
+from skillhub.formats.text import words
+from skillhub.scan.running import EXECUTABLE_MAGIC, RUN_BY_NAME
+from skillhub.scan.source import Sighting, SkillFiles, SourceFile
+
+_TEXTS: Final = words(
+    ".md .mdx .markdown .txt .rst .adoc .csv .json .yaml .yml .toml .xml .html .css .log .ini .cfg .lock"
+)
+_PICTURES: Final = words(
+    ".png .jpg .jpeg .gif .webp .ico .bmp .tiff .svg .pdf .mp3 .mp4 .wav .ogg .mov .webm .ttf .otf .woff .woff2"
+)
+_DOCUMENTS: Final = words(
+    ".docx .dotx .xlsx .xltx .pptx .potx .odt .ods .odp .epub .docm .xlsm .pptm .vsdx .thmx .usdz "
+    ".kmz .3mf .xmind .sketch"
+)
+_ARCHIVES: Final = (
+    b"PK\x03\x04",
+    b"PK\x05\x06",
+    b"\x1f\x8b",
+    b"BZh",
+    b"\xfd7zXZ",
+    b"7z\xbc\xaf\x27\x1c",
+    b"Rar!\x1a\x07",
+    b"\x28\xb5\x2f\xfd",
+    b"MSCF",
+)
+_BYTECODE: Final = (".pyc", ".pyo")
+_BLANK_LINES = 40
+_LINE_MAX = 5000
+# Every entry is looked at for its password; an archive with more is none that a skill needs.
+_ENTRIES_MAX = 10_000
+
+
+def disguises(files: SkillFiles) -> Iterator[Sighting]:
+    """Yield the files that hide what they are, or what is in them."""
+    for file in files:
+        name = file.path.lower()
+        if _is_bytecode(name, file.data):
+            yield Sighting("SH610", file.path, 0)
+        if name.endswith((*_TEXTS, *_PICTURES, *_DOCUMENTS)) and _is_program(name, file):
+            yield Sighting("SH605", file.path, 0)
+        if _is_archive(file.data) and not name.endswith(_DOCUMENTS):
+            yield Sighting("SH607" if _is_locked(file.data) else "SH606", file.path, 0)
+        yield from _padding(file)
+
+
+def _is_bytecode(name: str, data: bytes) -> bool:
+    # Two bytes of a version, CR LF, flags, a time or a digest, and then a marshalled code object.
+    return name.endswith(_BYTECODE) or (
+        data[2:4] == b"\r\n" and data[16:17] in (b"\xe3", b"c") and b"\0" in data[:16]
+    )
+
+
+def _is_program(name: str, file: SourceFile) -> bool:
+    if file.data.startswith(EXECUTABLE_MAGIC) and b"\0" in file.data:
+        return True
+    return (name.endswith(_PICTURES) and file.data.startswith(b"#!")) or (
+        not name.endswith(_BYTECODE) and _is_bytecode("", file.data)
+    )
+
+
+def _is_archive(data: bytes) -> bool:
+    return data.startswith(_ARCHIVES) or data[257:262] == b"ustar"
+
+
+def _is_locked(data: bytes) -> bool:
+    if data.startswith(b"Rar!"):
+        return b"\x04\x30" in data[:64]
+    if not data.startswith(b"PK"):
+        return False
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return any(each.flag_bits & 1 for each in archive.infolist()[:_ENTRIES_MAX])
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
+        return len(data) > 6 and data[6] & 1 == 1
+
+
+def _padding(file: SourceFile) -> Iterator[Sighting]:
+    if b"\0" in file.data or file.is_program:
+        return
+    bare = file.data.translate(None, b" \t\r\x0b\x0c")
+    start = bare.find(b"\n" * (_BLANK_LINES + 1))
+    if start >= 0 and (rest := bare[start:].lstrip(b"\n")):
+        yield Sighting("SH608", file.path, bare.count(b"\n", 0, len(bare) - len(rest)) + 1)
+    if file.path.lower().endswith(RUN_BY_NAME) and len(file.data) > _LINE_MAX:
+        lines = file.data.split(b"\n")
+        if (longest := max(map(len, lines))) > _LINE_MAX:
+            yield Sighting("SH611", file.path, 1 + next(n for n, line in enumerate(lines) if len(line) == longest))
