@@ -35,7 +35,8 @@ _MEDIA = (
     *(b"\0\1\0\0", b"OTTO", b"wOFF", b"wOF2", b"ttcf", b"true", b"OggS", b"SQLite", b"\0\0\1\0", b"\x28\xb5\x2f\xfd"),
 )
 _COMPILED = (".class", ".jar", ".node")
-_PROGRAMS = (*_COMPILED, ".pyc", ".pyo", ".exe", ".com", ".dll", ".so", ".dylib", ".wasm")
+_BYTECODE = (".pyc", ".pyo")
+_PROGRAMS = (*_COMPILED, *_BYTECODE, ".exe", ".com", ".dll", ".so", ".dylib", ".wasm")
 # What an agent or editor takes as its own settings once the folder is opened or copied.
 _SETTINGS = (
     *(".mcp.json", ".claude/settings.json", ".claude/settings.local.json", ".vscode/tasks.json"),
@@ -65,7 +66,7 @@ def files(path: str, data: bytes, text: bool) -> Iterator[Rule]:
     folded = path.lower()
     if (data.startswith(EXECUTABLE_MAGIC) and not text) or folded.endswith(_COMPILED):
         yield COMPILED
-    elif not text and (data.startswith(b"#!") or folded.endswith(RUN_BY_NAME)):
+    elif not text and (data.startswith(b"#!") or folded.endswith(RUN_BY_NAME)) and not folded.endswith(_BYTECODE):
         yield GARBLED
     elif not text and folded.endswith(_PAGES):
         yield UNREADABLE

@@ -128,7 +128,8 @@ def test_a_live_token(secret):
     [
         ("bin/a", b"\x7fELF\x02\x01\0", "SH501"),
         ("a.exe", b"MZ\x90\0\x03", "SH501"),
-        ("lib/__pycache__/a.cpython-311.pyc", b"\xa7\r\r\n\0", "SH501"),
+        ("lib/__pycache__/a.cpython-311.pyc", b"\xa7\r\r\n\0", "SH610"),
+        ("lib/a.class", b"\xca\xfe\xba\xbe\0", "SH501"),
         ("scripts/a.py", b"print('\xe9')\n", "SH502"),
         ("a", b"#!/bin/sh\n\xff\n", "SH502"),
         ("scripts/a.ps1", "iex".encode("utf-16"), "SH502"),
@@ -150,7 +151,6 @@ def test_what_a_file_is_as_a_whole(path, data, rule):
     ("path", "data"),
     [
         ("assets/logo.png", b"\x89PNG\r\n\x1a\n\0"),
-        ("scripts/vendor.tar.gz", b"\x1f\x8b\x08\0"),
         ("MZ.md", b"MZ is a country code"),
         ("package.json", b'{"scripts": {"test": "node x"}}'),
         ("settings.json", b"{}"),

@@ -1,64 +1,76 @@
 """What the programs of a skill do, joined over its files; encoded text, read as what it encodes.
 
-A cheap look at the words of each program decides whether it is parsed at all. Python is read by the standard library,
-shell and JavaScript by tree-sitter, which the extra ``audit`` brings. Nothing is run.
+A cheap look at the bytes decides whether anything is parsed at all. Python is read by the standard library, shell and
+JavaScript by tree-sitter, which the extra ``audit`` brings. Nothing is run.
 """
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Final
 
 from skillhub.formats.text import words
-from skillhub.scan.code.decoded import decoded
-from skillhub.scan.code.flow import Flow, Place
-from skillhub.scan.code.javascript import javascript
-from skillhub.scan.code.programs import Program
-from skillhub.scan.code.shell import Script
-from skillhub.scan.source import PARSED_MAX, Sighting, SkillFiles, SourceFile
+from skillhub.scan.code.decoded import decoded, is_worth
+from skillhub.scan.source import Sighting, SkillFiles, SourceFile
 
 # Raised with each change of what the readers see: results of a scan are kept under it.
 RULES_VERSION: Final = 1
-_PARSERS: Final = {"shell": "tree_sitter_bash", "javascript": "tree_sitter_javascript"}
-# A skill's programs together; a program within a program within a program.
-_BYTES_MAX = 1 << 21
-_EMBEDDED_MAX = 200
-_DEPTH = 3
-_LETTERS: Final = bytes(ord(chr(n).lower()) if (n < 128 and chr(n).isalnum()) or n == 95 else 32 for n in range(256))
-# A program without one of these words takes nothing, hides nothing and runs nothing that it was not given.
-_WORTH: Final = frozenset(
-    word.encode()
-    for word in words(
-        "ssh aws netrc npmrc pypirc git_credentials gnupg gcloud kube docker azure credentials wallet "
-        "wallets keychain keychains cookies cookies2 logins key4 login browser_cookie3 electrum exodus "
-        "solana metamask mnemonic keystore history bash_history zsh_history shadow passwd openclaw "
-        "clawdbot env environ printenv auth profiles 169 b64decode b32decode a85decode urlsafe_b64decode "
-        "atob base64 fromhex unhexlify frombase64string fromcharcode fromcodepoint marshal pickle dill "
-        "cloudpickle codecs zlib decompress inflatesync gunzipsync getattr __import__ __builtins__ "
-        "globalthis dup2 pty openssl xxd eval exec function vm chr id_rsa id_ed25519 id_dsa id_ecdsa "
-        "seed"
-    )
+_LANGUAGES: Final = ("python", "shell", "javascript", "markdown")
+# Something is taken that is the user's; something hides what it is, or runs what it is given. All in small letters.
+_TAKES: Final = words(
+    ".ssh id_rsa id_ed25519 id_ecdsa id_dsa .aws aws_ .netrc _netrc .npmrc .pypirc .git-credentials .gnupg gcloud"
+    " application_default .azure .kube .docker gh/hosts wallet electrum exodus solana/ nkbih metamask mnemonic"
+    " seed.txt keystore keychain cookies logindata key4.db logins.json browser_cookie3 extensionsettings _history"
+    " /etc/shadow /etc/passwd openclaw.json clawdbot.json auth-profiles .credentials .claude.json .codex/ .gemini/"
+    " .env environ getenv printenv env| $(env) 169.254 metadata.google safestorage"
 )
-Read = Callable[[str, str, str, int], None]
+_HIDES: Final = words(
+    "b64decode b32decode b85decode atob( base64-d base64,-d --decode 'base64' \"base64\" fromhex unhexlify b64string"
+    " fromcharcode fromcodepoint marshal pickle.load codecs.decode decompress inflatesync gunzipsync getattr("
+    ' __import__ __builtins__ globalthis[ dup2 pty.spawn eval( eval"$ eval$ exec( function( net.connect'
+    " createconnection vm.run |base64 '].join( \"].join( xxd openssl chr( '+' \"+\" [::-1] reverse() \\x"
+)
+_SENDS: Final = words(
+    "requests httpx urllib aiohttp http.client fetch( axios superagent got( .request( .post( curl wget socket smtplib"
+    " ftplib paramiko sendbeacon websocket scp sftp rsync netcat ncat |nc nslookup dig+ $(dig socat invoke- upload"
+)
+_FENCE: Final = b"```"
+_BLOCK = re.compile(rb"(?:```|~~~)[^\n]*\n(?:[^`~]++|[`~](?!``|~~))*+")
+_BLANKS: Final = b" \t\r\n\0"
+# How programs for Windows, Linux, Java and macOS begin in base64.
+_PROGRAMS: Final = (b"TVqQAAMAA", b"TVpQAAIAA", b"f0VMRgEB", b"f0VMRgIB", b"yv66vgAA", b"z/rt/gcA")
+_ENCODED_MAX = 1 << 22
+_TELLS = re.compile(
+    r"(?:^|[\s;|&(`\"'/])(?:curl|wget|ncat?|bash|/bin/sh|powershell|iwr|osascript)\s+[-\"'$(h]|\bsubprocess\."
+    r"|\bos\.(?:system|popen)|child_process|\bexec\(|\beval\(|socket\.socket|~/\.(?:ssh|aws)|id_rsa\b"
+    r"|\.aws/credentials|/dev/tcp/"
+)
 
 
 def programs(files: SkillFiles) -> Iterator[Sighting]:
     """Yield what the programs of a skill do with credentials, with encoded text and with what they download."""
+    sources = [each for each in files if each.language in _LANGUAGES and not each.is_program and _signs(each)]
+    kinds = {kind for each in sources for kind in _signs(each)}
+    worth = [each for each in sources if "hides" in _signs(each) or kinds >= {"takes", "sends"}]
+    if not worth:
+        return
+    from skillhub.scan.code.flow import Flow, Place  # noqa: PLC0415 - most skills need none of it
+    from skillhub.scan.code.reader import Reader  # noqa: PLC0415
+
     sightings = dict[Sighting, None]()
 
     def again(text: str, place: Place) -> None:
         sightings.update((Sighting(rule, *place), None) for rule in searched(text))
 
-    reader = _Reader(Flow(again), {each.path.rpartition("/")[2].partition(".")[0]: each.path for each in files})
-    for file in files:
-        if file.language in ("python", "shell", "javascript", "markdown") and not file.is_program and _is_worth(file):
-            for piece in file.code:
-                reader.read(piece.language, piece.text, file.path, piece.line - 1)
+    reader = Reader(Flow(again), {each.path.rpartition("/")[2].partition(".")[0]: each.path for each in files})
+    names = [each.path.rpartition("/")[2].partition(".")[0] for each in worth]
+    joining = [each for each in files if each.language in _LANGUAGES[:3] and any(name in each.text for name in names)]
+    for file in {each.path: each for each in (*worth, *joining)}.values():
+        for piece in file.code:
+            reader.read(piece.language, piece.text, file.path, piece.line - 1)
     yield from reader.unread()
     yield from reader.flow.findings()
     yield from sightings
@@ -67,25 +79,16 @@ def programs(files: SkillFiles) -> Iterator[Sighting]:
 def encodings(files: SkillFiles) -> Iterator[Sighting]:
     """Yield what stands in the files of a skill as encoded text."""
     for file in files:
-        if file.is_program:
+        data = file.data[:_ENCODED_MAX]
+        if file.is_program or not is_worth(data):
             continue
         for sign in _PROGRAMS:
-            if (start := file.data.find(sign)) >= 0 and len(file.data) > start + 200:
-                line = file.data.count(b"\n", 0, start) + 1
+            if (start := data.find(sign)) >= 0 and len(data) > start + 200:
+                line = data.count(b"\n", 0, start) + 1
                 yield Sighting("SH601", file.path, line, "encoded text holds a compiled program")
-        for offset, text in decoded(file.data[: 1 << 22]):
-            line = file.data.count(b"\n", 0, offset) + 1
-            shown = text.decode("utf-8", "replace")
-            for rule in searched(shown):
-                yield Sighting(rule, file.path, line)
-
-
-# How programs for Windows, Linux, Java and macOS begin in base64.
-_PROGRAMS: Final = (b"TVqQAAMAA", b"TVpQAAIAA", b"f0VMRgEB", b"f0VMRgIB", b"yv66vgAA", b"z/rt/gcA")
-_TELLS = re.compile(
-    r"(?:^|[\s;|&(`\"'/])(?:curl|wget|ncat?|bash|/bin/sh|powershell|iwr|osascript)\s+[-\"'$(h]|\bsubprocess\.|\bos\.(?:system|popen)"
-    r"|child_process|\bexec\(|\beval\(|socket\.socket|~/\.(?:ssh|aws)|id_rsa\b|\.aws/credentials|/dev/tcp/"
-)
+        for offset, text in decoded(data):
+            line = data.count(b"\n", 0, offset) + 1
+            yield from (Sighting(rule, file.path, line) for rule in searched(text.decode("utf-8", "replace")))
 
 
 def searched(text: str) -> tuple[str, ...]:
@@ -95,66 +98,22 @@ def searched(text: str) -> tuple[str, ...]:
 
 def parsers() -> str:
     """Return what reads the code here: its version and those of the parsers, under which results may be kept."""
-    found = [f"{each} {version(each.replace('_', '-'))}" for each in _PARSERS.values() if find_spec(each)]
+    known = ("tree_sitter_bash", "tree_sitter_javascript")
+    found = [f"{each} {version(each.replace('_', '-'))}" for each in known if find_spec(each)]
     return "; ".join((f"rules {RULES_VERSION}", *found))
 
 
-def _is_worth(file: SourceFile) -> bool:
-    return not _WORTH.isdisjoint(file.lowered.translate(_LETTERS).split())
+def _signs(file: SourceFile) -> frozenset[str]:
+    """Return of what the programs of a file have signs."""
+    return file.parsed(_looked_at)
 
 
-class _Reader:
-    """The programs of a skill, read one after another into one flow."""
-
-    def __init__(self, flow: Flow, homes: dict[str, str]) -> None:
-        self.flow = flow
-        self._homes = homes
-        self._left = _BYTES_MAX
-        self._unread: dict[tuple[str, str], int] = {}
-
-    def read(self, language: str, text: str, path: str, line: int) -> None:
-        """Read a program, and those that it holds."""
-        waiting = [(language, text, line, _DEPTH)]
-        for _ in range(_EMBEDDED_MAX):
-            if not waiting:
-                return
-            language, text, line, depth = waiting.pop()
-            if language not in ("python", "shell", "javascript"):
-                continue
-            found = self._read(language, text, path, line)
-            if depth > 1:
-                waiting += [(*each, depth - 1) for each in found]
-
-    def unread(self) -> Iterator[Sighting]:
-        """Yield the files of which not all was read."""
-        for (path, why), line in self._unread.items():
-            yield Sighting("SH609", path, line, why)
-
-    def _read(self, language: str, text: str, path: str, line: int) -> list[tuple[str, str, int]]:
-        self._left -= len(text)
-        needed = _PARSERS.get(language)
-        if needed and find_spec(needed) is None:
-            why = f"{language} was searched by patterns only: install the extra audit of skillhub"
-            self._unread.setdefault((path, why), 0)
-            return []
-        if len(text) > PARSED_MAX or self._left < 0:
-            self._unread.setdefault((path, "too long to be read as a program: it was searched by patterns only"), 0)
-            return []
-        if language == "shell":
-            script = Script(self.flow, path, line)
-            script.read(text)
-            return script.embedded
-        program = Program(self.flow, path, line, self._homes)
-        try:
-            if language == "javascript":
-                tree, _ = javascript(text)
-            else:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    tree = ast.parse(text)
-            program.read(tree)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            self._unread.setdefault(
-                (path, f"no {language} that could be read: it was searched by patterns only"), line + 1
-            )
-        return [("shell", command, line + at - 1) for command, at in program.embedded]
+def _looked_at(file: SourceFile) -> frozenset[str]:
+    if file.is_document and _FENCE not in file.data and b"~~~" not in file.data:
+        return frozenset()
+    text = file.lowered
+    if file.is_document:  # what looks like a block of code, and more
+        text = b"\n".join(match[0] for match in _BLOCK.finditer(text))
+    bare = text.translate(None, _BLANKS).decode("latin-1")
+    every = {"takes": _TAKES, "hides": _HIDES, "sends": _SENDS}
+    return frozenset(kind for kind, signs in every.items() if any(sign in bare for sign in signs))

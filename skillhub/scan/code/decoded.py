@@ -10,25 +10,40 @@ from collections.abc import Iterator
 from typing import Final
 
 # A run of letters of base64 shorter than this holds no command.
-RUN: Final = 24
+_RUN: Final = b"a" * 24
 _DECODED_MAX = 1 << 16
 _TOGETHER_MAX = 1 << 20
 _DEPTH = 3
 _LETTERS: Final = bytes(97 if n < 128 and (chr(n).isalnum() or chr(n) in "+/_-") else 32 for n in range(256))
-_BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{24,}={0,2}")
-# Lines of base64 as `base64` writes them.
-_LINES = re.compile(rb"(?:[A-Za-z0-9+/]{60,76}\r?\n[ \t]{0,20}){1,2000}[A-Za-z0-9+/]{2,76}={0,2}")
+_LINE_MAX = 80
 _ESCAPES = re.compile(rb"(?:\\x[0-9A-Fa-f]{2}|\\u00[0-9A-Fa-f]{2}){6,}")
-_PERCENT = re.compile(rb"(?:[\w./:-]{0,3}%[0-9A-Fa-f]{2}){8,}[\w./:-]{0,3}")
+_PERCENT = re.compile(rb"(?:%[0-9A-Fa-f]{2}[\w./:-]{0,3}){8,}")
 _NUMBERS = re.compile(rb"(?:(?:0x[0-9A-Fa-f]{2}|\d{2,3})[ \t]{0,3},\s{0,20}){7,}(?:0x[0-9A-Fa-f]{2}|\d{2,3})")
 _CHARS = re.compile(
     rb"(?:(?:chr|\[char\]|fromCharCode)\s?\(?(?:0x[0-9A-Fa-f]{2}|\d{2,3})\)?[\s.+&]{0,5}){4,}", re.IGNORECASE
 )
+_CODES: Final = ((_ESCAPES, 16), (_PERCENT, 0), (_NUMBERS, 10), (_CHARS, 10))
+# What is left of a list of numbers without its digits.
+_DIGITS: Final = b"0123456789abcdefABCDEFx \t\r\n"
+_COMMAS: Final = b"," * 7
 _NUMBER = re.compile(rb"0x[0-9A-Fa-f]{2}|\d{2,3}")
 _PAIR = re.compile(rb"[0-9A-Fa-f]{2}")
 _HEX = re.compile(rb"(?:[0-9A-Fa-f]{2})+")
 _BASE32 = re.compile(rb"[A-Z2-7]+={0,6}")
 _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
+
+
+def is_worth(data: bytes) -> bool:
+    """Say whether the bytes may hold encoded text: a long word, or signs of escapes and of character codes."""
+    return _RUN in data.translate(_LETTERS) or any(_may_match(data))
+
+
+def _may_match(data: bytes) -> Iterator[bool]:
+    """Say for each kind of codes whether the bytes have signs of it."""
+    yield b"\\x" in data or b"\\u00" in data
+    yield data.count(b"%") > 7
+    yield _COMMAS in data.translate(None, _DIGITS)
+    yield b"chr" in data or b"harCode" in data or b"[char]" in data
 
 
 def decoded(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -48,30 +63,47 @@ def decoded(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _once(data: bytes) -> Iterator[tuple[int, bytes]]:
-    if b"a" * RUN in data.translate(_LETTERS):
-        for pattern in (_BASE64, _LINES):
-            for match in pattern.finditer(data):
-                found = unpacked(match[0])
-                if found:
-                    yield match.start(), found
-    for mark, pattern, base in ((b"\\", _ESCAPES, 16), (b"%", _PERCENT, 0), (b",", _NUMBERS, 10), (b"(", _CHARS, 10)):
-        if mark not in data:
-            continue
-        for match in pattern.finditer(data):
+    for start, end in _runs(data):
+        found = unpacked(data[start:end])
+        if found:
+            yield start, found
+    for may_match, (pattern, base) in zip(_may_match(data), _CODES, strict=True):
+        for match in pattern.finditer(data) if may_match else ():
             found = _codes(match[0], base)
             if is_words(found):
                 yield match.start(), found
 
 
+def _runs(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where long runs of letters of base64 begin and end; lines of them, as `base64` writes, are one."""
+    letters = data.translate(_LETTERS)
+    last: tuple[int, int] | None = None
+    at = letters.find(_RUN)
+    while at >= 0:
+        start, end = letters.rfind(b" ", 0, at) + 1, letters.find(b" ", at)
+        end = len(letters) if end < 0 else end
+        if last and end - start <= _LINE_MAX and data[last[1] : start].strip(b" \t\r") == b"\n":
+            last = last[0], end
+        else:
+            if last:
+                yield last
+            last = start, end
+        at = letters.find(_RUN, end)
+    if last:
+        yield last
+
+
 def unpacked(text: bytes) -> bytes:
     """Return the words that ``text`` encodes, as base64, hexadecimal or base32, packed or not; else nothing."""
     bare = b"".join(text[:_DECODED_MAX].split())
-    tries = [base64.urlsafe_b64decode, binascii.unhexlify] if _HEX.fullmatch(bare) else [base64.urlsafe_b64decode]
-    if _BASE32.fullmatch(bare):
-        tries.append(base64.b32decode)
+    tries = [
+        _base64,
+        *([binascii.unhexlify] if _HEX.fullmatch(bare) else []),
+        *([_base32] if _BASE32.fullmatch(bare) else []),
+    ]
     for decode in tries:
         try:
-            found = _unzipped(decode(_padded(bare, decode is base64.urlsafe_b64decode)))
+            found = _unzipped(decode(bare))
         except (ValueError, zlib.error):
             continue
         if is_words(found):
@@ -79,11 +111,15 @@ def unpacked(text: bytes) -> bytes:
     return b""
 
 
-def _padded(text: bytes, is_base64: bool) -> bytes:
-    if not is_base64:
-        return text
+def _base64(text: bytes) -> bytes:
     bare = text.rstrip(b"=").replace(b"+", b"-").replace(b"/", b"_")
-    return bare[: len(bare) - 1] if len(bare) % 4 == 1 else bare + b"=" * (-len(bare) % 4)
+    bare = bare[: len(bare) - 1] if len(bare) % 4 == 1 else bare
+    return base64.urlsafe_b64decode(bare + b"=" * (-len(bare) % 4))
+
+
+def _base32(text: bytes) -> bytes:
+    bare = text.rstrip(b"=")
+    return base64.b32decode(bare + b"=" * (-len(bare) % 8))
 
 
 def _unzipped(data: bytes) -> bytes:

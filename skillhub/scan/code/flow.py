@@ -93,11 +93,11 @@ _BLOB = re.compile(
     r"|(?!(?:[0-9a-fA-F]{8}){4,16}$)(?:[0-9a-fA-F]{2}){16,}"  # digests apart
 )
 _SHELL = re.compile(r"(?:^|/)(?:ba|z|da|k)?sh$|^(?:cmd(?:\.exe)?|powershell(?:\.exe)?|pwsh)$")
-_SENDS_IN_TEXT = re.compile(r"\b(?:curl|wget|ncat?|scp|sftp|rsync)\s")
-_LOOKS_UP = re.compile(r"(?:^|[;&|`(])\s?(?:nslookup|dig|host|ping)\s")
+_SENDS_IN_TEXT = re.compile(r"(?:^|[\s;&|(/])(?:curl|wget|ncat?|scp|sftp|rsync)(?:\s|$)")
+_LOOKS_UP = re.compile(r"(?:^|[;&|`(])\s?(?:nslookup|dig|host|ping)(?:\s|$)")
 _FILE = re.compile(
-    r"[\w~$./{} -]{0,200}?([\w-]{1,80}\.[a-z]{1,5}\d?)"
-    r"|(?:/var)?/(?:tmp|dev/shm)/(?:[\w.-]{1,80}/){0,9}?([\w.-]{1,80})/?"
+    r"[\w~$./{} =@-]{0,200}?([\w-]{1,80}\.[a-z]{1,5}\d?)"
+    r"|(?:\w{0,20}=)?@?(?:/var)?/(?:tmp|dev/shm)/(?:[\w.-]{1,80}/){0,9}?([\w.-]{1,80})/?"
 )
 _TEXTS: Final = tuple((kind, re.compile(text)) for kind, text in {**_CREDENTIALS, **_SETTINGS}.items())
 _NAMED: Final = tuple((kind, re.compile(text)) for kind, text in _VARIABLES.items())
@@ -156,7 +156,8 @@ _CALLS: Final = tuple(
             r"|existssync|isfile|is_file|test|getsize|stat)|ssh|ssh-add|ssh-keygen|git|chmod|ls|stat|test|\[|md5sum|sha256sum|wc",
         ),
         ("socket", r"socket\.(?:socket|create_connection)|net\.(?:connect|createconnection|socket)|tls\.connect"),
-        ("hand-out", rf"{_ANY}dup2|{_ANY}\.pipe|pty\.spawn"),
+        ("hand-out", rf"{_ANY}dup2"),
+        ("pipe", rf"{_ANY}pipe"),
     )
 )
 
@@ -236,7 +237,7 @@ class Flow:
         if "send" not in kinds and "one-way" not in kinds:
             self.join(given, returned)
         for kind in kinds:
-            if kind in ("send", "lookup", "eval", "command", "load", "hand-out", "feed"):
+            if kind in ("send", "lookup", "eval", "command", "load", "hand-out", "pipe", "feed"):
                 self._sinks.append((kind, given, place))
             if kind in ("read", "command"):
                 self.reads(returned)
@@ -310,7 +311,7 @@ def _judge(sink: str, kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
         yield "SH104", origin
     if sink in ("eval", "load") and (origin := kinds.get("fetched") or kinds.get("socket")):
         yield "SH105", origin
-    if (sink == "hand-out" or (sink == "command" and "shell" in kinds)) and (origin := kinds.get("socket")):
+    if (sink == "hand-out" or (sink in ("command", "pipe") and "shell" in kinds)) and (origin := kinds.get("socket")):
         yield "SH402", origin
     if sink == "lookup" or (sink == "command" and "looks up" in kinds):
         stolen = [

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Final
 
+import tree_sitter
+import tree_sitter_javascript
+
 # tree-sitter's nodes have no types that hold without the extra.
 Tree = Any
 
@@ -25,10 +28,7 @@ def javascript(text: str) -> tuple[ast.AST, bool]:
 
 
 @cache
-def _parser() -> Any:  # noqa: ANN401 - of a package that may be absent
-    import tree_sitter  # noqa: PLC0415
-    import tree_sitter_javascript  # noqa: PLC0415
-
+def _parser() -> Any:  # noqa: ANN401 - tree-sitter's, as all nodes here
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_javascript.language()))
 
 

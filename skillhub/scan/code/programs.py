@@ -26,16 +26,17 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _WHOLE = frozenset(
     words(
         "text content body data stdout read buffer value values items entries copy keys encode decode "
-        "strip join format stringify tostring dumps dump b64encode urlsafe_b64encode map filter foreach "
-        "then json append push concat update write extend"
+        "strip join format stringify tostring dumps dump b64encode urlsafe_b64encode recv fileno makefile "
+        "pipe stdin map filter foreach then json append push concat update write extend"
     )
 )
 _GIVES = frozenset(
     words("write append add update extend push set put insert writestr send end writelines assign setdefault read")
 )
+_COPIES = frozenset(words("copy copy2 copyfile copytree make_archive move copyfilesync cpsync rename renamesync"))
 _DANGEROUS: Final = re.compile(
-    r"(?:.*\.)?(?:eval|exec|execsync|spawn|spawnsync|system|popen|function|child_process|subprocess|fetch|socket|marshal|pickle"
-    r"|ctypes|urlopen|__import__|readfilesync|check_output|base64|b64decode|os|requests|constructor|https?|net|fs|require|compile)"
+    r"(?:.*\.)?(?:eval|exec|execsync|spawn|spawnsync|system|popen|function|child_process|subprocess|fetch|socket"
+    r"|marshal|pickle|ctypes|urlopen|__import__|readfilesync|check_output|base64|b64decode|os|requests|constructor|https?|net|fs|require|compile)"
 )
 _MODULES = ("__import__", "require", "import", "importlib.import_module", "import_module")
 
@@ -309,6 +310,8 @@ class Program:
         if named.startswith(("os.environ.", "process.env.")):
             self._flow.variable(named.rpartition(".")[2], into, self._place(node))
             return
+        if fixed := self._fold(node):
+            self._flow.text(fixed[0], into, self._place(node), is_hidden=True)
         if isinstance(node, ast.Attribute):
             is_part = node.attr.lower() not in _WHOLE
             if isinstance(node.value, ast.Name) and node.value.id in ("self", "this", "cls"):
@@ -350,20 +353,20 @@ class Program:
             flow.join(inner, given, part=last.lower() not in _WHOLE and last.lower() not in _GIVES)
             self._push(owner, inner, scope)
             self._given_to(owner, last, given, scope)
-        elif not name:
+        elif not isinstance(node.func, ast.Name):
             self._push(node.func, given, scope)
         if home:
             flow.join((home, "returned", last), returned)
         else:
-            flow.call(name or last, given, returned, place)
-            self._run(name.lower(), node, scope)
+            flow.call(name or f"?.{last}", given, returned, place)
+            self._run(name.lower(), node, given, scope)
         if last in ("print", "log", "stdout.write", "write") and (last != "log" or name == "console.log"):
             flow.join(given, ("file", self._path.rpartition("/")[2].lower()))
 
     def _home(self, name: str, last: str) -> str:
         """Return the file of the skill whose function is called, or nothing."""
         root = name.partition(".")[0]
-        if root in self._programs and root != last:
+        if root in self._programs and name != root:
             return self._programs[root]
         is_own = name == last or root in ("self", "this", "cls") or ("." in name and root in self._functions)
         return self._path if last in self._functions and is_own else ""
@@ -405,7 +408,7 @@ class Program:
         if fixed := self._fold(path):
             self._flow.join(given, ("file", fixed[0].rpartition("/")[2].lower()))
 
-    def _run(self, name: str, node: ast.Call, scope: _Scope) -> None:
+    def _run(self, name: str, node: ast.Call, given: Node, scope: _Scope) -> None:
         """Read the command that is run, and the program that is evaluated, if it is fixed."""
         first = node.args[0] if node.args else None
         if (
@@ -416,6 +419,9 @@ class Program:
             value = self._flow.new()
             self._push(node.args[1], value, scope)
             self._to_file(first, value)
+        if name.rpartition(".")[2] in _COPIES:
+            for each in node.args:
+                self._to_file(each, given)
         if first is None or not name.startswith(("os.system", "os.popen", "subprocess.", "child_process.", "pty.")):
             return
         words = (

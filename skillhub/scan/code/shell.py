@@ -6,6 +6,9 @@ import re
 from functools import cache
 from typing import Any, Final
 
+import tree_sitter
+import tree_sitter_bash
+
 from skillhub.formats.text import words
 from skillhub.scan.code.decoded import unpacked
 from skillhub.scan.code.flow import Flow, Node, Place
@@ -26,16 +29,13 @@ _OTHERS: Final = frozenset(words("exec command system function mail http iex iwr
 _WRITERS: Final = frozenset(words("cp mv tar zip gpg openssl tee 7z ditto"))
 _PRINTS: Final = frozenset(words("env printenv set export declare typeset"))
 # Behind these options stands a key that is used and not sent.
-_KEPT: Final = re.compile(r"-[iEoFJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key)")
+_KEPT: Final = re.compile(r"-[iEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key)")
 _READERS: Final = frozenset(words("curl wget scp sftp rsync nc ncat netcat gpg security plutil sort paste"))
 _BODIES = ("heredoc_body", "herestring_redirect")
 
 
 @cache
-def _parser() -> Any:  # noqa: ANN401 - of a package that may be absent
-    import tree_sitter  # noqa: PLC0415
-    import tree_sitter_bash  # noqa: PLC0415
-
+def _parser() -> Any:  # noqa: ANN401 - tree-sitter's, as all nodes here
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 

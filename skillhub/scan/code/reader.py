@@ -1,0 +1,80 @@
+"""The programs of a skill, read one after another into one flow, and the programs that stand within them."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Final
+
+from skillhub.scan.code.flow import Flow
+from skillhub.scan.code.programs import Program
+from skillhub.scan.source import PARSED_MAX, Sighting
+
+PARSERS: Final = {"shell": "tree_sitter_bash", "javascript": "tree_sitter_javascript"}
+# A skill's programs together; a program within a program within a program.
+_BYTES_MAX = 1 << 21
+_EMBEDDED_MAX = 200
+_DEPTH = 3
+
+
+class Reader:
+    """The programs of a skill, read one after another into one flow."""
+
+    def __init__(self, flow: Flow, homes: dict[str, str]) -> None:
+        self.flow = flow
+        self._homes = homes
+        self._left = _BYTES_MAX
+        self._unread: dict[tuple[str, str], int] = {}
+
+    def read(self, language: str, text: str, path: str, line: int) -> None:
+        """Read a program, and those that it holds."""
+        waiting = [(language, text, line, _DEPTH)]
+        for _ in range(_EMBEDDED_MAX):
+            if not waiting:
+                return
+            language, text, line, depth = waiting.pop()
+            if language not in ("python", "shell", "javascript"):
+                continue
+            found = self._read(language, text, path, line)
+            if depth > 1:
+                waiting += [(*each, depth - 1) for each in found]
+
+    def unread(self) -> Iterator[Sighting]:
+        """Yield the files of which not all was read."""
+        for (path, why), line in self._unread.items():
+            yield Sighting("SH609", path, line, why)
+
+    def _read(self, language: str, text: str, path: str, line: int) -> list[tuple[str, str, int]]:
+        self._left -= len(text)
+        needed = PARSERS.get(language)
+        if needed and find_spec(needed) is None:
+            why = f"{language} was searched by patterns only: install the extra audit of skillhub"
+            self._unread.setdefault((path, why), 0)
+            return []
+        if len(text) > PARSED_MAX or self._left < 0:
+            self._unread.setdefault((path, "too long to be read as a program: it was searched by patterns only"), 0)
+            return []
+        if language == "shell":
+            from skillhub.scan.code.shell import Script  # noqa: PLC0415 - needs the extra
+
+            script = Script(self.flow, path, line)
+            script.read(text)
+            return script.embedded
+        program = Program(self.flow, path, line, self._homes)
+        try:
+            if language == "javascript":
+                from skillhub.scan.code.javascript import javascript  # noqa: PLC0415 - needs the extra
+
+                tree, _ = javascript(text)
+            else:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    tree = ast.parse(text)
+            program.read(tree)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            self._unread.setdefault(
+                (path, f"no {language} that could be read: it was searched by patterns only"), line + 1
+            )
+        return [("shell", command, line + at - 1) for command, at in program.embedded]

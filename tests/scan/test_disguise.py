@@ -1,0 +1,119 @@
+"""Files that are not what a reader takes them for, and honest ones that resemble them."""
+
+import io
+import py_compile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from skillhub.model.tree import File, Tree
+from skillhub.scan import scan
+from tests.support.effort import is_linear
+
+ELF = b"\x7fELF\x02\x01\x01\0" + b"\0" * 60
+BYTECODE = b"\xa7\r\r\n" + b"\0" * 12 + b"\xe3" + b"\0" * 40
+
+
+def rules(path, data):
+    return {each.rule for each in scan(Tree({path: File(data)}))}
+
+
+def zipped(flag=0):
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("a.txt", "x")
+    data = bytearray(held.getvalue())
+    for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.find(mark) + at] |= flag
+    return bytes(data)
+
+
+@pytest.mark.parametrize("data", [ELF, b"MZ\x90\0" + b"\0" * 90, b"\xcf\xfa\xed\xfe" + b"\0" * 30, b"\0asm\1\0\0\0"])
+@pytest.mark.parametrize("path", ["references/a.md", "assets/notes.TXT", "assets/logo.png", "a.pdf", "data.json"])
+def test_attack_a_program_under_the_name_of_a_text(path, data):
+    assert "SH605" in rules(path, data)
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("assets/logo.png", b"#!/bin/sh\nid\n"),
+        ("assets/photo.jpg", b"#!/usr/bin/env python3\n"),
+        ("assets/notes.txt", BYTECODE),
+        ("assets/photo.png", BYTECODE),
+    ],
+)
+def test_attack_a_script_or_bytecode_under_the_name_of_a_picture(path, data):
+    assert "SH605" in rules(path, data)
+
+
+@pytest.mark.parametrize("path", ["lib/__pycache__/a.cpython-311.pyc", "a.pyo", "lib/module", "assets/data.bin"])
+def test_attack_bytecode_that_python_runs_in_the_place_of_a_source(path):
+    assert "SH610" in rules(path, BYTECODE)
+
+
+def test_what_python_compiles_is_seen_under_any_name(tmp_path):
+    (tmp_path / "a.py").write_text("x = 1\n")
+    for mode in py_compile.PycInvalidationMode:
+        compiled = py_compile.compile(str(tmp_path / "a.py"), str(tmp_path / "a.bin"), invalidation_mode=mode)
+        assert "SH610" in rules("data/a.bin", Path(compiled).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("a.zip", zipped()),
+        ("assets/a.dat", zipped()),
+        ("scripts/vendor.tar.gz", b"\x1f\x8b\x08\0"),
+        ("a.7z", b"7z\xbc\xaf\x27\x1c"),
+        ("a.rar", b"Rar!\x1a\x07\x01\0"),
+        ("a.tar", b"a" * 257 + b"ustar\0"),
+        ("a.bz2", b"BZh9"),
+    ],
+)
+def test_attack_an_archive_whose_content_no_reader_sees(path, data):
+    assert rules(path, data) == {"SH606"}
+
+
+@pytest.mark.parametrize("path", ["a.zip", "assets/a.dat"])
+def test_attack_an_archive_with_a_password(path):
+    assert rules(path, zipped(1)) == {"SH607"}
+    assert rules(path, zipped(1)[:60]) == {"SH607"}
+
+
+@pytest.mark.parametrize("blank", [b"\n" * 50, b"\r\n" * 50, b"  \t\n" * 60, b"\n\x0b" * 60])
+def test_attack_text_behind_many_blank_lines(blank):
+    data = b"---\nname: a\ndescription: b\n---\nShort.\n" + blank + b"More.\n"
+    found = [each for each in scan(Tree({"SKILL.md": File(data)})) if each.rule == "SH608"]
+    assert [each.line for each in found] == [data[: data.find(b"More")].count(b"\n") + 1]
+
+
+def test_attack_a_line_too_long_to_be_read():
+    data = b"a\n" + b"x = 1; " * 900 + b"\n"
+    (found,) = scan(Tree({"scripts/a.py": File(data)}))
+    assert (found.rule, found.line) == ("SH611", 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("assets/logo.png", b"\x89PNG\r\n\x1a\n\0"),
+        ("assets/form.docx", zipped()),
+        ("assets/sheet.xlsx", zipped()),
+        ("MZ.md", b"MZ is a country code"),
+        ("a.md", b"a" + b"\n" * 30 + b"b\n"),
+        ("a.md", b"a\n" + b"\n" * 90),
+        ("a.md", b"x" * 9000),
+        ("a.txt", b""),
+        ("a.txt", b"ab\r\nc\0"[:4]),
+        ("scripts/a.sh", b"#!/bin/sh\necho hello\n"),
+    ],
+)
+def test_honest_files_are_let_through(path, data):
+    assert rules(path, data) == set()
+
+
+@pytest.mark.parametrize("unit", [b"\n", b" \n", b"\n" * 39 + b"a", b"PK\x03\x04", b"x" * 6000 + b"\n"])
+def test_attack_no_file_takes_more_than_its_length(unit):
+    assert is_linear(lambda size: scan(Tree({"a.sh": File(unit * (size // len(unit)))})), 12_000)
