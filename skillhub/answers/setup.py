@@ -72,7 +72,7 @@ class CacheAnswer(JsonAnswer, commands=["cache info"]):
 class WasteRow(AnswerRow):
     """Something that nobody needs."""
 
-    kind: Literal["tree", "leftover", "download", "repository"]
+    kind: Literal["tree", "leftover", "download", "repository", "scan"]
     path: Text
     size: int
     name: Text | None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from skillhub.audit.accepting import Acceptance, BaselineFile
 from skillhub.audit.report import RULES, Location, Locations, Report, note, seen, worst_first
+from skillhub.audit.scan_cache import ScanCache, ScannedSkill
 from skillhub.audit.sources import Inquiry
 from skillhub.audit.verify import StoredSkills, Verified, Verifier
 from skillhub.author.author import Signature, signature_of, validate
@@ -37,39 +38,11 @@ from skillhub.policy.policy import LASTING, Objection
 from skillhub.project import copies
 from skillhub.project.copies import link_folders, place
 from skillhub.project.project import tracked_copies
-from skillhub.scan import scan
-from skillhub.scan.capability import capabilities
 from skillhub.sources.local import read_local
 from skillhub.trust.publishers import Publisher
 from skillhub.trust.registry import publisher_of
 
 # The checks of one locked skill: each is a function from a ``Case`` to findings.
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSkill:
-    """What was read off a stored skill.
-
-    Attributes:
-        capabilities: What it can do; None if its manifest cannot be read.
-        fault: Why not.
-    """
-
-    findings: tuple[Finding, ...]
-    capabilities: tuple[str, ...] | None
-    fault: str = ""
-
-    @classmethod
-    def of(cls, digest: Digest, stored: StoredSkills) -> StoredSkill | None:
-        """Scan it, and read its manifest; None if the store does not have it whole."""
-        tree = stored.tree(digest)
-        if tree is None:
-            return None
-        findings = scan(tree)
-        try:
-            return cls(findings, capabilities(tree, stored.manifest(digest) or Manifest.read(tree)))
-        except SkillhubError as error:
-            return cls(findings, None, error.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +61,7 @@ class Case:
     entry: Locked
     record: Record | None
     before: Locked | None
-    stored: StoredSkill | None
+    stored: ScannedSkill | None
     status: ReleaseStatus
     closed: Mapping[str, Objection]
     locations: Locations
@@ -304,9 +277,19 @@ CHECKS: tuple[Check, ...] = (*TRUST, age, agents, content, policy)
 # Audit of skills that are in no lock: in agents' folders, and at paths that a person names.
 
 
-def unmanaged(folder: str, locations: Locations, acceptance: Acceptance, ports: Ports) -> Iterator[Finding]:
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What every look at a skill takes."""
+
+    locations: Locations
+    acceptance: Acceptance
+    cache: ScanCache
+    ports: Ports
+
+
+def unmanaged(folder: str, look: Look) -> Iterator[Finding]:
     """Look at a skill that lies in an agent's folder and that no lock knows."""
-    name, shown = os.path.basename(folder), locations.shown(folder)
+    name, shown = os.path.basename(folder), look.locations.shown(folder)
     found = [note("unmanaged", "an agent reads it, and it is in no lock", name, (shown, 0))]
     try:
         tree = read_local(folder)[0].tree
@@ -318,14 +301,14 @@ def unmanaged(folder: str, locations: Locations, acceptance: Acceptance, ports: 
         Manifest.read(tree)
     except SkillhubError as error:  # an agent may read it nevertheless
         found.append(note("malformed", error.message, name, (shown, 0)))
-    signature = signature_of(tree, ports.publishers, ports.clock())[1]
-    found += (replace(each.finding(shown), skill=name) for each in advised_tree(tree, None, ports))
+    signature = signature_of(tree, look.ports.publishers, look.ports.clock())[1]
+    found += (replace(each.finding(shown), skill=name) for each in advised_tree(tree, None, look.ports))
     # No policy accepts what it finds: what no lock has was never held against one.
-    found += _content(tree, signature, name, shown)
-    yield from acceptance.judged(found, name, tree.digest, shown)
+    found += _content(look.cache.read(tree), signature, name, shown)
+    yield from look.acceptance.judged(found, name, tree.digest, shown)
 
 
-def at_path(path: str, locations: Locations, acceptance: Acceptance, ports: Ports) -> Iterator[Finding]:
+def at_path(path: str, look: Look) -> Iterator[Finding]:
     """Look at a folder or an archive as ``validate`` does, and scan it; the path of a finding is absolute if this is.
 
     Raises:
@@ -333,10 +316,10 @@ def at_path(path: str, locations: Locations, acceptance: Acceptance, ports: Port
         UsageError: a file that is no archive.
         StateError: it cannot be read.
     """
-    found = validate(path, ports.publishers, ports.clock())
+    found = validate(path, look.ports.publishers, look.ports.clock())
     expanded = os.path.expanduser(path)
     whole = os.path.abspath(expanded)
-    shown = whole if os.path.isabs(expanded) else locations.shown(whole)
+    shown = whole if os.path.isabs(expanded) else look.locations.shown(whole)
     name = found.name or os.path.basename(shown)
     form = "not-scanned" if found.content is None else "malformed"
     seen = [_issue(each, each.code if each.code in RULES else form, name, shown) for each in found.errors]
@@ -347,16 +330,17 @@ def at_path(path: str, locations: Locations, acceptance: Acceptance, ports: Port
     if found.signature.status == "unsigned":
         seen.append(note("unsigned", "it is not signed", name, (shown, 0)))
     artifact = Digest.of(files.read(expanded, LARGEST) or b"") if os.path.isfile(expanded) else None
-    seen += (replace(each.finding(shown), skill=name) for each in advised_tree(found.content, artifact, ports))
-    seen += (_judged(each, ports) for each in _content(found.content, found.signature, name, shown))
-    yield from acceptance.judged(seen, name, found.content.digest, shown)
+    seen += (replace(each.finding(shown), skill=name) for each in advised_tree(found.content, artifact, look.ports))
+    scanned = look.cache.read(found.content)
+    seen += (_judged(each, look.ports) for each in _content(scanned, found.signature, name, shown))
+    yield from look.acceptance.judged(seen, name, found.content.digest, shown)
 
 
-def _content(tree: Tree, signature: Signature, name: str, shown: str) -> Iterator[Finding]:
+def _content(scanned: ScannedSkill, signature: Signature, name: str, shown: str) -> Iterator[Finding]:
     if signature.status == "invalid":
         rule = "revoked" if signature.code == "revoked" else "signature"
         yield note(rule, signature.message, name, (f"{shown}/{SIGNATURE}", 0))
-    for found in scan(tree):
+    for found in scanned.findings:
         yield seen(found, name, shown)
 
 
@@ -381,6 +365,7 @@ class AuditRequest:
         before: An earlier lock to hold the present one against.
         baseline: Findings that are known.
         records: Whether what a project may accept is to become the baseline.
+        remember: Whether results of the scan are kept.
     """
 
     names: tuple[str, ...] = ()
@@ -391,6 +376,7 @@ class AuditRequest:
     before: Lock | None = None
     baseline: BaselineFile | None = None
     records: bool = False
+    remember: bool = True
 
 
 def names_and_paths(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -427,12 +413,13 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     findings = [*sources.configured(about.aliases)]
     first = worst_first(sources.changed(request.before)) if request.before is not None else ()
     checks = TRUST if request.sources_alone else CHECKS
-    stored = StoredSkills(ports.store)
+    stored, cache = StoredSkills(ports.store), ScanCache(ports.project.home, remember=request.remember)
     verifier = Verifier(ports, stored) if about.locked and not request.sources_alone else None
     unasked = {*copies.not_agreed(ports.project)}
     unchanged = set()
     acceptance = Acceptance(state.intent.suppressions, request.baseline, request.records, ports.clock())
-    for case in _cases(about.locked, request, sources, stored):
+    look = Look(locations, acceptance, cache, ports)
+    for case in _cases(about.locked, request, sources, stored, cache):
         found = [each for check in checks for each in check(case)]
         findings += acceptance.judged(found, case.name, case.entry.tree, case.folder)
         if verifier is not None:
@@ -444,8 +431,8 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
             findings += _tracked(about, locations, ports)
         except StateError as error:
             sources.notes.append(error.message)
-        findings += [each for path in about.unmanaged for each in unmanaged(path, locations, acceptance, ports)]
-    findings += [each for path in request.paths for each in at_path(path, locations, acceptance, ports)]
+        findings += [each for path in about.unmanaged for each in unmanaged(path, look)]
+    findings += [each for path in request.paths for each in at_path(path, look)]
     looked_at = len(about.locked) + len(about.unmanaged) + len(request.paths)
     findings += sources.findings
     if not request.sources_alone:
@@ -504,19 +491,22 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     return _Subjects(locked, () if request.sources_alone else unmanaged_copies, tuple(aliases))
 
 
-def _cases(names: Sequence[str], request: AuditRequest, sources: Inquiry, stored: StoredSkills) -> Iterator[Case]:
+def _cases(
+    names: Sequence[str], request: AuditRequest, sources: Inquiry, stored: StoredSkills, cache: ScanCache
+) -> Iterator[Case]:
     state, ports = sources.state, sources.ports
     before = request.before.skills if request.before else {}
     closed = {} if request.sources_alone else closed_folders(ports)
     for number, name in enumerate(names):
         ports.report("checking skills", number, len(names))
         entry = state.lock.skills[name]
+        tree = None if request.sources_alone else stored.tree(entry.tree)
         yield Case(
             name=name,
             entry=entry,
             record=state.records.skills.get(name),
             before=before.get(name),
-            stored=None if request.sources_alone else StoredSkill.of(entry.tree, stored),
+            stored=None if tree is None else cache.read(tree),
             status=sources.statuses.get(name, ReleaseStatus(name, entry)),
             closed=closed,
             locations=sources.locations,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
+from skillhub.audit.scan_cache import PART
 from skillhub.disk import files, usage
 from skillhub.disk.home import Home
 from skillhub.disk.usage import abandoned
@@ -48,7 +49,7 @@ class Waste:
         tree: Of a tree its digest.
     """
 
-    kind: Literal["tree", "leftover", "download", "repository"]
+    kind: Literal["tree", "leftover", "download", "repository", "scan"]
     path: str
     size: int
     about: str = ""
@@ -141,7 +142,7 @@ def _old(home: Home, before: float) -> Iterator[Waste]:
     for part in _parts(home):
         if part != "git":
             for each in usage.old_files(os.path.join(home.cache, part), before):
-                yield Waste("download", each.path, each.size)
+                yield Waste("scan" if part == PART else "download", each.path, each.size)
 
 
 def _questions(trees: Sequence[Waste], gone: Sequence[str]) -> list[Question]:

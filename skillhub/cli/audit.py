@@ -78,7 +78,8 @@ def audit(
     names, paths = names_and_paths(what or [])
     before = read_lock(from_lock) if from_lock is not None else None
     known = BaselineFile.parse(read_file(baseline, BaselineFile.CAP), baseline) if baseline is not None else None
-    request = AuditRequest(names, paths, sources, not common.offline, fail_on, before, known, bool(write_baseline))
+    online, records, remember = not common.offline, write_baseline is not None, not common.dry_run
+    request = AuditRequest(names, paths, sources, online, fail_on, before, known, records, remember)
     ports = common.ports()
     report = audit_flow(request, ports)
     if write_baseline is not None and not common.dry_run:

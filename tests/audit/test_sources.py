@@ -77,8 +77,8 @@ def outdated(world: Reaching) -> list[str | None]:
 
 def test_a_repository_that_went_on(world: Reaching, repo: Repo) -> None:
     world.install(f"git+{repo.url}", every=True)
-    before = world.snapshot()
     assert outdated(world) == []
+    before = world.snapshot()
     rev = repo.commit({**three(version="1.0.0"), "skills/b/SKILL.md": text("b", "Better.", "1.1.0")})
     (only,) = [each for each in report(world).findings if each.rule == "outdated"]
     assert (only.skill, only.severity, only.path) == ("b", "low", "skillhub.lock")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import shutil
@@ -141,7 +142,7 @@ def served(site: Path) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         try:
             line = server.stdout.readline()
-            yield line.split('"')[3]
+            yield json.loads(line)["url"]
         finally:
             server.terminate()
 
@@ -202,6 +203,7 @@ def checks(place: Place) -> list[Race]:
         Race(f"list {count}", lambda: place.warm([*SKILLHUB, "list", "--json"]), floor("list"), 2.5),
         Race(f"verify {count}", lambda: place.warm([*SKILLHUB, "verify", "--json"]), hashing, 2.0),
         Race(f"sync {count}", lambda: place.warm([*SKILLHUB, "sync", "--json"]), hashing, 2.5),
+        Race(f"audit again {count}", lambda: place.warm([*SKILLHUB, "audit", "--json"]), hashing, 3.0),
         Race(f"install again {count}", lambda: place.warm([*SKILLHUB, *place.install]), hashing, 4.0),
     ]
 

@@ -79,3 +79,17 @@ def test_what_a_killed_command_left_among_temporary_files_goes_and_nothing_else(
     assert shell.run("cache", "gc", TMPDIR=temporary).status == 0
     assert not os.path.exists(one)
     assert all(os.path.lexists(each) for each in (young, link, kept, *stay))
+
+
+def test_results_of_the_scan_are_listed_and_collected(shell):
+    shell.skill("project/.agents/skills/loose")
+    assert shell.run("audit").status == 0
+    (place,) = [each for each in shell.run("cache", "info", "--json").json["places"] if each["name"] == "scan"]
+    assert place["files"] == 1
+    assert shell.run("cache", "gc", "--json").json["removed"] == []
+    (entry,) = [path for path in (shell.hub / "cache/scan").rglob("*") if path.is_file()]
+    os.utime(entry, (1, 1))
+    assert [each["kind"] for each in shell.run("cache", "gc", "--json").json["removed"]] == ["scan"]
+    assert not entry.exists()
+    assert shell.run("audit").status == 0
+    assert entry.exists()

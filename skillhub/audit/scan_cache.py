@@ -1,0 +1,144 @@
+"""What was read off a skill by the scan, kept by its tree and by the rules and parsers that read it.
+
+An entry is believed only if it was written on this machine for this very tree and these very rules: it bears a MAC by
+a key in ``<state>``. An install never looks here.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+
+import skillhub
+from skillhub.disk import files
+from skillhub.disk.home import Home
+from skillhub.errors import FormatError, SkillhubError, StateError
+from skillhub.model.finding import Finding
+from skillhub.model.manifest import Manifest
+from skillhub.model.tree import Tree
+from skillhub.scan import scan
+from skillhub.scan.capability import capabilities
+
+PART = "scan"  # of the cache
+_CAP = 8 << 20
+_KEY_BYTES = 32
+_FIELDS = ("rule", "severity", "path", "line", "message", "hint")  # of a finding of the scan
+_PARSERS = ("PyYAML", "markdown-it-py", "tree-sitter", "tree-sitter-bash", "tree-sitter-javascript")
+# Whose code decides what is found: rules, detectors, and how a manifest is read.
+_ROOMS = ("scan", "model", "formats")
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedSkill:
+    """What was read off the content of a skill.
+
+    Attributes:
+        capabilities: What it can do; None if its manifest cannot be read.
+        fault: Why not.
+    """
+
+    findings: tuple[Finding, ...]
+    capabilities: tuple[str, ...] | None
+    fault: str = ""
+
+    @classmethod
+    def read(cls, tree: Tree) -> ScannedSkill:
+        """Scan it, and read its manifest."""
+        findings = scan(tree)
+        try:
+            return cls(findings, capabilities(tree, Manifest.read(tree)))
+        except SkillhubError as error:
+            return cls(findings, None, error.message)
+
+
+class ScanCache:
+    """Results of the scan in ``<cache>/scan``, a file for each.
+
+    Args:
+        home: Where cache and key are.
+        remember: Whether what is new is written.
+    """
+
+    def __init__(self, home: Home, *, remember: bool = True) -> None:
+        self._remember = remember
+        self._folder = os.path.join(home.cache, PART)
+        self._key_path = os.path.join(home.state, "scan-cache.key")
+
+    def read(self, tree: Tree) -> ScannedSkill:
+        """Return what the scan reads off a tree, which was hashed just now; scanned, unless that is known."""
+        name = sha256(f"{tree.digest}\n{self.rules}".encode()).hexdigest()
+        path = os.path.join(self._folder, name[:2], name)
+        with suppress(StateError, FormatError, ValueError, TypeError, KeyError):
+            data = files.read(path, _CAP)
+            if data is not None:
+                return self._parsed(data, name)
+        found = ScannedSkill.read(tree)
+        if not self._remember:
+            return found
+        rows = [{key: getattr(each, key) for key in _FIELDS} for each in found.findings]
+        facts = {"findings": rows, "capabilities": found.capabilities, "fault": found.fault}
+        body = json.dumps({"rules": self.rules, "tree": tree.digest, **facts}).encode()
+        with suppress(StateError):  # next time, then
+            files.write_atomic(path, self._mac(name, body) + b"\n" + body, mode=0o600, sync=False)
+        return found
+
+    def _parsed(self, data: bytes, name: str) -> ScannedSkill:
+        mac, _, body = data.partition(b"\n")
+        if not hmac.compare_digest(mac, self._mac(name, body)):
+            raise ValueError("not written here")
+        found = json.loads(body)
+        can = found["capabilities"]
+        findings = tuple(Finding(**row) for row in found["findings"])
+        return ScannedSkill(findings, None if can is None else tuple(can), found["fault"])
+
+    def _mac(self, name: str, body: bytes) -> bytes:
+        return hmac.digest(self._key, name.encode() + body, "sha256").hex().encode()
+
+    @cached_property
+    def _key(self) -> bytes:
+        """The key of this machine, made when there is none; where it cannot be kept, one for this command."""
+        with suppress(FormatError, StateError):
+            key = files.read(self._key_path, _KEY_BYTES)
+            if key is not None and len(key) == _KEY_BYTES:
+                return key
+        key = os.urandom(_KEY_BYTES)
+        if self._remember:
+            with suppress(StateError):
+                files.write_atomic(self._key_path, key, mode=0o600)
+        return key
+
+    @cached_property
+    def rules(self) -> str:
+        """Everything that decides what is found, by name and version."""
+        parsers = ", ".join(f"{name} {_version(name)}" for name in _PARSERS)
+        return f"skillhub {skillhub.__version__} {_code()}, Python {platform.python_version()}, {parsers}"
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "none"
+
+
+def _code() -> str:
+    """Return a digest of the code that reads skills: a working copy has the version of the release before it."""
+    top = os.path.dirname(os.path.abspath(skillhub.__file__))
+    return sha256(b"".join(_sources(top))).hexdigest()
+
+
+def _sources(top: str) -> Iterator[bytes]:
+    for room in _ROOMS:
+        folder = os.path.join(top, room)
+        for name in sorted(os.listdir(folder)):
+            if name.endswith((".py", ".json")):
+                data = files.read(os.path.join(folder, name), _CAP) or b""
+                yield sha256(data).digest()
