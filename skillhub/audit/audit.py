@@ -278,7 +278,7 @@ CHECKS: tuple[Check, ...] = (*TRUST, age, agents, content, policy)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Inspection:
     """What every look at a skill takes."""
 
     locations: Locations
@@ -287,7 +287,7 @@ class Look:
     ports: Ports
 
 
-def unmanaged(folder: str, look: Look) -> Iterator[Finding]:
+def unmanaged(folder: str, look: Inspection) -> Iterator[Finding]:
     """Look at a skill that lies in an agent's folder and that no lock knows."""
     name, shown = os.path.basename(folder), look.locations.shown(folder)
     found = [note("unmanaged", "an agent reads it, and it is in no lock", name, (shown, 0))]
@@ -308,7 +308,7 @@ def unmanaged(folder: str, look: Look) -> Iterator[Finding]:
     yield from look.acceptance.judged(found, name, tree.digest, shown)
 
 
-def at_path(path: str, look: Look) -> Iterator[Finding]:
+def at_path(path: str, look: Inspection) -> Iterator[Finding]:
     """Look at a folder or an archive as ``validate`` does, and scan it; the path of a finding is absolute if this is.
 
     Raises:
@@ -418,7 +418,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     unasked = {*copies.not_agreed(ports.project)}
     unchanged = set()
     acceptance = Acceptance(state.intent.suppressions, request.baseline, request.records, ports.clock())
-    look = Look(locations, acceptance, cache, ports)
+    look = Inspection(locations, acceptance, cache, ports)
     for case in _cases(about.locked, request, sources, stored, cache):
         found = [each for check in checks for each in check(case)]
         findings += acceptance.judged(found, case.name, case.entry.tree, case.folder)
