@@ -50,7 +50,7 @@ from skillhub.server.uris import DIRECTORY, SCHEME, located, meta, mime_type_of,
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 _INVALID_PARAMS, _INTERNAL_ERROR = -32602, -32603
-_PAGE_ROWS, _PAGE_BYTES = 500, 1024 * 1024
+_PAGE_ROWS, _PAGE_BYTES = 1000, 1024 * 1024
 _TTL_MS: Final = 2000  # a change is told after so long, too
 _INTERVAL: Final = 2.0
 _AT_ONCE: Final = 4  # requests that read the disk

@@ -13,16 +13,20 @@ done
     'cyclonedx-python-lib[json-validation]'
 # model-signing 1.1.1 imports pyopenssl and does not say so.
 "$place/others/bin/python" -I -m pip install --quiet --disable-pip-version-check \
-    'model-signing>=1.1.1' 'pyopenssl>=25' 'moto[server]>=5.1' 'skills-ref>=0.1.1'
+    'model-signing>=1.1.1' 'pyopenssl>=25' 'moto[server]>=5.1' 'skills-ref>=0.1.1' 'fastmcp>=4.1'
 # Real skills, to be read and never kept; without them the reference library has nothing to judge.
 mkdir -p "$place/real-skills"
 for repository in anthropics/skills openai/skills vercel-labs/agent-skills NVIDIA/skills; do
     git clone --quiet --depth 1 "https://github.com/$repository" "$place/real-skills/$repository" ||
         echo "no $repository: its skills are not judged" >&2
 done
-# The npm client wants Node 22, which npm brings too; where there is no npm, its tests are skipped.
+# The npm client wants Node 22, which npm brings too, and so do the clients of MCP: its conformance suite, its Inspector
+# and two agents. Where there is no npm, their tests are skipped.
 if command -v npm >/dev/null; then
     npm install --prefix "$place/npm" --no-audit --no-fund --loglevel=error node@22 skills@1
+    npm install --prefix "$place/npm" --no-audit --no-fund --loglevel=error \
+        @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector opencode-ai@1 \
+        @anthropic-ai/claude-code@2 || echo "no clients of MCP from npm: they are not tried" >&2
 else
     echo "no npm: its client of skills is not tried" >&2
 fi

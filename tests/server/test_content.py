@@ -159,7 +159,7 @@ def test_what_drifted_waits_or_is_disabled_is_not_served(machine, change, everyt
 
 
 @pytest.mark.parametrize("change", GONE, ids=lambda change: change.__name__)
-def test_what_left_the_lock_is_no_locked_skill_any_more(machine, change):
+def test_attack_a_skill_that_left_the_lock_passes_for_a_locked_one(machine, change):
     kept = content(machine)
     assert [each.name for each in kept.skills()] == ["demo"]
     change(machine)
@@ -231,7 +231,7 @@ def test_an_unlocked_skill_is_described_as_it_is_at_each_look(machine):
     assert [each.digest for each in after.files if each.path == "a.txt"] == [f"sha256:{sha256(b'y').hexdigest()}"]
 
 
-def test_what_imitates_a_locked_name_is_not_served(machine):
+def test_attack_an_unlocked_skill_has_the_name_of_a_locked_one(machine):
     machine.evil("elsewhere/demo")
     shutil.copytree(machine.project / "elsewhere/demo", machine.home / ".agents/skills/demo")
     shutil.copytree(machine.project / "elsewhere/demo", machine.project / ".agents/skills/other")

@@ -180,7 +180,7 @@ NOT_SERVED = [
 ]
 
 
-def test_a_uri_that_names_no_file_of_a_skill_is_an_invalid_parameter(ask):
+def test_attack_a_uri_leads_out_of_the_skills(ask):
     for method in ("resources/read", "skills/get", "resources/directory/read"):
         found = ask(*((method, {"uri": uri}) for uri in NOT_SERVED))
         for uri, error in zip(NOT_SERVED, found, strict=True):
@@ -218,31 +218,28 @@ def test_unknown_methods_are_not_found(ask):
     assert {error["code"] for error in ask(("skills/nope",), ("skills/install",), ("resources/write",))} == {-32601}
 
 
-def test_many_skills_come_in_pages_each_skill_whole_and_once(machine_of_many):
+def test_many_skills_come_in_pages_each_skill_whole_and_once(tmp_path):
+    shell = Shell(tmp_path)
+    for number in range(1100):
+        name = f"skill-{number:04}"
+        text = f"---\nname: {name}\ndescription: {'x' * 700}\n---\n"
+        shell.write(f"project/.agents/skills/{name}/SKILL.md", text)
+        shell.write(f"project/.agents/skills/{name}/a.md", "a")
     seen, cursor, pages = [], {}, 0
-    with Wire(machine_of_many) as wire:
+    with Wire(shell, "--all") as wire:
         while cursor is not None:
             found = wire.ask(pages, "skills/list", **cursor)["result"]
-            assert all(len(each["resources"]) == 3 for each in found["skills"])
+            assert all(len(each["resources"]) == 2 for each in found["skills"])
+            assert len(json.dumps(found)) < 1200 * 1024
             seen += [each["uri"] for each in found["skills"]]
             cursor = {"cursor": found["nextCursor"]} if "nextCursor" in found else None
             pages += 1
-    assert seen == [f"skill://skill-{number:04}/SKILL.md" for number in range(520)]
+    assert seen == [f"skill://skill-{number:04}/SKILL.md" for number in range(1100)]
     assert pages == 2
 
 
-@pytest.fixture(scope="module")
-def machine_of_many(tmp_path_factory):
-    shell = Shell(tmp_path_factory.mktemp("many"))
-    for number in range(520):
-        shell.skill(f"src/skill-{number:04}", **{"references/a.md": f"{number}\n", "scripts/b.py": "1\n"})
-    done = shell.run("install", str(shell.folder / "src"), "--all", "--yes", "--allow-unsigned", "--quiet")
-    assert done.status == 0, done.err
-    return shell
-
-
 @pytest.mark.parametrize("change", [*DRIFT, *HELD], ids=lambda change: change.__name__)
-def test_a_skill_changed_between_list_and_read_is_an_error_and_the_server_lives_on(tmp_path, change):
+def test_attack_a_skill_is_changed_between_list_and_read(tmp_path, change):
     machine = agreed(tmp_path)
     with Wire(Shell(tmp_path)) as wire:
         (entry,) = wire.ask(1, "skills/list")["result"]["skills"]
@@ -298,7 +295,7 @@ def test_tools_search_load_and_read(ask):
     assert (part["content"], part["next_offset"]) == ("name", 8)
 
 
-def test_a_tool_tells_the_model_what_is_wrong(ask):
+def test_attack_a_model_asks_a_tool_for_what_it_may_not_have(ask):
     wrong = [
         call("load_skill"),
         call("load_skill", name="nope"),
@@ -399,7 +396,7 @@ NOT_CONFORMING = {
 }
 
 
-def test_a_skill_that_is_none_to_a_strict_host_is_no_entry_and_loads_by_tool(changed):
+def test_attack_a_frontmatter_that_a_host_reads_otherwise_is_no_entry(changed):
     ask, shell = changed, changed.shell
     for name, text in NOT_CONFORMING.items():
         shell.write(f"project/.agents/skills/{name}/SKILL.md", text)
@@ -439,7 +436,7 @@ def test_who_listens_is_told_when_what_is_served_changes(tmp_path):
         assert told == {"notifications/resources/list_changed", "notifications/prompts/list_changed"}
 
 
-def test_a_lock_that_cannot_be_read_serves_nothing_until_it_can(tmp_path):
+def test_attack_a_lock_that_cannot_be_read_lets_everything_through(tmp_path):
     agreed(tmp_path)
     shell = Shell(tmp_path)
     lock = shell.project / "skillhub.lock"

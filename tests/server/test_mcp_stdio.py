@@ -30,14 +30,14 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("frame", BROKEN, ids=lambda frame: repr(frame[:40]))
-def test_a_broken_frame_is_answered_with_an_error_and_the_server_lives_on(shell, frame):
+def test_attack_a_broken_frame_is_an_error_and_the_server_lives_on(shell, frame):
     answers, lines = talk(shell, HELLO, READY, frame, PING)
     assert answers[9]["result"] == {}
     errors = [line["error"]["code"] for line in lines if "error" in line]
     assert errors in ([-32700], [-32600])
 
 
-def test_a_huge_request_is_answered_with_an_error_and_the_server_lives_on(shell):
+def test_attack_a_huge_request_is_an_error_and_the_server_lives_on(shell):
     huge = b'{"jsonrpc": "2.0", "id": 3, "method": "ping", "params": {"x": "' + b"x" * (9 << 20) + b'"}}\n'
     answers, lines = talk(shell, HELLO, READY, huge, PING)
     assert answers[9]["result"] == {}
@@ -69,7 +69,7 @@ threading.Thread(target=noise, daemon=True).start()
 """
 
 
-def test_what_anything_else_prints_does_not_reach_the_client(shell):
+def test_attack_a_print_a_warning_or_a_program_writes_among_the_frames(shell):
     # As a library would: it prints once the server answers, and starts a program that prints.
     shell.write("noise/typer/__init__.py", "")
     shell.write("noise/yaml_noise.py", NOISE)
