@@ -52,20 +52,26 @@ class CheckedServer:
     Attributes:
         place: The file, or the skill.
         facts: What is to be known before it is started; no value of a variable.
-        cwd: Where it is started.
+        base: The folder of the project.
     """
 
     name: str
     place: str
     entry: Mapping[str, Any]
     facts: tuple[str, ...]
-    cwd: str
+    base: str
     environ: Mapping[str, str]
 
     @property
     def url(self) -> str:
         """Where it is reached; empty if it is started."""
         return self._resolved(mcp_server.url_of(self.entry))
+
+    @property
+    def cwd(self) -> str:
+        """Where it is started."""
+        folder = self.entry.get("cwd")
+        return os.path.normpath(os.path.join(self.base, self._resolved(folder) if isinstance(folder, str) else ""))
 
     @property
     def command(self) -> list[str]:
@@ -154,7 +160,7 @@ def to_check(name: str, agent: str | None, ports: Ports) -> CheckedServer:
     entries = [
         (file, entry) for file, entry in mcp.configured(name, project.scope, *place) if agent in (None, file.agent)
     ]
-    make = partial(CheckedServer, name, cwd=project.base, environ=ports.environ)
+    make = partial(CheckedServer, name, base=project.base, environ=ports.environ)
     if entries:
         (file, entry), *others = entries
         if not isinstance(entry, dict):

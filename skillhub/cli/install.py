@@ -26,7 +26,11 @@ def install(
     common: Common,
     enabling: Enabling,
     refs: Annotated[
-        Strings, Arg("[REF]...", "source:name, name@^1.2, owner/repo, https://host, ./folder, ./skill.zip")
+        Strings,
+        Arg(
+            "[REF]...",
+            "source:name, name@^1.2, owner/repo, https://host, mcp+https://host/mcp, ./folder, ./skill.zip",
+        ),
     ] = None,
     skill: Annotated[Strings, Arg("--skill NAME", "Install this skill of several (repeatable).")] = None,
     every: Annotated[bool, Arg("--all", "Install all of several skills.")] = False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -29,9 +28,9 @@ _HINT = "restore the file, or move it away and remove the entries yourself"
 
 
 class McpEntriesFile(StateDocument):
-    """``mcp-entries.json`` in the state: by the file of an agent the entry that we wrote there, as JSON."""
+    """``mcp-entries.json`` in the state: by the file of an agent the entry that we wrote there."""
 
-    entries: Members[Visible, str]
+    entries: Members[Visible, dict[str, object]]
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class OwnEntry:
         there, before = mcp.servers(self.file).get(NAME), self._written.get(self.file.path)
         if there is not None and mcp.is_equal(there, self.spelled):
             return False, []
-        if there is not None and not (before and mcp.is_equal(there, json.loads(before))):
+        if there is not None and (before is None or not mcp.is_equal(there, before)):
             raise StateError(f"expected no other MCP server called {NAME}, found one", where=self.file.path)
         details = (*self.server.facts(), f"{self.file.agent}: {self.file.path}")
         if self.file.scope == "project":
@@ -103,9 +102,9 @@ class OwnEntry:
         )
         asked = ask([Question("mcp-serve", NAME, message, details, self.file.agent)], self.ports, dry_run)
         if not dry_run:
-            self._remember(json.dumps(self.spelled))
-            if there is not None:
-                mcp.remove(self.file, NAME, json.loads(before or "{}"), self.ports.project)
+            self._remember(self.spelled)
+            if before is not None:
+                mcp.remove(self.file, NAME, before, self.ports.project)
             mcp.write(self.file, NAME, self.server, self.ports.project)
         return True, asked
 
@@ -119,11 +118,11 @@ class OwnEntry:
         there, before = mcp.servers(self.file).get(NAME), self._written.get(self.file.path)
         if there is None:
             return False
-        if before is None or not mcp.is_equal(there, json.loads(before)):
+        if before is None or not mcp.is_equal(there, before):
             message = f"the entry {NAME} is not as skillhub wrote it"
             raise StateError(message, where=self.file.path, hint="if it is to go, remove it from the file yourself")
         if not dry_run:
-            mcp.remove(self.file, NAME, json.loads(before), self.ports.project)
+            mcp.remove(self.file, NAME, before, self.ports.project)
             self._remember(None)
         return True
 
@@ -133,10 +132,10 @@ class OwnEntry:
         return StateFile(path, "the entries that skillhub wrote for agents", _HINT, McpEntriesFile)
 
     @property
-    def _written(self) -> Mapping[str, str]:
+    def _written(self) -> Mapping[str, mcp.Entry]:
         return self._state.read(lambda document: {} if document is None else document.entries)
 
-    def _remember(self, entry: str | None) -> None:
+    def _remember(self, entry: mcp.Entry | None) -> None:
         with self._state.locked():
             rest = {path: each for path, each in self._written.items() if path != self.file.path}
             self._state.write({"entries": {**rest, **({self.file.path: entry} if entry else {})}})

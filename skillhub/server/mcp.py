@@ -97,8 +97,9 @@ class _Server(Server[Any]):
         *args: dict[str, dict[str, Any]] | None,
         **more: dict[str, dict[str, Any]] | None,
     ) -> InitializationOptions:
-        """Tell clients of the handshake era too that lists change."""
+        """Tell clients of the handshake era too that lists change, and of the extension where there is room."""
         told = notification_options or NotificationOptions(prompts_changed=True, resources_changed=True)
+        more = more if args else {"experimental_capabilities": {EXTENSION: {"directoryRead": True}}, **more}
         return super().create_initialization_options(told, *args, **more)
 
 

@@ -123,6 +123,15 @@ def test_attack_a_secret_is_printed_nowhere(shell):
     assert "it is given: A_TOKEN" in done.out
 
 
+def test_it_is_started_where_its_entry_says(tmp_path):
+    here = Here(tmp_path)
+    (here.project / "inner").mkdir()
+    rows = '[{"name": os.getcwd(), "inputSchema": {"type": "object"}}]'
+    server(here, during=f'told.get("tools") and told.update(tools={rows})', cwd="./inner")
+    assert looked(here).tools == (str(here.project / "inner"),)
+    assert f"it is started in {here.project / 'inner'}" in here.run("mcp", "check", "demo", "--json").out
+
+
 def test_a_variable_that_is_not_set_is_named(tmp_path):
     here = Here(tmp_path)
     for value in ("${MISSING}", "{env:MISSING}", "${env:MISSING}", "${input:token}"):

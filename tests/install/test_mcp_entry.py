@@ -123,7 +123,7 @@ def test_what_an_older_python_wrote_is_replaced(here):
     text = path.read_text()
     old = {**entry(here), "command": "/old/python"}
     state = json.loads(text)
-    state["entries"] = {key: json.dumps(old) for key in state["entries"]}
+    state["entries"] = dict.fromkeys(state["entries"], old)
     path.write_text(json.dumps(state))
     here.write("project/.mcp.json", json.dumps({"mcpServers": {"skillhub": old}}))
     done = here.run("mcp", "install", *CLAUDE, "--yes", "--json")
