@@ -12,7 +12,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from functools import partial
+from inspect import isfunction
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +28,7 @@ from tests.support.cli import Shell
 from tests.support.gitrepos import Repo
 from tests.support.reaching import Reaching
 from tests.support.registry import Simulator
+from tests.support.rows import in_one
 from tests.support.site import AT_ONCE, Machine
 from tests.support.upstream import Upstream
 from tests.support.web import Web
@@ -53,6 +56,32 @@ in_memory()
 
 # A suite that is run in the background may find Ctrl-C ignored, and so would every program that it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--each-row", action="store_true", help="run each row of a table as a test of its own")
+    parser.addoption(
+        "--random-order", type=int, metavar="SEED", help="run files, and the tests of each, in any order"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    if (seed := config.getoption("random_order")) is not None:
+        chance = Random(seed)  # the same in each worker
+        files = {item.path: chance.random() for item in items}
+        items.sort(key=lambda item: (files[item.path], chance.random()))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector, name, obj):
+    """Make one test of a table of rows that needs no fixture: half of all items cost more than what they do."""
+    if collector.config.getoption("each_row") or not (isinstance(collector, pytest.Module) and isfunction(obj)):
+        return None
+    whole = in_one(obj) if collector.funcnamefilter(name) else None
+    if whole is None:
+        return None
+    setattr(collector.obj, name, whole)
+    return list(collector._genfunctions(name, whole))
 
 
 def pytest_collection_finish():

@@ -15,13 +15,13 @@ from skillhub.exchange.adopt import adopt, patch
 from skillhub.install.context import Options
 from skillhub.project.project import Project
 from tests.support.faults import EVERY
-from tests.support.swapping import Swap, link_to, run_with_swap, steps_of, unchanged
+from tests.support.swapping import Swap, link_to, look_at, run_with_swap, steps_of, unchanged
 from tests.support.world import STDIO, Answers, World, needs, skill
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="somebody acts in a forked child")
 AGENTS = ("claude-code",)
 LEFT = ".skillhub-0123456789ab"
-SAMPLES = 3
+SAMPLES = 2
 # Of what is no longer what was to be patched or adopted, that is said.
 REFUSED = (UsageError.exit_code, StateError.exit_code)
 
@@ -29,7 +29,7 @@ REFUSED = (UsageError.exit_code, StateError.exit_code)
 class Scene:
     """A project in a git repository, and beside it the same once more, which is none of our business."""
 
-    def __init__(self, folder, prepare, act, kind=World):
+    def __init__(self, folder, prepare, act, kind=World, also=None):
         self.folder, self.start = folder / "now", folder / "start"
         self.world = kind(self.folder / "in")
         for each in (".git/info", ".agents/skills", ".claude/skills", "skillhub-edits"):
@@ -42,32 +42,65 @@ class Scene:
         for top, _, _ in list(os.walk(self.like)):
             (Path(top) / LEFT / "deep").mkdir(parents=True)
             (Path(top) / LEFT / "deep/file").write_text("theirs\n")
+        if also:
+            also(self.like)
         self.folder.rename(self.start)
         self.act = lambda: act(self.world)
+        self._steps = {}
+        self._theirs = None
         self.reset()
 
     def reset(self):
-        if self.folder.exists():
-            remove_tree(str(self.folder))
-        shutil.copytree(self.start, self.folder, symlinks=True)
+        """Put the project back; what is outside too, if the attack before this one did not end well."""
+        if self._theirs is None:
+            if self.folder.exists():
+                remove_tree(str(self.folder))
+            shutil.copytree(self.start, self.folder, symlinks=True)
+            self._theirs = look_at(self.outside)
+        else:
+            remove_tree(str(self.folder / "in"))
+            shutil.copytree(self.start / "in", self.folder / "in", symlinks=True)
+
+    def steps(self, late):
+        """Return how many things the command does with files where nobody meddles; counted once."""
+        if late not in self._steps:
+            self.reset()
+            self._steps[late] = steps_of(self.act, late=late)
+        return self._steps[late]
 
     def attack(self, name, label, both=False, by=None, late=False):
         """Swap ``name`` at each step, or at some; ``both`` swaps it back at the next."""
-        self.reset()
-        steps = steps_of(self.act, late=late)
+        steps = self.steps(late)
         chance = zlib.crc32(label.encode())
         every = range(1, steps + 1)
         ends = set()
         for at in every if EVERY else sorted({(chance + steps * k // SAMPLES) % steps + 1 for k in range(SAMPLES)}):
             self.reset()
+            before, self._theirs = self._theirs, None
             path = self.world.base / name
             make = by or link_to(self.like / name)
-            with unchanged(self.outside):
-                ended = run_with_swap(self.act, Swap(path, make, at, at + 1 + chance % 3 if both else 0, late=late))
+            ended = run_with_swap(self.act, Swap(path, make, at, at + 1 + chance % 3 if both else 0, late=late))
             assert ended in (0, *REFUSED), (label, at, steps, ended)
             assert not list(brought(self.folder / "in")), (label, at)
+            now = look_at(self.outside)
+            assert now == before, (label, at, sorted({*now.items()} ^ {*before.items()}))
+            self._theirs = before
             ends.add(ended)
         return ends
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    """Makes the scene of a command once; every attack begins with it as it was."""
+    made = {}
+
+    def of(command, kind=World, also=None):
+        key = command, kind, also
+        if key not in made:
+            made[key] = Scene(tmp_path_factory.mktemp(command), *COMMANDS[command], kind=kind, also=also)
+        return made[key]
+
+    return of
 
 
 def brought(folder):
@@ -160,29 +193,28 @@ PLACES = (
 
 @pytest.mark.parametrize("name", PLACES)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_attack_what_becomes_a_link_at_any_step_changes_nothing_outside(tmp_path, command, name):
-    scene = Scene(tmp_path, *COMMANDS[command])
-    scene.attack(name, f"{command} {name}", both=False)
+def test_attack_what_becomes_a_link_at_any_step_changes_nothing_outside(scene, command, name):
+    scene(command).attack(name, f"{command} {name}", both=False)
 
 
 @pytest.mark.parametrize("name", [".agents", ".agents/skills", ".claude/skills", "skillhub-edits", ".git", ".."])
 @pytest.mark.parametrize("command", ["install", "remove-edited", "sync-edited", "disable"])
-def test_attack_a_link_that_comes_and_goes_again_changes_nothing_outside(tmp_path, command, name):
-    scene = Scene(tmp_path, *COMMANDS[command])
-    scene.attack(name, f"{command} {name} and back", both=True)
+def test_attack_a_link_that_comes_and_goes_again_changes_nothing_outside(scene, command, name):
+    scene(command).attack(name, f"{command} {name} and back", both=True)
 
 
 @pytest.mark.parametrize(
     "name", [".agents", ".agents/skills", ".agents/skills/plain", ".agents/skills/plain/scripts"]
 )
 @pytest.mark.parametrize("command", ["sync-edited", "remove-edited", "patch"])
-def test_attack_what_is_outside_is_not_saved_as_an_edit(tmp_path, command, name):
-    scene = Scene(tmp_path, *COMMANDS[command])
-    like = Path(str(scene.like).replace(str(scene.folder), str(scene.start)))
+def test_attack_what_is_outside_is_not_saved_as_an_edit(scene, command, name):
+    scene(command, also=confidential).attack(name, f"{command} {name} confidential", both=True)
+    scene(command, also=confidential).attack(name, f"{command} {name} confidential")
+
+
+def confidential(like):
     for each in ("SKILL.md", "scripts/run.sh", "scripts/more.txt"):
         (like / ".agents/skills/plain" / each).write_text("confidential\n")
-    scene.attack(name, f"{command} {name} confidential", both=True)
-    scene.attack(name, f"{command} {name} confidential")
 
 
 IN_PLACE = {
@@ -199,10 +231,9 @@ IN_PLACE = {
 @pytest.mark.parametrize(
     "name", [".agents", ".agents/skills", "skillhub-edits", "skillhub.lock", ".git/info/exclude"]
 )
-def test_attack_a_loop_a_pipe_or_a_link_upwards_changes_nothing_outside(tmp_path, name, what):
-    scene = Scene(tmp_path, *COMMANDS["sync-edited"])
+def test_attack_a_loop_a_pipe_or_a_link_upwards_changes_nothing_outside(scene, name, what):
     if (name, what) not in ((".git/info/exclude", "root"), ("skillhub.lock", "file")):
-        scene.attack(name, f"{name} {what}", by=IN_PLACE[what])
+        scene("sync-edited").attack(name, f"{name} {what}", by=IN_PLACE[what])
 
 
 def test_attack_a_hard_link_in_place_of_a_file_is_replaced_and_not_written_through(tmp_path):
@@ -235,11 +266,9 @@ def test_attack_a_folder_between_the_question_and_the_answer_becomes_a_link(tmp_
 
 @pytest.mark.parametrize("name", [".agents", ".agents/skills", ".claude", ".claude/skills", ".claude.json", ".."])
 @pytest.mark.parametrize("command", ["install", "remove", "sync"])
-def test_attack_a_folder_of_the_home_becomes_a_link_meanwhile(tmp_path, command, name):
-    prepare, act = COMMANDS[command]
-    scene = Scene(tmp_path, prepare, act, kind=OfUser)
+def test_attack_a_folder_of_the_home_becomes_a_link_meanwhile(scene, command, name):
     # What a home has in these places when it is looked at may be a link: many keep their dotfiles so.
-    scene.attack(name, f"{command} {name} of the user", late=True)
+    scene(command, kind=OfUser).attack(name, f"{command} {name} of the user", late=True)
 
 
 class OfUser(World):

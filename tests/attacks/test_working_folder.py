@@ -84,8 +84,8 @@ def alias():
 @pytest.mark.parametrize("kind", ["clone", "packages"])
 def test_attack_modules_of_the_working_folder_by_the_alias(kind, path, request):
     shell = request.getfixturevalue(kind)
-    others = (["--version"], ["doctor"], ["verify", "--json"]) if path is None else ()
-    for words in (["list"], ["frobnicate"], *others):
+    others = (["frobnicate"], ["--version"], ["doctor"], ["verify", "--json"]) if path is None else ()
+    for words in (["list"], *others):
         done = started(shell, *alias(), *words, PYTHONPATH=path)
         assert "Traceback" not in done.stderr
         assert words != ["list"] or done.returncode == 0

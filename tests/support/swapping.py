@@ -86,14 +86,15 @@ def steps_of(act: Callable[[], None], *, late: bool = False) -> int:
 @contextmanager
 def unchanged(*folders: Path) -> Iterator[None]:
     """Fail if by the end anything in these folders is other than before, by a byte or a mode."""
-    before = [_look(folder) for folder in folders]
+    before = [look_at(folder) for folder in folders]
     yield
     for folder, was in zip(folders, before, strict=True):
-        now = _look(folder)
+        now = look_at(folder)
         assert now == was, sorted({*now.items()} ^ {*was.items()})
 
 
-def _look(folder: Path) -> dict[str, tuple[int, bytes]]:
+def look_at(folder: Path) -> dict[str, tuple[int, bytes, int]]:
+    """Return all that is in a folder: the mode, the bytes and the number of links of each."""
     found = {}
     for top, folders, names in os.walk(folder):
         for name in (*folders, *names, "."):
