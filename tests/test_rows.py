@@ -44,7 +44,7 @@ def with_a_fixture(number, tmp_path):
 
 def test_every_row_is_called_in_the_order_of_pytest():
     in_one(table)()
-    assert CALLED == [(one, two, three) for two, three in ((4, 5), (6, 7)) for one in (1, 2, 3)]
+    assert [(one, two, three) for two, three in ((4, 5), (6, 7)) for one in (1, 2, 3)] == CALLED
 
 
 def test_a_failure_names_each_row_that_failed():

@@ -73,6 +73,6 @@ def _table(mark: pytest.Mark) -> _Table | None:
 
 
 def _rows(tables: list[_Table]) -> Iterator[Mapping[str, Any]]:
-    for row in product(*(values for _, values in reversed(tables))):
-        named = zip(reversed(tables), row, strict=True)
+    for row in product(*(values for _, values in tables)):
+        named = zip(tables, row, strict=True)
         yield {name: value for (names, _), values in named for name, value in zip(names, values, strict=True)}
