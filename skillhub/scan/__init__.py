@@ -22,6 +22,7 @@ from skillhub.scan.rule import joined, unescaped, views, windows
 from skillhub.scan.secrets import WORDS as SECRET_WORDS
 from skillhub.scan.secrets import secrets
 from skillhub.scan.source import Detector, SkillFiles
+from skillhub.scan.staged import staged
 
 _PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
 RULES: Final = {rule.id: rule for rule in rules().values() if rule.is_content}
@@ -35,7 +36,7 @@ for _number, (_, _look) in enumerate(LOOKS):
 # Letters in lower case, digits, and a blank for everything else.
 _ONLY_WORDS: Final = bytes(ord(chr(n).lower()) if n < 128 and chr(n).isalnum() else 32 for n in range(256))
 # What reads more than one line or file; each yields hits of its rules.
-DETECTORS: Final[tuple[Detector, ...]] = (prerequisites, programs, encodings, disguises)
+DETECTORS: Final[tuple[Detector, ...]] = (prerequisites, staged, programs, encodings, disguises)
 # More places of one rule in one file tell a reader nothing new.
 PLACES_MAX: Final = 10
 

@@ -11,6 +11,7 @@ from skillhub.formats.text import words
 # its name; "short": an address that hides another; "odd": an ending that costs next to nothing, or a bare number.
 AddressKind = Literal["paste", "drop", "tenant", "short", "odd", "program", "other"]
 
+ANYBODYS: Final = frozenset[AddressKind]({"paste", "drop", "tenant", "short", "odd"})
 _PASTE = words(
     "glot.io rentry.co rentry.org pastebin.com pastebin.pl pastebin.ai paste.ee paste.rs paste.gg"
     " paste.mozilla.org paste.sh paste.debian.net pastes.io pastefs.com hastebin.com hastebin.skyra.pw"

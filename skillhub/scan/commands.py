@@ -19,6 +19,7 @@ _POWER_WORDS = "iwr irm webrequest restmethod downloadstring"
 _POWER_FETCH = rb"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring)\b"
 _READERS = "cat cp scp tar zip curl open read readfilesync readfile type less head"
 _HOME = rb"(?:~|\$\{?home\}?|/root)"
+_DISK = rb"/dev/(?:[shv]d[a-z]|nvme\d|r?disk\d|mmcblk\d)"
 
 # What is piped in is read by a program that stands beside: `python3 -c '…'`, `node parse.js`, `python3 -m json.tool`.
 _PROGRAM = re.compile(
@@ -235,6 +236,44 @@ SYSTEM: Final = (
                 rb"\brm\s{1,4}(?:--?[\w-]{1,20}\s{1,4}){0,3}(?:-\w{0,4}r\w{0,4}|--recursive)\s{1,4}(?:--?[\w-]{1,20}\s{1,4}){0,3}"
                 rb"[\"']?(?:/|" + _HOME + rb"/?)\*?[\"']?(?:\s|$|[;&|`)])",
             ),
+            look(
+                "dd / zero urandom random",
+                rb"\bdd\s[^\n;|&]{0,60}\bif=/dev/(?:zero|u?random)\s[^\n;|&]{0,60}\bof=" + _DISK,
+            ),
+            look(
+                "dd / zero urandom random",
+                rb"\bdd\s[^\n;|&]{0,60}\bof=" + _DISK + rb"[^\n;|&]{0,60}\sif=/dev/(?:zero|u?random)\b",
+            ),
+            look("vssadmin wbadmin", rb"\b(?:vssadmin|wbadmin)\s{1,4}delete\s{1,4}(?:shadows|catalog)\s{1,4}[/-]\w"),
+            look(
+                "del erase rd rmdir",
+                rb"\b(?:del|erase|rd|rmdir)\s{1,4}(?:/[a-z]\s{1,4}){1,4}[\"']?"
+                rb"(?:c:\\(?:users)?|%userprofile%)\\?\*?[\"']?(?:\s|$)",
+            ),
+            look(
+                "remove / item",
+                rb"\bremove-item\s{1,4}(?:-\w{1,12}\s{1,4}){1,4}[\"']?"
+                rb"(?:c:\\|\$env:userprofile|\$home|~)[\\/]?\*?[\"']?(?:\s|$)",
+            ),
+            look("openssl / shred", rb"\bopenssl\s{1,4}enc\s", rb"\bshred\s"),
+            look(
+                "rmtree / home expanduser",
+                rb"\brmtree\(\s{0,4}(?:(?:pathlib\.)?path\.home\(\)|(?:os\.path\.)?expanduser\(\s{0,2}[\"']~/?[\"']\s{0,2}\))"
+                rb"\s{0,4}[,)]",
+            ),
+            look(
+                "homedir / rm rmsync rmdirsync",
+                rb"\b(?:rm|rmsync|rmdirsync)\(\s{0,4}(?:(?:require\([\"'](?:node:)?os[\"']\)|os)\.)?homedir\(\)\s{0,4}[,)]",
+            ),
+        ),
+    ),
+    pattern(
+        "SH409",
+        (
+            look("mppreference", rb"\bset-mppreference(?=\s)", rb"\s-disable\w{1,40}\s{1,4}(?:\$true|1)\b"),
+            look("mppreference", rb"\badd-mppreference(?=\s)", rb"\s-exclusionpath\s{1,4}[\"']?c:\\[\"']?(?:\s|$)"),
+            look("spctl csrutil", rb"\b(?:spctl\s{1,4}--(?:master|global)-disable|csrutil\s{1,4}disable)\b"),
+            look("netsh", rb"\bnetsh\s{1,4}advfirewall\s{1,4}set\s{1,4}\w{1,20}\s{1,4}state\s{1,4}off\b"),
         ),
     ),
     pattern(

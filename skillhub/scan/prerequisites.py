@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from skillhub.scan.addresses import URL, AddressKind, is_installer, kind_of
+from skillhub.scan.addresses import ANYBODYS, URL, AddressKind, is_installer, kind_of
 from skillhub.scan.source import Sighting, SkillFiles, SourceFile
 
 # A step is told in a few sentences: what is further apart than that many passages belongs to another.
 _NEAR: Final = 3
-_ANYBODYS: Final = frozenset[AddressKind]({"paste", "drop", "tenant", "short", "odd"})
 _SIGNS: Final = {
     name: re.compile("|".join(patterns))
     for name, patterns in {
@@ -120,7 +119,7 @@ def _about(link: _Link, document: _Document) -> Iterator[Sighting]:
     if is_archive and near("password") and near("run") and near("fetch"):
         yield Sighting("SH110", document.path, link.line)
     if is_prose and near("fetch", before=1, after=0) and near("needed"):
-        if link.kind in _ANYBODYS:
+        if link.kind in ANYBODYS:
             yield Sighting("SH111", document.path, link.line)
         elif link.is_program and near("run", before=0, after=1):
             yield Sighting("SH112", document.path, link.line)

@@ -12,22 +12,22 @@ from tests.scan.corpus import families
 HOSTILE, HARMLESS = families("hostile"), families("harmless")
 # Of each family, how many are found at the least. Nobody lowers a number without saying why in the commit.
 FOUND = {
-    "credentials-sent": 3,
-    "data-leak-prose": 1,
-    "destruction": 2,
-    "disguised-program": 6,
-    "download-and-run": 5,
-    "encoded-payload": 5,
-    "environment-sent": 4,
-    "evasion": 7,
-    "fake-prerequisite": 10,
+    "credentials-sent": 9,
+    "data-leak-prose": 3,
+    "destruction": 7,
+    "disguised-program": 8,
+    "download-and-run": 11,
+    "encoded-payload": 12,
+    "environment-sent": 8,
+    "evasion": 13,
+    "fake-prerequisite": 11,
     "hidden-text": 12,
     "memory-write": 0,
-    "persistence": 7,
+    "persistence": 8,
     "prompt-injection": 2,
-    "reverse-shell": 4,
-    "safety-off": 5,
-    "supply-chain": 7,
+    "reverse-shell": 7,
+    "safety-off": 7,
+    "supply-chain": 9,
 }
 
 
