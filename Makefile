@@ -52,6 +52,7 @@ test-interop: $(READY)   ## tests against other tools, set up in a place of thei
 	@PYTHON='$(PYTHON)' sh tests/interop/setup.sh '$(INTEROP)'
 	@SKILLHUB_MODEL_SIGNING="$$PWD/$(INTEROP)/others/bin/model_signing" \
 	  SKILLHUB_MOTO_SERVER="$$PWD/$(INTEROP)/others/bin/moto_server" \
+	  SKILLHUB_SCHEMATHESIS="$$PWD/$(INTEROP)/others/bin/schemathesis" \
 	  SKILLHUB_NPM_SKILLS="$$PWD/$(INTEROP)/npm/node_modules" \
 	  SKILLHUB_SKILLS_REF="$$PWD/$(INTEROP)/others/bin/python" \
 	  SKILLHUB_FASTMCP="$$PWD/$(INTEROP)/others/bin/python" \

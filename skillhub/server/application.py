@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
+from anyio import to_thread
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -31,18 +33,19 @@ from skillhub.errors import (
 from skillhub.formats.json import strict_json
 from skillhub.server.events import ChangeStreams
 from skillhub.server.guard import BODY_MAX, AccessRules, Guard, error_body
-from skillhub.server.page import PAGE_HEADERS, STYLE, page
+from skillhub.server.page import PAGE_HEADERS, STYLE, Page
 from skillhub.server.routes import ROUTES, Route, openapi
 from skillhub.server.rpc import faults
 from skillhub.server.workplace import Workplace
 
+_THREADS: Final = 8
 _STATUS: Final[tuple[tuple[type[SkillhubError], int], ...]] = (
     (NotFound, 404),
     (OutsideSkill, 404),
     (UsageError, 400),
     (Refused, 403),
     (SecurityError, 409),
-    (FormatError, 422),
+    (FormatError, 409),
     (SourceError, 502),
     (StateError, 503),
 )
@@ -60,12 +63,21 @@ def application(
         more: Further routes, such as that of MCP.
     """
 
+    page = Page(workplace)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        # More would wait for each other, and take memory.
+        to_thread.current_default_thread_limiter().total_tokens = _THREADS
+        yield
+
     async def document(request: Request) -> Response:
         return _json(openapi(f"http://{request.headers['host']}", has_token=access.token is not None))
 
     async def shown(request: Request) -> Response:
         number = request.query_params.get("page", "1")
-        text = await run_in_threadpool(page, workplace, int(number) if number.isascii() and number.isdigit() else 1)
+        number = number[:9] if number.isascii() and number.isdigit() else "1"
+        text = await run_in_threadpool(page.text, int(number))
         return Response(text, media_type="text/html", headers=PAGE_HEADERS)
 
     async def style(request: Request) -> Response:
@@ -92,7 +104,7 @@ def application(
         HTTPException: _no_route,
         Exception: partial(_bug, workplace),
     }
-    app = Starlette(routes=[*routes, *more], exception_handlers=handlers)
+    app = Starlette(routes=[*routes, *more], exception_handlers=handlers, lifespan=lifespan)
     app.router.redirect_slashes = False
     return Guard(app, access)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 from collections.abc import Callable
@@ -98,6 +99,8 @@ def server_of(workplace: Workplace, access: AccessRules) -> uvicorn.Server:
 def run(server: uvicorn.Server, listener: socket.socket, announce: Callable[[], None]) -> None:
     """Announce the server and answer until Ctrl-C or SIGTERM; then end streams, and give requests three seconds."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    gc.freeze()
+    gc.enable()  # a command has it off, for it ends soon
     try:
         announce()
         server.run(sockets=[listener])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from os import fsencode
 from typing import Any, Final, Literal
@@ -202,6 +202,7 @@ ROUTES: Final = (
 )
 
 
+@lru_cache(8)
 def openapi(url: str, *, has_token: bool) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the routes."""
     kinds = {

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from skillhub.audit import show as shown
 from skillhub.errors import NotFound, Refused, SkillhubError
@@ -17,18 +17,34 @@ from skillhub.formats.text import quote
 from skillhub.install.context import Ports
 from skillhub.model.finding import Finding
 from skillhub.model.hosts import Profile, profile
+from skillhub.model.manifest import Manifest
 from skillhub.model.record import Skill, SkillScope
 from skillhub.model.reference import Named
+from skillhub.model.tree import Tree
 from skillhub.project.store import Store
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.walk import Cache
 from skillhub.scan import scan
+from skillhub.scan.capability import capabilities
 from skillhub.server.content import ServedContent
 from skillhub.sources.local import read_local
 
-_SCANNED = 256  # trees whose findings are kept
+_KEPT = 256  # trees of which is kept what they hold
+
+
+class Contents(NamedTuple):
+    """What was read off the files of a skill; ``fault`` is why something was not.
+
+    Attributes:
+        findings: What the scan sees, the worst first.
+        capabilities: What the skill can do; None if nobody knows.
+    """
+
+    findings: tuple[Finding, ...]
+    capabilities: tuple[str, ...] | None
+    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,20 +120,28 @@ class Workplace:
             raise NotFound(f"there is no skill {quote(name)}", hint="GET /api/v1/skills lists what is installed")
         return min(found, key=lambda skill: (not skill.managed, skill.scope == "user"))
 
-    def findings(self, skill: Skill) -> tuple[Finding, ...] | str:
-        """Return what the scan sees in a skill, the worst first; or why it cannot be read."""
+    def contents(self, skill: Skill) -> Contents:
+        """Return what a skill holds: of a locked one the tree of the lock, of another one what its folder has now."""
         try:
             if skill.managed and skill.tree is not None:
                 with self.ports(skill.scope) as ports:
-                    return _scanned(skill.tree, os.path.dirname(ports.store.root))
-            return scan(read_local(skill.path or "")[0].tree)
+                    return _of_store(skill.tree, os.path.dirname(ports.store.root))
+            return _contents(read_local(skill.path or "")[0].tree)
         except SkillhubError as error:
-            return error.message
+            return Contents((), None, error.message)
 
 
-@lru_cache(_SCANNED)
-def _scanned(tree: Digest, data: str) -> tuple[Finding, ...]:
+@lru_cache(_KEPT)
+def _of_store(tree: Digest, data: str) -> Contents:
     found = Store(data).read(tree)
     if found is None:
         raise NotFound("the store does not hold it")
-    return scan(found)
+    return _contents(found)
+
+
+def _contents(tree: Tree) -> Contents:
+    findings = scan(tree)
+    try:
+        return Contents(findings, capabilities(tree, Manifest.read(tree)))
+    except SkillhubError as error:
+        return Contents(findings, None, error.message)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Two virtual environments: skillhub with every optional part, and the other tools, whose needs are not ours;
 # beside them what comes from npm.
-# The tests that push to an OCI registry also want the program docker-registry (apt-get install docker-registry).
+# The tests that push to an OCI registry also want the program docker-registry (apt-get install docker-registry), those
+# of the page of skillhub serve want chromium (apt-get install chromium).
 set -eu
 place=${1:-.venv-interop}
 test -e "$place/.ready" && exit 0
@@ -13,7 +14,7 @@ done
     'cyclonedx-python-lib[json-validation]'
 # model-signing 1.1.1 imports pyopenssl and does not say so.
 "$place/others/bin/python" -I -m pip install --quiet --disable-pip-version-check \
-    'model-signing>=1.1.1' 'pyopenssl>=25' 'moto[server]>=5.1' 'skills-ref>=0.1.1' 'fastmcp>=4.1'
+    'model-signing>=1.1.1' 'pyopenssl>=25' 'moto[server]>=5.1' 'skills-ref>=0.1.1' 'fastmcp>=4.1' 'schemathesis>=4.32'
 # Real skills, to be read and never kept; without them the reference library has nothing to judge.
 mkdir -p "$place/real-skills"
 for repository in anthropics/skills openai/skills vercel-labs/agent-skills NVIDIA/skills; do
