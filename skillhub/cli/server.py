@@ -82,7 +82,7 @@ def serve(
         Strings, Arg("--allow-host NAME", "Another name by which this server is reached (repeatable).")
     ] = None,
 ) -> int:
-    """Serve the skills of this project over HTTP: a page, an API, JSON-RPC. ChangeStreams nothing; Ctrl-C ends it.
+    """Serve the skills of this project over HTTP: a page, an API, JSON-RPC. Changes nothing; Ctrl-C ends it.
 
     Example: skillhub serve --port 8580
     """

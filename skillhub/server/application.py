@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
@@ -15,7 +15,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 from starlette.routing import Route as StarletteRoute
 
 from skillhub.answers import VERSION
@@ -31,9 +30,11 @@ from skillhub.errors import (
     UsageError,
 )
 from skillhub.formats.json import strict_json
+from skillhub.server.content import ServedContent
 from skillhub.server.events import ChangeStreams
 from skillhub.server.guard import BODY_MAX, AccessRules, Guard, error_body
-from skillhub.server.page import PAGE_HEADERS, STYLE, Page
+from skillhub.server.mcp import McpEndpoint
+from skillhub.server.page import PAGE_HEADERS, STYLE, StatusPage
 from skillhub.server.routes import ROUTES, Route, openapi
 from skillhub.server.rpc import faults
 from skillhub.server.workplace import Workplace
@@ -51,25 +52,23 @@ _STATUS: Final[tuple[tuple[type[SkillhubError], int], ...]] = (
 )
 
 
-def application(
-    workplace: Workplace, access: AccessRules, changes: ChangeStreams, more: Iterable[BaseRoute] = ()
-) -> Guard:
+def application(workplace: Workplace, access: AccessRules, changes: ChangeStreams) -> Guard:
     """Return the application: every route behind the guard.
 
     Args:
         workplace: What is served.
         access: Which requests are answered.
         changes: The streams of changes.
-        more: Further routes, such as that of MCP.
     """
 
-    page = Page(workplace)
+    page, mcp = StatusPage(workplace), McpEndpoint(ServedContent(workplace.around))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         # More would wait for each other, and take memory.
         to_thread.current_default_thread_limiter().total_tokens = _THREADS
-        yield
+        async with mcp.running():
+            yield
 
     async def document(request: Request) -> Response:
         return _json(openapi(f"http://{request.headers['host']}", has_token=access.token is not None))
@@ -98,13 +97,14 @@ def application(
     ]
     own = [("/openapi.json", document), ("/", shown), ("/style.css", style)]
     routes += [StarletteRoute(path, run, methods=["GET"]) for path, run in own]
+    routes.append(StarletteRoute("/mcp", mcp))
     handlers: dict[Any, Any] = {
         SkillhubError: partial(_failed, workplace),
         ValidationError: _invalid,
         HTTPException: _no_route,
         Exception: partial(_bug, workplace),
     }
-    app = Starlette(routes=[*routes, *more], exception_handlers=handlers, lifespan=lifespan)
+    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
     app.router.redirect_slashes = False
     return Guard(app, access)
 

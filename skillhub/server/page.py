@@ -30,7 +30,7 @@ PAGE_HEADERS: Final = {"Content-Security-Policy": f"{NOTHING_LOADS}; style-src '
 STYLE: Final = files(__package__).joinpath("page.css").read_text("utf-8")
 
 
-class Page:
+class StatusPage:
     """The page; what agents see of all skills takes the longest, and is read once a second at most."""
 
     def __init__(self, workplace: Workplace) -> None:

@@ -80,8 +80,9 @@ REBOUND = [
 
 @pytest.mark.parametrize("host", REBOUND)
 def test_attack_a_name_that_was_rebound_to_this_machine(client, host):
-    for path in ROUTES:
+    for path in (*ROUTES, "/mcp"):
         assert is_refused(client.get(path, headers={"Host": host}), 421)
+    assert is_refused(client.post("/mcp", json={}, headers={"Host": host}), 421)
     assert is_refused(client.post("/rpc", json={}, headers={"Host": host}), 421)
 
 
@@ -126,11 +127,11 @@ FOREIGN = [
 
 @pytest.mark.parametrize("origin", FOREIGN)
 def test_attack_a_page_of_another_site_asks(client, origin):
-    for path in ROUTES:
+    for path in (*ROUTES, "/mcp"):
         answer = client.get(path, headers={"Origin": origin})
         assert is_refused(answer, 403)
         assert "access-control-allow-origin" not in answer.headers
-    for path in ("/rpc", "/api/v1/load", "/api/v1/resolve", "/api/v1/tools/call"):
+    for path in ("/rpc", "/mcp", "/api/v1/load", "/api/v1/resolve", "/api/v1/tools/call"):
         assert is_refused(client.post(path, json={}, headers={"Origin": origin}), 403)
 
 
@@ -192,7 +193,7 @@ WRONG = [
 
 @pytest.mark.parametrize("headers", WRONG, ids=repr)
 def test_attack_no_token_or_one_in_the_wrong_place(guarded, headers):
-    for path in ROUTES:
+    for path in (*ROUTES, "/mcp"):
         answer = guarded.get(path, headers=headers)
         assert is_refused(answer, 401)
         assert answer.headers["www-authenticate"].startswith(("Bearer ", "Basic "))

@@ -15,6 +15,7 @@ from skillhub.server import events, listen
 from tests.support.cli import Shell
 from tests.support.http_api import TOKEN, Served, api
 from tests.support.locked import agreed
+from tests.support.mcp_wire import HELLO, VERSION, request
 
 
 @pytest.fixture(scope="module")
@@ -301,6 +302,28 @@ def test_attack_streams_that_nobody_reads(machine):
         else:
             pytest.fail("a closed stream still counts")
         assert server.stop()[0] == 0
+
+
+def test_mcp_over_http_is_answered_behind_the_same_guard(machine):
+    with Served(machine) as server:
+        accept = "application/json, text/event-stream"
+        head = f"POST /mcp HTTP/1.1\nHost: 127.0.0.1:{server.port}\nConnection: close\nAccept: {accept}"
+        asked = json.dumps(request(1, "skills/list")).encode()
+        more = f"Content-Type: application/json\nMCP-Protocol-Version: {VERSION}\nMCP-Method: skills/list"
+        answer = server.raw(f"{head}\n{more}\nContent-Length: {len(asked)}", asked)
+        assert answer.startswith(b"HTTP/1.1 200 ") and b'"demo"' in answer, answer
+        assert b"x-content-type-options: nosniff" in answer.lower()
+        hello = json.dumps(HELLO).encode()
+        json_type = "Content-Type: application/json"
+        answer = server.raw(f"{head}\n{json_type}\nContent-Length: {len(hello)}", hello)
+        assert answer.startswith(b"HTTP/1.1 200 ") and b"serverInfo" in answer, answer
+        for wrong in ("Origin: http://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site"):
+            answer = server.raw(f"{head}\n{json_type}\n{wrong}\nContent-Length: {len(hello)}", hello)
+            assert answer.startswith(b"HTTP/1.1 403 ")
+        with server.connect() as wire:  # a stream of notices, open while the server ends
+            lines = f"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nAccept: text/event-stream\r\n\r\n"
+            wire.sendall(lines.encode())
+            assert server.stop()[0] == 0
 
 
 def test_without_the_extra_the_error_says_how_to_get_it(tmp_path):
