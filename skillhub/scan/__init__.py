@@ -17,6 +17,7 @@ from skillhub.scan.disguise import disguises
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.instructions import INSTRUCTIONS
+from skillhub.scan.orders import orders
 from skillhub.scan.prerequisites import prerequisites
 from skillhub.scan.rule import joined, unescaped, views, windows
 from skillhub.scan.secrets import WORDS as SECRET_WORDS
@@ -36,7 +37,7 @@ for _number, (_, _look) in enumerate(LOOKS):
 # Letters in lower case, digits, and a blank for everything else.
 _ONLY_WORDS: Final = bytes(ord(chr(n).lower()) if n < 128 and chr(n).isalnum() else 32 for n in range(256))
 # What reads more than one line or file; each yields hits of its rules.
-DETECTORS: Final[tuple[Detector, ...]] = (prerequisites, staged, programs, encodings, disguises)
+DETECTORS: Final[tuple[Detector, ...]] = (prerequisites, orders, staged, programs, encodings, disguises)
 # More places of one rule in one file tell a reader nothing new.
 PLACES_MAX: Final = 10
 

@@ -42,6 +42,16 @@ _POWER_PLAIN = re.compile(rb"[\s(]{0,4}(?:-\w{2,20}\s{1,4}){0,3}%b[\s)]{0,20}" %
 _SET_BEFORE = re.compile(
     rb"(?:^|[\s;&|(])\w{1,40}=\S{0,100}\s{1,4}$|\b(?:command|postinstall|preinstall|prepare)[\"']?\s{0,3}:[^:]{0,40}$"
 )
+# A login's own token, and the hosts that it is for.
+_OWN_TOKEN = (
+    rb"\$\((?:gh\sauth\stoken|gcloud\sauth\s(?:[\w-]{1,30}\s){0,3}print-(?:access|identity)-token"
+    rb"|az\saccount\sget-access-token)"
+)
+_TOKEN_HOSTS = re.compile(
+    rb"(?:^|\.)(?:github\.com|githubusercontent\.com|githubcopilot\.com|ghcr\.io|googleapis\.com|google\.com|run\.app"
+    rb"|cloudfunctions\.net|pkg\.dev|gcr\.io|azure\.com|microsoft\.com|windows\.net|azure\.net|visualstudio\.com"
+    rb"|azurewebsites\.net|localhost|127\.0\.0\.1)$"
+)
 _ADDRESS = re.compile(rb"(?<![<\w-])[\w$]")
 
 
@@ -66,6 +76,13 @@ def _evaluated(found: Around) -> str | None:
     """Judge what PowerShell fetches and runs, whichever of the two stands first."""
     fetch = found.between if b"|" in found.then else re.split(rb"[;|\n]", found.after, maxsplit=1)[0]
     return _fetched(found, fetch, "SH103", _POWER_PLAIN)
+
+
+def _sent_elsewhere(found: Around) -> str | None:
+    """Judge a token that a login gives out: it belongs to its own hosts, and a host in a variable is not known."""
+    line = found.between + found.then + found.after.partition(b"\n")[0]
+    hosts = re.findall(rb"https?://([\w.-]{1,253})", line)
+    return "SH401" if any(not _TOKEN_HOSTS.search(host) for host in hosts) else None
 
 
 def _fetched(found: Around, fetch: bytes, rule: str, plain: re.Pattern[bytes] = _PLAIN) -> str | None:
@@ -162,6 +179,17 @@ SYSTEM: Final = (
                 + _HOME
                 + rb"/\.(?:ssh|aws|netrc|kube|npmrc|pypirc|docker|gnupg|git-credentials)\b",
             ),
+            look(
+                "env / curl / http https",
+                rb"\bcurl(?=\s)",
+                rb"@[\"']?(?:[\w.~/$-]{0,60}/)?\.env\b(?!\.(?:example|sample|template))",
+            ),
+            look(
+                "meta metadata / curl nc wget",
+                rb"\b169\.254\.169\.254/[\w./-]{0,60}(?:credentials|token)",
+                rb"\|\s{0,4}(?:curl|nc|wget)\b",
+            ),
+            look("token print / curl wget", rb"\b(?:curl|wget)(?=\s)", _OWN_TOKEN, _sent_elsewhere),
             look("home", rb"\bhome\(\)\s{0,2}/\s{0,2}[\"']\.(?:ssh|aws|netrc|kube|gnupg|git-credentials)\b"),
         ),
     ),

@@ -8,11 +8,12 @@ Markdown file, or what a parser of its own makes of a file or a block (``parsed`
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from skillhub.model.tree import Tree
 from skillhub.scan.rule import decoded
@@ -47,6 +48,8 @@ _NAMES: Mapping[str, Language] = {
     **dict.fromkeys(("json", "yaml", "yml", "toml", "csv", "xml"), "data"),
     **dict.fromkeys(("markdown", "md"), "markdown"),
 }
+# Emphasis, and what is not shown: between two letters neither parts a word.
+_UNSEEN: Final = dict.fromkeys(map(ord, "*\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 _FIRST_LINE = re.compile(rb"#!\s{0,4}(?:\S{0,80}/)?(?:env\s{1,4}(?:-S\s{1,4})?)?([a-z]{1,12})")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
@@ -123,6 +126,24 @@ class SourceFile:
         return self._readable.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
     @cached_property
+    def _ends(self) -> list[int]:
+        return [match.start() for match in re.finditer("\n", self.text)]
+
+    def line(self, offset: int) -> int:
+        """Return the number of the line that an offset of the text is on."""
+        return bisect_left(self._ends, offset) + 1
+
+    @cached_property
+    def folded(self) -> str:
+        """The text in lower case, without emphasis and unseen characters."""
+        return self.text.lower().translate(_UNSEEN)
+
+    @cached_property
+    def paragraphs(self) -> tuple[str, ...]:
+        """What stands between blank lines, likewise."""
+        return tuple(self.folded.split("\n\n"))
+
+    @cached_property
     def language(self) -> Language:
         """What it is written in, by its suffix, else by its first line."""
         name = self.path.lower().rpartition("/")[2]
@@ -156,6 +177,89 @@ class SourceFile:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What is looked for in a passage; wherever the pattern matches there is a word of each group."""
+
+    groups: tuple[tuple[str, ...], ...]
+    pattern: re.Pattern[str]
+
+    def is_worth(self, text: str) -> bool:
+        """Say whether the pattern may match in text in lower case."""
+        for words in self.groups:
+            for word in words:  # a loop: as a generator it took longer than the pattern
+                if word in text:
+                    break
+            else:
+                return False
+        return True
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """Return the first match in text in lower case."""
+        return self.pattern.search(text) if self.is_worth(text) else None
+
+
+def sign(words: str, *patterns: str) -> Sign:
+    """Return a sign; between words are blanks, with ``_`` for a blank within one and ``~`` for ``_``; between
+    groups slashes."""
+    groups = (
+        tuple(word.replace("_", " ").replace("~", "_") for word in group.split()) for group in words.split(" / ")
+    )
+    return Sign(tuple(groups), re.compile("|".join(patterns)))
+
+
+class Signs:
+    """In which passages of a file each of some signs is, and which are near each other.
+
+    Args:
+        file: It; a script is read in blocks, which blank lines part.
+        table: The signs by name; they see text in lower case, without emphasis and unseen characters.
+    """
+
+    def __init__(self, file: SourceFile, table: Mapping[str, Sign]) -> None:
+        self.path = file.path
+        self._table = table
+        self._file = file
+        self._found: dict[tuple[str, int], bool] = {}
+
+    @cached_property
+    def passages(self) -> tuple[Passage, ...]:
+        """The passages that the numbers count."""
+        if self._file.is_document:
+            return self._file.passages
+        return tuple(_parted(self._file.text, self._file.language))
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The text of each passage as the signs see it."""
+        return tuple(each.text.lower().translate(_UNSEEN) for each in self.passages)
+
+    def is_worth(self, *names: str) -> bool:
+        """Say whether one of the signs is in the file at all, without a look at its structure."""
+        signs = [self._table[name] for name in names if self._table[name].is_worth(self._file.folded)]
+        return any(each.search(text) for text in (self._file.paragraphs if signs else ()) for each in signs)
+
+    def where(self, name: str) -> list[int]:
+        """Return the numbers of the passages that a sign is in."""
+        return [number for number in range(len(self.texts)) if self.has(name, number)]
+
+    def has(self, name: str, number: int) -> bool:
+        """Say whether a passage has a sign."""
+        if (name, number) not in self._found:
+            self._found[name, number] = self._table[name].search(self.texts[number]) is not None
+        return self._found[name, number]
+
+    def near(self, name: str, number: int, before: int, after: int) -> bool:
+        """Say whether a sign is in one of the passages from ``before`` to ``after`` that one."""
+        around = range(max(0, number - before), min(len(self.texts), number + after + 1))
+        return any(self.has(name, each) for each in around)
+
+    def line(self, name: str, number: int) -> int:
+        """Return the line on which a passage has a sign."""
+        match = self._table[name].search(self.texts[number])
+        return self.passages[number].line + (self.texts[number].count("\n", 0, match.start()) if match else 0)
+
+
 class SkillFiles:
     """All files of a skill, by path."""
 
@@ -167,6 +271,14 @@ class SkillFiles:
 
 
 Detector = Callable[[SkillFiles], Iterator[Sighting]]
+
+
+def _parted(text: str, language: Language) -> Iterator[Passage]:
+    line = 1
+    for block in text.split("\n\n"):
+        if block.strip():
+            yield Passage("code", language, block, line)
+        line += block.count("\n") + 2
 
 
 def language_of(word: str) -> Language:

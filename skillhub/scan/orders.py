@@ -1,0 +1,245 @@
+"""Orders to an agent that turn it against its user: in prose, in what a reader does not see, in what it remembers.
+
+One phrase alone proves little: lessons about attacks quote it, and honest skills say "do not tell the user". An order
+is what joins two of them within a few sentences: to drop the instructions, to keep it from the user, to send away
+what is private, to follow what an address says.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import islice, pairwise
+from typing import Final
+
+from skillhub.scan.source import Sighting, Signs, SkillFiles, SourceFile, sign
+
+_NAMES = (
+    "soul.md memory.md agents.md claude.md gemini.md heartbeat.md identity.md user.md tools.md warp.md"
+    " instructions.md rules goosehints"
+)
+_FILES = (
+    r"(?:soul|memory|agents|claude|gemini|heartbeat|identity|user|tools|warp|copilot-instructions)\.md\b"
+    r"|\.(?:cursor|windsurf|cline|roo|goose)rules\b|\.cursor/rules|\.goosehints"
+)
+_STORES = (
+    r"(?:~|\$\{?home\}?|%userprofile%)[\\/]\."
+    r"(?:ssh|aws|netrc|kube|gnupg|docker|npmrc|pypirc|git-credentials|config/(?:gcloud|solana))",
+    r"\bid_(?:rsa|ed25519|ecdsa)\b|\.git-credentials\b|\.aws/credentials|(?:bash|zsh)_history\b|\blogin data\b",
+    r"wallet\.dat|/default/cookies|\b(?:seed|recovery|mnemonic) phrase|\bkey ?chain\b|\buser's session token",
+    r"\{conversation\}",
+    r"(?:all|every) (?:of )?(?:your |its |the )?(?:environment variables|api keys|secrets|credentials)\b",
+)
+_OUT = r"(?:send|upload|post|transmit|forward|exfiltrate|submit|deliver|leak)"
+_TAKE = (
+    r"(?:\b(?:read|open|copy|pack|tar|zip|cat|collect|take|grab|get|dump|include|attach|contents?|ask|find|load|base64|lies"
+    r"|ignor|lire|lis|liest|读取|прочитай)\b|\b" + _OUT + r"\b|[@<])"
+)
+_ABROAD = r"(?:envoie|envoyer|sende|schicke|übertrage|envía|invia|отправь)"
+_SIGNS: Final = {
+    "override": sign(
+        "ignor disregard forget override <system </system new_policy system_policy you_are_now 忽略 игнорируй 無視"
+        " / instr prompt rule guideline message polic directive anweisung regel istruz system mode 指令 提示 指示"
+        " 规则 предыдущ прежн 命令 ルール",
+        r"\b(?:ignore|disregard|forget|override)\s(?:(?:all|any|of|the|your|my|every)\s){0,3}"
+        r"(?:previous|prior|earlier|above|preceding|existing|system|foregoing)\s(?:\w{1,16}\s)?"
+        r"(?:instruction|prompt|rule|guideline|message|polic|directive)",
+        r"\b(?:ignore|disregard|forget)\s(?:all\s|the\s)?(?:instructions|rules|prompts)\s(?:above|before|so far)",
+        r"\bignor(?:e|ez|iere|iert|a|en)\s(?:\w{1,12}\s){0,3}"
+        r"(?:instructions|anweisungen|instrucciones|istruzioni|instruções)\s(?:pr[eé]c|anter|preced)",
+        r"\bignorier\w{1,3}\s(?:\w{1,12}\s){0,2}(?:vorherigen|bisherigen|obigen)\s(?:anweisung|regel)",
+        r"忽略(?:之前|以上|先前|前面|所有).{0,6}(?:指令|提示|指示|规则)|игнорируй\w{0,3} (?:все )?(?:предыдущ|прежн)",
+        r"(?:以前|これまで|上記)の.{0,6}(?:指示|命令|ルール)を.{0,4}無視",
+        r"</?system>|\bsystem override\b|\bnew (?:system )?policy:",
+        r"\byou are now (?:in )?(?:\w{1,12} )?(?:maintenance|developer|god|dan) mode",
+    ),
+    "secrecy": sign(
+        "tell inform alert notif warn mention show reveal disclos report ohne sans sin_ 告诉 сообщай говори 言 伝え"
+        " / user human person operator owner anyone mention nutzer dire informer prévenir decir informar avisar 告诉"
+        " говори сообщай ユーザー",
+        r"\b(?:do not|don't|never|without)\s(?:\w{1,12}\s){0,2}(?:tell|inform|alert|notify|warn)(?:ing)?\s"
+        r"(?:(?:the|a|your)\s)?(?:users?|human|person|operator|owner|anyone)\b(?!\sto\b)",
+        r"\b(?:do not|don't|never|without)\s(?:mention|show|reveal|disclos|report)(?:e|ing)?\s"
+        r"(?:(?:it|this|that|them|the \w{1,12})\s)?(?:to\s)?(?:the\s)?(?:users?|human|anyone|operator)\b",
+        r"\b(?:do not|don't|never) mention (?:it|this|that)\b",
+        r"\bohne (?:es )?(?:dem|den) (?:be)?nutzer|\bsans (?:le )?(?:dire|informer|prévenir)",
+        r"\bsin (?:decir|informar|avisar)|不要告诉|别告诉|не (?:говори|сообщай)|ユーザーに(?:は)?(?:言|伝え)",
+    ),
+    "send": sign(
+        "send upload post transmit forward exfiltrate submit deliver leak envoie envoyer sende schick übertrag envía"
+        " invia отправь 发送 上传 送信 curl ![ / http server endpoint webhook curl",
+        r"\b" + _OUT + r"(?:s|ing)?\b[^\n]{0,200}(?:https?://|\bserver\b|\bendpoint\b|webhook)",
+        r"https?://[^\n]{0,120}\b" + _OUT + r"\b",
+        r"\b" + _ABROAD + r"\w{0,3}\b[^\n]{0,200}https?://|(?:发送|上传|送信).{0,40}https?://",
+        r"\bcurl\b[^\n]{0,200}\s(?:-d|--data[\w-]{0,10}|-f|-t|--form|--upload-file)[\s=]?[^\s@$]{0,40}[@$]",
+        r"!\[[^\]\n]{0,80}\]\(https?://[^)\n]{0,200}\{",
+    ),
+    "fetch": sign(
+        "curl wget irm iwr run execute fetch download / http",
+        r"\b(?:curl|wget|irm|iwr|run|execute|fetch|download)\b[^\n]{0,120}https?://",
+    ),
+    "follow": sign(
+        "follow obey carry execute do",
+        r"\b(?:follow|obey|carry out|execute|do)\s(?:\w{1,12}\s){0,3}(?:instruction|step|command|direction)s?\b",
+        r"\b(?:follow it|what it says)\b",
+    ),
+    "private": sign(
+        ".ssh .aws .netrc .kube .gnupg .docker .npmrc .pypirc git-credentials gcloud solana id~rsa id~ed25519"
+        " id~ecdsa ~history login_data wallet.dat _phrase keychain key_chain cookies session_token {conversation}"
+        " environment_variables api_keys secrets credentials",
+        # Something takes it, or sends it; where it merely lies is none.
+        _TAKE + r"(?:(?!\. )[^\n]){0,60}(?:" + "|".join(_STORES) + ")",
+        "(?:" + "|".join(_STORES) + r")(?:(?!\. )[^\n]){0,80}(?:\bcurl\b|\b" + _OUT + r"(?:s|ed|ing)?\b)",
+    ),
+    "file": sign(_NAMES, _FILES),
+    "remember": sign(
+        f"{_NAMES} long-term_memory remember",
+        r"\b(?:(?:write|append)\w{0,12}|add|insert|save|store|put|record|prepend|persist)\b[^\n]{0,160}(?:"
+        + _FILES
+        + r"|long-term memory)",
+        r"(?:>>?|\btee (?:-a )?)\s{0,3}[\"']?[^\s\"'>]{0,80}(?:" + _FILES + r")",
+        r"(?:" + _FILES + r")(?s:.){0,200}(?:\b(?:write|append)\w{0,12}\(|\"a\"|'a')",
+        r"\bremember (?:permanently|forever|for all)",
+    ),
+    "consent": sign(
+        "without never need_no needs_no trust may_run can_run rights_of always http",
+        # "… without asking", unless the sentence says never to do so.
+        r"(?:^|[.:!?\"'\n])(?:(?!\b(?:never|not|don't|no)\b)[^.:!?\"'\n]){0,100}"
+        r"\bwithout (?:asking|confirm|approval|permission|review|comments)",
+        r"\bnever ask (?:before|for|the user (?:before|for))|\bneeds? no (?:review|approval|confirm)",
+        r"\b(?:are|is) trusted\b|\btrust every|\b(?:may|can) run without|\bhave the rights of\b",
+        r"\balways (?:run|execute|send|approve|fetch)\b[^\n]{0,100}(?:https?://|silently)",
+        r"\b(?:before|after) (?:every|each|any) (?:task|answer|commit|session|message)\b[^\n]{0,80}https?://",
+        r"\bevery \d{1,4} (?:minutes|hours)\b[^\n]{0,80}https?://|\bsend (?:a copy|each|every)\b[^\n]{0,80}https?://",
+    ),
+    "unsafe": sign(
+        "safety security content ethical sandbox approv mppreference spctl csrutil antivirus gatekeeper"
+        " defender hooks / disable turn_off switch_off bypass deactivate remove apply danger off none never true rm_"
+        " exclusion",
+        r"\b(?:disable|turn off|switch off|bypass|deactivate|remove)\s(?:\w{1,12}\s){0,2}(?:safety|security)\s"
+        r"(?:checks?|guidelines|filters?|restrictions?|measures|policies)"
+        r"(?=[^\n]{0,120}\b(?:agent|confirmation|assistant|model|yourself))",
+        r"\b(?:your|all|any|no) (?:safety|content|ethical) (?:guidelines|rules|filters?|polic\w{1,3}|restrictions?)\b"
+        r"[^.\n]{0,20}\b(?:do not|don't|no longer|does not) apply\b",
+        r"\bsandbox[= ](?:danger-full-access|off|none)\b|--ask-for-approval[= ]never",
+        r"tools\.autoapprove\"?'?\]?\s{0,3}[:=]\s{0,3}true",
+        r"\bset-mppreference\b[^\n]{0,80}-disable\w{1,40}\s{1,3}(?:\$?true|1)|\badd-mppreference\b[^\n]{0,80}-exclusion",
+        r"\bspctl\b[^\n]{0,20}--(?:master|global)-disable|\bcsrutil\s{1,3}disable\b",
+        r"\bdisable (?:the )?(?:antivirus|gatekeeper|windows defender)\b",
+        r"\brm\s[^\n]{0,40}/\.(?:claude|codex|cursor|gemini)/hooks",
+    ),
+}
+# Of a lesson about attacks: what it quotes, or lays out in a table, is no order.
+_LESSON = re.compile(
+    r"\b(?:attack|malicious|injection|detect|threat|vulnerab|red flag|suspicious|adversar|jailbreak|exploit|phishing"
+    r"|unsafe|anti-?pattern|for example|e\.g\.|such as|look for|check for|test that|never do|indicator|poison"
+    r"|exfiltrat|review)"
+)
+_QUOTE = re.compile(r"[\"'`“”«»|]")
+# What is drawn nowhere: definitions that nothing refers to, what stands for a picture, titles, invisible elements.
+_UNDRAWN = re.compile(
+    r"^ {0,3}\[[^\]\n]{0,20}\]: ?# ?[(\"']([^\n]{0,2000})[)\"'] *$|!\[([^\[\]\n]{10,500})\]\("
+    r"|\]\([^()\s\]]{1,300} [\"']([^\"'\n]{10,500})[\"']\)",
+    re.MULTILINE,
+)
+_INVISIBLE = re.compile(
+    r"<\w{1,12}\b[^<>\n]{0,200}(?:display: ?none|visibility: ?hidden|font-size: ?0|opacity: ?0"
+    r"|color[=:] ?[\"']?(?:white|#fff))[^<>\n]{0,100}>",
+    re.IGNORECASE,
+)
+_INVISIBLE_MAX = 1000
+_ENCODED = re.compile(r"[A-Za-z0-9+/]{40,4000}")
+_ORDERS = ("override", "secrecy", "send", "fetch", "private", "unsafe")
+
+
+def orders(files: SkillFiles) -> Iterator[Sighting]:
+    """Yield the orders of documents, and what any file writes into what an agent remembers."""
+    for file in files:
+        signs = Signs(file, _SIGNS)
+        if file.is_program:
+            continue
+        if file.is_document and (
+            signs.is_worth("override", "secrecy") or (signs.is_worth("send") and signs.is_worth("private"))
+        ):
+            yield from _joined(signs)
+        if file.is_document:
+            yield from _hidden(file)
+        if signs.is_worth("remember"):
+            yield from _remembered(signs)
+        if signs.is_worth("unsafe"):
+            yield from _unsafe(signs)
+
+
+def _joined(signs: Signs) -> Iterator[Sighting]:
+    for number in sorted({*signs.where("override"), *signs.where("secrecy"), *signs.where("private")}):
+        near = partial(signs.near, number=number, before=1, after=1)
+        is_sent = near("send")
+        is_private = signs.has("private", number)
+        if is_private and is_sent:
+            name, rule = "private", "SH307"
+        elif signs.has("override", number) and (near("secrecy") or is_sent or near("fetch") or near("private")):
+            name, rule = "override", "SH308"
+        elif signs.has("secrecy", number) and (is_sent or near("private") or (near("follow") and near("fetch"))):
+            name, rule = "secrecy", "SH308"
+        else:
+            continue
+        if not _is_lesson(signs, number, name):
+            yield Sighting(rule, signs.path, signs.line(name, number))
+
+
+def _is_lesson(signs: Signs, number: int, name: str) -> bool:
+    """Say whether a passage quotes a sign in a text about attacks."""
+    text, passage = signs.texts[number], signs.passages[number]
+    match = _SIGNS[name].search(text)
+    start = match.start() if match else 0
+    is_quoted = passage.kind == "code" or _QUOTE.search(text, max(0, start - 80), start) is not None
+    around = (passage.heading.lower(), text, signs.texts[number - 1] if number else "")
+    return is_quoted and any(_LESSON.search(each) for each in around)
+
+
+def _remembered(signs: Signs) -> Iterator[Sighting]:
+    for number in signs.where("file"):
+        near = partial(signs.near, number=number, before=1, after=1)
+        if near("remember") and near("consent") and not _is_lesson(signs, number, "file"):
+            yield Sighting("SH304", signs.path, signs.line("file", number))
+    for number in signs.where("remember"):
+        if not signs.has("file", number) and signs.near("consent", number, 0, 0):
+            yield Sighting("SH304", signs.path, signs.line("remember", number))
+
+
+def _unsafe(signs: Signs) -> Iterator[Sighting]:
+    for number in signs.where("unsafe"):
+        if not _is_lesson(signs, number, "unsafe"):
+            yield Sighting("SH305", signs.path, signs.line("unsafe", number))
+
+
+def _hidden(file: SourceFile) -> Iterator[Sighting]:
+    """Yield what is drawn nowhere and gives orders: it is for a model alone."""
+    for start, inner in _undrawn(file):
+        said = "\n".join((inner, *_decoded(inner))).lower()
+        found = sum(_SIGNS[name].search(said) is not None for name in _ORDERS)
+        if found > 1 or _SIGNS["override"].search(said) or (found and _SIGNS["follow"].search(said)):
+            yield Sighting("SH306", file.path, file.line(start))
+
+
+def _undrawn(file: SourceFile) -> Iterator[tuple[int, str]]:
+    text = file.text
+    if "<!--" in text:
+        # Up to the end of the comment or the beginning of the next: no text is read twice.
+        starts = [match.end() for match in re.finditer("<!--", text)]
+        yield from ((at, text[at:end].partition("-->")[0]) for at, end in pairwise((*starts, len(text))))
+    if file.has(b"]: #", b"]:#", b"![", b") ", b'")'):
+        yield from ((match.start(), match[1] or match[2] or match[3]) for match in _UNDRAWN.finditer(text))
+    if file.has(b"none", b"hidden", b"font-size", b"opacity", b"white", b"#fff"):
+        for match in islice(_INVISIBLE.finditer(text), _INVISIBLE_MAX):
+            yield match.start(), text[match.end() : match.end() + _INVISIBLE_MAX].partition("</")[0]
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """Yield what is encoded in base64 in a comment."""
+    for match in _ENCODED.finditer(text):
+        with suppress(ValueError):
+            yield b64decode(match[0] + "=" * (-len(match[0]) % 4)).decode("utf-8", "ignore")
