@@ -116,9 +116,9 @@ _SIGNS: Final = {
         r"\bevery \d{1,4} (?:minutes|hours)\b[^\n]{0,80}https?://|\bsend (?:a copy|each|every)\b[^\n]{0,80}https?://",
     ),
     "unsafe": sign(
-        "safety security content ethical sandbox approv mppreference spctl csrutil antivirus gatekeeper"
-        " defender hooks / disable turn_off switch_off bypass deactivate remove apply danger off none never true rm_"
-        " exclusion",
+        "safety security content ethical sandbox approv antivirus gatekeeper"
+        " defender hooks / disable turn_off switch_off bypass deactivate remove apply danger off none never true rm_",
+        "",
         r"\b(?:disable|turn off|switch off|bypass|deactivate|remove)\s(?:\w{1,12}\s){0,2}(?:safety|security)\s"
         r"(?:checks?|guidelines|filters?|restrictions?|measures|policies)"
         r"(?=[^\n]{0,120}\b(?:agent|confirmation|assistant|model|yourself))",
@@ -126,8 +126,6 @@ _SIGNS: Final = {
         r"[^.\n]{0,20}\b(?:do not|don't|no longer|does not) apply\b",
         r"\bsandbox[= ](?:danger-full-access|off|none)\b|--ask-for-approval[= ]never",
         r"tools\.autoapprove\"?'?\]?\s{0,3}[:=]\s{0,3}true",
-        r"\bset-mppreference\b[^\n]{0,80}-disable\w{1,40}\s{1,3}(?:\$?true|1)|\badd-mppreference\b[^\n]{0,80}-exclusion",
-        r"\bspctl\b[^\n]{0,20}--(?:master|global)-disable|\bcsrutil\s{1,3}disable\b",
         r"\bdisable (?:the )?(?:antivirus|gatekeeper|windows defender)\b",
         r"\brm\s[^\n]{0,40}/\.(?:claude|codex|cursor|gemini)/hooks",
     ),

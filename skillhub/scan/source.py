@@ -20,7 +20,7 @@ from skillhub.scan.rule import decoded
 from skillhub.scan.running import EXECUTABLE_MAGIC
 
 # What is longer is read line by line: no parser of others is given a text that could take it long.
-PARSED_MAX = 1 << 18
+PARSED_MAX = 1 << 17
 Kind = Literal["prose", "heading", "code", "html"]
 Language = Literal["markdown", "python", "shell", "javascript", "powershell", "batch", "applescript", "data", "other"]
 _T = TypeVar("_T")
