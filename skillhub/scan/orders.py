@@ -118,7 +118,6 @@ _SIGNS: Final = {
     "unsafe": sign(
         "safety security content ethical sandbox approv antivirus gatekeeper"
         " defender hooks / disable turn_off switch_off bypass deactivate remove apply danger off none never true rm_",
-        "",
         r"\b(?:disable|turn off|switch off|bypass|deactivate|remove)\s(?:\w{1,12}\s){0,2}(?:safety|security)\s"
         r"(?:checks?|guidelines|filters?|restrictions?|measures|policies)"
         r"(?=[^\n]{0,120}\b(?:agent|confirmation|assistant|model|yourself))",
