@@ -16,8 +16,7 @@ from skillhub.scan.commands import FETCH, SYSTEM
 from skillhub.scan.disguise import disguises
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
-from skillhub.scan.instructions import INSTRUCTIONS
-from skillhub.scan.orders import orders
+from skillhub.scan.orders import INSTRUCTIONS, orders
 from skillhub.scan.prerequisites import prerequisites
 from skillhub.scan.rule import joined, unescaped, views, windows
 from skillhub.scan.secrets import WORDS as SECRET_WORDS
