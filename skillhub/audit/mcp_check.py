@@ -98,32 +98,39 @@ class CheckedServer:
         found = {name: self.environ[name] for name in _GIVEN if name in self.environ}
         for key in ("env", "environment"):
             found |= self._values(self.entry.get(key))
-        named = self.entry.get("env_vars")
-        return found | {each: self._value(each) for each in (named if isinstance(named, list) else ())}
+        return found | {each: self._value(each) for each in mcp_server.texts(self.entry.get("env_vars"))}
 
     @property
     def headers(self) -> dict[str, str]:
         """What a request bears."""
         found = self._values(self.entry.get("headers")) | self._values(self.entry.get("http_headers"))
+        named = self.entry.get("env_http_headers")
+        found |= {
+            str(each): self._value(str(name)) for each, name in (named if isinstance(named, dict) else {}).items()
+        }
         if bearer := self.entry.get("bearer_token_env_var"):
             found["Authorization"] = f"Bearer {self._value(str(bearer))}"
         return found
 
+    @property
+    def variables(self) -> list[str]:
+        """The names of the person's variables whose values it gets beside those that every program gets."""
+        named = [self.entry.get(key) or [] for key in ("env_vars", "bearer_token_env_var", "env_http_headers")]
+        found = [*mcp_server.texts(named), *(each[1] or each[3] for each in _REFERENCE.finditer(str(self.entry)))]
+        return sorted({*found})
+
     def question(self) -> Question:
         """Return what a person has to agree to."""
+        given = (
+            [*self.variables] if self.url else [*(each for each in _GIVEN if each in self.environ), *self.variables]
+        )
+        gets = f"it gets the values of your variables {', '.join(given)}" if given else "it gets no variable of yours"
         if self.url:
             message = f"Call the MCP server {self.name}?"
-            return Question("mcp-check", self.name, message, (*self.facts, self.place), self.name)
-        given = f"it gets these of your variables: {', '.join(name for name in _GIVEN if name in self.environ)}"
-        details = (
-            *self.facts,
-            f"the program is {self.command[0]}",
-            f"it is started in {self.cwd}",
-            given,
-            self.place,
-        )
+            return Question("mcp-check", self.name, message, (*self.facts, gets, self.place), self.name)
+        started = (f"the program is {self.command[0]}", f"it is started in {self.cwd}")
         message = f"Start the MCP server {self.name}, a program that can do all that you can?"
-        return Question("mcp-check", self.name, message, details, self.name)
+        return Question("mcp-check", self.name, message, (*self.facts, *started, gets, self.place), self.name)
 
     @property
     def _path(self) -> str:
@@ -243,7 +250,7 @@ def look(checked: CheckedServer, web: Web | None, seconds: float = _SECONDS) -> 
     posted = _ThroughWeb(checked, web) if web is not None else None
     try:
         return anyio.run(partial(_look, checked, posted, said, seconds))
-    except (MCPError, OSError, TimeoutError, ValidationError, ExceptionGroup) as error:
+    except (MCPError, OSError, TimeoutError, ValueError, ExceptionGroup) as error:
         if posted is not None and posted.error is not None:
             raise posted.error from error
         first = _first(error)
@@ -408,5 +415,9 @@ class _ThroughWeb(httpx2.AsyncBaseTransport):
         except SkillhubError as error:
             self.error = error
             raise httpx2.ConnectError("it cannot be asked") from error
+        if answer.status == 401:
+            hint = "log in with the agent, which keeps its own login; or name a token for this host in config.toml"
+            self.error = SourceError("the MCP server wants a login", where=self._url, hint=hint)
+            raise httpx2.ConnectError("it wants a login")
         kept = {name: value for name, value in answer.headers.items() if name in ("content-type", "mcp-session-id")}
         return httpx2.Response(answer.status, headers=kept, content=answer.data)

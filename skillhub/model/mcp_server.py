@@ -48,14 +48,14 @@ _RANDOM = re.compile(r"(?=[A-Za-z_]*[0-9])(?=[0-9_]*[A-Za-z])\w{16,}", re.ASCII)
 
 def runs_code(entry: object) -> bool:
     """Say whether an entry runs a shell or code that its words hold, whichever way the agent spells a command."""
-    if has_shell(_texts(entry)):
+    if has_shell(texts(entry)):
         return True
     if not isinstance(entry, dict):
         return False
     command = entry.get("command")
-    first = _split_words(command) if isinstance(command, str) and "args" not in entry else [*_texts(command)]
-    words = [*first, *_texts(entry.get("args"))]
-    if any(key not in _UNDERSTOOD and any(_texts(value)) for key, value in entry.items()):
+    first = _split_words(command) if isinstance(command, str) and "args" not in entry else [*texts(command)]
+    words = [*first, *texts(entry.get("args"))]
+    if any(key not in _UNDERSTOOD and any(texts(value)) for key, value in entry.items()):
         return True
     given = (name for key in _VARIABLES for name in _names_given(entry.get(key)))
     return bool(words) and (risk(words) == "shell" or any(map(loads_code, given)))
@@ -70,7 +70,7 @@ def url_of(entry: object) -> str:
 def facts(entry: object) -> tuple[str, ...]:
     """Return what an entry of an agent's file says of a server, a line each; it may be of any shape."""
     entry = entry if isinstance(entry, dict) else {}
-    command = [*_texts(entry.get("command")), *_texts(entry.get("args"))]
+    command = [*texts(entry.get("command")), *texts(entry.get("args"))]
     urls = [each for key, each in entry.items() if key.lower().endswith("url") and isinstance(each, str)]
     given = [name for key in _GIVEN for name in _names_given(entry.get(key))]
     found = [f"it runs: {' '.join(_masked(command))}"] if command else []
@@ -93,13 +93,13 @@ def _split_words(command: str) -> list[str]:
         return [command]
 
 
-def _texts(value: object) -> Iterator[str]:
+def texts(value: object) -> Iterator[str]:
     """Yield every text in a value of JSON."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
+            yield from texts(each)
 
 
 def _masked(words: Sequence[str]) -> Iterator[str]:
