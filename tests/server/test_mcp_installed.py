@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import sys
 
 import pytest
 
@@ -19,38 +17,15 @@ from tests.support.locked import agreed
 pytest.importorskip("mcp")
 pytest.importorskip("uvicorn")
 
-# The application that `skillhub serve` has at `/mcp`.
-SERVING = """
-import contextlib, socket, uvicorn
-from starlette.applications import Starlette
-from starlette.routing import Route
-from skillhub.cli.common import Common
-from skillhub.cli.show import surroundings
-from skillhub.server.content import ServedContent
-from skillhub.server.mcp import McpEndpoint
-
-endpoint = McpEndpoint(ServedContent(surroundings(Common()), False))
-
-@contextlib.asynccontextmanager
-async def running(app):
-    async with endpoint.running():
-        yield
-
-with socket.create_server(("127.0.0.1", 0)) as listener:
-    print(listener.getsockname()[1], flush=True)
-    app = Starlette(routes=[Route("/mcp", endpoint=endpoint)], lifespan=running)
-    uvicorn.Server(uvicorn.Config(app, log_level="critical")).run([listener])
-"""
 FILES = {"scripts/run.sh": "echo\n", "a b/ü.md": "odd\r\n"}
 
 
 @contextlib.contextmanager
 def served(machine):
     """Serve the skills of a machine meanwhile; give the URL."""
-    words = [sys.executable, "-P", "-c", SERVING]
-    process = subprocess.Popen(words, cwd=machine.project, env=machine.environ, stdout=subprocess.PIPE)
+    process = machine.start("serve", "--port", "0")
     try:
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
+        yield f"{process.stdout.readline().decode().strip().rstrip('/')}/mcp"
     finally:
         process.terminate()
         process.communicate()
