@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,7 +18,8 @@ from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.resolve import mentioned
 from skillhub.runtime.toolset import tools
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "runtime.md").read_text(encoding="utf-8")
+REPO = Path(__file__).resolve().parents[1]
+PAGE = (REPO / "docs" / "runtime.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -40,11 +45,26 @@ def names(tmp_path, monkeypatch):
     return {"PROJECT": str(project), "HOME": str(tmp_path / "home")}
 
 
-def test_the_examples_run_one_after_the_other(names):
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 14
-    for block in blocks:
-        exec(compile(block, "docs/runtime.md", "exec"), names)
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_examples_run_one_after_the_other_as_they_are_copied(names, tmp_path, monkeypatch):
+    """Nothing is known but what the page shows; the fixture keeps this machine's own folders out."""
+    assert len(BLOCKS) == 15
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    copied = {}
+    with tempfile.TemporaryDirectory() as folder:  # not one of pytest's: long paths are cut where they are shown
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        for block in BLOCKS:
+            exec(compile(block, "docs/runtime.md", "exec"), copied)
+        assert copied["PROJECT"].startswith(folder)
+
+
+def test_the_examples_run_in_a_program_of_their_own(tmp_path):
+    (tmp_path / "copied.py").write_text("".join(BLOCKS[:2]))
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "PYTHONPATH": str(REPO)}
+    done = subprocess.run([sys.executable, "copied.py"], cwd=tmp_path, env=environ, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_the_table_says_what_the_library_says(names):
@@ -83,9 +103,8 @@ def test_context_inspect_says_nothing_unasked(names):
 
 
 def test_the_page_begins_with_a_whole_host_of_forty_lines():
-    first = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
-    assert "def turn(" in first
-    assert len(first.splitlines()) <= 40
+    assert "def turn(" in BLOCKS[1]
+    assert len(BLOCKS[1].splitlines()) <= 40
 
 
 def test_the_table_of_tools_says_what_each_host_has(names):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from skillhub.disk.files import disk_error
 from skillhub.errors import StateError
+from skillhub.formats.text import is_path, quote
 
 # The base directories of freedesktop.org: the variable, and where it is below the home folder without it.
 _XDG = (
@@ -38,6 +39,7 @@ class Home:
                 unknown.
         """
         root = environ.get("SKILLHUB_HOME", "")
+        _refuse_no_path(root)
         if not root or root.startswith("~"):
             user_home()
         if root:
@@ -105,7 +107,13 @@ def user_home() -> str:
     return home
 
 
+def _refuse_no_path(folder: str) -> None:
+    if not is_path(folder):
+        raise StateError(f"expected a folder for skillhub's data, found {quote(folder)}", where="SKILLHUB_HOME")
+
+
 def _refuse_others(folder: str) -> None:
+    _refuse_no_path(folder)
     if not hasattr(os, "geteuid"):
         return
     try:

@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
+from skillhub.errors import UsageError
+
 # Text from outside: what may be a name, and how the rest is shown without doing harm.
 
 _PLAIN_WORD = re.compile(r"[\w@%+:,./-][\w@%+=:,./#-]*", re.ASCII)
@@ -23,7 +25,30 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # Characters of visible categories that nonetheless draw nothing: fillers, variation selectors.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00016fe4\U0001d159")
 
+_PATH_MAX = 1 << 15
+_FOLDERS_MAX = 400  # what makes folders does so level by level
 _MARKS = 4  # that one letter may carry
+
+
+def is_path(text: str) -> bool:
+    """Say whether a file system may have this path: no NUL, nothing without an encoding, no longer than any takes."""
+    if len(text) > _PATH_MAX or text.count("/") > _FOLDERS_MAX or "\0" in text:
+        return False
+    try:
+        return text.isascii() or bool(os.fsencode(text))
+    except UnicodeError:
+        return False
+
+
+def check_paths(*paths: str | None) -> None:
+    """Return if each of these may be a path.
+
+    Raises:
+        UsageError: one may not.
+    """
+    for path in paths:
+        if path is not None and not is_path(path):
+            raise UsageError(f"expected a path, found {quote(path)}")
 
 
 def is_name(text: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 from skillhub.errors import UsageError
 from skillhub.formats.document import Document, Items, part
-from skillhub.formats.text import did_you_mean, quote, spelled_like
+from skillhub.formats.text import did_you_mean, is_path, quote, spelled_like
 from skillhub.model.manifest import Rules
 from skillhub.model.record import Scope, SkillScope
 
@@ -107,7 +107,7 @@ def absolute(value: str, home: str) -> str | None:
     """Return the path that a variable's value names, ``~`` being the home; None if it is not absolute."""
     if value == "~" or value.startswith("~/"):
         value = home + value[1:]
-    return value if os.path.isabs(value) else None
+    return value if os.path.isabs(value) and is_path(value) else None
 
 
 def skill_folder(host: Host, scope: Scope, project: str, home: str, environ: Mapping[str, str]) -> str | None:

@@ -26,7 +26,7 @@ from skillhub.formats.document import (
     version_of,
     wrong,
 )
-from skillhub.formats.text import as_local, clean
+from skillhub.formats.text import as_local, check_paths, clean
 from skillhub.model.lock import Locked, Signer
 from skillhub.model.provenance import RECORD, Provenance
 
@@ -311,6 +311,9 @@ class Skill:
         name_only: Whether its host lists it for the model by its name alone.
         locks: The ``Locks`` that count where it was found; ``load`` asks them again.
         rules: How strictly the host reads that found it, ``Profile.rules``; ``load`` reads as strictly.
+
+    Raises:
+        UsageError: ``path``, or one of ``links``, is none that a file system may have.
     """
 
     name: str
@@ -345,6 +348,9 @@ class Skill:
     name_only: bool = False
     locks: object = field(default=None, repr=False, compare=False)
     rules: object = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_paths(self.path, *self.links)
 
     @property
     def full_name(self) -> str:

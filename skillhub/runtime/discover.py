@@ -14,7 +14,7 @@ from typing import Any
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import clean, is_name, quote
+from skillhub.formats.text import check_paths, clean, is_name, is_path, quote
 from skillhub.model import needs
 from skillhub.model.hosts import AgentFolder, Bounds, Profile, absolute, expand
 from skillhub.model.manifest import Manifest, Rules, read_head
@@ -233,6 +233,9 @@ class Surroundings:
         extra: Folders of skills that the user names; relative ones are below ``cwd``.
         plugins: For each plugin that is installed, by its name, the folder of its skills.
         markers: What a project's root holds, beside what the profile says.
+
+    Raises:
+        UsageError: one of the folders is none that a file system may have.
     """
 
     cwd: str
@@ -242,6 +245,9 @@ class Surroundings:
     extra: tuple[str, ...] = ()
     plugins: Mapping[str, str] = field(default_factory=dict)
     markers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_paths(self.cwd, self.home, self.state, *self.extra, *self.plugins.values(), *self.markers)
 
 
 def project_root(profile: Profile, around: Surroundings) -> str:
@@ -316,7 +322,9 @@ def _installed(path: str, place: AgentFolder, profile: Profile, around: Surround
         for entry in map(_object, entries if isinstance(entries, list) else [entries]):
             folder, project = entry.get("installPath"), entry.get("projectPath")
             is_here = not isinstance(project, str) or os.path.normpath(project) in upwards(around.cwd)
-            if key not in off and is_here and is_name(name) and isinstance(folder, str) and os.path.isabs(folder):
+            if not isinstance(folder, str) or not os.path.isabs(folder) or not is_path(folder):
+                continue
+            if key not in off and is_here and is_name(name):
                 yield from _of_plugin(os.path.normpath(folder), place.form.removeprefix("plugin-"), name, place.label)
 
 
@@ -385,7 +393,7 @@ def _listed(given: object) -> list[object]:
 
 def _below(plugin: str, path: object) -> str | None:
     """Return what a path of a ``plugin.json`` names; None if it is none, or leads out of the plugin."""
-    if not isinstance(path, str) or "\0" in path or not path.startswith("./"):
+    if not isinstance(path, str) or not path.startswith("./") or not is_path(path):
         return None
     found = os.path.normpath(os.path.join(plugin, path))
     return found if _is_within(found, plugin) else None

@@ -20,7 +20,7 @@ from skillhub.disk.home import Home
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import as_command, is_segment, quote
+from skillhub.formats.text import as_command, check_paths, is_segment, quote
 from skillhub.model.hosts import hosts
 from skillhub.model.lock import Locked
 from skillhub.model.record import Held, Record, Skill, typed_flags
@@ -90,7 +90,6 @@ class Folder:
                 if entry.is_file(follow_symlinks=False):
                     status = os.lstat(entry.path)
                     self.stamps[relative] = stamp_of(status)
-                    # A change of it changes the stamp, which `read` compares.
                     self._executable |= {relative} if status.st_mode & 0o100 else set()
                 else:
                     self.odd.append(relative)
@@ -228,9 +227,10 @@ def bring_system_skills(source: str, target: str) -> bool:
         target: The folder of system skills.
 
     Raises:
-        OutsideSkill: something in ``source`` is neither a file nor a folder.
+        OutsideSkill, UsageError: something in ``source`` is neither a file nor a folder; one of these is no path.
         StateError: the disk refuses; the folder is as it was.
     """
+    check_paths(source, target)
     shipped = Folder(source)
     if shipped.odd or shipped.is_cut:
         raise OutsideSkill(f"expected at most {FILES_MAX} files and folders", where=source)
@@ -303,7 +303,7 @@ def _difference(found: Listing, agreed: Agreed) -> str:
             return f"{quote(path)} is gone"
         if found[path] != wanted[path]:
             return f"{quote(path)} was changed"
-    return f"expected the tree {agreed.tree}, found {found.digest}"
+    return f"expected the tree {agreed.tree[:80]}, found {found.digest}"
 
 
 def _drifted(reason: str, path: str) -> Drifted:

@@ -338,7 +338,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         skill, ours = _by_now(skill)
         agreed = agreed or ours
         if agreed is not None and ours is not None and agreed.tree != ours.tree:
-            message = f"expected the tree {ours.tree}, which is locked, found {agreed.tree} requested"
+            message = f"expected the tree {ours.tree}, which is locked, found {agreed.tree[:80]} requested"
             raise Drifted(message, where=skill.path)
     elif skill.tree and not skill.managed:
         agreed = agreed or Agreed(skill.tree)

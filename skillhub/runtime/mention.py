@@ -307,7 +307,8 @@ class Suggestions:
         for hit in re.finditer(pattern, self._lines):
             number += self._lines.count("\n", at, hit.start() + 1)
             at = hit.start() + 1
-            found.append(self._skills[number - 1])
+            if number <= len(self._skills):  # what has a line's end itself is found behind the last
+                found.append(self._skills[number - 1])
         return _unique(found)
 
     def _sharing(self, wanted: frozenset[str]) -> tuple[Skill, ...]:

@@ -126,7 +126,7 @@ def _opencode(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
         "",
         "Call it with the name of a skill when the task at hand is what its description speaks of.",
         "",
-        *_listed(entries, lambda path: PurePath(path).as_uri()),
+        *_listed(entries, lambda path: PurePath(os.path.abspath(path)).as_uri()),
         *_rest(omitted, "{}."),
     ]
 
@@ -236,7 +236,7 @@ class Limit:
         """Return how much of the limit a text takes."""
         if self.unit == "characters":
             return len(text)
-        size = len(text.encode("utf-8", "surrogateescape"))
+        size = len(text.encode("utf-8", "replace"))
         return size if self.unit == "bytes" else -(-size // _BYTES_PER_TOKEN)
 
     def holds(self, text: str) -> bool:

@@ -17,7 +17,7 @@ from skillhub.disk.files import read
 from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import is_name, quote
+from skillhub.formats.text import check_paths, is_name, quote
 from skillhub.model.discovery import FilesListing, url_of
 from skillhub.model.hosts import Profile
 from skillhub.model.index import Release
@@ -69,7 +69,11 @@ def pull(urls: Iterable[str], fetch: Fetch, folder: str, reload: bool = False) -
         fetch: Returns what is at a URL; it decides where requests may go.
         folder: The cache, absolute.
         reload: Fetch everything again.
+
+    Raises:
+        UsageError: the cache is no path.
     """
+    check_paths(folder)
     trees: dict[str, Digest] = {}
     problems: list[Problem] = []
     for url in dict.fromkeys(urls):
@@ -88,7 +92,9 @@ class _Base:
         _check_url(url)
         self.index_url = url if url.endswith("/index.json") else f"{url.rstrip('/')}/index.json"
         self._fetch, self._folder, self._reload = fetch, folder, reload
-        self._kept = os.path.join(folder, f"{sha256(self.index_url.encode()).hexdigest()}.json")
+        self._kept = os.path.join(
+            folder, f"{sha256(self.index_url.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
+        )
 
     def skills(self, problems: list[Problem]) -> dict[str, Digest]:
         """Return the folder and the tree of each skill, and add what is skipped."""

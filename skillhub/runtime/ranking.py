@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 from skillhub.disk import files
 from skillhub.errors import FormatError, StateError
+from skillhub.formats.text import check_paths
 from skillhub.model.manifest import one_line, split
 from skillhub.model.record import Skill, SkillScope
 from skillhub.model.tree import SKILL_MD
@@ -117,7 +118,9 @@ class SearchIndex:
 
         Raises:
             StateError: the disk refuses, or this Python's SQLite has no FTS5.
+            UsageError: it is no path.
         """
+        check_paths(path)
         given = list(rows)
         temporary = f"{path}.{os.urandom(6).hex()}.tmp"
         try:
@@ -233,7 +236,7 @@ class SearchIndex:
             rows = self._connection.execute(query, values).fetchall()
         except (sqlite3.Error, UnicodeError, OverflowError, MemoryError) as error:
             raise StateError(f"the search index cannot be read: {error}") from error
-        if any(tuple(map(type, row)) != types for row in rows):
+        if rows and [{*map(type, column)} for column in zip(*rows, strict=True)] != [{each} for each in types]:
             raise _odd("a value has another type")
         return rows
 

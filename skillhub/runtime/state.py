@@ -16,7 +16,7 @@ from skillhub.disk.home import Home
 from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.formats import json as jsonc
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import as_command, clean
+from skillhub.formats.text import as_command, clean, is_path
 from skillhub.formats.toml import others_toml, spell_toml
 from skillhub.model.hosts import Profile, expand
 from skillhub.model.record import Held, Permission, Reach, Scope, Skill, typed_flags
@@ -187,7 +187,7 @@ def _codex_parse(text: str, where: str) -> Layer:
         reach: Reach = "active" if entry.get("enabled", True) is True else "disabled"
         name, path = entry.get("name"), entry.get("path")
         # With both, or neither, Codex passes the entry over.
-        if isinstance(path, str) and name is None:
+        if isinstance(path, str) and name is None and is_path(path):
             paths[os.path.realpath(path)] = reach
         elif isinstance(name, str) and path is None and name.strip():
             names[name.strip()] = reach
@@ -230,7 +230,7 @@ def _is_about(entry: Mapping[str, Any], skill: Skill) -> bool:
         return True
     path = entry.get("path")
     places = (skill.path, skill.file)
-    return isinstance(path, str) and os.path.realpath(path) in places
+    return isinstance(path, str) and is_path(path) and os.path.realpath(path) in places
 
 
 def _opencode_parse(text: str, where: str) -> Layer:
@@ -240,7 +240,7 @@ def _opencode_parse(text: str, where: str) -> Layer:
         raise FormatError("expected an object", where=where)
     skills = block.get("skills")
     extra, urls = (_texts(skills.get(key)) if isinstance(skills, dict) else () for key in ("paths", "urls"))
-    return Layer(rules=tuple(_opencode_rules(block)), extra=extra, urls=urls)
+    return Layer(rules=tuple(_opencode_rules(block)), extra=tuple(filter(is_path, extra)), urls=urls)
 
 
 def _texts(node: object) -> tuple[str, ...]:
@@ -478,7 +478,7 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
             hint = "a rule in this file is about several skills; change it there"
             raise StateError(f"{skill.full_name} stays {now.state}", where=file.path, hint=hint)
         if after != (before or ""):
-            write_own(path, after.encode("utf-8"))
+            _write(path, after)
 
 
 def answers(profile: Profile, around: Surroundings) -> dict[str, bool]:
@@ -504,8 +504,7 @@ def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile, around
     """
     for file in reach_files(profile, around):
         if file.scope == scope and file.ours:
-            text = gen_remember(_text(file) or "", skill.full_name, allowed, file.path)
-            write_own(file.path, text.encode("utf-8"))
+            _write(file.path, gen_remember(_text(file) or "", skill.full_name, allowed, file.path))
 
 
 def _written(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[ReachFile]:
@@ -515,6 +514,14 @@ def _written(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[R
     if own:
         yield next((file for file in own if os.path.lexists(file.path)), own[0])
     yield from (file for file in mine if file not in own)
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise FormatError("expected names and paths in UTF-8", where=path) from error
+    write_own(path, data)
 
 
 def _text(file: ReachFile) -> str | None:

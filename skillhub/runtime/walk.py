@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from skillhub.disk.files import CLOEXEC, NO_LINK, disk_errors, read, write_atomic
 from skillhub.errors import FormatError, SecurityError, SkillhubError, StateError
-from skillhub.formats.text import is_name, quote
+from skillhub.formats.text import check_paths, is_name, quote
 from skillhub.model import needs
 from skillhub.model.hosts import Bounds
 from skillhub.model.manifest import Head, Rules, one_line, read_head
@@ -467,9 +467,14 @@ _COARSE_TICK: Final = 2_000_000_000
 
 
 class Cache:
-    """Keeps what walks found in memory while this object lives, and in files of a folder if it has one."""
+    """Keeps what walks found in memory while this object lives, and in files of a folder if it has one.
+
+    Raises:
+        UsageError: the folder is no path.
+    """
 
     def __init__(self, folder: str | None = None) -> None:
+        check_paths(folder)
         self._folder = folder
         self._last: dict[str, Look] = {}
 
