@@ -421,7 +421,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     look = Inspection(locations, acceptance, cache, ports)
     for case in _cases(about.locked, request, sources, stored, cache):
         found = [each for check in checks for each in check(case)]
-        findings += acceptance.judged(found, case.name, case.entry.tree, case.folder)
+        findings += acceptance.judged(found, case.name, case.entry.tree, case.folder if found else "")
         if verifier is not None:
             findings += _drift(case, verifier.verify(case.name), is_unasked=case.name in unasked)
             unchanged |= {case.name} if sources.is_unchanged(case.name, stored) else set()

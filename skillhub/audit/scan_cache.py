@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from importlib.metadata import PackageNotFoundError, version
 
 import skillhub
@@ -100,7 +100,7 @@ class ScanCache:
         return ScannedSkill(findings, None if can is None else tuple(can), found["fault"])
 
     def _mac(self, name: str, body: bytes) -> bytes:
-        return hmac.digest(self._key, name.encode() + body, "sha256").hex().encode()
+        return blake2b(name.encode() + body, key=self._key, digest_size=32).hexdigest().encode()
 
     @cached_property
     def _key(self) -> bytes:

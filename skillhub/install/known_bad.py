@@ -26,6 +26,9 @@ def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> 
         SourceError, SecurityError, FormatError, StateError: nobody can tell what is known.
     """
 
+    if not (known := ports.advisories.known()):
+        return ()
+
     def digests() -> dict[str, str]:
         found = _files(listing or ports.store.listing(entry.tree) or Listing({}))
         found |= {entry.original.tree: "its tree", entry.tree: "its tree"}
@@ -33,7 +36,7 @@ def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> 
 
     versions = tuple(filter(None, (entry.version, entry.rev)))
     subject = AdvisorySubject(name, versions, ports.root_of(entry), lambda: urls_of(entry, ports), digests)
-    return ports.advisories.known().matches(subject)
+    return known.matches(subject)
 
 
 def advised_tree(tree: Tree, artifact: Digest | None, ports: Ports) -> tuple[Match, ...]:
