@@ -17,6 +17,7 @@ from skillhub.errors import NotFound, Refused, UsageError
 from skillhub.formats.text import Quoted, as_command, collapsed, quote
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import Outcome
+from skillhub.install.known_bad import with_advisories
 from skillhub.install.sources import Listings, listings
 from skillhub.model.hosts import Profile, profile, profiles
 from skillhub.model.index import Release
@@ -159,11 +160,12 @@ def use(
     """Print the instructions of one skill for one use. Asks nothing, installs nothing, runs nothing.
 
     The skill is verified and scanned as for install; an unsigned one and findings are reported on stderr.
-    A critical finding and what a policy forbids refuse it.
+    A critical finding, an advisory that says that it is known to be bad, and what a policy forbids refuse it.
 
     Example: skillhub use github:code-review
     """
-    found = reading.obtained(parse_ref(ref), skill, common.ports(scratch=True))
+    ports = common.ports(scratch=True)
+    found = with_advisories(reading.obtained(parse_ref(ref), skill, ports), ports)
     critical = [each for each in found.findings if each.severity == "critical"]
     if critical:
         hint = f"{as_command('skillhub', 'show', ref, '--files')} shows the files"

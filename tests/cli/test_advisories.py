@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 
 import pytest
 
@@ -124,3 +125,24 @@ def test_a_mirror_is_fetched_and_kept(own):
 def test_what_cannot_be_published(offered, words):
     done = offered.run("registry", "advise", offered.folder / "registry", *words, "--json")
     assert done.status in (2, 3, 4)
+
+
+def test_attack_what_is_known_bad_is_used_once_patched_or_adopted(own):
+    tree = own.lock()["skills"]["greeting"]["tree"]
+    advise(own, "--digest", tree)
+    done = own.run("use", "acme:greeting", "--json")
+    assert (done.status, done.error["code"]) == (5, "known-bad")
+    assert own.run("show", "acme:greeting", "--files").status == 0  # to read it is no harm
+    assert own.run("audit").status == 1
+    path = own.project / ".agents/skills/greeting/SKILL.md"
+    path.write_text(path.read_text() + "More.\n")
+    for words in (["patch", "greeting", "--yes"], ["enable", "greeting", "--yes"]):
+        done = own.run(*words, "--json")
+        assert (done.status, done.error["code"]) == (5, "known-bad"), words
+    assert own.run("remove", "greeting", "--yes").status == 0
+    own.skill("project/.agents/skills/loose")
+    own.write("hub/config/config.toml", 'advisories = ["bad.txt"]\n')
+    listing = sha256((own.project / ".agents/skills/loose/SKILL.md").read_bytes()).hexdigest()
+    own.write("hub/config/bad.txt", f"{listing}  loose\n")
+    done = own.run("adopt", "--yes", "--allow-unsigned", "--json")
+    assert "loose" not in (json.loads((own.project / "skillhub.lock").read_bytes())["skills"])
