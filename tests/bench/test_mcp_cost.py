@@ -1,0 +1,15 @@
+"""That the measurements measure what they say, on little data; no clock is looked at."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from tests.bench import mcp_cost
+
+
+def test_the_races_are_run_on_the_same_skills(tmp_path):
+    lines = mcp_cost.races(tmp_path, 3, 1)
+    assert [line.limit for line in lines] == [2.5, 6.0, 4.0]
+    assert all(line.ratio > 0 and line.ours > 0 for line in lines)
