@@ -14,9 +14,10 @@ from anyio import to_thread
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 FRAME_MAX = 4 * 1024 * 1024  # bytes of a request, as the SDK has it over HTTP
-_PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
+_PARSE_ERROR, _INVALID_REQUEST, _INTERNAL_ERROR = -32700, -32600, -32603
 _LAST_ANSWERS = 30.0  # seconds that requests may take once no further ones come
 
 
@@ -86,7 +87,10 @@ async def frames(pipe: Pipe) -> AsyncIterator[tuple[Any, Any]]:
     async def write() -> None:
         async with from_server:
             async for each in from_server:
-                await pipe.send(each.message.model_dump_json(by_alias=True, exclude_unset=True))
+                try:
+                    await pipe.send(each.message.model_dump_json(by_alias=True, exclude_unset=True))
+                except ValueError:
+                    await pipe.refuse(_INTERNAL_ERROR, "the answer is no text", getattr(each.message, "id", None))
                 if not hasattr(each.message, "method"):
                     pipe.open_requests.discard(each.message.id)
 
@@ -110,8 +114,8 @@ async def _message(line: bytes, pipe: Pipe) -> Any:  # noqa: ANN401 - a union of
     if not line.strip():
         return None
     try:
-        found = json.loads(line.decode("utf-8"))
-    except (ValueError, RecursionError):
+        found = from_json(line, allow_inf_nan=False)  # which refuses half of a surrogate pair, too
+    except ValueError:
         await pipe.refuse(_PARSE_ERROR, "expected a JSON value in one line")
         return None
     asked = found.get("id") if isinstance(found, dict) else None

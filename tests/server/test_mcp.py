@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from hashlib import sha256
 
 import jsonschema
@@ -410,6 +411,31 @@ def test_attack_a_frontmatter_that_a_host_reads_otherwise_is_no_entry(changed):
         error = ask(read(f"skill://{name}/SKILL.md"), args=["--all"])
         assert error["code"] == -32602
         assert not ask(call("load_skill", name=name), args=["--all"]).get("isError")
+
+
+def test_attack_a_file_name_that_is_no_text_stops_no_answer(changed):
+    ask, shell = changed, changed.shell
+    shell.skill("project/.agents/skills/loose")
+    (shell.project / ".agents/skills/loose" / os.fsdecode(b"\xff.md")).write_bytes(b"odd")
+    asked = [
+        ("skills/list",),
+        ("skills/get", {"uri": "skill://loose/SKILL.md"}),
+        folder("skill://loose"),
+        read("skill://loose/%FF.md"),
+        call("load_skill", name="loose"),
+        call("search_skills", query="loose"),
+        ("prompts/get", {"name": "loose"}),
+        (
+            "completion/complete",
+            {
+                "ref": {"type": "ref/resource", "uri": "skill://{+path}"},
+                "argument": {"name": "path", "value": "loose"},
+            },
+        ),
+    ]
+    found = ask(*asked, args=["--all"])
+    assert not [each for each in found if "code" in each], found
+    assert found[3]["contents"][0]["text"] == "odd"
 
 
 def test_clients_are_told_when_what_is_served_changes(tmp_path):

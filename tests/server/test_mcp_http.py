@@ -94,6 +94,8 @@ def test_clients_of_the_handshake_era_have_one(machine):
         (b"[]", {}, (400,)),
         (b"[" * 100_000, {}, (400,)),
         (b"{}", {}, (400,)),
+        (b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}', {}, (400, 500)),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}', {}, (400, 404, 500)),
         (b"{}", {"content-type": "text/plain"}, (400, 415)),
         (b"{}", {"accept": "text/html"}, (400, 406)),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "x": "' + b"x" * (5 << 20) + b'"}', {}, (413,)),
