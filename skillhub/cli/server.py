@@ -127,5 +127,5 @@ def workplace_of(common: Common) -> Any:  # noqa: ANN401 - of a module that an e
         with asked.undo:
             yield asked.ports(scratch=True)
 
-    made = optional("skillhub.server.workplace", "server", _MISSING).Workplace
+    made = optional("skillhub.audit.workplace", "server", _MISSING).Workplace
     return made(ports, installed, surroundings(common), error_json, common.terminal.warn)

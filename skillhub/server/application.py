@@ -18,38 +18,21 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
 from skillhub.answers import VERSION
-from skillhub.errors import (
-    FormatError,
-    NotFound,
-    OutsideSkill,
-    Refused,
-    SecurityError,
-    SkillhubError,
-    SourceError,
-    StateError,
-    UsageError,
-)
+from skillhub.answers.openapi import openapi
+from skillhub.answers.requests import FileTaken
+from skillhub.audit.workplace import Workplace
+from skillhub.errors import FormatError, NotFound, OutsideSkill, SkillhubError, UsageError
 from skillhub.formats.json import strict_json
 from skillhub.server.content import ServedContent
 from skillhub.server.events import ChangeStreams
-from skillhub.server.guard import BODY_MAX, AccessRules, Guard, error_body
+from skillhub.server.guard import BODY_MAX, AccessRules, Guard, error_response
 from skillhub.server.mcp import McpEndpoint
 from skillhub.server.page import PAGE_HEADERS, STYLE, StatusPage
-from skillhub.server.routes import ROUTES, Route, openapi
+from skillhub.server.routes import EVENTS, FILE, ROUTES, Route
 from skillhub.server.rpc import faults
-from skillhub.server.workplace import Workplace
 
 _THREADS: Final = 8
-_STATUS: Final[tuple[tuple[type[SkillhubError], int], ...]] = (
-    (NotFound, 404),
-    (OutsideSkill, 404),
-    (UsageError, 400),
-    (Refused, 403),
-    (SecurityError, 409),
-    (FormatError, 409),
-    (SourceError, 502),
-    (StateError, 503),
-)
+_STATUS: Final = {2: 400, 3: 502, 4: 409, 5: 409, 6: 403, 7: 503}  # by the exit status of a command
 
 
 def application(workplace: Workplace, access: AccessRules, changes: ChangeStreams) -> Guard:
@@ -61,6 +44,7 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
         changes: The streams of changes.
     """
 
+    content = ServedContent(workplace.around, everything=True)
     page, mcp = StatusPage(workplace), McpEndpoint(ServedContent(workplace.around))
 
     @asynccontextmanager
@@ -71,7 +55,7 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
             yield
 
     async def document(request: Request) -> Response:
-        return _json(openapi(f"http://{request.headers['host']}", has_token=access.token is not None))
+        return _json(openapi(ROUTES, f"http://{request.headers['host']}", has_token=access.token is not None))
 
     async def shown(request: Request) -> Response:
         number = request.query_params.get("page", "1")
@@ -87,10 +71,15 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
         number = int(after) if after.isascii() and after.isdigit() and len(after) < 16 else None
         return await changes.stream(number)
 
+    async def file(request: Request) -> Response:
+        taken = FileTaken.model_validate(_parameters(request))
+        return _file((await run_in_threadpool(content.read, taken.name, taken.path))[1])
+
+    special = {EVENTS: events, FILE: file}
     routes = [
         StarletteRoute(
             each.path.replace("{path}", "{path:path}"),
-            events if each.run is None else partial(_answer, workplace, each),
+            special.get(each.path) or partial(_answer, workplace, each),
             methods=[each.method],
         )
         for each in ROUTES
@@ -112,8 +101,6 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
 async def _answer(workplace: Workplace, route: Route, request: Request) -> Response:
     taken = await _taken(route, request)
     value = await run_in_threadpool(route.answer, workplace, taken)
-    if isinstance(value, bytes):
-        return _file(value)
     return Response(status_code=204) if value is None else _json(value)
 
 
@@ -125,10 +112,7 @@ async def _taken(route: Route, request: Request) -> Any:  # noqa: ANN401 - a val
         HTTPException: the body has another type.
         ValidationError: it is not what the route takes.
     """
-    pairs = request.query_params.multi_items()
-    given: dict[str, Any] = {**dict(pairs), **request.path_params}
-    if len(given) != len(pairs) + len(request.path_params):
-        raise UsageError("expected each parameter once")
+    given = _parameters(request)
     if route.method == "GET":
         return route.takes.model_validate(given)
     if given:
@@ -143,6 +127,14 @@ async def _taken(route: Route, request: Request) -> Any:  # noqa: ANN401 - a val
     except FormatError as error:
         raise UsageError(error.message, where=error.where) from error
     return route.takes.model_validate(value, strict=True)
+
+
+def _parameters(request: Request) -> dict[str, str]:
+    pairs = request.query_params.multi_items()
+    given = {**dict(pairs), **request.path_params}
+    if len(given) != len(pairs) + len(request.path_params):
+        raise UsageError("expected each parameter once")
+    return given
 
 
 def _json(value: object, status: int = 200) -> Response:
@@ -162,22 +154,20 @@ def _file(data: bytes) -> Response:
 
 
 async def _failed(workplace: Workplace, request: Request, error: SkillhubError) -> Response:
-    status = next((number for kind, number in _STATUS if isinstance(error, kind)), 500)
+    status = 404 if isinstance(error, NotFound | OutsideSkill) else _STATUS.get(error.exit_code, 500)
     return _json({"schema": VERSION, **workplace.error_json(error)}, status)
 
 
 async def _invalid(request: Request, error: ValidationError) -> Response:
-    return Response(error_body("usage", faults(error)), 400, media_type="application/json")
+    return error_response(400, faults(error))
 
 
 async def _no_route(request: Request, error: HTTPException) -> Response:
-    code = "not-found" if error.status_code == 404 else "usage"
     message = "there is no such route" if error.status_code == 404 else error.detail
-    body = error_body(code, message, hint="GET /openapi.json lists the routes")
-    return Response(body, error.status_code, dict(error.headers or {}), "application/json")
+    return error_response(error.status_code, message, "GET /openapi.json lists the routes", error.headers)
 
 
 async def _bug(workplace: Workplace, request: Request, error: Exception) -> Response:
     # The type alone: a message may hold anything.
     workplace.warn(f"warning: {request.url.path}: unexpected {type(error).__name__}")
-    return Response(error_body("error", f"unexpected {type(error).__name__}"), 500, media_type="application/json")
+    return error_response(500, f"unexpected {type(error).__name__}")

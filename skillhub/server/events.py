@@ -14,11 +14,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from skillhub.answers import VERSION
+from skillhub.audit.workplace import Workplace
 from skillhub.errors import StateError
 from skillhub.model.hosts import profile
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.watch import changes
-from skillhub.server.workplace import Workplace
 
 STREAMS_MAX: Final = 64
 _KEPT: Final = 100

@@ -11,14 +11,17 @@ import json
 import os
 import stat
 from base64 import b64decode
-from binascii import Error as Base64Error
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Final
 
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skillhub.answers import VERSION
@@ -96,56 +99,48 @@ class AccessRules:
         hosts |= {name for each in more for name in (each.lower(), f"{each.lower()}:{port}")}
         return cls(frozenset(hosts), port, ip_address(ip).is_unspecified, token)
 
-    def refusal(self, scope: Scope) -> tuple[int, str, str, str] | None:
-        """Return the status, the code, the message and the hint of a request that is not answered; None of others."""
-        headers: dict[bytes, list[bytes]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.lower(), []).append(value)
+    def refusal(self, scope: Scope) -> tuple[int, str, str] | None:
+        """Return the status, the message and the hint of a request that is not answered; None of others."""
+        headers = Headers(scope=scope)
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > TARGET_MAX:
-            return 414, "usage", f"expected a target of at most {TARGET_MAX} bytes", ""
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADERS_MAX:
-            return 431, "usage", f"expected at most {HEADERS_MAX} bytes of headers", ""
-        hosts = headers.get(b"host", [])
-        if len(hosts) != 1 or not self._is_host(hosts[0]):
-            return 421, "refused", "expected the Host of this server", "use the URL that skillhub serve printed"
-        origins = headers.get(b"origin", [])
-        own = [scheme + b"://" + hosts[0].lower() for scheme in (b"http", b"https")]
+            return 414, f"expected a target of at most {TARGET_MAX} bytes", ""
+        if sum(len(name) + len(value) for name, value in headers.raw) > HEADERS_MAX:
+            return 431, f"expected at most {HEADERS_MAX} bytes of headers", ""
+        if len(hosts) != 1 or not self._is_host(hosts[0].lower()):
+            return 421, "expected the Host of this server", "use the URL that skillhub serve printed"
+        own = [f"{scheme}://{hosts[0].lower()}" for scheme in ("http", "https")]
         if len(origins) > 1 or any(each.lower() not in own for each in origins):
-            return 403, "refused", "expected no Origin, or that of this server", ""
-        site = headers.get(b"sec-fetch-site", [b"none"])
-        is_visit = scope["method"] == "GET" and headers.get(b"sec-fetch-mode") == [b"navigate"]
-        if site not in ([b"none"], [b"same-origin"]) and not is_visit:
-            return 403, "refused", "another site has sent this request", ""
-        if self.token is not None and not self._is_admitted(headers.get(b"authorization", []), scope["path"]):
-            return 401, "refused", "expected the token", "Authorization: Bearer TOKEN"
+            return 403, "expected no Origin, or that of this server", ""
+        is_visit = scope["method"] == "GET" and headers.getlist("sec-fetch-mode") == ["navigate"]
+        if headers.getlist("sec-fetch-site") not in ([], ["none"], ["same-origin"]) and not is_visit:
+            return 403, "another site has sent this request", ""
+        if self.token is not None and not self._is_admitted(headers.getlist("authorization"), scope["path"]):
+            return 401, "expected the token", "Authorization: Bearer TOKEN"
         return None
 
-    def _is_host(self, given: bytes) -> bool:
-        host = given.decode("latin-1").lower()
-        if host in self.hosts:
-            return True
+    def _is_host(self, host: str) -> bool:
         name, _, port = host.rpartition(":")
-        if not self.any_address or port != str(self.port):
-            return False
+        if host in self.hosts or not self.any_address or port != str(self.port):
+            return host in self.hosts
         try:
             return bool(ip_address(name[1:-1] if name[:1] == "[" and name[-1:] == "]" else name))
         except ValueError:
             return False
 
-    def _is_admitted(self, given: list[bytes], path: str) -> bool:
+    def _is_admitted(self, given: list[str], path: str) -> bool:
         """Say whether a request carries the token: as a bearer's, or for the page as a browser's password."""
-        if self.token is None or len(given) != 1:
-            return False
-        scheme, _, sent = given[0].partition(b" ")
-        if scheme.lower() == b"basic" and path in PAGE_PATHS:
+        scheme, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        sent = text.strip().encode("latin-1")
+        if scheme.lower() == "basic" and path in PAGE_PATHS:
             try:
                 sent = b64decode(sent, validate=True).partition(b":")[2]
-            except (Base64Error, ValueError):
+            except ValueError:
                 return False
-        elif scheme.lower() != b"bearer":
+        elif scheme.lower() != "bearer":
             return False
         # Digests, so that neither the time nor the length says anything of the token.
-        return compare_digest(sha256(sent.strip()).digest(), sha256(self.token.encode()).digest())
+        return compare_digest(sha256(sent).digest(), sha256((self.token or "").encode()).digest())
 
 
 PAGE_PATHS: Final = frozenset({"/", "/style.css"})
@@ -166,50 +161,38 @@ class Guard:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                sent = {name.lower() for name, _ in message.get("headers", ())}
-                more = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-                message = {
-                    **message,
-                    "headers": [*message.get("headers", ()), *(m for m in more if m[0] not in sent)],
-                }
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
-        refused = self._access.refusal(scope)
-        body: bytes | None = b""
+        refused, body = self._access.refusal(scope), b""
+        try:
+            body = b"" if refused else await asyncio.wait_for(_body(Request(scope, receive)), BODY_SECONDS)
+        except TimeoutError:
+            refused = 408, f"expected the whole body within {BODY_SECONDS:g} seconds", ""
+        except HTTPException as error:
+            refused = error.status_code, error.detail, ""
+        except ClientDisconnect:
+            return
         if refused is None:
-            try:
-                body = await asyncio.wait_for(_body(scope, receive), BODY_SECONDS)
-            except TimeoutError:
-                refused = 408, "usage", f"expected the whole body within {BODY_SECONDS:g} seconds", ""
-            except _TooLargeError:
-                refused = 413, "usage", f"expected a body of at most {BODY_MAX} bytes", ""
-        if refused is not None:
-            await _refuse(scope, with_headers, refused)
-        elif body is not None:
             await self._app(scope, _replayed(body, receive), with_headers)
+            return
+        scheme = "Basic" if scope["path"] in PAGE_PATHS else "Bearer"
+        more = {"WWW-Authenticate": f'{scheme} realm="skillhub"'} if refused[0] == 401 else {}
+        await error_response(*refused, more)(scope, receive, with_headers)
 
 
-class _TooLargeError(Exception):
-    pass
-
-
-async def _body(scope: Scope, receive: Receive) -> bytes | None:
-    """Return the body; None if the client went away."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and not (value.isdigit() and int(value[:9]) <= BODY_MAX and len(value) < 9):
-            raise _TooLargeError
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > BODY_MAX:
-            raise _TooLargeError
-        if not message.get("more_body", False):
-            return b"".join(parts)
+async def _body(request: Request) -> bytes:
+    """Return the body. Raises HTTPException if it is too large, or says that it is."""
+    said = request.headers.get("content-length", "0")
+    found = bytearray(0 if said.isdigit() and len(said) < 9 and int(said) <= BODY_MAX else BODY_MAX + 1)
+    parts = request.stream()
+    while len(found) <= BODY_MAX and (part := await anext(parts, None)) is not None:
+        found += part
+    if len(found) > BODY_MAX:
+        raise HTTPException(413, f"expected a body of at most {BODY_MAX} bytes")
+    return bytes(found)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
@@ -221,18 +204,9 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-async def _refuse(scope: Scope, send: Send, refused: tuple[int, str, str, str]) -> None:
-    status, code, message, hint = refused
-    body = error_body(code, message, hint=hint or None)
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if status == 401:
-        scheme = "Basic" if scope["path"] in PAGE_PATHS else "Bearer"
-        headers.append((b"www-authenticate", f'{scheme} realm="skillhub"'.encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def error_body(code: str, message: str, where: str | None = None, hint: str | None = None) -> bytes:
+def error_response(status: int, message: str, hint: str = "", headers: Mapping[str, str] | None = None) -> Response:
     """Return an error as the API answers it."""
-    error: dict[str, Any] = {"code": code, "message": message, "where": where, "hint": hint}
-    return json.dumps({"schema": VERSION, "error": error, "questions": []}).encode()
+    code = {404: "not-found", 500: "error", 401: "refused", 403: "refused", 421: "refused"}.get(status, "usage")
+    error = {"code": code, "message": message, "where": None, "hint": hint or None}
+    body = json.dumps({"schema": VERSION, "error": error, "questions": []})
+    return Response(body, status, headers, media_type="application/json")

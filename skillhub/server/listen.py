@@ -13,12 +13,12 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from skillhub.audit.workplace import Workplace
 from skillhub.errors import StateError, UsageError
 from skillhub.formats.text import quote
 from skillhub.server.application import application
 from skillhub.server.events import ChangeStreams
 from skillhub.server.guard import HEADERS_MAX, TARGET_MAX, AccessRules, is_loopback
-from skillhub.server.workplace import Workplace
 
 STALLED: Final = 30.0  # seconds in which a head has to end, and something of an answer has to be taken
 _CONNECTIONS: Final = 512

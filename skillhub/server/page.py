@@ -13,6 +13,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from skillhub import __version__
+from skillhub.audit.workplace import Workplace
 from skillhub.formats.text import clean
 from skillhub.model.hosts import profiles
 from skillhub.model.record import Skill
@@ -20,7 +21,6 @@ from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.overview import section
 from skillhub.scan.capability import in_words
 from skillhub.server.guard import NOTHING_LOADS
-from skillhub.server.workplace import Workplace
 
 PER_PAGE: Final = 50
 _FINDINGS: Final = 20

@@ -5,39 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from hashlib import sha256
 from os import fsencode
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from pydantic import TypeAdapter
-
-from skillhub import __version__
-from skillhub.answers import VERSION
-from skillhub.answers.requests import (
-    CallTaken,
-    CatalogTaken,
-    FileTaken,
-    LoadTaken,
-    NothingTaken,
-    OneTaken,
-    OpenCodeTaken,
-    PageTaken,
-    ResolveTaken,
-    SearchTaken,
-)
-from skillhub.answers.served import (
-    ChangeAnswer,
-    NeedsAnswer,
-    OpenCodeSkillRow,
-    RpcResponseRow,
-    SkillsPageAnswer,
-    ToolResultAnswer,
-    ToolsAnswer,
-)
-from skillhub.answers.setup import ErrorAnswer
+from skillhub.answers import VERSION, served
+from skillhub.answers import requests as asked
+from skillhub.answers.openapi import DescribedRoute, adapter_of
 from skillhub.answers.skills import CatalogAnswer, JsonAnswer, LoadAnswer, ResolveAnswer, SearchAnswer, ShowAnswer
 from skillhub.audit.show import search
+from skillhub.audit.workplace import Workplace
 from skillhub.errors import NotFound, SkillhubError
 from skillhub.formats.text import quote
 from skillhub.model.record import Skill
@@ -47,48 +24,26 @@ from skillhub.runtime.overview import section
 from skillhub.runtime.resolve import MentionRules, mentioned
 from skillhub.runtime.toolset import call_tool, tools
 from skillhub.server.rpc import answer_rpc
-from skillhub.server.workplace import Workplace
 
-_REF: Final = "#/components/schemas/{model}"
+FILE: Final = "/api/v1/skills/{name}/files/{path}"
+EVENTS: Final = "/api/v1/events"
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """One route; none changes anything.
+class Route(DescribedRoute):
+    """A route of the API; ``run`` returns the answer as ``gives`` has it, and is None where that is no JSON."""
 
-    Attributes:
-        method: GET, or POST where what it takes may be long.
-        path: With the fields of ``takes`` that stand in it in braces.
-        summary: What it answers, one line.
-        takes: What stands in its path and query, or in its body; ``Any`` for a body that ``run`` reads itself.
-        run: Returns the answer: as ``gives`` has it, or bytes; None where the answer is a stream.
-        gives: The type of the answer.
-        media: The types of what is no JSON.
-    """
+    run: Callable[[Workplace, Any], Any] | None = None
 
-    method: Literal["GET", "POST"]
-    path: str
-    summary: str
-    takes: Any
-    run: Callable[[Workplace, Any], Any] | None
-    gives: Any = bytes
-    media: tuple[str, ...] = ()
-
-    def answer(self, workplace: Workplace, taken: object) -> Any:  # noqa: ANN401 - JSON, or bytes
-        """Return what the route answers, as the class of its answer has it."""
-        value: Any = self.run(workplace, taken) if self.run else b""
-        if self.media or value is None:
-            return value
+    def answer(self, workplace: Workplace, taken: object) -> Any:  # noqa: ANN401 - JSON
+        """Return what the route answers, as the class of its answer has it; None for nothing."""
+        value = None if self.run is None else self.run(workplace, taken)
+        if value is None:
+            return None
         if isinstance(self.gives, type) and issubclass(self.gives, JsonAnswer):
             value = dict(value) | {"schema": VERSION}
         adapter = adapter_of(self.gives)
         return adapter.dump_python(adapter.validate_python(value), by_alias=True, exclude_unset=True)
-
-
-@cache
-def adapter_of(kind: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - any type
-    """Return what reads and writes values of a type, made once."""
-    return TypeAdapter(kind)
 
 
 def _place_of(skill: Skill) -> str:
@@ -96,7 +51,7 @@ def _place_of(skill: Skill) -> str:
     return f"{skill.name} {skill.scope} {sha256(fsencode(skill.path or '')).hexdigest()[:8]}"
 
 
-def _skills(workplace: Workplace, taken: PageTaken) -> dict[str, Any]:
+def _skills(workplace: Workplace, taken: asked.PageTaken) -> dict[str, Any]:
     every = sorted(workplace.skills(), key=_place_of)
     rest = [skill for skill in every if taken.cursor is None or _place_of(skill) > taken.cursor]
     page = rest[: taken.limit]
@@ -107,26 +62,26 @@ def _skills(workplace: Workplace, taken: PageTaken) -> dict[str, Any]:
     }
 
 
-def _show(workplace: Workplace, taken: OneTaken) -> dict[str, Any]:
+def _show(workplace: Workplace, taken: asked.OneTaken) -> dict[str, Any]:
     return workplace.show(taken.name)
 
 
-def _search(workplace: Workplace, taken: SearchTaken) -> dict[str, Any]:
+def _search(workplace: Workplace, taken: asked.SearchTaken) -> dict[str, Any]:
     skills = [skill for skill in workplace.seen(taken.host)[1].skills if skill.path]
     return search(taken.q, skills, taken.limit).to_json()
 
 
-def _catalog(workplace: Workplace, taken: CatalogTaken) -> dict[str, Any]:
+def _catalog(workplace: Workplace, taken: asked.CatalogTaken) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     return section(catalog, row, taken.window).to_json()
 
 
-def _tools(workplace: Workplace, taken: CatalogTaken) -> dict[str, Any]:
+def _tools(workplace: Workplace, taken: asked.CatalogTaken) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     return {"host": row.id, "tools": [tool.to_json() for tool in tools(row, catalog, taken.window)]}
 
 
-def _call(workplace: Workplace, taken: CallTaken) -> dict[str, Any]:
+def _call(workplace: Workplace, taken: asked.CallTaken) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     known = [tool.name for tool in tools(row, catalog)]
     if taken.name not in known:
@@ -143,18 +98,18 @@ def _call(workplace: Workplace, taken: CallTaken) -> dict[str, Any]:
     }
 
 
-def _resolve(workplace: Workplace, taken: ResolveTaken) -> dict[str, Any]:
+def _resolve(workplace: Workplace, taken: asked.ResolveTaken) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     return mentioned(taken.text, catalog, rules=MentionRules(leads=len(catalog.skills) if row.many else 1)).to_json()
 
 
-def _load(workplace: Workplace, taken: LoadTaken) -> dict[str, Any]:
+def _load(workplace: Workplace, taken: asked.LoadTaken) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     request = Request(arguments=taken.arguments, session=Session(taken.session), rules=row.rules)
     return to_json(load(pick(catalog, taken.name, taken.path), request), row)
 
 
-def _needs(workplace: Workplace, taken: NothingTaken) -> dict[str, Any]:
+def _needs(workplace: Workplace, taken: asked.NothingTaken) -> dict[str, Any]:
     rows = [
         {
             "name": skill.name,
@@ -168,7 +123,7 @@ def _needs(workplace: Workplace, taken: NothingTaken) -> dict[str, Any]:
     return {"skills": rows}
 
 
-def _opencode(workplace: Workplace, taken: OpenCodeTaken) -> list[dict[str, Any]]:
+def _opencode(workplace: Workplace, taken: asked.OpenCodeTaken) -> list[dict[str, Any]]:
     found = []
     for skill in workplace.seen("opencode", taken.directory)[1].skills:
         with suppress(SkillhubError):  # of what may not be loaded nothing is told
@@ -177,91 +132,23 @@ def _opencode(workplace: Workplace, taken: OpenCodeTaken) -> list[dict[str, Any]
     return found
 
 
-def _file(workplace: Workplace, taken: FileTaken) -> bytes:
-    return workplace.content.read(taken.name, taken.path)[1]
-
-
-FILES, EVENTS = ("text/plain", "application/octet-stream"), ("text/event-stream",)
-_Rpc = RpcResponseRow | list[RpcResponseRow]
+_Rpc = served.RpcResponseRow | list[served.RpcResponseRow]
 ROUTES: Final = (
-    Route("GET", "/api/v1/skills", "What is installed, in pages", PageTaken, _skills, SkillsPageAnswer),
-    Route("GET", "/api/v1/skills/{name}", "One skill, its manifest and files", OneTaken, _show, ShowAnswer),
-    Route("GET", "/api/v1/skills/{name}/files/{path}", "One file of a skill", FileTaken, _file, media=FILES),
-    Route("GET", "/api/v1/search", "Search what is installed", SearchTaken, _search, SearchAnswer),
+    Route("GET", "/api/v1/skills", "What is installed", asked.PageTaken, served.SkillsPageAnswer, run=_skills),
+    Route("GET", "/api/v1/skills/{name}", "One skill, its manifest and files", asked.OneTaken, ShowAnswer, run=_show),
+    Route("GET", FILE, "One file of a skill", asked.FileTaken, bytes, ("text/plain", "application/octet-stream")),
+    Route("GET", "/api/v1/search", "Search what is installed", asked.SearchTaken, SearchAnswer, run=_search),
+    Route("GET", "/api/v1/catalog", "What an agent's model sees", asked.CatalogTaken, CatalogAnswer, run=_catalog),
+    Route("GET", "/api/v1/tools", "An agent's tools", asked.CatalogTaken, served.ToolsAnswer, run=_tools),
+    Route("POST", "/api/v1/tools/call", "What a tool returns", asked.CallTaken, served.ToolResultAnswer, run=_call),
     Route(
-        "GET", "/api/v1/catalog", "What an agent's model sees of the skills", CatalogTaken, _catalog, CatalogAnswer
+        "POST", "/api/v1/resolve", "The skills that a message names", asked.ResolveTaken, ResolveAnswer, run=_resolve
     ),
-    Route("GET", "/api/v1/tools", "An agent's tools, for its model's API", CatalogTaken, _tools, ToolsAnswer),
-    Route("POST", "/api/v1/tools/call", "What such a tool returns", CallTaken, _call, ToolResultAnswer),
-    Route("POST", "/api/v1/resolve", "Which skills a message names", ResolveTaken, _resolve, ResolveAnswer),
-    Route("POST", "/api/v1/load", "What an agent gets of a skill", LoadTaken, _load, LoadAnswer),
-    Route("GET", "/api/v1/needs", "What the skills need", NothingTaken, _needs, NeedsAnswer),
-    Route("GET", "/api/v1/events", "Changes, as they happen", NothingTaken, None, ChangeAnswer, EVENTS),
-    Route("GET", "/skill", "The skills, as OpenCode has them", OpenCodeTaken, _opencode, list[OpenCodeSkillRow]),
-    Route("POST", "/rpc", "JSON-RPC 2.0", Any, answer_rpc, _Rpc),
+    Route("POST", "/api/v1/load", "What an agent gets of a skill", asked.LoadTaken, LoadAnswer, run=_load),
+    Route("GET", "/api/v1/needs", "What the skills need", asked.NothingTaken, served.NeedsAnswer, run=_needs),
+    Route("GET", EVENTS, "Changes, as they happen", asked.NothingTaken, served.ChangeAnswer, ("text/event-stream",)),
+    Route(
+        "GET", "/skill", "The skills of OpenCode", asked.OpenCodeTaken, list[served.OpenCodeSkillRow], run=_opencode
+    ),
+    Route("POST", "/rpc", "JSON-RPC 2.0", Any, _Rpc, run=answer_rpc),
 )
-
-
-@lru_cache(8)
-def openapi(url: str, *, has_token: bool) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of the routes."""
-    kinds = {
-        id(each): each for each in (ErrorAnswer, *(kind for route in ROUTES for kind in (route.gives, route.takes)))
-    }
-    schemas, defined = TypeAdapter.json_schemas(
-        [(key, "validation", adapter_of(kind)) for key, kind in kinds.items()], ref_template=_REF
-    )
-    by_kind = {key: schema for (key, _), schema in schemas.items()}
-    paths: dict[str, Any] = {}
-    for route in ROUTES:
-        operation = _operation(route, by_kind[id(route.takes)], by_kind[id(route.gives)])
-        operation["responses"]["default"] = {
-            "description": "An error",
-            "content": {"application/json": {"schema": by_kind[id(ErrorAnswer)]}},
-        }
-        paths.setdefault(route.path, {})[route.method.lower()] = operation
-    scheme = {"token": {"type": "http", "scheme": "bearer"}}
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "skillhub", "version": __version__},
-        "servers": [{"url": url}],
-        "paths": paths,
-        "components": {"schemas": defined["$defs"], **({"securitySchemes": scheme} if has_token else {})},
-        "security": [{"token": []}] if has_token else [],
-    }
-
-
-def _operation(route: Route, taken: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    bodies: dict[str, Any] = {each: {"schema": {}} for each in route.media} or {"application/json": {"schema": given}}
-    responses: dict[str, Any] = {"200": {"description": route.summary, "content": bodies}}
-    operation: dict[str, Any] = {"summary": route.summary, "operationId": _id_of(route), "responses": responses}
-    if route.method == "POST":
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": taken}}}
-        if route.takes is Any:
-            responses["204"] = {"description": "Only notifications"}
-        return operation
-    schema = route.takes.model_json_schema()
-    operation["parameters"] = [
-        {
-            "name": name,
-            "in": "path" if f"{{{name}}}" in route.path else "query",
-            "required": name in schema.get("required", ()),
-            "schema": _plain(field),
-        }
-        for name, field in schema.get("properties", {}).items()
-    ]
-    return operation
-
-
-def _id_of(route: Route) -> str:
-    words = [
-        word for word in route.path.replace("{", "").replace("}", "").split("/") if word not in ("", "api", "v1")
-    ]
-    return "-".join([route.method.lower(), *words])
-
-
-def _plain(field: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a parameter; one that may be left out is not null besides."""
-    options = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
-    kept = {key: each for key, each in field.items() if key not in ("anyOf", "title", "default")}
-    return {**options[0], **kept} if options else kept

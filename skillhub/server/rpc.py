@@ -8,16 +8,15 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from skillhub.answers.requests import CodexParams, InspectParams, ListParams, LoadParams, Params, SearchParams
+from skillhub.audit.workplace import Workplace
 from skillhub.errors import FormatError, SkillhubError, UsageError
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean
 from skillhub.runtime.agent import context_inspect, record
-from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.envelope import inject
 from skillhub.runtime.loading import Request, Session, load, pick
 from skillhub.runtime.toolset import call_tool
 from skillhub.server.guard import BODY_MAX
-from skillhub.server.workplace import Workplace
 
 BATCH_MAX: Final = 50
 _PARSE_ERROR, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS, _REFUSED = -32700, -32600, -32601, -32602, -32000
@@ -28,17 +27,10 @@ _CODEX_PROVENANCE: Final = {"project": "project", "user": "personal", "admin": "
 
 def _list(workplace: Workplace, params: ListParams) -> dict[str, Any]:
     _, catalog = workplace.seen(_HOST, params.cwd, params.force_reload)
+    rows = [record(skill, catalog) for skill in catalog.skills]
     errors = [problem.to_json() for problem in catalog.problems]
-    return {"skills": [_metadata(each) for each in _records(catalog)], "errors": errors, "truncated": False}
-
-
-def _records(catalog: Catalog) -> list[dict[str, Any]]:
-    return [record(skill, catalog) for skill in catalog.skills]
-
-
-def _metadata(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with the time also as the protocol's draft spells it."""
-    return {**row, "mtimeMs": row["mtime_ms"]}
+    # The draft of the protocol spells the time in another way than its tools do.
+    return {"skills": [{**row, "mtimeMs": row["mtime_ms"]} for row in rows], "errors": errors, "truncated": False}
 
 
 def _search(workplace: Workplace, params: SearchParams) -> dict[str, Any]:

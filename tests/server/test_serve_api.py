@@ -11,9 +11,10 @@ import pytest
 
 pytest.importorskip("uvicorn")
 
+from skillhub.answers.openapi import openapi
 from skillhub.answers.setup import ErrorAnswer
 from skillhub.model.hosts import profiles
-from skillhub.server.routes import ROUTES, openapi
+from skillhub.server.routes import ROUTES
 from tests.support.http_api import TOKEN, api
 from tests.support.locked import agreed
 
@@ -224,7 +225,7 @@ def test_the_table_of_the_page_names_every_route_and_no_other():
 
 
 def test_every_parameter_of_the_document_is_a_plain_schema():
-    document = openapi("http://127.0.0.1:1", has_token=False)
+    document = openapi(ROUTES, "http://127.0.0.1:1", has_token=False)
     assert "$defs" not in json.dumps(document["paths"])
     for operations in document["paths"].values():
         for operation in operations.values():

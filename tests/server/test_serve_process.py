@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import socket
+import subprocess
 import time
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 pytest.importorskip("uvicorn")
 
 from skillhub.server import events, listen
-from tests.support.cli import Shell
+from tests.support.cli import REPO, Shell
 from tests.support.http_api import TOKEN, Served, api
 from tests.support.locked import agreed
 from tests.support.mcp_wire import HELLO, VERSION, request
@@ -331,3 +333,26 @@ def test_without_the_extra_the_error_says_how_to_get_it(tmp_path):
     shell.write("no/uvicorn/__init__.py", "raise ModuleNotFoundError('no', name='uvicorn')\n")
     done = shell.run("serve", "--json", PYTHONPATH=f"{tmp_path / 'no'}:{shell.environ['PYTHONPATH']}")
     assert (done.status, done.error["code"]) == (2, "usage") and "[server]" in done.error["hint"]
+
+
+def test_every_example_of_the_page_works_when_typed(tmp_path):
+    curl = shutil.which("curl")
+    if curl is None:
+        pytest.skip("there is no curl")
+    shell = Shell(tmp_path)
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    page = (REPO / "docs" / "serve.md").read_text("utf-8")
+    lines = [line for line in page.splitlines() if line.startswith("curl ")]
+    assert len(lines) > 8
+    token = shell.folder / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    with Served(shell) as server, Served(shell, "--token-file", token) as guarded:
+        for line in lines:
+            there = guarded if "$(cat token)" in line else server
+            more = "--max-time 2" if "/events" in line else "--fail"
+            words = (
+                f"{line.replace('curl', 'curl -sS ' + more, 1).replace('127.0.0.1:8580', f'127.0.0.1:{there.port}')}"
+            )
+            done = subprocess.run(["sh", "-c", words], cwd=shell.folder, capture_output=True, check=False)
+            assert done.returncode == (28 if "/events" in line else 0) and done.stdout, (line, done.stderr)

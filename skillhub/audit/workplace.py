@@ -28,7 +28,6 @@ from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.walk import Cache
 from skillhub.scan import scan
 from skillhub.scan.capability import capabilities
-from skillhub.server.content import ServedContent
 from skillhub.sources.local import read_local
 
 _KEPT = 256  # trees of which is kept what they hold
@@ -49,7 +48,7 @@ class Contents(NamedTuple):
 
 @dataclass(frozen=True)
 class Workplace:
-    """A project, or the user's scope, as the server answers about it.
+    """A project, or the user's scope, as a server shows it.
 
     Attributes:
         ports: Opens the world for one question about a scope, without a network.
@@ -57,7 +56,6 @@ class Workplace:
         around: Where agents run.
         error_json: Returns an error as ``--json`` prints it.
         warn: Tells whoever started the server.
-        content: The files of what is enabled, locked or not.
     """
 
     ports: Callable[[SkillScope], AbstractContextManager[Ports]]
@@ -65,12 +63,8 @@ class Workplace:
     around: Surroundings
     error_json: Callable[[SkillhubError], Mapping[str, Any]]
     warn: Callable[[str], None]
-    content: ServedContent = field(init=False)
     _cache: Cache = field(default_factory=Cache, init=False)
     _one_at_a_time: Lock = field(default_factory=Lock, init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "content", ServedContent(self.around, everything=True))
 
     def skills(self) -> list[Skill]:
         """Return what is installed, by name and scope."""
