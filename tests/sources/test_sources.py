@@ -13,7 +13,7 @@ from skillhub.disk.home import Home
 from skillhub.errors import FormatError, NotFound, SourceMismatch, StateError, TrustDowngrade, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import Lock
-from skillhub.model.reference import parse_ref
+from skillhub.model.reference import McpConfigured, parse_ref
 from skillhub.project.project import Project
 from skillhub.sources.configured import Sources, embedded_root
 
@@ -45,8 +45,11 @@ def test_commands_at_once_lose_no_source(tmp_path):
 def test_attack_no_source_is_called_by_a_word_that_means_another_kind_of_place(alias, sources):
     with pytest.raises(UsageError, match="cannot name a source"):
         sources.add(alias, URL, b"a root")
-    with pytest.raises(UsageError, match="expected a reference"):
-        parse_ref(f"{alias}:deploy")
+    if alias == "mcp":
+        assert parse_ref("mcp:deploy") == McpConfigured("deploy")  # a server that an agent has
+    else:
+        with pytest.raises(UsageError, match="expected a reference"):
+            parse_ref(f"{alias}:deploy")
     entry = {"tree": f"sha256:{'1' * 64}", "size": 1, "capabilities": [], "requires": [], "source": alias}
     entry |= {"url": f"{URL}/a.zip", "digest": f"sha256:{'2' * 64}", "version": "1.0.0"}
     source = {"kind": "well-known", "url": URL}
