@@ -40,7 +40,7 @@ _HANDSHAKE = "2025-11-25"
 _VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _ANSWER_CAP = 8 << 20
 _SESSION_MAX = 1024
-_LOGIN_OR_LATER = frozenset({401, 403, 429, 500, 502, 503, 504})
+_LOGIN_OR_LATER = frozenset({401, 429})
 _NOT_THERE = frozenset({-32602, -32002})  # the latter is what servers before 2026-07-28 say
 _BLANK_LINE = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
@@ -208,6 +208,7 @@ def _in_header(value: str) -> str:
 _FILES_MAX = 512  # what every host takes, and no host need take more
 _BYTES_MAX = 16 << 20
 _PAGES_MAX = 1000
+_CURSOR_MAX = 4096  # characters, which go back to the server
 _SKILLS_MAX = 10_000
 _SECONDS_MAX = 600.0  # for a list, and for the files of a skill
 _AT_ONCE = 4
@@ -365,7 +366,7 @@ class McpPlace:
             page = self._server.call("skills/list", {} if cursor is None else {"cursor": cursor})
             rows, cursor = page.get("skills"), page.get("nextCursor")
             left -= len(json.dumps(rows))
-            if not isinstance(rows, list) or not isinstance(cursor, str | None):
+            if not isinstance(rows, list) or not isinstance(cursor, str | None) or len(cursor or "") > _CURSOR_MAX:
                 raise FormatError("expected a page of skills", where=self._ref.place)
             for row in rows:
                 entry = McpSkill.parse(row, f"{self._ref.place}: skills")

@@ -156,7 +156,7 @@ def test_a_server_without_the_extension(server, opened):
     ("status", "headers", "kind"),
     [
         (401, {}, SourceError),
-        (403, {}, NotFound),
+        (403, {}, SourceError),
         (404, {}, SourceError),
         (429, {"Retry-After": "9"}, RateLimited),
         (500, {}, SourceError),
@@ -393,6 +393,26 @@ def test_attack_an_entry_that_is_malformed_refuses_the_list(server, opened, chan
     assert "\x1b" not in f"{caught.value.message}{caught.value.where}"
 
 
+@pytest.mark.parametrize("data", [b"---\nname: pdf\ndescription: \xff\n---\n", b"---\nname: pdf\x00\n---\n"])
+def test_attack_a_skill_md_that_is_no_text(server, opened, data):
+    uri = server.add("pdf")
+    before = server.entry(uri)["frontmatter"]
+    server.skills[uri]["SKILL.md"] = data
+    row = {"uri": f"{uri}/SKILL.md", "digest": str(Digest.of(data)), "size": len(data)}
+    server.entries[uri] = {"frontmatter": before, "resources": [row]}
+    server.entry = lambda folder: {"uri": f"{uri}/SKILL.md", **server.entries[uri]}
+    fails(opened(), UnsafeArchive)
+
+
+def test_a_server_of_the_handshake_that_fails_at_what_it_does_not_know(server, opened):
+    server.era = "handshake"
+    server.add("pdf")
+    refuse = server.refuse
+    for status in (400, 403, 405, 406, 500):
+        server.refuse = lambda method, status=status: status if method == "server/discover" else refuse(method)
+        assert opened().index().names == ("pdf",)
+
+
 def test_attack_two_entries_with_one_uri(server, opened):
     uri = server.add("pdf")
     server.entries[server.add("other")] = server.entry(uri)
@@ -449,7 +469,7 @@ def test_attack_pages_without_end(server, opened, monkeypatch):
     assert server.methods.count("skills/list") == 20
 
 
-@pytest.mark.parametrize("cursor", ["same", "", 7, ["x"], True])
+@pytest.mark.parametrize("cursor", ["same", "", 7, ["x"], True, "x" * 5000])
 def test_attack_a_cursor_that_comes_again_or_is_none(server, opened, cursor):
     server.add("pdf")
     server.alter = lambda method, params, result: (

@@ -46,6 +46,7 @@ class SkillServer(ThreadingHTTPServer):
         alter: Called with method, params and result of each request; what it returns is answered instead.
         seen: Method and headers of each request.
         entries: By the URI of a folder, what stands in the entry instead of what is so.
+        refuse: Returns the status with which a method is refused, 0 for none.
     """
 
     daemon_threads = True
@@ -61,6 +62,7 @@ class SkillServer(ThreadingHTTPServer):
         self.unlisted: set[str] = set()
         self.extensions: dict[str, object] = {EXTENSION: {"directoryRead": True}}
         self.alter: Callable[[str, dict[str, Any], Result], Result | Raw] = lambda method, params, result: result
+        self.refuse: Callable[[str], int] = lambda method: 0
         self.seen: list[tuple[str, dict[str, str]]] = []
         self.sessions: set[str] = set()
 
@@ -146,7 +148,9 @@ class _Handler(BaseHTTPRequestHandler):
         method, params = message["method"], message.get("params", {})
         server.seen.append((method, {key.lower(): value for key, value in self.headers.items()}))
         assert {"application/json", "text/event-stream"} <= set(self.headers["Accept"].split(", "))
-        if refused := self._refused(message, method, params):
+        if status := server.refuse(method):
+            self._send(Raw(b"no", status, {"Content-Type": "text/plain"}))
+        elif refused := self._refused(message, method, params):
             self._send(refused)
         elif "id" not in message:
             self._send(Raw(status=202))
