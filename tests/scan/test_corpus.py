@@ -12,20 +12,20 @@ from tests.scan.corpus import families
 HOSTILE, HARMLESS = families("hostile"), families("harmless")
 # Of each family, how many are found at the least. Nobody lowers a number without saying why in the commit.
 FOUND = {
-    "credentials-sent": 9,
-    "data-leak-prose": 3,
+    "credentials-sent": 12,
+    "data-leak-prose": 9,
     "destruction": 7,
-    "disguised-program": 8,
+    "disguised-program": 9,
     "download-and-run": 11,
-    "encoded-payload": 12,
-    "environment-sent": 8,
-    "evasion": 13,
+    "encoded-payload": 14,
+    "environment-sent": 11,
+    "evasion": 15,
     "fake-prerequisite": 11,
     "hidden-text": 12,
     "memory-write": 0,
     "persistence": 8,
     "prompt-injection": 2,
-    "reverse-shell": 7,
+    "reverse-shell": 11,
     "safety-off": 7,
     "supply-chain": 9,
 }

@@ -17,7 +17,7 @@ from skillhub.scan.code.decoded import decoded, is_worth
 from skillhub.scan.source import Sighting, SkillFiles, SourceFile
 
 # Raised with each change of what the readers see: results of a scan are kept under it.
-RULES_VERSION: Final = 1
+RULES_VERSION: Final = 2
 _LANGUAGES: Final = ("python", "shell", "javascript", "markdown")
 # Something is taken that is the user's; something hides what it is, or runs what it is given. All in small letters.
 _TAKES: Final = words(
@@ -25,20 +25,24 @@ _TAKES: Final = words(
     " application_default .azure .kube .docker gh/hosts wallet electrum exodus solana/ nkbih metamask mnemonic"
     " seed.txt keystore keychain cookies logindata key4.db logins.json browser_cookie3 extensionsettings _history"
     " /etc/shadow /etc/passwd openclaw.json clawdbot.json auth-profiles .credentials .claude.json .codex/ .gemini/"
-    " .env environ getenv printenv env| $(env) 169.254 metadata.google safestorage"
+    " .env environ getenv printenv env| $(env) ;env env) env> print-access authtoken get-access find-generic"
+    " find-internet $anthropic $openai 169.254 metadata.google safestorage"
 )
 _HIDES: Final = words(
     "b64decode b32decode b85decode atob( base64-d base64,-d --decode 'base64' \"base64\" fromhex unhexlify b64string"
     " fromcharcode fromcodepoint marshal pickle.load codecs.decode decompress inflatesync gunzipsync getattr("
     ' __import__ __builtins__ globalthis[ dup2 pty.spawn eval( eval"$ eval$ exec( function( net.connect'
-    " createconnection vm.run |base64 '].join( \"].join( xxd openssl chr( '+' \"+\" [::-1] reverse() \\x"
+    " createconnection create_connection vm.run |base64 |sh |bash |$ printf'\\ printf\"\\ tcpsocket fsockopen"
+    " shell=true os.system( os.popen( /tmp/. sh~/. chmod7 rmtree rmsync '].join( \"].join( xxd openssl chr( '+' \"+\""
+    " [::-1] reverse() \\x"
 )
 _SENDS: Final = words(
     "requests httpx urllib aiohttp http.client fetch( axios superagent got( .request( .post( curl wget socket smtplib"
-    " ftplib paramiko sendbeacon websocket scp sftp rsync netcat ncat |nc nslookup dig+ $(dig socat invoke- upload"
+    ' ftplib paramiko sendbeacon websocket scp sftp rsync netcat ncat |nc nslookup dig+ dig" dig$ socat upload'
 )
-_FENCE: Final = b"```"
-_BLOCK = re.compile(rb"(?:```|~~~)[^\n]*\n(?:[^`~]++|[`~](?!``|~~))*+")
+_BLOCK = re.compile(rb"(?:```|~~~)[^\n]*\n(?:[^`~]++|[`~](?!``|~~))*+|`[^`\n]{9,500}`")
+# A command within a sentence.
+_INLINE = re.compile(r"`((?:curl|wget|cat|tar|nc|bash|sh|eval|echo|python3?|node|dig|find)\s[^`\n]{4,500})`")
 _BLANKS: Final = b" \t\r\n\0"
 # How programs for Windows, Linux, Java and macOS begin in base64.
 _PROGRAMS: Final = (b"TVqQAAMAA", b"TVpQAAIAA", b"f0VMRgEB", b"f0VMRgIB", b"yv66vgAA", b"z/rt/gcA")
@@ -69,8 +73,13 @@ def programs(files: SkillFiles) -> Iterator[Sighting]:
     names = [each.path.rpartition("/")[2].partition(".")[0] for each in worth]
     joining = [each for each in files if each.language in _LANGUAGES[:3] and any(name in each.text for name in names)]
     for file in {each.path: each for each in (*worth, *joining)}.values():
-        for piece in file.code:
-            reader.read(piece.language, piece.text, file.path, piece.line - 1)
+        for piece in file.passages if file.is_document else file.code:
+            if piece.kind == "code":
+                reader.read(piece.language, piece.text, file.path, piece.line - 1)
+            else:
+                for match in _INLINE.finditer(piece.text):
+                    line = piece.line - 1 + piece.text.count("\n", 0, match.start())
+                    reader.read("shell", match[1], file.path, line)
     yield from reader.unread()
     yield from reader.flow.findings()
     yield from sightings
@@ -109,8 +118,6 @@ def _signs(file: SourceFile) -> frozenset[str]:
 
 
 def _looked_at(file: SourceFile) -> frozenset[str]:
-    if file.is_document and _FENCE not in file.data and b"~~~" not in file.data:
-        return frozenset()
     text = file.lowered
     if file.is_document:  # what looks like a block of code, and more
         text = b"\n".join(match[0] for match in _BLOCK.finditer(text))

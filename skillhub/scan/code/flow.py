@@ -46,7 +46,7 @@ _CREDENTIALS: Final = {
 _SETTINGS: Final = {
     "agent": r"openclaw\.json|clawdbot\.json|auth-profiles\.json|\.claude/\.credentials|(?:^|/)\.claude\.json$"
     r"|\.codex/auth|claude_desktop_config|\.gemini/oauth_creds",
-    "dotenv": r"(?:^|[/@])\.env(?:\.[a-z]+)?$",
+    "dotenv": r"(?:^|[/@])\.env(?:\.[a-z]+)?\*?$",
 }
 _VARIABLES: Final = {
     "aws": r"aws_(?:access_key|secret|session_token)",
@@ -62,7 +62,7 @@ _VARIABLES: Final = {
 }
 _HOSTS: Final = {
     "aws": r"amazonaws\.com|aws\.amazon\.com|amazon\.com",
-    "gcloud": r"googleapis\.com|google\.com",
+    "gcloud": r"googleapis\.com|google\.com|run\.app|cloudfunctions\.net|pkg\.dev|gcr\.io",
     "google": r"googleapis\.com|google\.com",
     "azure": r"azure\.com|microsoftonline\.com|windows\.net",
     "docker": r"docker\.(?:io|com)",
@@ -177,6 +177,7 @@ class Flow:
         self._marks: defaultdict[str, dict[Node, Place]] = defaultdict(dict)
         self._changes: defaultdict[str, list[Node]] = defaultdict(list)
         self._sinks: list[tuple[str, Node, Place]] = []
+        self._fetches: list[tuple[Node, Node]] = []
         self._count = 0
 
     def new(self) -> int:
@@ -236,9 +237,11 @@ class Flow:
         kinds = [kind for kind, pattern in _CALLS if pattern.fullmatch(folded)]
         if "send" not in kinds and "one-way" not in kinds:
             self.join(given, returned)
+        if "send" in kinds:
+            self._fetches.append((given, returned))
         for kind in kinds:
             if kind in ("send", "lookup", "eval", "command", "load", "hand-out", "pipe", "feed"):
-                self._sinks.append((kind, given, place))
+                self.sink(kind, given, place)
             if kind in ("read", "command"):
                 self.reads(returned)
             if kind == "decode":
@@ -246,6 +249,10 @@ class Flow:
                 self.mark("decoded", returned, place)
             if kind in ("send", "socket", "encode"):
                 self.mark({"send": "fetched", "encode": "encoded"}.get(kind, kind), returned, place)
+
+    def sink(self, kind: str, node: Node, place: Place) -> None:
+        """Say that what goes into ``node`` is sent or run."""
+        self._sinks.append((kind, node, place))
 
     def reads(self, node: Node) -> None:
         """Say that where the place of a file goes into ``node``, its content does."""
@@ -256,6 +263,10 @@ class Flow:
         marks = self._marks
         for kind in [each for each in marks if each.startswith("at ")]:
             self._change(kind, "of" + kind[2:], "read")
+        asked = self._reached("at metadata")
+        for given, returned in self._fetches:
+            if given in asked:
+                self.mark("of metadata", returned, asked[given])
         self._change("blob", "unpacked", "decode")
         reached = {kind: self._reached(kind) for kind in list(marks)}
         seen = set(self.found)
@@ -309,10 +320,12 @@ def _judge(sink: str, kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
         yield "SH104", origin
     if sink in ("command", "load") and (origin := kinds.get("unpacked")):
         yield "SH104", origin
-    if sink in ("eval", "load") and (origin := kinds.get("fetched") or kinds.get("socket")):
+    if sink in ("eval", "load", "line") and (origin := kinds.get("fetched") or kinds.get("socket")):
         yield "SH105", origin
     if (sink == "hand-out" or (sink in ("command", "pipe") and "shell" in kinds)) and (origin := kinds.get("socket")):
         yield "SH402", origin
+    if sink == "run-file" and (origin := kinds.get("fetched")):
+        yield "SH105", origin
     if sink == "lookup" or (sink == "command" and "looks up" in kinds):
         stolen = [
             place for kind, place in kinds.items() if kind.startswith("of ") or kind in ("encoded", "environment")
@@ -331,8 +344,9 @@ def _sent(kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
         yield "SH403", kinds["environment"]
     read = [kind[3:] for kind in kinds if kind.startswith("of ")]
     stolen = [kind for kind in read if kind not in hosts or is_foreign]
+    stolen += [kind[6:] for kind in kinds if kind.startswith("token ") and is_foreign and kind[6:] not in hosts]
     if stolen:
-        yield "SH603", kinds[f"of {stolen[0]}"]
+        yield "SH603", kinds.get(f"of {stolen[0]}") or kinds[f"token {stolen[0]}"]
         return
     variables = [kind[9:] for kind in kinds if kind.startswith("variable ")]
     enough = 1 if "collect" in hosts or "aws" in variables else 2

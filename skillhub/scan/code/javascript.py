@@ -195,6 +195,8 @@ def _assigned(node: Tree, depth: int) -> ast.AST:
     if right.type in ("arrow_function", "function_expression") and left is not None and left.type == "identifier":
         return _function(right, depth, _text(left))
     target = _target(left, depth)
+    if node.type != "variable_declarator" and isinstance(target, ast.Name):
+        target.ctx = _LOAD  # it is bound elsewhere
     if node.type == "augmented_assignment_expression":
         return ast.AugAssign(target, ast.Add(), _of(right, depth), **_line(node))
     if node.type == "field_definition":

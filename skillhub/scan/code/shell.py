@@ -26,6 +26,20 @@ _LANGUAGES: Final = {
 _PARTS: Final = frozenset(words("grep egrep cut awk sed jq yq"))
 # Names that mean something else in another language.
 _OTHERS: Final = frozenset(words("exec command system function mail http iex iwr irm invoke-expression"))
+# Programs that print a key, and the kind of it.
+_TOKENS: Final = tuple(
+    (kind, re.compile(text))
+    for kind, text in (
+        ("of keychain", r"security (?:find-(?:generic|internet)-password(?!.* -\w*s)|dump-keychain)"),
+        ("token gcloud", r"gcloud auth (?:application-default )?print-"),
+        ("token github", r"gh auth token"),
+        ("token azure", r"az account get-access-token"),
+        ("token aws", r"aws (?:configure (?:get|export)|sts get-session-token)"),
+    )
+)
+_FIXED: Final = re.compile(r"(?:^|[;&\s])(\w{1,40})=[\"']?([\w./-]{1,40})[\"']?(?=[\s;&]|$)")
+_REMOTE: Final = re.compile(r"(?i)(?:socket|fsockopen).{0,300}(?:exec|popen|system|/bin/)")
+_CODES: Final = re.compile(r"\\(?:[0-7]{3}|x[0-9A-Fa-f]{2})")
 _WRITERS: Final = frozenset(words("cp mv tar zip gpg openssl tee 7z ditto"))
 _PRINTS: Final = frozenset(words("env printenv set export declare typeset"))
 # Behind these options stands a key that is used and not sent.
@@ -50,11 +64,13 @@ class Script:
         self.embedded: list[tuple[str, str, int]] = []
         self._flow, self._path, self._line, self._feed = flow, path, line, feed
         self._functions: set[str] = set()
+        self._fixed: dict[str, str] = {}
         # A node of the tree, what its value goes into, what is read from the pipe before it, the function it is in.
         self._stack: list[tuple[Any, Node, Node, str]] = []
 
     def read(self, text: str) -> bool:
         """Add what it does, and say whether all of it was understood."""
+        self._fixed = dict(_FIXED.findall(text))
         tree = _parser().parse(text.encode("utf-8", "replace"))
         out: Node = ("file", self._path.rpartition("/")[2].lower())
         self._stack = [(tree.root_node, out, self._feed, "")]
@@ -184,11 +200,13 @@ class Script:
             at += 1
         if not words:
             return
-        name, rest = _bare(words[at]).rpartition("/")[2].lower(), words[at + 1 :]
+        spelled = _bare(words[at])
+        name, rest = self._expanded(spelled).rpartition("/")[2].lower(), words[at + 1 :]
         texts = [_bare(each) for each in rest]
         given, returned = self._flow.new(), self._flow.new()
         self._flow.join(returned, into)
         place = self._place(node)
+        self._spelled(spelled, name, place)
         is_kept = False
         for each, text in zip(rest, texts, strict=True):
             if not is_kept:
@@ -207,42 +225,62 @@ class Script:
             self._flow.join(given, ("given", self._path, name))
             self._flow.join(("returned", self._path, name), returned)
             return
-        self._meaning(name, texts, (given, returned), place)
+        self._files(_bare(words[at]), texts, returned, place)
+        self._meaning(name, texts, (given, returned), _text(node), place)
         self._inner_programs(name, texts, rest, feed)
         if name == "read":
             for text in texts:
                 self._flow.join(given, self._name(text))
 
-    def _meaning(self, name: str, texts: list[str], nodes: tuple[Node, Node], place: Place) -> None:
+    def _spelled(self, word: str, name: str, place: Place) -> None:
+        if word.count("$") > 1 and name in (*_SHELLS, *_LANGUAGES, *_READERS, "eval", "base64"):
+            self._flow.found.add(("SH602", place))
+
+    def _expanded(self, word: str) -> str:
+        return re.sub(r"\$\{?(\w{1,40})\}?", lambda found: self._fixed.get(found[1], found[0]), word)
+
+    def _meaning(self, name: str, texts: list[str], nodes: tuple[Node, Node], raw: str, place: Place) -> None:
         given, returned = nodes
         flow, line = self._flow, " ".join(texts[:20])
         if name in _READERS or (name == "find" and "-exec" in texts):
             flow.reads(given)
-        if name in _PRINTS and all(text in ("-p", "-x", "-0", "-px") for text in texts):
-            flow.variable("", returned, place)
-        if name in _WRITERS:
-            for text in texts:
-                if not text.startswith("-"):
-                    flow.join(returned, ("file", text.rstrip("/").rpartition("/")[2].lower()))
-        decodes = (
-            (name in ("base64", "gbase64", "base32", "basenc") and re.search(r"(?:^| )(?:-\w*[dD]|--decode)", line))
-            or (name == "openssl" and re.search(r"(?:base64|enc) .*-d\b", line))
-            or (name == "xxd" and re.search(r"(?:^| )-\w*r", line))
-            or (name in ("gunzip", "zcat", "rev", "uudecode") or (name == "gzip" and "-d" in texts))
-        )
-        if decodes:
+        self._prints(name, texts, returned, place)
+        if _decodes(name, texts, raw):
             flow.call("b64decode", given, returned, place)
         elif name in ("eval", "source", ".") or (
             name in (*_SHELLS, *_LANGUAGES) and re.search(r"(?:^| )(?:-\w*[ce]|--eval)\b", line)
         ):
             flow.call("eval" if name == "eval" or name in _SHELLS else "|", given, returned, place)
         elif name in (*_SHELLS, *_LANGUAGES) and (not texts or texts[0] in ("-s", "-", "/dev/stdin")):
-            flow.call("|", given, returned, place)
+            flow.call("eval" if raw.startswith("$") else "|", given, returned, place)
         elif name not in _OTHERS:
             is_part = name in _PARTS and not re.search(r"(?i)key|token|secret|passw|cred", line)
             flow.call(name, given, returned, place, is_part=is_part)
         else:
             flow.join(given, returned)
+
+    def _prints(self, name: str, texts: list[str], returned: Node, place: Place) -> None:
+        """Say that a command returns the environment or a key, or is a shell for somebody else."""
+        flow, line = self._flow, " ".join(texts[:20])
+        if name in _PRINTS and all(text in ("-p", "-x", "-0", "-px") for text in texts):
+            flow.variable("", returned, place)
+        for kind, printed in _TOKENS:
+            if printed.match(f"{name} {line}"):
+                flow.mark(kind, returned, place)
+        if name in ("perl", "ruby", "php", "lua") and _REMOTE.search(line):
+            flow.found.add(("SH402", place))
+
+    def _files(self, program: str, texts: list[str], returned: Node, place: Place) -> None:
+        """Say what is in the files that a command writes, and that a hidden one is run."""
+        name = program.rpartition("/")[2]
+        options = {"curl": ("-o", "--output"), "wget": ("-O", "--output-document")}.get(name, ())
+        written = [text for before, text in zip(["", *texts], texts, strict=False) if before in options]
+        written += [text for text in texts if name in _WRITERS and not text.startswith("-")]
+        for text in written:
+            self._flow.join(returned, ("file", text.rstrip("/").rpartition("/")[2].lower()))
+        run = program if "/" in program else texts[0] if name in _SHELLS and texts else ""
+        if (base := run.rpartition("/")[2].lower()).startswith(".") and len(base) > 1:
+            self._flow.sink("run-file", ("file", base), place)
 
     def _inner_programs(self, name: str, texts: list[str], rest: list[Any], feed: Node) -> None:
         language = "shell" if name in _SHELLS or name == "eval" else _LANGUAGES.get(name, "")
@@ -265,6 +303,17 @@ class Script:
         language = "shell" if name in _SHELLS else _LANGUAGES.get(name, "")
         if language:
             self.embedded.extend((language, text, self._line + int(node.start_point[0]) + 1) for text in texts)
+
+
+def _decodes(name: str, texts: list[str], raw: str) -> bool:
+    """Say whether a command returns what it is given in another encoding."""
+    if name in ("printf", "echo"):
+        return len(_CODES.findall(raw)) > 5
+    if name in ("gunzip", "zcat", "rev", "uudecode"):
+        return True
+    option = {"base64": r"-\w*[dD]|--decode", "xxd": r"-\w*r\w*", "openssl": r"-d", "gzip": r"-\w*d\w*"}
+    found = option.get({"gbase64": "base64", "base32": "base64", "basenc": "base64"}.get(name, name))
+    return found is not None and any(re.fullmatch(found, text) for text in texts)
 
 
 def _text(node: Any) -> str:  # noqa: ANN401 - of tree-sitter

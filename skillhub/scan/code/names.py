@@ -1,0 +1,205 @@
+"""Names and fixed texts of a program: which function a name is, and what an expression is whatever happens."""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import re
+from collections.abc import Sequence
+
+from skillhub.scan.code.decoded import unpacked
+
+_DEPTH_MAX = 60
+_TEXT_MAX = 1 << 16
+_NAME_MAX = 200
+MODULES = ("__import__", "require", "import", "importlib.import_module", "import_module")
+
+
+class Names:
+    """What the names of a program lead to.
+
+    Attributes:
+        alias: By name, the dotted name that it stands for.
+    """
+
+    def __init__(self) -> None:
+        self.alias: dict[str, str] = {}
+        self._fixed: dict[str, tuple[str, bool] | None] = {}
+        self._folded: dict[int, tuple[str, bool] | None] = {}
+
+    def add_import(self, node: ast.Import | ast.ImportFrom) -> None:
+        """Take what an import binds."""
+        home = f"{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
+        for each in node.names:
+            name = each.asname or (each.name if home else each.name.partition(".")[0])
+            self.alias[name] = home + (each.name if home or each.asname else name)
+
+    def add_name(self, target: ast.AST, value: ast.AST) -> None:
+        """Take what an assignment binds."""
+        if isinstance(target, ast.Name):
+            fixed = self.fold(value)
+            self._fixed[target.id] = None if target.id in self._fixed else fixed
+            named = self.dotted(value)
+            if named and named != target.id and fixed is None:
+                self.alias.setdefault(target.id, named)
+        elif isinstance(target, ast.Tuple | ast.List):  # `const { exec } = require('child_process')`
+            named = self.dotted(value)
+            for each in target.elts if named else ():
+                name, member = each, each
+                if isinstance(each, ast.Starred) and isinstance(each.value, ast.Subscript):
+                    name, member = each.value.value, each.value.slice
+                if isinstance(name, ast.Name):
+                    key = str(member.value) if isinstance(member, ast.Constant) else name.id
+                    self.alias.setdefault(name.id, f"{named}.{key}")
+
+    def dotted(self, node: ast.AST | None, depth: int = 0) -> str:
+        """Return the dotted name that an expression is, or nothing."""
+        found = ""
+        if node is None or depth > _DEPTH_MAX:
+            return ""
+        if isinstance(node, ast.Name):
+            found = self.alias.get(node.id, node.id)
+        elif isinstance(node, ast.Await):
+            found = self.dotted(node.value, depth + 1)
+        elif isinstance(node, ast.Attribute):
+            owner = self.dotted(node.value, depth + 1)
+            found = f"{owner}.{node.attr}" if owner else ""
+        elif isinstance(node, ast.Subscript):
+            key, owner = self.fold(node.slice), self.dotted(node.value, depth + 1)
+            found = f"{owner}.{key[0]}" if owner and key else ""
+        elif isinstance(node, ast.Call):
+            found = self._dotted_call(node, depth + 1)
+        for prefix in ("globalThis.", "global.", "window.", "self.", "builtins.", "__builtins__.", "node:"):
+            found = found.removeprefix(prefix)
+        return found if len(found) <= _NAME_MAX else ""
+
+    def _dotted_call(self, node: ast.Call, depth: int) -> str:
+        name = self.dotted(node.func, depth)
+        first = self.fold(node.args[0]) if node.args else None
+        if name in MODULES and first:
+            return first[0].removeprefix("node:")
+        if name == "getattr" and len(node.args) > 1 and (key := self.fold(node.args[1])):
+            owner = self.dotted(node.args[0], depth)
+            return key[0] if owner in ("__builtins__", "builtins") else f"{owner}.{key[0]}"
+        if name.endswith(("Path.home", "homedir")) or (name.endswith("expanduser") and first == ("~", False)):
+            return "~"
+        if name.rpartition(".")[2] in ("promisify", "bind", "partial") and node.args:
+            return self.dotted(node.args[0], depth)
+        return f"{name}()" if name else ""
+
+    def fold(self, node: ast.AST, depth: int = 0) -> tuple[str, bool] | None:
+        """Return the text that an expression is whatever happens, and whether it is put together; else None."""
+        if isinstance(node, ast.Constant):
+            return (text_of(node.value), False) if isinstance(node.value, str | bytes) else None
+        if isinstance(node, ast.Name):
+            return self._fixed.get(node.id)
+        if depth > _DEPTH_MAX or not isinstance(node, ast.BinOp | ast.Call | ast.JoinedStr | ast.Subscript):
+            return None
+        if id(node) not in self._folded:
+            self._folded[id(node)] = None
+            text = self._folded_once(node, depth + 1)
+            self._folded[id(node)] = None if text is None or len(text) > _TEXT_MAX else (text, True)
+        return self._folded[id(node)]
+
+    def _folded_once(self, node: ast.AST, depth: int) -> str | None:
+        if isinstance(node, ast.BinOp):
+            return self._joined(chain(node), depth) if isinstance(node.op, ast.Add) else None
+        if isinstance(node, ast.JoinedStr):
+            parts = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
+            return self._joined(parts, depth)
+        if isinstance(node, ast.Subscript):
+            step = node.slice.step if isinstance(node.slice, ast.Slice) else None
+            text = self.fold(node.value, depth) if step is not None and ast.unparse(step) == "-1" else None
+            return text[0][::-1] if text else None
+        return self._folded_call(node, depth) if isinstance(node, ast.Call) else None
+
+    def _folded_call(self, node: ast.Call, depth: int) -> str | None:
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        name = (node.func.attr if isinstance(node.func, ast.Attribute) else self.dotted(node.func)).rpartition(".")[2]
+        folded = name.lower()
+        first = node.args[0] if node.args else None
+        if folded == "join":
+            parts = owner if isinstance(owner, ast.List | ast.Tuple) else first
+            between = first if parts is owner and first else owner
+            glue = self.fold(between, depth) if between else None
+            if isinstance(parts, ast.List | ast.Tuple):
+                return self._joined(parts.elts, depth, glue[0] if glue else "")
+            if isinstance(first, ast.Call) and len(first.args) == 2 and self.dotted(first.args[0]) == "chr":
+                return _characters(first.args[1].elts) if isinstance(first.args[1], ast.List | ast.Tuple) else None
+            return self._codes(first, depth) or self._reversed(owner, depth)
+        if folded in ("chr", "fromcharcode", "fromcodepoint"):
+            return _characters(node.args)
+        if folded in ("bytes", "bytearray", "from") and isinstance(first, ast.List | ast.Tuple):
+            return _characters(first.elts)
+        if folded in (
+            "b64decode",
+            "atob",
+            "unhexlify",
+            "fromhex",
+            "urlsafe_b64decode",
+            "b32decode",
+            "from",
+            "decompress",
+        ):
+            text = self.fold(first, depth) if first else None
+            found = unpacked(text[0].encode("utf-8", "replace")).decode("latin-1") if text else ""
+            return found or (text[0] if text and folded == "decompress" else None)
+        if folded == "decode" and len(node.args) > 1 and (text := self.fold(node.args[0], depth)):
+            return codecs.decode(text[0], "rot13") if ast.unparse(node.args[1])[1:4] == "rot" else None
+        if folded in ("decode", "tostring", "str", "strip", "trim") and (inner := owner or first):
+            text = self.fold(inner, depth)
+            return text[0] if text else None
+        return None
+
+    def _joined(self, parts: Sequence[ast.AST], depth: int, glue: str = "") -> str | None:
+        texts = [self.fold(each, depth) for each in parts]
+        return glue.join(text[0] for text in texts if text) if texts and all(texts) else None
+
+    def _codes(self, node: ast.AST | None, depth: int) -> str | None:
+        """Return what a comprehension makes of fixed numbers: characters, each with one number XORed in or not."""
+        if not isinstance(node, ast.GeneratorExp | ast.ListComp):
+            return None
+        source = node.generators[0].iter
+        text = None if isinstance(source, ast.List | ast.Tuple) else self.fold(source, depth)
+        given = _characters(source.elts) if isinstance(source, ast.List | ast.Tuple) else text[0] if text else None
+        written = ast.unparse(node.elt)[:99]
+        key = re.search(r"\^ ?(\d{1,3})|(\d{1,3}) ?\^", written)
+        if given is None or "chr" not in written.lower():
+            return None
+        return "".join(chr(ord(each) ^ int(key[1] or key[2])) for each in given) if key else given
+
+    def _reversed(self, owner: ast.AST | None, depth: int) -> str | None:
+        """Return what JavaScript makes of ``'..'.split('').reverse().join('')`` and of ``[..].map(..).join('')``."""
+        if not (isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute)):
+            return None
+        within = owner.func.value
+        if owner.func.attr == "map" and isinstance(within, ast.List):
+            return _characters(within.elts) if "fromC" in ast.unparse(owner.args[0])[:300] else None
+        if owner.func.attr == "reverse" and isinstance(within, ast.Call) and isinstance(within.func, ast.Attribute):
+            text = self.fold(within.func.value, depth)
+            return text[0][::-1] if text else None
+        return None
+
+
+def chain(node: ast.AST, sign: type[ast.operator] = ast.Add) -> list[ast.AST]:
+    """Return what a chain of ``+``, or of another sign, joins, in order."""
+    found, left = [], [node]
+    while left:
+        each = left.pop()
+        if isinstance(each, ast.BinOp) and isinstance(each.op, sign):
+            left += [each.left, each.right]
+        else:
+            found.append(each)
+    return found[::-1]
+
+
+def _characters(numbers: Sequence[ast.AST]) -> str | None:
+    values = [each.value if isinstance(each, ast.Constant) else None for each in numbers]
+    if values and all(isinstance(each, int) and 0 <= each < 0x110000 for each in values):
+        return "".join(chr(int(str(each))) for each in values)
+    return None
+
+
+def text_of(value: str | bytes) -> str:
+    """Return a constant as text; bytes as the characters of the same numbers."""
+    return value if isinstance(value, str) else value.decode("latin-1")
