@@ -5,6 +5,7 @@ They quiet an audit and nothing else: an install asks as ever. Nothing inside a 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -67,9 +68,12 @@ class Acceptance:
     _met: set[object] = field(default_factory=set)
     _skills: set[str] = field(default_factory=set)
     _known: frozenset[KnownFinding] = frozenset()
+    _by_skill: defaultdict[tuple[str, str], list[Suppression]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         self._known = frozenset(self.baseline.findings if self.baseline else ())
+        for each in self.suppressions:
+            self._by_skill[each.skill, each.rule].append(each)
 
     def judged(self, findings: Iterable[Finding], skill: str, tree: Digest, folder: str) -> Iterator[Finding]:
         """Yield what was found in a skill, marked where the project accepts it.
@@ -90,9 +94,8 @@ class Acceptance:
 
     def _judged(self, found: Finding, skill: str, tree: Digest, path: str) -> Finding:
         known = KnownFinding(skill, found.rule, path, found.message, tree)
-        for each in self.suppressions:
-            about = (each.rule, each.skill, each.tree, each.path or path)
-            if about == (found.rule, skill, tree, path) and not each.is_over(self.now):
+        for each in self._by_skill.get((skill, found.rule), ()):
+            if (each.tree, each.path or path) == (tree, path) and not each.is_over(self.now):
                 self._met.add(each)
                 return replace(found, accepted_by=f"skillhub.toml until {each.expires}: {each.reason}")
         if known in self._known or self.records:

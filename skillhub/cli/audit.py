@@ -85,14 +85,13 @@ def audit(
     if write_baseline is not None and not common.dry_run:
         written = BaselineFile(findings=report.known, version=1)
         files.write_atomic(os.path.abspath(write_baseline), written.dump())
-    if shape == "prompt":
-        for line in brief(looked_at(request, ports), report.findings).splitlines():
-            common.terminal.verbatim(line)
-        return 0 if report.ok else 1
     in_repository = report.below(_below(ports.project.base, os.environ.get(_WORKSPACE)))
     if ci:
         _annotate(in_repository, shape, common.terminal)
-    if not ci or shape != "text":
+    if shape == "prompt":
+        for line in brief(looked_at(request, ports), report.findings).splitlines():
+            common.terminal.verbatim(line)
+    elif not ci or shape != "text":
         _print(report, shape, common.terminal)
     _end(report, shape, common.terminal)
     if sarif is not None and not common.dry_run:

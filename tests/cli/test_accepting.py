@@ -272,3 +272,5 @@ def test_a_brief_is_printed_and_the_status_is_that_of_the_audit(odd):
     odd.skill("project/.agents/skills/loose", body="Loose words.\n")
     assert "Loose words." in odd.run("audit", "--format", "prompt").out
     assert odd.run("audit", "--format", "prompt", "--json").status == 2
+    odd.run("audit", "--format", "prompt", "--sarif", "out.sarif")
+    assert (odd.project / "out.sarif").exists()
