@@ -330,7 +330,7 @@ async def _started(checked: CheckedServer, said: bytearray) -> AsyncIterator[tup
                 *lines, rest = (rest + data).split(b"\n")
                 if count > _OUTPUT_MAX:
                     return
-                for line in lines:
+                for line in (each for each in lines if each.startswith(b"{")):
                     with suppress(ValueError):  # what is no frame some servers print all the same
                         await give.send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
 

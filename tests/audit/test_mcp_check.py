@@ -262,7 +262,7 @@ def test_attack_an_answer_that_is_none(tmp_path, during):
     here = Here(tmp_path)
     server(here, during=during)
     with pytest.raises((SourceError, FormatError)):
-        looked(here)
+        looked(here, seconds=3.0)
 
 
 @pytest.mark.parametrize(
