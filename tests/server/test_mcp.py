@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
+from skillhub.server.mcp import _words_of
 from tests.server.test_content import DRIFT, FRONT, HELD, disable, edit
 from tests.support.cli import Shell
 from tests.support.locked import agreed
@@ -358,6 +359,23 @@ def test_each_skill_for_users_is_a_prompt_with_arguments_that_complete(ask):
         ("prompts/get", {"name": "nope"}),
     ]
     assert {each["code"] for each in ask(*unknown)} == {-32602}
+
+
+@pytest.mark.parametrize(
+    ("hint", "words"),
+    [
+        ("[add|remove] [name]", ["add", "remove"]),
+        ("<a.b|c-d|e_f> | x", ["a.b", "c-d", "e_f"]),
+        ("[name]", []),
+        ("|", []),
+        ("a||b", ["a", "b"]),
+        ("", []),
+        ("a" * 60_000, []),
+        ("a|" * 30_000, ["a"] * 30_000),
+    ],
+)
+def test_the_words_of_a_hint_are_found_in_linear_time(hint, words):
+    assert _words_of(hint) == words
 
 
 def test_a_prompt_is_for_users_and_a_skill_for_the_model_alone_is_none(changed):
