@@ -63,7 +63,9 @@ class ChangeStreams:
             undo.callback(self._leave)
             await self._look_on()
             undo.pop_all()
-        return _Stream(self._events(self._number if after is None else after), self._leave)
+        last = self._number if after is None else after
+        # A number that is still to come is of a server before this one.
+        return _Stream(self._events(last if last <= self._number else 0), self._leave)
 
     async def _events(self, last: int) -> AsyncIterator[bytes]:
         yield f"retry: 2000\nid: {last}\n\n".encode()
