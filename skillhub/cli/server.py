@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,7 +15,8 @@ from skillhub.cli.installed import installed as installed_skills
 from skillhub.cli.mcp_agents import mcp_check, mcp_install, mcp_remove, show_entry
 from skillhub.cli.render import error_json
 from skillhub.cli.show import surroundings
-from skillhub.errors import UsageError
+from skillhub.disk import files
+from skillhub.errors import NotFound, UsageError
 from skillhub.formats.text import quote
 from skillhub.install.context import Ports
 from skillhub.model.record import Skill, SkillScope
@@ -22,6 +24,8 @@ from skillhub.model.record import Skill, SkillScope
 __all__ = ["mcp", "mcp_check", "mcp_install", "mcp_remove", "serve"]
 
 _MISSING = "to serve skills needs"
+_TOKEN_MIN, _TOKEN_MAX = 20, 512
+_MAKE_ONE = "umask 077; openssl rand -hex 32 > token; skillhub serve --token-file token"
 NoTools = Annotated[bool, Arg("--no-tools", "Offer no tools, only what the extension for skills has.")]
 Everything = Annotated[bool, Arg("--all", "Serve skills too that no lock knows, marked as not locked.")]
 PrintConfig = Annotated[
@@ -90,8 +94,8 @@ def serve(
     guard = optional("skillhub.server.guard", "server", _MISSING)
     address = listen.Address.of(host, port)
     if not (address.is_local or token_file):
-        raise UsageError(f"other machines reach {quote(host)}, so a token is needed", hint=guard.HOW_TO_MAKE_ONE)
-    token = guard.read_token(token_file) if token_file else None
+        raise UsageError(f"other machines reach {quote(host)}, so a token is needed", hint=_MAKE_ONE)
+    token = read_token(token_file) if token_file else None
     workplace = workplace_of(common)
     workplace.skills()  # what cannot be read is told now, and not to each request
     listener = address.listen()
@@ -110,6 +114,26 @@ def serve(
     listen.run(listen.server_of(workplace, access), listener, announce)
     common.terminal.say("stopped")
     return 0
+
+
+def read_token(path: str) -> str:
+    """Return the token that a file holds: one line of 20 to 512 visible ASCII characters, for its owner alone.
+
+    Raises:
+        NotFound: there is no such file.
+        UsageError: it holds something else, or others can read it.
+    """
+    real = os.path.realpath(os.path.expanduser(path))
+    data = files.read(real, _TOKEN_MAX + 2)
+    if data is None:
+        raise NotFound("there is no such file", where=path, hint=_MAKE_ONE)
+    if os.name == "posix" and stat.S_IMODE(os.stat(real).st_mode) & 0o077:
+        raise UsageError("other users can read the token", where=path, hint=f"chmod 600 {path}")
+    token = data.decode("ascii", "replace").removesuffix("\n").removesuffix("\r")
+    if not (_TOKEN_MIN <= len(token) <= _TOKEN_MAX and all("!" <= char <= "~" for char in token)):
+        message = f"expected one line of {_TOKEN_MIN} to {_TOKEN_MAX} visible ASCII characters"
+        raise UsageError(message, where=path, hint=_MAKE_ONE)
+    return token
 
 
 def workplace_of(common: Common) -> Any:  # noqa: ANN401 - of a module that an extra brings

@@ -26,6 +26,9 @@ from skillhub.runtime.loading import Session
 from skillhub.runtime.state import layers, settled
 from skillhub.runtime.walk import Cache, declared
 
+_CODEX_SCOPES: Final = {"project": "repo", "user": "user", "admin": "admin"}
+_CODEX_PROVENANCE: Final = {"project": "project", "user": "personal", "admin": "admin"}
+
 
 def catalog_of(
     profile: Profile,
@@ -294,6 +297,30 @@ def record(skill: Skill, catalog: Catalog) -> dict[str, Any]:
         "permissions": list(skill.permissions),
         "mtime_ms": _changed(path),
     }
+
+
+def codex_rows(catalog: Catalog) -> list[dict[str, Any]]:
+    """Return the skills of a catalogue as Codex's own ``skills/list`` has them."""
+    return [
+        {
+            "name": skill.full_name,
+            "description": skill.description,
+            "shortDescription": skill.interface.get("short_description"),
+            "interface": {_camel(key): value for key, value in skill.interface.items()} or None,
+            "path": skill.file,
+            "scope": _CODEX_SCOPES.get(skill.scope, "system"),
+            "provenance": _CODEX_PROVENANCE.get(skill.scope, "system"),
+            "plugin": None,
+            "enabled": skill.state == "enabled",
+        }
+        for skill in catalog.skills
+        if not skill.is_elsewhere
+    ]
+
+
+def _camel(key: str) -> str:
+    first, *rest = key.split("_")
+    return first + "".join(map(str.capitalize, rest))
 
 
 def _changed(path: str) -> int | None:

@@ -37,6 +37,7 @@ _PIECE = re.compile(
     re.DOTALL,
 )
 _ESCAPED = re.compile(r"""\\(["\\])""")
+_FILLED_MAX: Final = 1 << 20  # characters; a skill may name its arguments ten thousand times
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,20 @@ def put_in(body: str, given: Given) -> str:
 
     ``$ARGUMENTS`` is all of them as typed, ``$ARGUMENTS[N]`` and ``$N`` the word N from 0; a place whose word is
     not there stays as it is written, for it may be a price. A command that holds a place is not run.
+
+    Raises:
+        FormatError: the arguments are put in so often that it is over 1 MiB of text in all.
     """
     words = split_words(given.arguments)
-    is_used = False
+    is_used, filled = False, 0
+
+    def bounded(place: re.Match[str]) -> str:
+        nonlocal filled
+        text = fill(place)
+        filled += 0 if place["command"] else len(text)
+        if filled > _FILLED_MAX:
+            raise FormatError(f"expected at most {_FILLED_MAX} characters to be put into the instructions")
+        return text
 
     def fill(place: re.Match[str]) -> str:
         nonlocal is_used
@@ -104,7 +116,7 @@ def put_in(body: str, given: Given) -> str:
         is_used = True
         return words[int(number)]
 
-    text = _PLACE.sub(fill, body)
+    text = _PLACE.sub(bounded, body)
     if is_used or not given.arguments:
         return text
     return f"{text.rstrip()}\n\nARGUMENTS: {given.arguments}\n"

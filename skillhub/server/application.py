@@ -63,9 +63,6 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
         text = await run_in_threadpool(page.text, int(number))
         return Response(text, media_type="text/html", headers=PAGE_HEADERS)
 
-    async def style(request: Request) -> Response:
-        return Response(STYLE, media_type="text/css")
-
     async def events(request: Request) -> Response:
         after = request.headers.get("last-event-id", "")
         number = int(after) if after.isascii() and after.isdigit() and len(after) < 16 else None
@@ -84,7 +81,11 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
         )
         for each in ROUTES
     ]
-    own = [("/openapi.json", document), ("/", shown), ("/style.css", style)]
+    own: list[tuple[str, Any]] = [
+        ("/openapi.json", document),
+        ("/", shown),
+        ("/style.css", Response(STYLE, media_type="text/css")),
+    ]
     routes += [StarletteRoute(path, run, methods=["GET"]) for path, run in own]
     routes.append(StarletteRoute("/mcp", mcp))
     handlers: dict[Any, Any] = {

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import stat
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,15 +23,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skillhub.answers import VERSION
-from skillhub.disk import files
-from skillhub.errors import NotFound, UsageError
 
 TARGET_MAX: Final = 8 << 10
 HEADERS_MAX: Final = 32 << 10
 BODY_MAX: Final = 1 << 20
 BODY_SECONDS: Final = 10.0
-_TOKEN_MIN, _TOKEN_MAX = 20, 512
-HOW_TO_MAKE_ONE: Final = "umask 077; openssl rand -hex 32 > token; skillhub serve --token-file token"
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 NOTHING_LOADS: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 # No answer is a document that may run, load or frame anything; the page alone loads its own style.
@@ -47,26 +41,6 @@ HEADERS: Final[Mapping[str, str]] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-
-
-def read_token(path: str) -> str:
-    """Return the token that a file holds: one line of 20 to 512 visible ASCII characters, for its owner alone.
-
-    Raises:
-        NotFound: there is no such file.
-        UsageError: it holds something else, or others can read it.
-    """
-    real = os.path.realpath(os.path.expanduser(path))
-    data = files.read(real, _TOKEN_MAX + 2)
-    if data is None:
-        raise NotFound("there is no such file", where=path, hint=HOW_TO_MAKE_ONE)
-    if os.name == "posix" and stat.S_IMODE(os.stat(real).st_mode) & 0o077:
-        raise UsageError("other users can read the token", where=path, hint=f"chmod 600 {path}")
-    token = data.decode("ascii", "replace").removesuffix("\n").removesuffix("\r")
-    if not (_TOKEN_MIN <= len(token) <= _TOKEN_MAX and all("!" <= char <= "~" for char in token)):
-        message = f"expected one line of {_TOKEN_MIN} to {_TOKEN_MAX} visible ASCII characters"
-        raise UsageError(message, where=path, hint=HOW_TO_MAKE_ONE)
-    return token
 
 
 def is_loopback(address: str) -> bool:

@@ -132,7 +132,6 @@ def _opencode(workplace: Workplace, taken: asked.OpenCodeTaken) -> list[dict[str
     return found
 
 
-_Rpc = served.RpcResponseRow | list[served.RpcResponseRow]
 ROUTES: Final = (
     Route("GET", "/api/v1/skills", "What is installed", asked.PageTaken, served.SkillsPageAnswer, run=_skills),
     Route("GET", "/api/v1/skills/{name}", "One skill, its manifest and files", asked.OneTaken, ShowAnswer, run=_show),
@@ -150,5 +149,5 @@ ROUTES: Final = (
     Route(
         "GET", "/skill", "The skills of OpenCode", asked.OpenCodeTaken, list[served.OpenCodeSkillRow], run=_opencode
     ),
-    Route("POST", "/rpc", "JSON-RPC 2.0", Any, _Rpc, run=answer_rpc),
+    Route("POST", "/rpc", "JSON-RPC 2.0", Any, served.RpcResponseRow | list[served.RpcResponseRow], run=answer_rpc),
 )

@@ -12,7 +12,7 @@ from skillhub.audit.workplace import Workplace
 from skillhub.errors import FormatError, SkillhubError, UsageError
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean
-from skillhub.runtime.agent import context_inspect, record
+from skillhub.runtime.agent import codex_rows, context_inspect, record
 from skillhub.runtime.envelope import inject
 from skillhub.runtime.loading import Request, Session, load, pick
 from skillhub.runtime.toolset import call_tool
@@ -21,8 +21,6 @@ from skillhub.server.guard import BODY_MAX
 BATCH_MAX: Final = 50
 _PARSE_ERROR, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS, _REFUSED = -32700, -32600, -32601, -32602, -32000
 _HOST: Final = "codelia"  # whose protocol has these methods
-_CODEX_SCOPES: Final = {"project": "repo", "user": "user", "admin": "admin"}
-_CODEX_PROVENANCE: Final = {"project": "project", "user": "personal", "admin": "admin"}
 
 
 def _list(workplace: Workplace, params: ListParams) -> dict[str, Any]:
@@ -61,28 +59,8 @@ def _codex(workplace: Workplace, params: CodexParams) -> dict[str, Any]:
     for cwd in params.cwds or [workplace.around.cwd]:
         _, catalog = workplace.seen("codex", cwd, params.force_reload)
         errors = [{"path": each.path, "message": each.message} for each in catalog.problems]
-        skills = [
-            {
-                "name": skill.full_name,
-                "description": skill.description,
-                "shortDescription": skill.interface.get("short_description"),
-                "interface": {_camel(key): value for key, value in skill.interface.items()} or None,
-                "path": skill.file,
-                "scope": _CODEX_SCOPES.get(skill.scope, "system"),
-                "provenance": _CODEX_PROVENANCE.get(skill.scope, "system"),
-                "plugin": None,
-                "enabled": skill.state == "enabled",
-            }
-            for skill in catalog.skills
-            if not skill.is_elsewhere
-        ]
-        data.append({"cwd": cwd, "skills": skills, "errors": errors})
+        data.append({"cwd": cwd, "skills": codex_rows(catalog), "errors": errors})
     return {"data": data}
-
-
-def _camel(key: str) -> str:
-    first, *rest = key.split("_")
-    return first + "".join(map(str.capitalize, rest))
 
 
 METHODS: Final[Mapping[str, tuple[type[Params], Callable[[Workplace, Any], dict[str, Any]]]]] = {

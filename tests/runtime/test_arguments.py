@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillhub.errors import FormatError
 from skillhub.runtime.loading import Given, put_in, split_words
 from tests.support.effort import at_most
 
@@ -97,3 +98,12 @@ def test_any_body_and_any_arguments_will_do(body, arguments):
     text = put_in(body, Given(arguments, run=lambda _: None))
     if not arguments:
         assert len(text) <= len(body)
+
+
+def test_attack_arguments_are_put_in_so_often_that_memory_ends():
+    body = "$ARGUMENTS " * 50_000
+    with pytest.raises(FormatError, match="at most 1048576 characters"):
+        put_in(body, Given("x" * 100_000))
+    assert put_in("$0 " * 50_000, Given("x")) == "x " * 50_000
+    printed = put_in("!`all` $0", Given("x", run=lambda _: "y" * (2 << 20)))
+    assert len(printed) == (2 << 20) + 2
