@@ -10,14 +10,14 @@ from skillhub.scan.rule import Around, look, pattern
 
 _SHELL = rb"(?:ba|da|z|k)?sh"
 _RUN = (
-    rb"\|\s{0,20}(?:sudo\s(?:-\w{1,4}\s)?)?(?:(?:/usr)?(?:/bin/)?env\s)?(?:(?:/usr)?/bin/)?"
+    rb"\|\s{0,20}(?:sudo\s(?:-\w{1,4}\s)?)?(?:xargs\s(?:-\S{1,8}\s){0,3})?(?:(?:/usr)?(?:/bin/)?env\s)?(?:(?:/usr)?/bin/)?"
     rb"(?:" + _SHELL + rb"|python[\d.]{0,5}|node|perl|ruby|php|pwsh)(?![\w./-])"
 )
 _RUNNERS = "sh bash zsh dash ksh python python3 node perl ruby php pwsh"
 _FETCH = rb"\b(?:curl|wget)\b"
 _POWER_WORDS = "iwr irm webrequest restmethod downloadstring"
 _POWER_FETCH = rb"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring)\b"
-_READERS = "cat cp scp tar zip curl open read readfilesync readfile type less head"
+_READERS = "cat cp scp tar zip curl open readfilesync readfile read_text read_bytes type less head"
 _HOME = rb"(?:~|\$\{?home\}?|/root)"
 _DISK = rb"/dev/(?:[shv]d[a-z]|nvme\d|r?disk\d|mmcblk\d)"
 
@@ -104,7 +104,7 @@ FETCH: Final = (
             look(
                 "curl wget",
                 rb"(?:\b" + _SHELL + rb"|\bsource|\beval|^\s{0,8}\.)\s{1,4}(?:-\w{1,6}\s)?(?:\\?[\"'])?"
-                rb"(?:<\(|\$\(|`)\s{0,4}(?:curl|wget)\b",
+                rb"(?:<<<\s{0,4}[\"']?)?(?:<\(|\$\(|`)\s{0,4}(?:curl|wget)\b",
                 judge=_substituted,
             ),
         ),
@@ -140,6 +140,8 @@ FETCH: Final = (
                 rb"\b(?:exec|eval)\(",
                 rb"\b(?:urlopen|requests\.get|httpx\.get|fetch)\(",
             ),
+            look("fetch / eval function", rb"\bfetch\(", rb"\bthen\(\s{0,4}(?:eval|function)\b"),
+            look("eval / get lwp", rb"\beval\s{1,4}get[\s(]{1,4}[\"']https?://"),
         ),
     ),
     pattern(
@@ -168,10 +170,18 @@ SYSTEM: Final = (
         "SH401",
         (
             look(
-                "ssh aws netrc kube docker npmrc pypirc git gnupg gcloud / " + _READERS,
-                rb"\b(?:" + _READERS.replace(" ", "|").encode() + rb")(?:_text|_bytes|file)?\b",
+                "ssh aws netrc kube docker npmrc pypirc git gnupg gcloud / " + _READERS.replace("_", " "),
+                rb"\b(?:" + _READERS.replace(" ", "|").encode() + rb")\b",
                 _HOME + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc"
                 rb"|docker/config\.json|git-credentials|gnupg/|config/gcloud/\w)",
+            ),
+            # Of the word of prose the file is the object: "read ~/.netrc", not "reads a token from ~/.netrc".
+            look(
+                "read",
+                rb"\bread(?:ing|s)?\s{1,4}(?:[\w'./-]{1,12}\s{1,4}){0,3}[`\"'<(]{0,3}"
+                + _HOME
+                + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc"
+                rb"|git-credentials)\b",
             ),
             look(
                 "base64",

@@ -145,12 +145,13 @@ _SIGNS: Final = {
         r"\bremember (?:permanently|forever|for all)",
     ),
     "consent": sign(
-        "without never need_no needs_no trust may_run can_run rights_of always http",
+        "without never need_no needs_no trust may_run can_run rights_of come_before always http",
         # "… without asking", unless the sentence says never to do so.
         r"(?:^|[.:!?\"'\n])(?:(?!\b(?:never|not|don't|no)\b)[^.:!?\"'\n]){0,100}"
         r"\bwithout (?:asking|confirm|approval|permission|review|comments)",
         r"\bnever ask (?:before|for|the user (?:before|for))|\bneeds? no (?:review|approval|confirm)",
         r"\b(?:are|is) trusted\b|\btrust every|\b(?:may|can) run without|\bhave the rights of\b",
+        r"\bcome before (?:those of )?the user",
         r"\balways (?:run|execute|send|approve|fetch)\b[^\n]{0,100}(?:https?://|silently)",
         r"\b(?:before|after) (?:every|each|any) (?:task|answer|commit|session|message)\b[^\n]{0,80}https?://",
         r"\bevery \d{1,4} (?:minutes|hours)\b[^\n]{0,80}https?://|\bsend (?:a copy|each|every)\b[^\n]{0,80}https?://",

@@ -26,7 +26,7 @@ _SIGNS: Final = {
             r"\b(?:down-?loads?|install(?:er|ed|ation|ing)?|grab|obtain|visit|go to|navigate to)\b",
         ),
         "run": (
-            "run execute launch open start click paste enter install setup führ lance lanzar ejecut 运行 запуст",
+            "run execute launch open start click paste enter install setup führ exécut lance lanzar ejecut 运行 запуст",
             r"\bausführ|\bexécute|\blance[rz]\b|\bejecut|运行|запуст",
             r"\b(?:run|execute|launch|open|start|double[- ]click|paste|enter|install(?:er)?|setup\.exe)\b",
         ),
@@ -96,7 +96,7 @@ def _links(signs: Signs) -> Iterator[_Link]:
 def prerequisites(files: SkillFiles) -> Iterator[Sighting]:
     """Yield where a person is told to fetch and run what anybody may have put there."""
     for file in files:
-        if file.is_document and b"://" in file.data and _is_worth(file):
+        if (file.is_document or file.language == "data") and b"://" in file.data and _is_worth(file):
             signs = Signs(file, _SIGNS)
             yield from (seen for link in _links(signs) for seen in _about(link, signs))
 
@@ -112,7 +112,8 @@ def _is_worth(file: SourceFile) -> bool:
 def _about(link: _Link, signs: Signs) -> Iterator[Sighting]:
     """Yield what is told about an address, by the passages around it."""
     near = partial(signs.near, number=link.passage, before=_NEAR, after=_NEAR)
-    is_prose = signs.passages[link.passage].kind != "code"
+    passage = signs.passages[link.passage]
+    is_prose = passage.kind != "code" or passage.language == "markdown"
     is_copied = is_prose and near("command", before=1, after=2) and near("terminal") and near("run")
     if is_copied or (link.kind == "paste" and near("execute", before=1, after=1)):
         yield Sighting("SH109", signs.path, link.line)
@@ -120,7 +121,7 @@ def _about(link: _Link, signs: Signs) -> Iterator[Sighting]:
     is_archive = is_file or (link.kind != "other" and near("archive"))
     if is_archive and near("password") and near("run") and near("fetch"):
         yield Sighting("SH110", signs.path, link.line)
-    if is_prose and near("fetch", before=1, after=0) and near("needed"):
+    if is_prose and near("fetch", before=1, after=1) and near("needed"):
         if link.kind in ANYBODYS:
             yield Sighting("SH111", signs.path, link.line)
         elif link.is_program and near("run", before=0, after=1):

@@ -46,10 +46,13 @@ _NAMES: Mapping[str, Language] = {
     **dict.fromkeys(("bat", "batch", "cmd", "dos"), "batch"),
     **dict.fromkeys(("applescript", "osascript"), "applescript"),
     **dict.fromkeys(("json", "yaml", "yml", "toml", "csv", "xml"), "data"),
-    **dict.fromkeys(("markdown", "md"), "markdown"),
+    **dict.fromkeys(("markdown", "md", "text", "txt", "plain", "plaintext"), "markdown"),
 }
 # Emphasis, and what is not shown: between two letters neither parts a word.
 _UNSEEN: Final = dict.fromkeys(map(ord, "*\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+# A word of Latin letters and of Greek or Cyrillic ones that look the same.
+_MIXED = re.compile(r"(?<!\w)(?=\w{0,40}[a-z])(?=\w{0,40}[\u0370-\u04ff])\w{2,40}")
+_LOOK_ALIKE: Final = str.maketrans("аеорсухіјѕԁһкмтνορ", "aeopcyxijsdhkmtvop")
 _FIRST_LINE = re.compile(rb"#!\s{0,4}(?:\S{0,80}/)?(?:env\s{1,4}(?:-S\s{1,4})?)?([a-z]{1,12})")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
@@ -136,7 +139,7 @@ class SourceFile:
     @cached_property
     def folded(self) -> str:
         """The text in lower case, without emphasis and unseen characters."""
-        return self.text.lower().translate(_UNSEEN)
+        return _folded(self.text)
 
     @cached_property
     def paragraphs(self) -> tuple[str, ...]:
@@ -145,12 +148,13 @@ class SourceFile:
 
     @cached_property
     def language(self) -> Language:
-        """What it is written in, by its suffix, else by its first line."""
+        """What it is written in, by its suffix, else by its first line; else it is to be read, as INSTALL is."""
         name = self.path.lower().rpartition("/")[2]
         if found := _SUFFIXES.get(f".{name.rpartition('.')[2]}" if "." in name else ""):
             return found
-        first = _FIRST_LINE.match(self.data)
-        return _NAMES.get(first[1].decode(), "other") if first else "other"
+        if first := _FIRST_LINE.match(self.data):
+            return _NAMES.get(first[1].decode(), "other")
+        return "other" if "." in name else "markdown"
 
     @property
     def is_document(self) -> bool:
@@ -232,7 +236,7 @@ class Signs:
     @cached_property
     def texts(self) -> tuple[str, ...]:
         """The text of each passage as the signs see it."""
-        return tuple(each.text.lower().translate(_UNSEEN) for each in self.passages)
+        return tuple(_folded(each.text) for each in self.passages)
 
     def is_worth(self, *names: str) -> bool:
         """Say whether one of the signs is in the file at all, without a look at its structure."""
@@ -271,6 +275,12 @@ class SkillFiles:
 
 
 Detector = Callable[[SkillFiles], Iterator[Sighting]]
+
+
+def _folded(text: str) -> str:
+    """Return text in lower case, without emphasis and unseen characters; letters that only look Latin are."""
+    text = text.lower().translate(_UNSEEN)
+    return text if text.isascii() else _MIXED.sub(lambda match: match[0].translate(_LOOK_ALIKE), text)
 
 
 def _parted(text: str, language: Language) -> Iterator[Passage]:
