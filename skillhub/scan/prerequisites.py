@@ -26,7 +26,7 @@ _SIGNS: Final = {
             r"\b(?:down-?loads?|install(?:er|ed|ation|ing)?|grab|obtain|visit|go to|navigate to)\b",
         ),
         "run": (
-            "run execute launch open start click paste enter install setup führ exécut lance lanzar ejecut 运行 запуст",
+            "run execute launch open start click paste enter install setup führ exécut lance ejecut 运行 запуст",
             r"\bausführ|\bexécute|\blance[rz]\b|\bejecut|运行|запуст",
             r"\b(?:run|execute|launch|open|start|double[- ]click|paste|enter|install(?:er)?|setup\.exe)\b",
         ),
