@@ -170,7 +170,7 @@ def test_attack_an_agent_is_to_act_without_its_user(text):
     ],
 )
 def test_honest_words_are_let_through(text):
-    assert grave(text) - {"SH401"} == set()
+    assert grave(text) & {"SH304", "SH305", "SH306", "SH307", "SH308"} == set()
 
 
 UNITS = [
