@@ -558,3 +558,26 @@ def test_any_text_at_all(text, name):
 def test_words_that_tell():
     assert searched("import subprocess; subprocess.run(x)")
     assert not searched("a text about curling and bashing")
+
+
+def test_attack_one_long_text_used_many_times_costs_no_more_than_once(monkeypatch):
+    searched_bytes = []
+    monkeypatch.setattr(code, "searched", lambda text: searched_bytes.append(len(text)) or ())
+    once = f"x = '{ENCODED * 300}'\n"
+    for use in ("y = x + 'a'\n", "exec(base64.b64decode(x))\n", "os.system(x + x)\n", "z = f'{x}{x}'\n"):
+        seen("import base64, os\neval(1)\n" + once + use * 2000)
+    assert sum(searched_bytes) <= 4 * (1 << 21)
+
+
+def test_attack_many_files_that_name_each_other_take_no_more_steps():
+    def work(number):
+        files = {f"scripts/f{n}.py": f"import f{n + 1}\nexec(f{n + 1}.x)\n" for n in range(number)}
+        return lambda: scan(skill(files))
+
+    work(2)()
+    assert steps(work(80)) < 5 * steps(work(20))
+
+
+def test_a_file_full_of_encoded_commands_names_ten_of_them():
+    data = "".join(f"{ENCODED}\n\n" for _ in range(300))
+    assert len([each for each in scan(skill({"a.txt": data})) if each.rule == "SH601"]) == 10

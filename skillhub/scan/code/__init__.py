@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import islice
 from typing import Final
 
 from skillhub.formats.text import words
@@ -17,7 +18,7 @@ from skillhub.scan.code.decoded import decoded, is_worth
 from skillhub.scan.source import Sighting, SkillFiles, SourceFile
 
 # Raised with each change of what the readers see: results of a scan are kept under it.
-RULES_VERSION: Final = 2
+RULES_VERSION: Final = 3
 _LANGUAGES: Final = ("python", "shell", "javascript", "markdown")
 # Something is taken that is the user's; something hides what it is, or runs what it is given. All in small letters.
 _TAKES: Final = words(
@@ -43,6 +44,10 @@ _SENDS: Final = words(
 _BLOCK = re.compile(rb"(?:```|~~~)[^\n]*\n(?:[^`~]++|[`~](?!``|~~))*+|`[^`\n]{9,500}`")
 # A command within a sentence.
 _INLINE = re.compile(r"`((?:curl|wget|cat|tar|nc|bash|sh|eval|echo|python3?|node|dig|find)\s[^`\n]{4,500})`")
+_INLINE_MAX = 200
+# More places in one file tell a reader nothing new.
+_PLACES_MAX = 10
+_WORD = re.compile(r"[\w-]+")
 _BLANKS: Final = b" \t\r\n\0"
 # How programs for Windows, Linux, Java and macOS begin in base64.
 _PROGRAMS: Final = (b"TVqQAAMAA", b"TVpQAAIAA", b"f0VMRgEB", b"f0VMRgIB", b"yv66vgAA", b"z/rt/gcA")
@@ -69,15 +74,16 @@ def programs(files: SkillFiles) -> Iterator[Sighting]:
     def again(text: str, place: Place) -> None:
         sightings.update((Sighting(rule, *place), None) for rule in searched(text))
 
-    reader = Reader(Flow(again), {each.path.rpartition("/")[2].partition(".")[0]: each.path for each in files})
-    names = [each.path.rpartition("/")[2].partition(".")[0] for each in worth]
-    joining = [each for each in files if each.language in _LANGUAGES[:3] and any(name in each.text for name in names)]
+    reader = Reader(Flow(again), {_stem(each.path): each.path for each in files})
+    names = {_stem(each.path) for each in worth}
+    scripts = (each for each in files if each.language in _LANGUAGES[:3])
+    joining = [each for each in scripts if not names.isdisjoint(_WORD.findall(each.text))]
     for file in {each.path: each for each in (*worth, *joining)}.values():
         for piece in file.passages if file.is_document else file.code:
             if piece.kind == "code":
                 reader.read(piece.language, piece.text, file.path, piece.line - 1)
             else:
-                for match in _INLINE.finditer(piece.text):
+                for match in islice(_INLINE.finditer(piece.text), _INLINE_MAX):
                     line = piece.line - 1 + piece.text.count("\n", 0, match.start())
                     reader.read("shell", match[1], file.path, line)
     yield from reader.unread()
@@ -95,9 +101,9 @@ def encodings(files: SkillFiles) -> Iterator[Sighting]:
             if (start := data.find(sign)) >= 0 and len(data) > start + 200:
                 line = data.count(b"\n", 0, start) + 1
                 yield Sighting("SH601", file.path, line, "encoded text holds a compiled program")
-        for offset, text in decoded(data):
-            line = data.count(b"\n", 0, offset) + 1
-            yield from (Sighting(rule, file.path, line) for rule in searched(text.decode("utf-8", "replace")))
+        found = (offset for offset, text in decoded(data) if searched(text.decode("utf-8", "replace")))
+        for offset in islice(found, _PLACES_MAX):
+            yield Sighting("SH601", file.path, data.count(b"\n", 0, offset) + 1)
 
 
 def searched(text: str) -> tuple[str, ...]:
@@ -110,6 +116,11 @@ def parsers() -> str:
     known = ("tree_sitter_bash", "tree_sitter_javascript")
     found = [f"{each} {version(each.replace('_', '-'))}" for each in known if find_spec(each)]
     return "; ".join((f"rules {RULES_VERSION}", *found))
+
+
+def _stem(path: str) -> str:
+    """Return the name by which another program imports a file."""
+    return path.rpartition("/")[2].partition(".")[0]
 
 
 def _signs(file: SourceFile) -> frozenset[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Final
 
 from skillhub.model.finding import rules
@@ -100,6 +101,7 @@ _FILE = re.compile(
     r"|(?:\w{0,20}=)?@?(?:/var)?/(?:tmp|dev/shm)/(?:[\w.-]{1,80}/){0,9}?([\w.-]{1,80})/?"
 )
 _TEXTS: Final = tuple((kind, re.compile(text)) for kind, text in {**_CREDENTIALS, **_SETTINGS}.items())
+_ANY_TEXT: Final = re.compile("|".join({**_CREDENTIALS, **_SETTINGS}.values()))
 _NAMED: Final = tuple((kind, re.compile(text)) for kind, text in _VARIABLES.items())
 _OWN: Final = tuple((kind, re.compile(rf"(?:.*\.)?(?:{text})$")) for kind, text in _HOSTS.items())
 # What is longer is no path, no host and no command.
@@ -162,6 +164,12 @@ _CALLS: Final = tuple(
 )
 
 
+@lru_cache(1 << 12)
+def _kinds(name: str) -> tuple[str, ...]:
+    """Return what is known of a function by its dotted name, in small letters."""
+    return tuple(kind for kind, pattern in _CALLS if pattern.fullmatch(name))
+
+
 class Flow:
     """The graph of values of all programs of a skill, and what is known of them.
 
@@ -204,7 +212,7 @@ class Flow:
                 self.mark("blob", node, place)
             return
         folded = text.strip().replace("\\", "/").lower()
-        for kind, pattern in _TEXTS:
+        for kind, pattern in _TEXTS if _ANY_TEXT.search(folded) else ():
             if pattern.search(folded):
                 self.mark(f"at {kind}", node, place)
         self._host(folded, node, place)
@@ -233,8 +241,7 @@ class Flow:
             inner = self.new()
             self.join(inner, returned, part=True)
             returned = inner
-        folded = name.lower()
-        kinds = [kind for kind, pattern in _CALLS if pattern.fullmatch(folded)]
+        kinds = _kinds(name.lower())
         if "send" not in kinds and "one-way" not in kinds:
             self.join(given, returned)
         if "send" in kinds:

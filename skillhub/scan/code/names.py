@@ -12,6 +12,9 @@ from skillhub.scan.code.decoded import unpacked
 _DEPTH_MAX = 60
 _TEXT_MAX = 1 << 16
 _NAME_MAX = 200
+# Of all texts of a program that are put together, so that one long piece used many times costs no more.
+_TOGETHER_MAX = 1 << 20
+_PREFIXES = ("globalThis.", "global.", "window.", "self.", "builtins.", "__builtins__.", "node:")
 MODULES = ("__import__", "require", "import", "importlib.import_module", "import_module")
 
 
@@ -26,6 +29,7 @@ class Names:
         self.alias: dict[str, str] = {}
         self._fixed: dict[str, tuple[str, bool] | None] = {}
         self._folded: dict[int, tuple[str, bool] | None] = {}
+        self._left = _TOGETHER_MAX
 
     def add_import(self, node: ast.Import | ast.ImportFrom) -> None:
         """Take what an import binds."""
@@ -69,8 +73,8 @@ class Names:
             found = f"{owner}.{key[0]}" if owner and key else ""
         elif isinstance(node, ast.Call):
             found = self._dotted_call(node, depth + 1)
-        for prefix in ("globalThis.", "global.", "window.", "self.", "builtins.", "__builtins__.", "node:"):
-            found = found.removeprefix(prefix)
+        if found.startswith(_PREFIXES):
+            found = found.partition(":" if found.startswith("node:") else ".")[2]
         return found if len(found) <= _NAME_MAX else ""
 
     def _dotted_call(self, node: ast.Call, depth: int) -> str:
@@ -97,7 +101,8 @@ class Names:
             return None
         if id(node) not in self._folded:
             self._folded[id(node)] = None
-            text = self._folded_once(node, depth + 1)
+            text = self._folded_once(node, depth + 1) if self._left > 0 else None
+            self._left -= len(text or "")
             self._folded[id(node)] = None if text is None or len(text) > _TEXT_MAX else (text, True)
         return self._folded[id(node)]
 
@@ -142,6 +147,7 @@ class Names:
             "decompress",
         ):
             text = self.fold(first, depth) if first else None
+            self._left -= len(text[0]) if text else 0
             found = unpacked(text[0].encode("utf-8", "replace")).decode("latin-1") if text else ""
             return found or (text[0] if text and folded == "decompress" else None)
         if folded == "decode" and len(node.args) > 1 and (text := self.fold(node.args[0], depth)):

@@ -17,6 +17,7 @@ from skillhub.scan.code.flow import Flow, Node, Place
 from skillhub.scan.code.names import MODULES, Names, chain, text_of
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_SIGNS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # What of a value is the value itself, and no part of it.
 _WHOLE = frozenset(
@@ -96,7 +97,7 @@ class Program:
                     self._names.add_name(target, node.value)
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 self._names.add_import(node)
-            left.extend((each, inner) for each in reversed([*ast.iter_child_nodes(node)]))
+            left.extend((each, inner) for each in reversed(_children(node)))
 
     # What goes where.
 
@@ -115,7 +116,7 @@ class Program:
 
     def _inner(self, node: ast.AST, into: Node, scope: _Scope) -> None:
         into = 0 if isinstance(node, ast.Compare | ast.Assert | ast.stmt) else into
-        for each in ast.iter_child_nodes(node):
+        for each in _children(node):
             self._push(each, into, scope)
 
     def _conditional(self, node: ast.IfExp, into: Node, scope: _Scope) -> None:
@@ -132,11 +133,7 @@ class Program:
             self._path_text(chain(node, ast.Div), into, node)
         if fixed := self._names.fold(node):
             self._flow.text(fixed[0], into, self._place(node), is_hidden=True)
-        parts = (
-            chain(node)
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
-            else ast.iter_child_nodes(node)
-        )
+        parts = chain(node) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else _children(node)
         for each in parts:
             self._push(each, into, scope)
 
@@ -412,6 +409,18 @@ _HANDLERS: Final[dict[type[ast.AST], Callable[..., None]]] = {
     ast.Lambda: Program._lambda,
     **dict.fromkeys((ast.Import, ast.ImportFrom), Program._nothing),
 }
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """Return what is within a node, but for signs and contexts, which are half of a tree."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if type(value) is list:
+            found += [each for each in value if isinstance(each, ast.AST)]
+        elif isinstance(value, ast.AST) and not isinstance(value, _SIGNS):
+            found.append(value)
+    return found
 
 
 def _arguments(node: _Function) -> Iterator[ast.arg]:
