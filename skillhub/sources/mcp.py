@@ -41,7 +41,7 @@ _VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _ANSWER_CAP = 8 << 20
 _SESSION_MAX = 1024
 _LOGIN_OR_LATER = frozenset({401, 429})
-_NOT_THERE = frozenset({-32602, -32002})  # the latter is what servers before 2026-07-28 say
+_NOT_THERE = (-32602, -32002)  # the latter is what servers before 2026-07-28 say
 _BLANK_LINE = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 

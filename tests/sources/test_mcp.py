@@ -546,6 +546,9 @@ def test_attack_an_answer_of_another_type(server, opened, kind):
         b'{"jsonrpc":"2.0","id":"skillhub-2","result":{}}',
         b'{"jsonrpc":"2.0","id":"skillhub-2","result":{"resultType":"input_required","skills":[]}}',
         b'{"jsonrpc":"2.0","id":"skillhub-2","result":{"skills":{}}}',
+        b'{"jsonrpc":"2.0","id":["skillhub-2"],"result":{"skills":[]}}',
+        b'{"jsonrpc":"2.0","id":"skillhub-2","result":{"skills":[],"resultType":[]}}',
+        b'{"jsonrpc":"2.0","id":"skillhub-2","result":{"skills":[{"uri":{},"frontmatter":[],"resources":{}}]}}',
         b'{"jsonrpc":"2.0","id":"skillhub-2","result":{"skills":[1]}}',
         b'{"jsonrpc":"2.0","id":"skillhub-2","result":{"skills":[],"skills":[]}}',
         b'{"jsonrpc":"2.0","id":"skillhub-2","result":{"skills":[NaN]}}',
@@ -563,7 +566,10 @@ def test_attack_an_answer_that_is_none(server, opened, said, kind):
         opened().index()
 
 
-@pytest.mark.parametrize("error", ["no", None, {}, {"code": "x", "message": ["\x1b[2J"]}, {"code": -32603}])
+@pytest.mark.parametrize(
+    "error",
+    ["no", None, {}, {"code": "x", "message": ["\x1b[2J"]}, {"code": -32603}, {"code": []}, {"code": {}}, [1]],
+)
 def test_attack_an_error_of_any_shape(server, opened, error):
     data = json.dumps({"jsonrpc": "2.0", "id": "skillhub-2", "error": error}).encode()
     for status in (200, 400, 404):
