@@ -244,7 +244,7 @@ def doctor(
         if each.ok:
             common.terminal.did(f"ok  {each.name}: {each.message}", "green")
             continue
-        common.terminal.out(f"NOT {each.name}: {each.message}", "red")
+        common.terminal.out(f"problem  {each.name}: {each.message}", "red")
         if each.hint:
             common.terminal.out(f"    {each.hint}")
     for root in found.roots:

@@ -20,7 +20,7 @@ from skillhub.model.advisory import Said
 from skillhub.model.reference import Git, GitHub, Local, Mcp, Oci, Remote, url_of
 from skillhub.net.fetch import Fetcher, Mirrors, UntrustedClient, Web
 from skillhub.net.settings import Logins, Settings
-from skillhub.net.target import Who, is_beside, may_lead
+from skillhub.net.target import Who, check_marketplace_url, is_beside
 from skillhub.sources.advisories import own_advisories
 from skillhub.sources.configured import EMBEDDED_URL, Source, Sources, embedded
 from skillhub.sources.history import ShownTime
@@ -227,7 +227,7 @@ class OpenNetwork:
 
         def leads(other: str, own: str) -> None:
             if not self._settings.trusts(other):
-                may_lead(other, own)
+                check_marketplace_url(other, own)
 
         try:
             commit = self._commit(url, pin or ref.rev, named_by)

@@ -32,7 +32,7 @@ _WAYS: Mapping[Way, str] = {"save": "[s]ave as a patch", "merge": "[m]erge", "ta
 def heads(questions: Sequence[Question]) -> dict[str, Question]:
     """Return what each skill is, to be shown before the first question about it."""
     return {
-        each.skill: replace(each, message=f"{' '.join(each.row[:2])} is to be installed:")
+        each.skill: replace(each, message=f"About {' '.join(each.row[:2])}:")
         for each in questions
         if each.kind == "install"
     }
@@ -122,7 +122,7 @@ class Person:
     def _summarize(self, rows: Sequence[tuple[str, ...]]) -> None:
         if len(rows) > 1:
             self.terminal.prose("")
-            self.terminal.prose(f"{len(rows)} skills are to be installed:", tone="bold")
+            self.terminal.prose(f"{len(rows)} skills:", tone="bold")
             self.terminal.table(_HEAD, rows, sys.stderr)
 
     def _ask(self, question: Question, alike: int, tree: Tree | None) -> tuple[Answer, bool]:

@@ -21,7 +21,7 @@ from skillhub.install.context import Options, Outcome, refusal
 from skillhub.install.needs import how_to_satisfy
 from skillhub.model.lock import Signer
 from skillhub.model.provenance import Changes, SourceChange
-from skillhub.model.question import Answer, Question, how_to_answer, way_of
+from skillhub.model.question import Answer, Question, chosen_edit, how_to_answer
 from skillhub.model.record import Skill
 from skillhub.model.reference import all_masked, masked
 
@@ -107,7 +107,7 @@ def _refusing(outcome: Outcome) -> list[str]:
 
 def _show_edits(common: Common, outcome: Outcome) -> None:
     """Show what became of edits made by hand."""
-    ways = [(question.skill, way_of(question, answer)) for question, answer in outcome.asked]
+    ways = [(question.skill, chosen_edit(question, answer)) for question, answer in outcome.asked]
     if saved := ", ".join(name for name, way in ways if way == "save"):
         kept = "would be" if common.dry_run else "are"
         common.terminal.say(f"the edits of {saved} {kept} saved in skillhub-edits/")
@@ -144,7 +144,8 @@ def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal, told: Coll
         if warning not in told:
             terminal.warn(f"warning: {warning}")
     for left in outcome.left:
-        terminal.warn(f"{left_out} {left.name}: {left.message} [{left.code}]")
+        verb = "unchanged" if left.code == "edited" else left_out
+        terminal.warn(f"{verb} {left.name}: {left.message} [{left.code}]")
 
 
 def _done(skill: Skill, done: str) -> str:

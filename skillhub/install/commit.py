@@ -387,7 +387,7 @@ def decide(plan: Plan, asked: Sequence[Asked], is_satisfied: NeedCheck) -> Chang
     is_enabled = is_known and before is not None and before.enabled
     needs = plan.needs.answered(asked)
     record = needs.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
-    if not is_enabled and any(need.open for need in needs_of(facts, record, is_satisfied, needs.met)):
+    if not is_enabled and any(need.open for need in needs_of(facts, record, is_satisfied, needs.satisfied)):
         waiting = replace(base, held="needs")
-        return Change(candidate, waiting, linking.without_merges(), None, (*needs.met, *needs.waived))
+        return Change(candidate, waiting, linking.without_merges(), None, (*needs.satisfied, *needs.waived))
     return Change(candidate, record, linking, needs)

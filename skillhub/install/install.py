@@ -132,7 +132,7 @@ def carry_out(plans: Sequence[Plan], options: Options, asked: Sequence[Asked], s
     changes, is_satisfied = _decided(plans, answers, state, ports)
     recorded = [each for each in changes if _is_recorded(each, state)]
     changed = not options.dry_run and commit(changes, options, state, ports)
-    supplied = {each.name: each.needs.met if each.needs else each.supplied for each in changes}
+    supplied = {each.name: each.needs.satisfied if each.needs else each.supplied for each in changes}
     skills = [
         view(each.name, each.candidate.entry, each.record, is_satisfied, ports.project, ports.store)
         for each in changes

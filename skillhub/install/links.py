@@ -20,7 +20,7 @@ from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, as
 from skillhub.install.known_bad import refuse_known_bad
 from skillhub.install.review import of_entry
 from skillhub.model.lock import Lock, Locked
-from skillhub.model.question import Asked, Question, Way, way_of
+from skillhub.model.question import Asked, Question, Way, chosen_edit
 from skillhub.model.record import LinkKind, Record, Records
 from skillhub.model.tree import SKILL_MD, Listing, Tree
 from skillhub.policy.policy import LASTING
@@ -100,7 +100,7 @@ class Linking:
         way: Way = "save"
         for question, answer in asked:
             if (question.kind, question.skill) == ("local-edit", self.name):
-                way = way_of(question, answer) or way
+                way = chosen_edit(question, answer) or way
         if way == "keep":
             return None
         return replace(self, steps=tuple(replace(step, do=way) if step.do == "save" else step for step in self.steps))
@@ -119,7 +119,7 @@ def removal_questions(cleared: Iterable[Linking]) -> list[Question]:
 
 def kept_edited(name: str) -> LeftOut:
     """Return what is told of a skill whose edits a person wants to keep."""
-    return LeftOut(name, "edited", "it was edited by hand, and stays unchanged")
+    return LeftOut(name, "edited", "it was edited by hand, and the edits are kept")
 
 
 class Linker:

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 
 from skillhub.formats.text import quoted
 from skillhub.install.candidates import Candidate
@@ -34,11 +35,9 @@ def how_to_satisfy(skill: str, need: Need, scope: SkillScope) -> tuple[str, ...]
     """Return what to type or do about an open need, one alternative to a line; a command ends its line."""
     enable = command(scope, "enable", skill)
     if need.kind == "env":
-        return (
-            f"export {need.name}=…, then: {enable}",
-            f"or in one command: {enable} --env {need.name}=…",
-            f"or to store it (needs the extra keyring): {command(scope, 'env', 'set', need.name)}",
-        )
+        once = (f"export {need.name}=…, then: {enable}", f"or in one command: {enable} --env {need.name}=…")
+        store = f"or to store it: {command(scope, 'env', 'set', need.name)}"
+        return (*once, store) if find_spec("keyring") else once
     if need.kind == "program":
         return (f"install the program {need.name}, then: {enable}",)
     if need.kind == "mcp":
@@ -342,28 +341,28 @@ class OpenNeeds:
     def answered(self, asked: Sequence[Asked]) -> AnsweredNeeds:
         """Return what follows from the answers and the options."""
         values = {question.subject: answer.value for question, answer in asked if question.kind == "env"}
-        met, waived = [*self.supplied], []
-        met += [need.spell() for need in self.missing if values.get(need.name)]
+        satisfied, waived = [*self.supplied], []
+        satisfied += [need.spell() for need in self.missing if values.get(need.name)]
         writes: list[tuple[ServerNeed, mcp.ConfigFile]] = []
         for one in self.servers:
             name = one.need.name
             answers = {answer.said for each, answer in asked if each.subject == name and each.kind != "env"}
             can_be_there = one.is_known and (one.need.server is not None or not one.absent)
             if one.is_configured:
-                met.append(one.need.spell())
+                satisfied.append(one.need.spell())
             elif self.choice == "skip":
                 waived.append(one.need.spell())
             elif can_be_there and not self.programs and answers <= {"yes"}:
-                met.append(one.need.spell())
+                satisfied.append(one.need.spell())
                 writes += [(one, file) for file in one.absent]
-        return AnsweredNeeds(tuple(met), tuple(waived), tuple(writes))
+        return AnsweredNeeds(tuple(satisfied), tuple(waived), tuple(writes))
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredNeeds:
     """Needs satisfied or waived, as a record spells them, and the MCP entries that are to be written."""
 
-    met: tuple[str, ...]
+    satisfied: tuple[str, ...]
     waived: tuple[str, ...]
     writes: tuple[tuple[ServerNeed, mcp.ConfigFile], ...]
 
@@ -373,8 +372,11 @@ class AnsweredNeeds:
         for server, file in self.writes:
             entry = mcp.entry(file.agent, server.described())
             written[server.need.name] = {**written.get(server.need.name, {}), file.agent: entry}
-        met, waived = dict.fromkeys((*record.met, *self.met)), dict.fromkeys((*record.waived, *self.waived))
-        return replace(record, met=tuple(met), waived=tuple(waived), mcp=written)
+        satisfied, waived = (
+            dict.fromkeys((*record.met, *self.satisfied)),
+            dict.fromkeys((*record.waived, *self.waived)),
+        )
+        return replace(record, met=tuple(satisfied), waived=tuple(waived), mcp=written)
 
     def lines(self) -> tuple[str, ...]:
         """Return what is written, a line for each file."""

@@ -116,7 +116,8 @@ def _install(
         f"it needs: {needs or 'nothing'}",
         f"it can: {in_words(candidate.capabilities)}",
         _content(candidate),
-        f"from {word(entry.source)}: {word(entry.origin)}",
+        # A place without a name of its own is spelled by its URL already.
+        f"from {'' if entry.origin.startswith(entry.source) else f'{word(entry.source)}: '}{word(entry.origin)}",
         f"{_signed(candidate)}{patched}",
     ]
     verb = "Change" if record else "Install"
@@ -244,11 +245,11 @@ def _findings(candidate: Candidate) -> list[Question]:
         return []
     critical = dict.fromkeys(finding.rule for finding in grave if finding.severity == "critical")
     lines = tuple(_lines(grave, candidate))
-    seen = f"The scan found in {candidate.name}: {counted(grave)}; "
+    seen = f"The scan of {candidate.name} has findings: {counted(grave)}; "
     if critical:
-        message = f"{seen}only a policy may agree to {', '.join(critical)}"
+        message = f"{seen}only a policy can accept {', '.join(critical)}"
         return [Question("critical-finding", candidate.name, message, lines, '", "'.join(critical))]
-    return [Question("finding", candidate.name, f"{seen}have you read it, and agree?", lines)]
+    return [Question("finding", candidate.name, f"{seen}accept them?", lines)]
 
 
 def _lines(grave: Sequence[Finding], candidate: Candidate) -> Iterator[str]:

@@ -188,11 +188,11 @@ def unanswerable(asked: Sequence[Asked]) -> list[Asked]:
     A need is not among them, nor are edits that a person wants to keep: their skill alone is left out.
     """
     critical = [(q, a) for q, a in asked if q.kind == "critical-finding"]
-    refused = [(q, a) for q, a in asked if a.said != "yes" and q.kind not in NEEDS and way_of(q, a) != "keep"]
+    refused = [(q, a) for q, a in asked if a.said != "yes" and q.kind not in NEEDS and chosen_edit(q, a) != "keep"]
     return critical + [each for each in refused if each not in critical]
 
 
-def way_of(question: Question, answer: Answer) -> Way | None:
+def chosen_edit(question: Question, answer: Answer) -> Way | None:
     """Return what an answer makes of edits; None if it is no answer to that."""
     if answer.way is not None or not question.ways or answer.said == "unanswered":
         return answer.way

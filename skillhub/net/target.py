@@ -211,7 +211,7 @@ def is_beside(url: str, other: str) -> bool:
     return (one.scheme, one.user, one.host, one.port) == (two.scheme, two.user, two.host, two.port)
 
 
-def may_lead(url: str, marketplace: str) -> None:
+def check_marketplace_url(url: str, marketplace: str) -> None:
     """Let pass the URL of a repository that only a marketplace, at a URL, has named.
 
     This is what the URL tells; which addresses its host has is judged by who fetches it.

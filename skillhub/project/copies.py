@@ -431,17 +431,17 @@ def needs_of(
 
     A value that was given to a command is gone with it: only ``supplied`` variables, of the command at work, count.
     """
-    met = {*supplied, *(each for each in record.met if not each.startswith("env:"))} if record else {*supplied}
+    met_needs = {*supplied, *(each for each in record.met if not each.startswith("env:"))} if record else {*supplied}
     waived = record.waived if record else ()
     servers = record.mcp if record else {}
-    met |= {f"mcp:{name}" for name in servers}
+    met_needs |= {f"mcp:{name}" for name in servers}
     return tuple(
         Need(
             need.kind,
             need.name,
             need.description,
             need.required,
-            satisfied=need.spell() in met or is_satisfied(need.kind, need.name),
+            satisfied=need.spell() in met_needs or is_satisfied(need.kind, need.name),
             waived=need.spell() in waived,
         )
         for need in facts.needs

@@ -72,12 +72,12 @@ def catalog_of(
     led = {os.path.dirname(each.path or "") for each in found.skills if each.links != (each.path,)}
     facts = _more(locks.read(led), known)
     namespaces = {root.path: root.namespace for root in places}
-    skills, odd, met = _recognized(found.skills, facts, locks, namespaces)
+    skills, odd, listed = _recognized(found.skills, facts, locks, namespaces)
     skills = [_held_to_its_tree(skill, locks, namespaces) for skill in skills]
     if said:
         skills = list(settled(skills, said))
     waiting = [
-        replace(skill, locks=locks) for skill in facts.skills if skill.state == "disabled" and id(skill) not in met
+        replace(skill, locks=locks) for skill in facts.skills if skill.state == "disabled" and id(skill) not in listed
     ]
     unread = [Problem(error.where or around.cwd, error.message) for error in facts.errors]
     every = (*problems, *unread, *found.problems, *odd)
@@ -175,7 +175,7 @@ def _recognized(
         return list(skills), [], set()
     kept: list[Skill] = []
     problems: list[Problem] = []
-    met: set[int] = set()
+    listed: set[int] = set()
     for skill in skills:
         path, owner, namespace = skill.path or "", facts.at(skill), namespaces.get(skill.root)
         if owner is None:
@@ -188,12 +188,12 @@ def _recognized(
             why, found = _as_agreed(skill, locked.tree, locks, namespace) if locked.tree else (None, skill)
             kept.append(holding(skill, why) if why else found)
         else:
-            met.add(id(locked))
+            listed.add(id(locked))
             name, found = _as_locked(skill, locked, locks, namespace)
             if name != locked.name:
                 problems.append(Problem(path, f"expected the locked {locked.name}, found {quote(name)}"))
             kept.append(found)
-    return kept, problems, met
+    return kept, problems, listed
 
 
 def _as_locked(skill: Skill, locked: Skill, locks: Locks, namespace: str | None) -> tuple[str, Skill]:

@@ -421,13 +421,13 @@ def _object(value: object) -> Mapping[str, Any]:
 
 def _nested(cwd: str, place: AgentFolder) -> Iterator[Root]:
     """Yield the folders of this name below the working folder, level by level; links are not followed."""
-    bounds, met = Bounds(), 0
+    bounds, visited = Bounds(), 0
     queue = deque([(os.path.normpath(cwd), 1)])
     while queue:
         folder, depth = queue.popleft()
         for name in _folders_in(folder):
-            met += 1
-            if met > bounds.folders:
+            visited += 1
+            if visited > bounds.folders:
                 message = f"more than {bounds.folders} folders; {place.path} was not looked for in the rest"
                 yield Root(os.path.normpath(cwd), place.scope, problem=message)
                 return

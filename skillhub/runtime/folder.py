@@ -483,19 +483,21 @@ class Locks:
         named = dict.fromkeys(project_folder(folder) for folder in self._folders)
         for base in named:
             yield self._opened(base, "project", home), True
-        ways = (*self._folders, *others)
+        paths = (*self._folders, *others)
         above = dict.fromkeys(
             place
-            for way in ways
-            for start in {way, os.path.realpath(way)}
+            for path in paths
+            for start in {path, os.path.realpath(path)}
             for place in upwards(os.path.abspath(start))
         )
         spelled = {os.path.realpath(base) for base in named}
-        for base in dict.fromkeys(project_folder(os.path.realpath(way)) for way in ways):
+        for base in dict.fromkeys(project_folder(os.path.realpath(path)) for path in paths):
             # A link leads to a project whose lock nobody here may have agreed to.
             if base not in spelled and os.path.lexists(os.path.join(base, LOCK)):
                 yield self._opened(base, "project", home), False
-        looked, reached = ([folded(os.path.realpath(way)) + os.sep for way in each] for each in (self._folders, ways))
+        looked, reached = (
+            [folded(os.path.realpath(path)) + os.sep for path in each] for each in (self._folders, paths)
+        )
         for base in above:
             is_known = os.path.lexists(os.path.join(home.state, "projects", f"{state_key(base, 'project')}.json"))
             if base in named or not (is_known or os.path.lexists(os.path.join(base, LOCK))):

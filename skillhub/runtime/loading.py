@@ -419,11 +419,11 @@ def _by_now(skill: Skill) -> tuple[Skill, Agreed | None]:
     locks = skill.locks if isinstance(skill.locks, Locks) else Locks.near(skill)
     # A host may spell the path of what it found by itself in any way.
     path = os.path.realpath(skill.path or "")
-    met = dict.fromkeys(map(os.path.abspath, (*skill.links, skill.path or "")))
-    known = locks.read(map(os.path.dirname, (*met, path)))
+    links = dict.fromkeys(map(os.path.abspath, (*skill.links, skill.path or "")))
+    known = locks.read(map(os.path.dirname, (*links, path)))
     if known.errors:
         raise known.errors[0]
-    owner = known.at(replace(skill, path=path, links=tuple(met)))
+    owner = known.at(replace(skill, path=path, links=tuple(links)))
     if owner is None:
         held = STORED if known.is_stored(path) and not skill.managed else None
         if (imitated := known.named(skill)) is not None:

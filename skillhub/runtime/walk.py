@@ -278,21 +278,21 @@ def commands(root: str, rules: Rules, bounds: Bounds, named: NamedCommand | None
         for entry in ordered:
             if entry.name.startswith("."):
                 continue
-            met = os.path.join(found, entry.name)
+            shown = os.path.join(found, entry.name)
             if len(look.finds) + len(queue) >= bounds.folders:
                 look.problems.append(Problem(root, f"more than {bounds.folders} files; the rest was not checked"))
                 return look
             if entry.is_dir(follow_symlinks=False) and depth < bounds.depth:
-                queue.append((os.path.join(folder, entry.name), met, depth + 1))
+                queue.append((os.path.join(folder, entry.name), shown, depth + 1))
             elif entry.name.endswith(".md") and entry.is_file(follow_symlinks=False):
-                look.finds.append(_command(os.path.join(folder, entry.name), met, rules))
+                look.finds.append(_command(os.path.join(folder, entry.name), shown, rules))
     return look
 
 
-def _command(path: str, met: str, rules: Rules, named: NamedCommand | None = None) -> Find:
-    find = Find(path, met)
+def _command(path: str, shown: str, rules: Rules, named: NamedCommand | None = None) -> Find:
+    find = Find(path, shown)
     try:
-        name = named.name if named else os.path.basename(met).removesuffix(".md")
+        name = named.name if named else os.path.basename(shown).removesuffix(".md")
         if name != one_line(name):
             raise FormatError(f"expected a name without hidden characters, found {quote(name)}")
         head = read_head(_read("", find, _CAP) or b"", name, rules)
@@ -300,7 +300,7 @@ def _command(path: str, met: str, rules: Rules, named: NamedCommand | None = Non
         find.facts = _facts(replace(head, name=name, warnings=()), find) | said
     except (SkillhubError, OSError) as error:
         message = error.message if isinstance(error, SkillhubError) else error.strerror
-        find.problems.append(Problem(met, message or type(error).__name__))
+        find.problems.append(Problem(shown, message or type(error).__name__))
     return find
 
 

@@ -15,7 +15,7 @@ from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, Unsaf
 from skillhub.formats.text import is_object_id, quote
 from skillhub.model.index import Index, Release
 from skillhub.model.tree import SKILL_MD, File
-from skillhub.net.target import may_lead
+from skillhub.net.target import check_marketplace_url
 from skillhub.sources import layout
 from skillhub.sources.layout import Elsewhere, Plugin, Snapshot, SnapshotNode, Survey, join
 
@@ -157,7 +157,7 @@ class Repository:
         url: str,
         path: str | None = None,
         elsewhere: OpenElsewhere,
-        leads: Callable[[str, str], None] = may_lead,
+        leads: Callable[[str, str], None] = check_marketplace_url,
     ) -> None:
         self._own: _Where = (url, snapshot.rev)
         self._top = path or ""

@@ -43,7 +43,7 @@ def test_from_the_operator_to_list_doctor_audit_and_sync(own):
     (row,) = own.run("list", "--json").json["known_bad"]
     assert (row["skill"], row["id"], row["severity"]) == ("greeting", f"sha256-{tree[7:19]}", "critical")
     assert f"{REASON}; skillhub remove greeting" in own.run("list").out
-    assert "NOT advisory on greeting: " in own.run("doctor").out
+    assert "problem  advisory on greeting: " in own.run("doctor").out
     for words in (["sync"], ["install"], ["install", "--frozen"], ["enable", "greeting"]):
         done = own.run(*words, "--yes", "--json")
         assert (done.status, done.error["code"]) == (5, "known-bad")

@@ -81,9 +81,9 @@ def test_a_skill_is_described_before_the_first_question_about_it(shell):
     done = shell.at_terminal("install", "./odd", say=[(ASK, "y\n")] * 3, columns=200)
     assert done.status == 0, done.out
     facts = (
-        "is to be installed:",
+        "About odd ",
         "it can: give instructions, which an agent follows with your rights; network:?, network:evil.example",
-        "found in odd: 1 high",
+        "scan of odd has findings: 1 high",
         "Install odd without a signature",
         "Install odd?",
     )
@@ -444,7 +444,7 @@ def test_edits_are_asked_about_and_saved_by_a_yes(shell):
     for answer in ("k\n", "n\n", "\n"):
         done = shell.at_terminal("sync", say=[(KEEP, answer)])
         assert (done.status, edited.read_text()) == (6, "mine")
-        assert "left out release-notes" in done.out
+        assert "unchanged release-notes: it was edited by hand" in done.out
     assert shell.run("sync").status == 6
     assert edited.read_text() == "mine"
     assert shell.run("sync", "--yes").status == 0
@@ -470,8 +470,8 @@ def test_all_skills_are_shown_in_one_table_before_the_questions(shell):
     shutil.rmtree(other.project / ".agents")
     done = other.at_terminal("install", say=[(ASK, "a\n"), (ASK, "y\n")], columns=160)
     assert done.status == 0
-    table, questions = done.out.split("code-review 1.0.0 is to be", 1)
-    assert "2 skills are to be installed" in table
+    table, questions = done.out.split("About code-review 1.0.0:", 1)
+    assert "2 skills:" in table
     (head,) = [line for line in table.splitlines() if "SIGNED BY" in line]
     assert head.replace("\x1b[1m", "").replace("\x1b[0m", "").split() == [
         "NAME",
@@ -506,7 +506,7 @@ def test_attack_yes_agrees_to_a_high_finding(shell):
         assert asked["finding"] == "unanswered"
     done = shell.run(*words, "--yes", "--allow-unsigned", "--accept", "findings")
     assert done.status == 0
-    assert "agreed to beforehand: The scan found in odd" in done.err
+    assert "agreed to beforehand: The scan of odd has findings" in done.err
 
 
 def test_attack_a_repository_says_that_its_finding_is_agreed_to(shell):

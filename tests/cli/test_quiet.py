@@ -188,11 +188,11 @@ def wrong(tmp_path_factory):
 NEED = "gh-fix-ci is stored and locked, and stays disabled; missing:"
 MISSING = "env GITHUB_TOKEN"
 WRONG = [
-    ("enable gh-fix-ci", 6, (NEED, MISSING, "skillhub env set")),
-    ("install gh-fix-ci --yes", 6, (NEED, MISSING, "skillhub env set")),
+    ("enable gh-fix-ci", 6, (NEED, MISSING, "export GITHUB_TOKEN")),
+    ("install gh-fix-ci --yes", 6, (NEED, MISSING, "export GITHUB_TOKEN")),
     ("install gh-fix-ci --yes --dry-run", 0, ("gh-fix-ci", "missing:", MISSING)),
     ("verify", 1, ("[changed-file]",)),
-    ("doctor", 1, ("NOT ",)),
+    ("doctor", 1, ("problem  ",)),
     ("audit", 1, ("high: ",)),
     ("catalog", 0, ("broken/SKILL.md",)),
     ("validate .agents/skills/broken", 1, ("not ok", "error: ")),

@@ -167,7 +167,7 @@ def test_a_dry_run_tells_all_that_would_be_agreed_to(shell):
     assert "agreed to beforehand: Install release-notes 1.0.0?" in shell.run("install", REF, "--dry-run", "-y").err
     shell.skill("project/tags", **{"notes.md": "ab\U000e0068\U000e0069\n"})
     done = shell.run("install", "./tags", "--dry-run")
-    assert "no answer accepts it: The scan found in tags: 1 critical; only a policy" in done.err
+    assert "no answer accepts it: The scan of tags has findings: 1 critical; only a policy" in done.err
     assert "would ask: The scan" not in done.err
 
 

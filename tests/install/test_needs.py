@@ -1,19 +1,30 @@
 """What to type about an open need: it works where the skill is that has it."""
 
+from importlib.util import find_spec
+
 import pytest
 
 from skillhub.install.needs import how_to_satisfy
 from skillhub.model.record import Need
 
 
-def test_each_way_to_give_a_variable_is_a_line_that_ends_in_a_command():
-    ways = how_to_satisfy("top", Need("env", "TOKEN", "", required=True, satisfied=False), "project")
+def test_each_way_to_give_a_variable_is_a_line_that_ends_in_a_command(tmp_path, monkeypatch):
+    need = Need("env", "TOKEN", "", required=True, satisfied=False)
+    (tmp_path / "keyring.py").write_text("")
+    with monkeypatch.context() as installed:
+        installed.syspath_prepend(tmp_path)
+        ways = how_to_satisfy("top", need, "project")
     assert [way.rpartition(": ")[2] for way in ways] == [
         "skillhub enable top",
         "skillhub enable top --env TOKEN=…",
         "skillhub env set TOKEN",
     ]
-    assert "the extra keyring" in ways[-1]
+
+
+@pytest.mark.skipif(find_spec("keyring") is not None, reason="the extra keyring is here")
+def test_nothing_is_offered_to_be_stored_where_no_keyring_is():
+    ways = how_to_satisfy("top", Need("env", "TOKEN", "", required=True, satisfied=False), "project")
+    assert not any("env set" in way for way in ways)
 
 
 @pytest.mark.parametrize("kind", ["skill", "mcp", "env", "program"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import UnsafeTransfer
-from skillhub.net.target import RULES, Requester, RequestRule, judge, may_lead
+from skillhub.net.target import RULES, Requester, RequestRule, check_marketplace_url, judge
 from skillhub.sources.git_repository import told
 
 PAGE = (Path(__file__).parents[2] / "docs/sources.md").read_text("utf-8")
@@ -66,7 +66,7 @@ def test_where_git_goes(row):
 @pytest.mark.parametrize("url", ["https://[x/y.git", "https://a]b/y.git", "https://h:x/y.git", "https://[::1/y.git"])
 def test_attack_a_marketplace_names_what_nobody_can_take_apart(url):
     with pytest.raises(UnsafeTransfer, match="expected a repository"):
-        may_lead(url, "https://market.example/x.git")
+        check_marketplace_url(url, "https://market.example/x.git")
 
 
 def test_attack_a_site_that_nobody_named_vouches_for_nothing():
