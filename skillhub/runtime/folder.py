@@ -496,7 +496,7 @@ class Locks:
             if base not in spelled and os.path.lexists(os.path.join(base, LOCK)):
                 yield self._opened(base, "project", home), False
         looked, reached = (
-            [folded(os.path.realpath(path)) + os.sep for path in each] for each in (self._folders, paths)
+            [folded(os.path.realpath(one)) + os.sep for one in each] for each in (self._folders, paths)
         )
         for base in above:
             is_known = os.path.lexists(os.path.join(home.state, "projects", f"{state_key(base, 'project')}.json"))
