@@ -495,9 +495,7 @@ class Locks:
             # A link leads to a project whose lock nobody here may have agreed to.
             if base not in spelled and os.path.lexists(os.path.join(base, LOCK)):
                 yield self._opened(base, "project", home), False
-        looked, reached = (
-            [folded(os.path.realpath(one)) + os.sep for one in each] for each in (self._folders, paths)
-        )
+        looked, reached = ([folded(os.path.realpath(x)) + os.sep for x in each] for each in (self._folders, paths))
         for base in above:
             is_known = os.path.lexists(os.path.join(home.state, "projects", f"{state_key(base, 'project')}.json"))
             if base in named or not (is_known or os.path.lexists(os.path.join(base, LOCK))):
