@@ -13,20 +13,20 @@ HOSTILE, HARMLESS = families("hostile"), families("harmless")
 # Of each family, how many are found at the least. Nobody lowers a number without saying why in the commit.
 FOUND = {
     "credentials-sent": 12,
-    "data-leak-prose": 9,
-    "destruction": 7,
+    "data-leak-prose": 11,
+    "destruction": 8,
     "disguised-program": 9,
-    "download-and-run": 11,
+    "download-and-run": 12,
     "encoded-payload": 14,
     "environment-sent": 11,
     "evasion": 15,
-    "fake-prerequisite": 11,
-    "hidden-text": 12,
-    "memory-write": 0,
+    "fake-prerequisite": 12,
+    "hidden-text": 14,
+    "memory-write": 11,
     "persistence": 8,
-    "prompt-injection": 2,
+    "prompt-injection": 12,
     "reverse-shell": 11,
-    "safety-off": 7,
+    "safety-off": 12,
     "supply-chain": 9,
 }
 
@@ -48,6 +48,6 @@ def test_attack_of_each_family_most_are_found(family):
     assert len(HOSTILE[family]) - len(missed) >= FOUND[family], missed
 
 
-@pytest.mark.parametrize("family", [each for each in HARMLESS if each != "credentials-named"])
+@pytest.mark.parametrize("family", HARMLESS)
 def test_no_harmless_skill_is_taken_for_a_hostile_one(family):
     assert [name for name, tree in HARMLESS[family].items() if is_flagged(tree)] == []

@@ -41,7 +41,8 @@ _SENDS: Final = words(
     "requests httpx urllib aiohttp http.client fetch( axios superagent got( .request( .post( curl wget socket smtplib"
     ' ftplib paramiko sendbeacon websocket scp sftp rsync netcat ncat |nc nslookup dig+ dig" dig$ socat upload'
 )
-_BLOCK = re.compile(rb"(?:```|~~~)[^\n]*\n(?:[^`~]++|[`~](?!``|~~))*+|`[^`\n]{9,500}`")
+_FENCES = re.compile(rb"```|~~~")
+_QUOTED = re.compile(rb"`[^`\n]{9,500}`")
 # A command within a sentence.
 _INLINE = re.compile(r"`((?:curl|wget|cat|tar|nc|bash|sh|eval|echo|python3?|node|dig|find)\s[^`\n]{4,500})`")
 _INLINE_MAX = 200
@@ -130,8 +131,10 @@ def _signs(file: SourceFile) -> frozenset[str]:
 
 def _looked_at(file: SourceFile) -> frozenset[str]:
     text = file.lowered
-    if file.is_document:  # what looks like a block of code, and more
-        text = b"\n".join(match[0] for match in _BLOCK.finditer(text))
+    if file.is_document:  # the blocks of code, and more
+        first = _FENCES.search(text)
+        end = first.start() if first else len(text)
+        text = b"\n".join((*_QUOTED.findall(text, 0, end), text[end:]))
     bare = text.translate(None, _BLANKS).decode("latin-1")
     every = {"takes": _TAKES, "hides": _HIDES, "sends": _SENDS}
     return frozenset(kind for kind, signs in every.items() if any(sign in bare for sign in signs))

@@ -18,6 +18,9 @@ _PREFIXES = ("globalThis.", "global.", "window.", "self.", "builtins.", "__built
 MODULES = ("__import__", "require", "import", "importlib.import_module", "import_module")
 
 
+_LINKS = (ast.Await, ast.Attribute, ast.Subscript, ast.Call)
+
+
 class Names:
     """What the names of a program lead to.
 
@@ -30,6 +33,7 @@ class Names:
         self._fixed: dict[str, tuple[str, bool] | None] = {}
         self._folded: dict[int, tuple[str, bool] | None] = {}
         self._left = _TOGETHER_MAX
+        self._dots: dict[int, str] = {}
 
     def add_import(self, node: ast.Import | ast.ImportFrom) -> None:
         """Take what an import binds."""
@@ -57,28 +61,35 @@ class Names:
                     self.alias.setdefault(name.id, f"{named}.{key}")
 
     def dotted(self, node: ast.AST | None, depth: int = 0) -> str:
-        """Return the dotted name that an expression is, or nothing."""
-        found = ""
-        if node is None or depth > _DEPTH_MAX:
-            return ""
+        """Return the dotted name that an expression is, or nothing; each is looked at once."""
+        chain: list[ast.AST] = []
+        while isinstance(node, _LINKS) and id(node) not in self._dots:
+            chain.append(node)
+            node = node.func if isinstance(node, ast.Call) else node.value
         if isinstance(node, ast.Name):
-            found = self.alias.get(node.id, node.id)
-        elif isinstance(node, ast.Await):
-            found = self.dotted(node.value, depth + 1)
-        elif isinstance(node, ast.Attribute):
-            owner = self.dotted(node.value, depth + 1)
-            found = f"{owner}.{node.attr}" if owner else ""
-        elif isinstance(node, ast.Subscript):
-            key, owner = self.fold(node.slice), self.dotted(node.value, depth + 1)
-            found = f"{owner}.{key[0]}" if owner and key else ""
-        elif isinstance(node, ast.Call):
-            found = self._dotted_call(node, depth + 1)
-        if found.startswith(_PREFIXES):
-            found = found.partition(":" if found.startswith("node:") else ".")[2]
-        return found if len(found) <= _NAME_MAX else ""
+            found = _bare(self.alias.get(node.id, node.id))
+        else:
+            found = self._dots.get(id(node), "")
+        while chain:
+            link = chain.pop()
+            found = self._dots[id(link)] = _bare(self._linked(link, found, depth + 1))
+        return found
 
-    def _dotted_call(self, node: ast.Call, depth: int) -> str:
-        name = self.dotted(node.func, depth)
+    def all_are_known(self) -> None:
+        """Say that every name was bound: what was looked at before may lead elsewhere now."""
+        self._dots.clear()
+
+    def _linked(self, node: ast.AST, owner: str, depth: int) -> str:
+        if isinstance(node, ast.Attribute):
+            return f"{owner}.{node.attr}" if owner else ""
+        if isinstance(node, ast.Subscript):
+            key = self.fold(node.slice)
+            return f"{owner}.{key[0]}" if owner and key else ""
+        if isinstance(node, ast.Call):
+            return self._dotted_call(node, owner, depth) if depth < _DEPTH_MAX else ""
+        return owner
+
+    def _dotted_call(self, node: ast.Call, name: str, depth: int) -> str:
         first = self.fold(node.args[0]) if node.args else None
         if name in MODULES and first:
             return first[0].removeprefix("node:")
@@ -209,3 +220,9 @@ def _characters(numbers: Sequence[ast.AST]) -> str | None:
 def text_of(value: str | bytes) -> str:
     """Return a constant as text; bytes as the characters of the same numbers."""
     return value if isinstance(value, str) else value.decode("latin-1")
+
+
+def _bare(name: str) -> str:
+    if name.startswith(_PREFIXES):
+        name = name.partition(":" if name.startswith("node:") else ".")[2]
+    return name if len(name) <= _NAME_MAX else ""

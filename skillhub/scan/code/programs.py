@@ -68,6 +68,7 @@ class Program:
         """Add what the program does."""
         top = _Scope("")
         self._bind(tree, top)
+        self._names.all_are_known()
         self._stack = [(tree, 0, top)]
         while self._stack:
             node, into, scope = self._stack.pop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
@@ -53,6 +54,63 @@ def _parser() -> Any:  # noqa: ANN401 - tree-sitter's, as all nodes here
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
+# What the parser cannot read takes it time with the square of its length: bytes of that, steps in it, and of a piece.
+_UNREAD_MAX: Final = 12_000
+_ERRORS_MAX: Final = 24
+_PIECE: Final = 3_000
+_WHOLE_MAX: Final = 1 << 16
+
+
+def _trees(data: bytes) -> list[tuple[Any, int]]:
+    """Return the tree of a script, or the trees of its pieces if much of it cannot be read; and the lines before."""
+    if len(data) <= _PIECE:
+        return [(_parser().parse(data), 0)]
+    trees, unread = [], 0
+    for piece, line in _pieces(data):
+        trees.append((_parser().parse(piece), line))
+        unread += len(piece) * trees[-1][0].root_node.has_error
+    tree = _whole(data) if unread <= _UNREAD_MAX and len(data) <= _WHOLE_MAX else None
+    return [*trees, *_by_line(data, trees)] if tree is None else [(tree, 0)]
+
+
+def _by_line(data: bytes, trees: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
+    """Yield each line of the pieces that could not be read: no error reaches from one to the next."""
+    lines = data.split(b"\n")
+    for tree, first in trees:
+        if tree.root_node.has_error:
+            for number in range(first, first + tree.root_node.end_point[0] + 1):
+                if number < len(lines) and b" " in lines[number].strip():
+                    yield _parser().parse(lines[number][:_PIECE]), number
+
+
+def _whole(data: bytes) -> Any:  # noqa: ANN401 - of tree-sitter
+    errors = 0
+
+    def is_enough(_offset: int, has_error: bool) -> bool:
+        nonlocal errors
+        errors += has_error
+        return errors > _ERRORS_MAX
+
+    try:
+        return _parser().parse(lambda at, _point: data[at : at + 256], progress_callback=is_enough)
+    except ValueError:  # the parser would go on where it stopped
+        _parser().reset()
+        return None
+
+
+def _pieces(data: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield a script in pieces, up to the end of a function or line where one is near, and the lines before each."""
+    line = at = 0
+    while at < len(data):
+        end = min(at + _PIECE, len(data))
+        if end < len(data):
+            ends = (data.rfind(each, at, end) + len(each) for each in (b"\n}\n", b"\n\n", b"\n"))
+            end = next((each for each in ends if each > at + _PIECE // 3), end)
+        yield data[at:end], line
+        line += data.count(b"\n", at, end)
+        at = end
+
+
 class Script:
     """A script, or a command that another program runs.
 
@@ -65,15 +123,22 @@ class Script:
         self._flow, self._path, self._line, self._feed = flow, path, line, feed
         self._functions: set[str] = set()
         self._fixed: dict[str, str] = {}
+        self._at = 0
         # A node of the tree, what its value goes into, what is read from the pipe before it, the function it is in.
         self._stack: list[tuple[Any, Node, Node, str]] = []
 
     def read(self, text: str) -> bool:
         """Add what it does, and say whether all of it was understood."""
         self._fixed = dict(_FIXED.findall(text))
-        tree = _parser().parse(text.encode("utf-8", "replace"))
+        trees = _trees(text.encode("utf-8", "replace"))
+        for tree, self._at in trees:
+            self._walk(tree.root_node)
+        self._at = 0
+        return not any(tree.root_node.has_error for tree, _ in trees)
+
+    def _walk(self, root: Any) -> None:  # noqa: ANN401 - of tree-sitter
         out: Node = ("file", self._path.rpartition("/")[2].lower())
-        self._stack = [(tree.root_node, out, self._feed, "")]
+        self._stack = [(root, out, self._feed, "")]
         while self._stack:
             node, into, feed, function = self._stack.pop()
             handler = getattr(self, f"_on_{node.type}", None)
@@ -81,13 +146,12 @@ class Script:
                 handler(node, into, feed, function)
             else:
                 self._inner(node, into, feed, function)
-        return not tree.root_node.has_error
 
     def _inner(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401 - of tree-sitter
         self._stack.extend((each, into, feed, function) for each in reversed(node.named_children))
 
     def _place(self, node: Any) -> Place:  # noqa: ANN401
-        return self._path, self._line + int(node.start_point[0]) + 1
+        return self._path, self._line + self._at + int(node.start_point[0]) + 1
 
     def _name(self, name: str) -> Node:
         return self._path, "$", name
@@ -288,11 +352,11 @@ class Script:
         number = 0 if name == "eval" and texts else options[0] + 1 if options else None
         if language and number is not None:
             text = _unquoted(rest[number])
-            self.embedded.append((language, text, self._line + int(rest[number].start_point[0])))
+            self.embedded.append((language, text, self._line + self._at + int(rest[number].start_point[0])))
         if name in ("echo", "printf") and len(texts) == 1:
             found = unpacked(texts[0].strip("'\"").encode("utf-8", "replace"))
             if found:
-                self._flow.again(found.decode("latin-1"), (self._path, self._line + int(rest[0].start_point[0]) + 1))
+                self._flow.again(found.decode("latin-1"), self._place(rest[0]))
 
     def _script(self, body: Any, texts: list[str], node: Any) -> None:  # noqa: ANN401
         name = (
@@ -302,7 +366,9 @@ class Script:
         )
         language = "shell" if name in _SHELLS else _LANGUAGES.get(name, "")
         if language:
-            self.embedded.extend((language, text, self._line + int(node.start_point[0]) + 1) for text in texts)
+            self.embedded.extend(
+                (language, text, self._line + self._at + int(node.start_point[0]) + 1) for text in texts
+            )
 
 
 def _decodes(name: str, texts: list[str], raw: str) -> bool:
