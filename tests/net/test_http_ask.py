@@ -69,7 +69,7 @@ def test_after_one_dead_connection_a_new_one_is_made(web):
     together = Barrier(3)
 
     def part(connection):
-        together.wait(30)
+        together.wait(300)
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")
         connection.shutdown(SHUT_RDWR)
 

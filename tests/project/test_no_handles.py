@@ -63,6 +63,6 @@ def test_attack_without_open_folders_a_link_on_the_way_is_seen_right_before(tmp_
     (outside / "skills/plain/SKILL.md").write_text("theirs\n")
     with unchanged(outside):
         done = subprocess.run(
-            [sys.executable, "-c", RUN, str(base), what], capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", RUN, str(base), what], capture_output=True, text=True, timeout=300
         )
         assert done.returncode == 0, done.stderr
