@@ -81,11 +81,8 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
         )
         for each in ROUTES
     ]
-    own: list[tuple[str, Any]] = [
-        ("/openapi.json", document),
-        ("/", shown),
-        ("/style.css", Response(STYLE, media_type="text/css")),
-    ]
+    style: Any = Response(STYLE, media_type="text/css")
+    own = [("/openapi.json", document), ("/", shown), ("/style.css", style)]
     routes += [StarletteRoute(path, run, methods=["GET"]) for path, run in own]
     routes.append(StarletteRoute("/mcp", mcp))
     handlers: dict[Any, Any] = {
