@@ -21,6 +21,8 @@ from skillhub.scan.running import EXECUTABLE_MAGIC
 
 # What is longer is read line by line: no parser of others is given a text that could take it long.
 PARSED_MAX = 1 << 17
+# Of all documents of a skill together; honest ones have a tenth of that, and what is more takes seconds.
+LINES_MAX = 20_000
 Kind = Literal["prose", "heading", "code", "html"]
 Language = Literal["markdown", "python", "shell", "javascript", "powershell", "batch", "applescript", "data", "other"]
 _T = TypeVar("_T")
@@ -97,11 +99,13 @@ class SourceFile:
     Attributes:
         path: Relative to the skill.
         data: The bytes.
+        left: How many lines of the skill's documents may still be parsed; the rest is read line by line.
     """
 
-    def __init__(self, path: str, data: bytes) -> None:
+    def __init__(self, path: str, data: bytes, left: list[int] | None = None) -> None:
         self.path = path
         self.data = data
+        self._left = left if left is not None else [LINES_MAX]
         self._parsed: dict[Any, Any] = {}
 
     @cached_property
@@ -166,7 +170,10 @@ class SourceFile:
         """What it consists of: a document in pieces, everything else as one piece of code."""
         if not self.is_document:
             return (Passage("code", self.language, self.text, 1),)
-        return tuple(_passages(self.text))
+        lines = self.text.count("\n") + 1
+        is_parsed = lines <= self._left[0] and len(self.text) <= PARSED_MAX and find_spec("markdown_it") is not None
+        self._left[0] -= lines if is_parsed else 0
+        return tuple(_passages(self.text, is_parsed))
 
     @property
     def code(self) -> Iterator[Passage]:
@@ -268,7 +275,10 @@ class SkillFiles:
     """All files of a skill, by path."""
 
     def __init__(self, tree: Tree) -> None:
-        self.files: Mapping[str, SourceFile] = {path: SourceFile(path, file.data) for path, file in tree.items()}
+        left = [LINES_MAX]
+        self.files: Mapping[str, SourceFile] = {
+            path: SourceFile(path, file.data, left) for path, file in tree.items()
+        }
 
     def __iter__(self) -> Iterator[SourceFile]:
         return iter(self.files.values())
@@ -296,15 +306,14 @@ def language_of(word: str) -> Language:
     return _NAMES.get(word.lower().strip("{}."), "other")
 
 
-def _passages(text: str) -> Iterator[Passage]:
-    """Yield a document in pieces: as markdown-it-py reads it if that is installed, else line by line."""
+def _passages(text: str, is_parsed: bool) -> Iterator[Passage]:
+    """Yield a document in pieces: as markdown-it-py reads it, or line by line."""
     end = text.find("\n---", 3) if text.startswith("---\n") else -1
     start = text.find("\n", end + 1) + 1 if end > 0 else 0
     skipped = text.count("\n", 0, start)
     if start:
         yield Passage("prose", "other", text[4 : end + 1], 2)
     body = text[start:]
-    is_parsed = len(body) <= PARSED_MAX and find_spec("markdown_it") is not None
     heading = ""
     for each in _blocks(body) if is_parsed else _lines(body):
         heading = each.text if each.kind == "heading" else heading

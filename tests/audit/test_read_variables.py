@@ -13,7 +13,7 @@ from skillhub.registry.check import check
 from tests.support.registry import Simulator
 from tests.support.world import Answers, World
 
-SCRIPT = 'curl -H "X-Key: $AWS_SECRET_ACCESS_KEY" https://api.acme.io/\n'
+SCRIPT = 'test -n "$AWS_SECRET_ACCESS_KEY" && curl https://api.acme.io/\n'
 CAN = ("env:AWS_SECRET_ACCESS_KEY", "network:?", "network:api.acme.io", "scripts")
 
 

@@ -1,6 +1,7 @@
 """How detectors read a skill: in which language a file is, what a document consists of, each parsed once."""
 
 import importlib.util
+from importlib.util import find_spec
 
 import pytest
 
@@ -94,6 +95,13 @@ def test_text_is_read_in_its_encoding(encoding):
     file = SourceFile("a.md", "# Read Me\r\nwords\r".encode(encoding))
     assert file.text == "# Read Me\nwords\n"
     assert file.has(b"nothing", b"read me")
+
+
+def test_attack_many_documents_take_no_more_than_one():
+    pages = Tree({f"{number}.md": File(b"- a\n" * 4_000) for number in range(8)})
+    found = [file.passages for file in SkillFiles(pages)]
+    assert [len(each) for each in found] == [4_000] * 8
+    assert [each[1].text for each in found] == ["a"] * 4 + ["- a"] * 4 if find_spec("markdown_it") else ["- a"] * 8
 
 
 def test_a_parser_is_called_once():
