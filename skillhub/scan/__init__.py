@@ -8,12 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Set
 from typing import Final
 
-from skillhub.model.finding import SEVERITIES, Finding, Rule, rules
+from skillhub.formats.text import clean
+from skillhub.model.finding import SEVERITIES, Finding, Rule, at_least, rules
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.capability import is_text
 from skillhub.scan.code import encodings, programs
 from skillhub.scan.commands import FETCH, SYSTEM
-from skillhub.scan.disguise import disguises
+from skillhub.scan.disguise import disguises, is_archive, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.orders import INSTRUCTIONS, orders
@@ -39,6 +40,8 @@ _ONLY_WORDS: Final = bytes(ord(chr(n).lower()) if n < 128 and chr(n).isalnum() e
 DETECTORS: Final[tuple[Detector, ...]] = (prerequisites, orders, staged, programs, encodings, disguises)
 # More places of one rule in one file tell a reader nothing new.
 PLACES_MAX: Final = 10
+# Of archives so many are opened, and so much of what is in them is searched; each is a finding in itself.
+_ARCHIVES_MAX, _PACKED_MAX = 20, 1 << 22
 
 
 def scan(tree: Tree) -> tuple[Finding, ...]:
@@ -48,8 +51,29 @@ def scan(tree: Tree) -> tuple[Finding, ...]:
     ten lines of a file are named.
     """
     found = [finding for path, file in tree.items() for finding in _findings(path, file)]
+    found += _packed(tree)
     found += _detected(tree, {(each.rule, each.path, each.line) for each in found})
     return tuple(sorted(found, key=_worst_first))
+
+
+def _packed(tree: Tree) -> Iterator[Finding]:
+    """Yield what is grave in the first archives of a tree, and in those within: each rule once for each archive."""
+    waiting = [(path, path, file.data) for path, file in tree.items() if is_archive(path, file.data)]
+    seen: set[tuple[str, str]] = set()
+    left = _PACKED_MAX
+    for number, (path, outer, packed) in enumerate(waiting):
+        for name, data in members(outer, packed) if number < _ARCHIVES_MAX else ():
+            left -= len(data)
+            if left < 0:
+                return
+            if path == outer and is_archive(name, data):
+                waiting.append((path, name, data))
+            for each in _findings(name, File(data)):
+                # What a packed file is, and what is hidden in it, is of its tools as often as not.
+                is_grave = at_least(each.severity, "high") and each.rule[:3] not in ("SH0", "SH5")
+                if is_grave and (each.rule, path) not in seen:
+                    seen.add((each.rule, path))
+                    yield RULES[each.rule].finding(path, 0, f"{each.message} (in it: {clean(name)[-80:]})")
 
 
 def _detected(tree: Tree, known: Set[tuple[str, str | None, int]]) -> Iterator[Finding]:

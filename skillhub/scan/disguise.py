@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from skillhub.formats.text import words
@@ -37,6 +40,7 @@ _BLANK_LINES = 40
 _LINE_MAX = 5000
 # Every entry is looked at for its password; an archive with more is none that a skill needs.
 _ENTRIES_MAX = 10_000
+_MEMBERS_MAX, _MEMBER_MAX, _UNPACKED_MAX = 100, 1 << 16, 1 << 22
 
 
 def disguises(files: SkillFiles) -> Iterator[Sighting]:
@@ -47,9 +51,30 @@ def disguises(files: SkillFiles) -> Iterator[Sighting]:
             yield Sighting("SH610", file.path, 0)
         if name.endswith((*_TEXTS, *_PICTURES, *_DOCUMENTS)) and _is_program(name, file):
             yield Sighting("SH605", file.path, 0)
-        if _is_archive(file.data) and not name.endswith(_DOCUMENTS):
+        if is_archive(file.path, file.data):
             yield Sighting("SH607" if _is_locked(file.data) else "SH606", file.path, 0)
         yield from _padding(file)
+
+
+def members(path: str, data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield what an archive (zip, tar, gzip) holds, as far as it is searched: its first files, each to a length."""
+    try:
+        if data.startswith(b"PK"):
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                for each in archive.infolist()[:_MEMBERS_MAX]:
+                    with archive.open(each) as file:
+                        yield each.filename, file.read(_MEMBER_MAX)
+            return
+        plain = zlib.decompressobj(47).decompress(data, _UNPACKED_MAX) if data.startswith(b"\x1f\x8b") else data
+        if plain[257:262] != b"ustar":
+            yield path, plain[:_MEMBER_MAX]
+            return
+        with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as packed:
+            for entry in islice(packed, _MEMBERS_MAX):
+                if (held := packed.extractfile(entry)) is not None:
+                    yield entry.name, held.read(_MEMBER_MAX)
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, ValueError, OSError, EOFError, RuntimeError):
+        return  # what is broken or locked is a finding as an archive
 
 
 def _is_bytecode(name: str, data: bytes) -> bool:
@@ -67,8 +92,9 @@ def _is_program(name: str, file: SourceFile) -> bool:
     )
 
 
-def _is_archive(data: bytes) -> bool:
-    return data.startswith(_ARCHIVES) or data[257:262] == b"ustar"
+def is_archive(path: str, data: bytes) -> bool:
+    """Say whether a file is an archive, and no document that is packed as one."""
+    return (data.startswith(_ARCHIVES) or data[257:262] == b"ustar") and not path.lower().endswith(_DOCUMENTS)
 
 
 def _is_locked(data: bytes) -> bool:

