@@ -300,7 +300,8 @@ def others_table(results: Results, others: Mapping[str, Results]) -> Iterator[st
     for group, seen in results.items():
         asked = [{each.name for each in other.get(group, [])} for other in others.values()]
         same = [each for each in seen if each.name in asked[0]]
-        cells = [f"{part(other[group])}, {quantile(other[group], 0.5):.0f} ms" for other in others.values()]
+        said = [other.get(group, []) for other in others.values()]
+        cells = [f"{part(each)}, {quantile(each, 0.5):.0f} ms" if each else "not run" for each in said]
         kind = "found" if group.hostile else "false alarms"
         yield f"| {group.name} | {kind} | {part(same)}, {quantile(same, 0.5):.1f} ms | {' | '.join(cells)} |"
 
