@@ -44,6 +44,9 @@ class Listing:
     def listing(self) -> Index:
         return Index({each.name: (each,) for each in self.releases})
 
+    def advisories(self) -> None:
+        """Return nothing: it publishes none."""
+
 
 def offered(world, **registries):
     def opened(source, root):
