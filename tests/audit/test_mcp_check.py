@@ -67,7 +67,8 @@ def test_a_person_is_asked_with_the_command_and_sees_what_it_has(shell):
     server(shell)
     done = shell.at_terminal("mcp", "check", "demo", say=[YES], columns=200)
     assert done.status == 0, done.out
-    assert f"it runs: {sys.executable} -I {shell.folder / 'server.py'}" in done.out
+    command = shlex.join([sys.executable, "-I", str(shell.folder / "server.py")])
+    assert f"it runs: {command}" in done.out
     assert "demo: demo 1, MCP 2025-11-25" in done.out
     assert "tools: create_issue, ok" in done.out
 
