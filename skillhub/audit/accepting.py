@@ -15,7 +15,7 @@ from skillhub.audit.report import Location, note
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Document, Items, Sha256, part, version_of
 from skillhub.formats.text import quote
-from skillhub.model.finding import Finding, rules
+from skillhub.model.finding import SEVERITIES, Finding, rules
 from skillhub.model.lock import Lock
 from skillhub.project.intent import Suppression
 
@@ -66,6 +66,7 @@ class Acceptance:
     now: datetime
     written: set[KnownFinding] = field(default_factory=set)
     _met: set[object] = field(default_factory=set)
+    _quieted: dict[Suppression, list[Finding]] = field(default_factory=dict)
     _skills: set[str] = field(default_factory=set)
     _known: frozenset[KnownFinding] = frozenset()
     _by_skill: defaultdict[tuple[str, str], list[Suppression]] = field(default_factory=lambda: defaultdict(list))
@@ -97,6 +98,7 @@ class Acceptance:
         for each in self._by_skill.get((skill, found.rule), ()):
             if (each.tree, each.path or path) == (tree, path) and not each.is_over(self.now):
                 self._met.add(each)
+                self._quieted.setdefault(each, []).append(found)
                 return replace(found, accepted_by=f"skillhub.toml until {each.expires}: {each.reason}")
         if known in self._known or self.records:
             self.written.add(known)
@@ -120,7 +122,10 @@ class Acceptance:
                 old = before.skills.get(each.skill) if before is not None else None
                 if before is not None and (old is None or old.tree != each.tree):
                     message = f"this change brings {each.skill} and accepts {about}: {each.reason}"
-                    yield note("suppression-added", message, None, place)
+                    added = note("suppression-added", message, None, place)
+                    # As grave as what it accepts: a change does not pass by what it brings along.
+                    worst = max((added, *self._quieted[each]), key=lambda found: SEVERITIES.index(found.severity))
+                    yield replace(added, severity=worst.severity)
             elif each.skill in self._skills or (every is not None and each.skill not in every):
                 why = "there is no such finding in that tree"
                 why = why if may_be_accepted(each.rule) else "a project cannot accept this rule"

@@ -154,6 +154,13 @@ class CheckedServer:
         return value
 
 
+def _without_type(entry: object) -> object:
+    """Return an entry less what only some agents spell out: that a server with a command speaks over stdio."""
+    if isinstance(entry, dict) and "command" in entry and entry.get("type") == "stdio":
+        return {key: value for key, value in entry.items() if key != "type"}
+    return entry
+
+
 def to_check(name: str, agent: str | None, ports: Ports) -> CheckedServer:
     """Return the server of a name: the one that agents have, else the one that an installed skill describes.
 
@@ -172,7 +179,7 @@ def to_check(name: str, agent: str | None, ports: Ports) -> CheckedServer:
         (file, entry), *others = entries
         if not isinstance(entry, dict):
             raise FormatError(f"expected an object, found {quote(entry)}", where=file.path)
-        if any(not mcp.is_equal(each, entry) for _, each in others):
+        if any(not mcp.is_equal(_without_type(each), _without_type(entry)) for _, each in others):
             hint = " or ".join(as_command("--agent", each.agent) for each, _ in entries)
             raise UsageError(f"{name} is not the same server for every agent", hint=f"say whose: {hint}")
         return make(f"{file.agent}: {file.path}", entry, _facts(file, entry))

@@ -22,7 +22,7 @@ from skillhub.cli.common import Arg, Common, Strings, read_file, read_lock
 from skillhub.cli.render import question_json
 from skillhub.cli.terminal import Terminal, Tone, members
 from skillhub.disk import files
-from skillhub.errors import UsageError
+from skillhub.errors import SkillhubError, StateError, UsageError
 from skillhub.formats.text import did_you_mean, quote, spelled_like
 from skillhub.model.finding import CATEGORIES, Finding, Severity
 from skillhub.model.hosts import detect, hosts
@@ -81,6 +81,8 @@ def audit(
     online, records, remember = not common.offline, write_baseline is not None, not common.dry_run
     request = AuditRequest(names, paths, sources, online, fail_on, before, known, records, remember)
     ports = common.ports()
+    if write_baseline is not None:
+        _check_baseline(write_baseline)
     report = audit_flow(request, ports)
     if write_baseline is not None and not common.dry_run:
         written = BaselineFile(findings=report.known, version=1)
@@ -116,6 +118,23 @@ def _explain(word: str, common: Common) -> int:
     common.terminal.out(f"why: {rule.why}")
     common.terminal.out(f"what to do: {rule.hint}")
     return 0
+
+
+def _check_baseline(path: str) -> None:
+    """Refuse to replace a file that is no baseline.
+
+    Raises:
+        StateError: there is such a file, or no folder for one.
+    """
+    full = os.path.abspath(path)
+    if not os.path.isdir(os.path.dirname(full)):
+        raise StateError("the folder of the baseline does not exist", where=os.path.dirname(full))
+    if os.path.lexists(full):
+        try:
+            BaselineFile.parse(read_file(full, BaselineFile.CAP), path)
+        except SkillhubError as error:
+            message = "expected a baseline of an audit or no file, found another file"
+            raise StateError(message, where=path, hint="name another file") from error
 
 
 def _shape(form: Format | None, common: Common) -> Format:

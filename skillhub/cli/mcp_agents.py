@@ -43,10 +43,12 @@ def mcp_install(
     optional("skillhub.server.mcp", "server", _MISSING)
     ports, rows, asked = common.ports(), [], []
     entries = [OwnEntry(each, ports) for each in _agents(agent)]
+    # Before the first question it is known that each can be written.
+    rows_of = {each.agent: {"agent": each.agent, "path": each.file.path, "entry": each.spelled} for each in entries}
     for each in entries:
         changed, answers = each.write(dry_run=common.dry_run)
         asked += answers
-        rows.append({"agent": each.agent, "path": each.file.path, "entry": each.spelled, "changed": changed})
+        rows.append({**rows_of[each.agent], "changed": changed})
     if common.json:
         questions = [question_json(question, answer) for question, answer in asked]
         changed = any(row["changed"] for row in rows) and not common.dry_run

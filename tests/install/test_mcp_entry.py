@@ -151,3 +151,19 @@ def test_an_agent_has_to_be_named(here, words):
     done = here.run("mcp", *words, "--yes", "--json")
     assert done.status == 2
     assert done.error["hint"]
+
+
+def test_nothing_is_written_for_one_agent_where_another_has_no_file(shell):
+    before = shell.files()
+    done = shell.run("mcp", "install", "--agent", "claude-code", "--agent", "windsurf", "--yes")
+    assert done.status == 2
+    assert not (shell.project / ".mcp.json").exists()
+    assert {path for path in shell.files() if path.startswith(str(shell.project))} <= {*before}
+
+
+def test_two_entries_of_ours_are_the_same_server_to_mcp_check(shell):
+    done = shell.run("mcp", "install", "--agent", "claude-code", "--agent", "cursor", "--yes")
+    assert done.status == 0, done.err
+    checked = shell.run("mcp", "check", "skillhub")
+    assert "is not the same server" not in checked.err
+    assert checked.status == 6  # nobody is there to be asked

@@ -99,7 +99,7 @@ def test_what_cyclonedx_says_of_a_skill():
     skills = {each["name"]: each for each in document["components"]}
     assert set(skills) == set(LOCK.skills)
     fix = skills["gh-fix-ci"]
-    assert (fix["version"], fix["publisher"]) == ("1.2.0", "'Acme: the publisher' by github")
+    assert (fix["version"], fix["publisher"]) == ("1.2.0", "'Acme: the publisher' by acme")
     assert fix["hashes"] == [{"alg": "SHA-256", "content": ARTIFACT.hex}]
     facts = {(each["name"], each["value"]) for each in fix["properties"]}
     assert {
