@@ -105,7 +105,7 @@ def test_what_cyclonedx_says_of_a_skill():
     assert {
         ("skillhub:tree", TREE),
         ("skillhub:source-root", ARTIFACT),
-        ("skillhub:signed-by", f"'{SIGNER}' by github"),
+        ("skillhub:signed-by", f"'{SIGNER}' by acme"),
         ("skillhub:capability", "scripts"),
         ("skillhub:requires", "program:gh"),
     } <= facts
