@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -20,7 +21,8 @@ from yaml.events import (
 )
 
 from skillhub.errors import FormatError
-from skillhub.formats.text import quote
+from skillhub.formats.json import BOM
+from skillhub.formats.text import end_of_line, quote
 
 # YAML as documents from outside may use it: text, lists and mappings, nothing that surprises a reader.
 # Every scalar stays the text that was written: ``no`` is not false and ``1.10`` is not 1.1; whoever wants a
@@ -77,23 +79,24 @@ def parse(
     return _document(_Reader, text, where, line_offset, parser)  # type: ignore[no-any-return]
 
 
-def typed(text: str, where: str, line_offset: int = 0) -> Any:  # noqa: ANN401 - a JSON value
+def typed(text: str, where: str, line_offset: int = 0, cap: int = MAX_BYTES) -> Any:  # noqa: ANN401 - a JSON value
     """Return the one document in ``text`` as the core schema of YAML 1.2 types it, as a JSON value.
 
     What JSON has no number for, infinity and what is no number, is null, as in JavaScript.
 
     Args:
-        text: YAML, at most 64 kB.
+        text: YAML, at most ``cap`` bytes of it.
         where: The file, named in errors as ``where:line``.
         line_offset: Lines of the file above ``text``.
+        cap: Bytes.
 
     Raises:
         FormatError: as for ``parse``; or a line ends in a character that ends none in YAML 1.2.
     """
     if _BREAKS_OF_1_1.search(text):
         raise FormatError("expected no line break that YAML 1.2 does not know", where=where)
-    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise FormatError(f"expected at most {MAX_BYTES} bytes of YAML", where=where)
+    if len(text.encode("utf-8", "surrogatepass")) > cap:
+        raise FormatError(f"expected at most {cap} bytes of YAML", where=where)
     found = _document(_TypedReader, text, where, line_offset)
     return None if found == "" else found
 
@@ -236,3 +239,134 @@ class _TypedReader(_Reader):
     def _node(self, event: Event, depth: int) -> Any:  # noqa: ANN401 - a JSON value
         node = super()._node(event, depth)
         return _resolved(str(node)) if isinstance(event, ScalarEvent) and event.implicit[0] else node
+
+
+# One entry goes into a YAML file of another program, or out of it; every other byte stays as it is. The entries stand
+# below a key at the top: as a mapping by their names, or as a list in which each has its ``name``. Values are written
+# as JSON has them, which YAML reads alike. The text is read before and after: an edit that changes anything else is
+# refused.
+
+OTHERS_MAX = 256 * 1024
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_LONE_RETURN = re.compile(r"\r(?!\n)")
+_COMPOSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def others_yaml(text: str, where: str) -> Any:  # noqa: ANN401 - a JSON value
+    """Return what a file of another program holds; None if it is empty.
+
+    Raises:
+        FormatError: as for ``typed``, of more than 256 kB; or a line ends in a carriage return alone.
+    """
+    if _LONE_RETURN.search(text):
+        raise FormatError("expected lines that end in a line feed", where=where)
+    return typed(text.removeprefix(BOM), where, cap=OTHERS_MAX)
+
+
+def insert(text: str, path: tuple[str, str], entry: Mapping[str, object], where: str, *, listed: bool = False) -> str:
+    """Return ``text`` with ``entry`` behind the last one below ``path[0]``, under the name ``path[1]``.
+
+    Raises:
+        FormatError: ``text`` is malformed, or cannot be edited in place.
+    """
+    before, body = others_yaml(text, where), text.removeprefix(BOM)
+    key, name = path
+    held, lines = _held(body, key), _LINE.findall(body)
+    if held is not None and isinstance(held[1], yaml.CollectionNode) and held[1].flow_style:
+        end = _index(lines, held[1].end_mark) - 1
+        made = _json({"name": name, **entry}) if listed else f"{_json(name)}: {_json(entry)}"
+        after = body[:end] + (", " if held[1].value else "") + made + body[end:]
+    else:
+        first = f"- name: {_json(name)}" if listed else f"{name if _is_plain(name) else _json(name)}:"
+        block = [first, *(f"  {each}: {_json(value)}" for each, value in entry.items())]
+        if held is None:
+            at, indent, block = len(lines), "", [f"{key}:", *(f"  {each}" for each in block)]
+        elif held[1].value:
+            at, indent = _lines_to(held[1]), " " * held[1].start_mark.column
+        else:
+            at, indent = held[0].end_mark.line + 1, "  "
+        after = _joined(lines, at, [indent + each for each in block], end_of_line(text))
+    there = [*_entries(before, key), (name, {"name": name, **entry} if listed else entry)]
+    return text[: len(text) - len(body)] + _checked(after, before, key, there, where)
+
+
+def remove(text: str, path: tuple[str, str], where: str) -> str:
+    """Return ``text`` without the entry ``path[1]`` below ``path[0]``, and without that key if it held nothing else.
+
+    Raises:
+        FormatError: ``text`` is malformed, there is no such entry, or it cannot be taken out in place.
+    """
+    before, body = others_yaml(text, where), text.removeprefix(BOM)
+    key, name = path
+    held, lines, there = _held(body, key), _LINE.findall(body), _entries(before, key)
+    at = next((number for number, (called, _) in enumerate(there) if called == name), None)
+    if held is None or at is None:
+        raise FormatError(f"expected {quote(f'{key}.{name}')}, found none", where=where)
+    nodes = [each if isinstance(each, tuple) else (each, each) for each in held[1].value]
+    start, end = nodes[at][0].start_mark, nodes[at][1].end_mark
+    if held[1].flow_style:
+        start = nodes[at - 1][1].end_mark if at else start
+        end = nodes[1][0].start_mark if len(nodes) > 1 and not at else end
+        after = body[: _index(lines, start)] + body[_index(lines, end) :]
+    else:
+        gone = {*range(start.line, _lines_to(nodes[at][1])), *([held[0].start_mark.line] if len(nodes) == 1 else [])}
+        after = "".join(line for number, line in enumerate(lines) if number not in gone)
+        if len(lines) - 1 in gone and not body.endswith("\n"):
+            after = after.removesuffix("\n").removesuffix("\r")
+    return text[: len(text) - len(body)] + _checked(after, before, key, there[:at] + there[at + 1 :], where)
+
+
+def _held(text: str, key: str) -> tuple[Any, Any] | None:
+    """Return the nodes of a key at the top and of what it holds; the text was read, and has no anchor and no tag."""
+    root = yaml.compose(text, Loader=_COMPOSER)
+    pairs = root.value if isinstance(root, yaml.MappingNode) else ()
+    return next((each for each in pairs if each[0].value == key), None)
+
+
+def _index(lines: list[str], mark: Any) -> int:  # noqa: ANN401 - PyYAML's
+    return sum(map(len, lines[: mark.line])) + int(mark.column)
+
+
+def _lines_to(node: Any) -> int:  # noqa: ANN401 - PyYAML's
+    """Return the number of lines up to the end of a node; a block ends where its last value does."""
+    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        node = node.value[-1][1] if isinstance(node.value[-1], tuple) else node.value[-1]
+    ends_below = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">") and node.end_mark.column == 0
+    return int(node.end_mark.line) + (not ends_below)
+
+
+def _joined(lines: list[str], at: int, block: list[str], eol: str) -> str:
+    """Put lines behind the first ``at`` ones; a file whose last line has no end has none afterwards."""
+    above = "".join(lines[:at])
+    made = eol.join(block)
+    if above and not above.endswith("\n"):
+        return above + eol + made
+    return above + made + eol + "".join(lines[at:])
+
+
+def _entries(data: Any, key: str) -> list[tuple[str, object]]:  # noqa: ANN401 - a JSON value
+    """Return the entries below a key with their names; none if it holds neither a mapping nor a list."""
+    found = data.get(key) if isinstance(data, dict) else None
+    if isinstance(found, list):
+        return [(str(each.get("name", "")) if isinstance(each, dict) else "", each) for each in found]
+    return [*found.items()] if isinstance(found, dict) else []
+
+
+def _checked(text: str, before: Any, key: str, there: list[tuple[str, object]], where: str) -> str:  # noqa: ANN401
+    try:
+        found = others_yaml(text, where)
+    except FormatError:
+        found = None
+    rest = [{name: value for name, value in each.items() if name != key} for each in (before or {}, found or {})]
+    if rest[0] != rest[1] or _entries(found, key) != there:
+        raise FormatError("expected a file that can be edited in place", where=where, hint="edit it by hand")
+    return text
+
+
+def _is_plain(name: str) -> bool:
+    is_word = re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", name) is not None
+    return is_word and name.lower() not in (*_TRUTH, "null", "y", "n")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

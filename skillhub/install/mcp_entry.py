@@ -12,8 +12,6 @@ from typing import Final
 
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import StateError, UsageError
-from skillhub.formats import json as jsonc
-from skillhub.formats import toml
 from skillhub.formats.document import Members, Visible
 from skillhub.formats.text import quote
 from skillhub.install.context import Ports, ask
@@ -69,15 +67,12 @@ class OwnEntry:
     @property
     def spelled(self) -> mcp.Entry:
         """The entry as the agent spells it."""
-        return mcp.entry(self.agent, self.server)
+        return mcp.entry(self.agent, self.server, self.file.scope)
 
     @property
     def text(self) -> str:
         """The file as it would be with nothing else in it."""
-        dialect = mcp.DIALECTS[host(self.agent).id]
-        is_toml = (*dialect.project, *dialect.user)[0].endswith(".toml")
-        insert = toml.insert if is_toml else jsonc.insert
-        return insert("", (dialect.key, NAME), self.spelled, "")
+        return self.file.dialect.insert("", NAME, self.spelled, self.file.path)
 
     def write(self, *, dry_run: bool) -> tuple[bool, list[Asked]]:
         """Write it, once that is agreed to; return whether that changed anything, and what was asked.

@@ -271,10 +271,10 @@ def _agent_server(
         state: mcp.State = "absent" if entry is None else "different" if mcp_server.runs_code(entry) else "equal"
     else:
         state = mcp.state(file, need.name, server)
-        if state == "absent" and not mcp.is_spelled(file.agent, server):
+        if state == "absent" and not file.dialect.knows(server):
             return _AgentServer(file, None)
     if server is not None and state != "different":
-        others = tuple(each for each in others if not mcp.is_same(file.agent, each[1], server))
+        others = tuple(each for each in others if not mcp.is_same(file, each[1], server))
     else:
         others = tuple(each for each in others if not mcp.is_equal(each[1], entry))
     is_settled = state == "equal" and written is not None and mcp.is_equal(entry, written)
@@ -370,7 +370,7 @@ class AnsweredNeeds:
         """Return ``record`` with this remembered; entries written earlier stay remembered as ours."""
         written = dict(record.mcp)
         for server, file in self.writes:
-            entry = mcp.entry(file.agent, server.described())
+            entry = file.dialect.spell(server.described())
             written[server.need.name] = {**written.get(server.need.name, {}), file.agent: entry}
         satisfied, waived = (
             dict.fromkeys((*record.met, *self.satisfied)),

@@ -29,10 +29,12 @@ _UNDERSTOOD = frozenset(
             "startup_timeout_ms",
         ),
         *("scopes", "gallery", "metadata", "note", "notes", "comment"),
+        *("cmd", "uri", "envs", "env_keys", "display_name", "bundled", "available_tools", "requestOptions"),
     }
 )
 _SHOWN = 300  # characters of a line
-_VARIABLES = ("env", "environment", "env_vars")
+_URLS = ("url", "httpUrl", "serverUrl", "uri")
+_VARIABLES = ("env", "environment", "env_vars", "envs", "env_keys")
 _GIVEN = (*_VARIABLES, "headers", "http_headers", "env_http_headers")
 # The host is what clients take for it: what stands before the last `@` ahead of any slash is a password.
 _VALUE = re.compile(r"[\s=:].*", re.DOTALL)  # of `NAME=value`, or `Name: value`, where they are a list
@@ -52,7 +54,7 @@ def runs_code(entry: object) -> bool:
         return True
     if not isinstance(entry, dict):
         return False
-    command = entry.get("command")
+    command = entry.get("command", entry.get("cmd"))
     first = _split_words(command) if isinstance(command, str) and "args" not in entry else [*texts(command)]
     words = [*first, *texts(entry.get("args"))]
     if any(key not in _UNDERSTOOD and any(texts(value)) for key, value in entry.items()):
@@ -63,8 +65,8 @@ def runs_code(entry: object) -> bool:
 
 def url_of(entry: object) -> str:
     """Return the URL that an entry of an agent's file has; empty if it runs a command, or has none."""
-    found = entry if isinstance(entry, dict) and "command" not in entry else {}
-    return next((found[key] for key in ("url", "httpUrl", "serverUrl") if isinstance(found.get(key), str)), "")
+    found = entry if isinstance(entry, dict) and not {"command", "cmd"} & entry.keys() else {}
+    return next((found[key] for key in _URLS if isinstance(found.get(key), str)), "")
 
 
 def facts(entry: object) -> tuple[str, ...]:

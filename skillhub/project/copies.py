@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from itertools import chain
+from typing import Literal, TypeAlias, get_args
 
 from skillhub.disk import files
 from skillhub.disk.files import FOLDER
@@ -18,9 +19,9 @@ from skillhub.disk.folders import TreeProblem, clone_tree, compare, is_link, rem
 from skillhub.errors import FormatError, StateError
 from skillhub.model.hosts import Host, hosts, skill_folder
 from skillhub.model.lock import Locked, Signer
-from skillhub.model.record import Facts, LinkKind, Need, Record, Skill
+from skillhub.model.record import Facts, LinkKind, Need, Record, Scope, Skill
 from skillhub.model.tree import SKILL_MD, Listing, Tree
-from skillhub.project.mcp import DIALECTS
+from skillhub.project.mcp import DIALECTS, dialects
 from skillhub.project.project import Project, exclude_file
 from skillhub.project.store import Store
 from skillhub.project.user_state import voucher
@@ -289,7 +290,9 @@ def foreign_error(path: str) -> StateError:
 
 _CAP = 1 << 16
 # What is left of a file that held our servers alone.
-_EMPTY = frozenset({"", "{}", *(f'{{"{each.key}":{{}}}}' for each in DIALECTS.values())})
+_MCP = {scope: [each for name in DIALECTS for each in dialects(name, scope)] for scope in get_args(Scope)}
+_OURS = {text for each in chain(*_MCP.values()) for text in (f'{{"{each.key}":{{}}}}', "".join(each.head.split()))}
+_EMPTY = frozenset({"", "{}", *_OURS})
 
 
 def missing_paths(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
@@ -311,7 +314,7 @@ def shared_folders(project: Project) -> Iterator[tuple[str, files.HeldFolder]]:
     Raises:
         LinkLeavesProject: as ``exclude_file``; agents' folders that lead elsewhere are passed over.
     """
-    for each in DIALECTS.values():
+    for each in _MCP[project.scope]:
         for path in each.project if project.scope == "project" else each.user:
             with suppress(StateError):
                 file = files.inside(project.base, path.removeprefix("~/"))

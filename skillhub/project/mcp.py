@@ -5,153 +5,114 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Literal
+from typing import Any, Literal
 
 from skillhub.disk import files
 from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.formats import json as jsonc
-from skillhub.formats import toml
+from skillhub.formats import toml, yaml
 from skillhub.formats.text import quote
+from skillhub.model import needs
 from skillhub.model.hosts import absolute, expand, host
 from skillhub.model.needs import McpServer
 from skillhub.model.record import Scope
 from skillhub.project.project import Project
 
-# Where each agent keeps its MCP servers, and the format of an entry: a table, and a writer for each format.
+# Where each agent keeps its MCP servers, and the format of an entry: ``mcp_files.json``.
 # An entry never holds a secret: it names variables, in the syntax that the agent replaces by their values.
 
 Entry = dict[str, object]
+_YAML = (".yaml", ".yml")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class McpDialect:
-    """One agent's way.
+    """One agent's way, a row of ``mcp_files.json``.
 
     Attributes:
-        write: Spells a server; takes the server and ``reference``.
-        key: The keys under which the servers stand, by name.
+        key: The key under which the servers stand, by name.
+        local: An entry for a server that is started; ``<args>`` and its like are filled in.
+        remote: The same for one that is reached at a URL.
         project: Files below a project: the first one that exists, else the first one.
         user: The same for a user; none if the agent keeps no such file.
-        moved: A variable that moves the user's file, and the name that the file has there.
+        moved: A variable that moves the user's file, and the name that the file has there; none if it names the file.
         reference: What stands around the name of a variable; None if nobody has told us.
-        remote: Whether we know how a server is spelled that is reached by a URL.
         by_project: Whether the user's file has servers for single projects, too, by their folders.
+        listed: Whether the servers are a list, each with its name.
+        head: What a new file begins with.
+        folder: Whether the agent reads all files of the project's folder.
+        login: How a person logs in to a server that wants OAuth; ``{}`` is its name.
+        also: Another program of this agent, with files of its own.
     """
 
-    write: Callable[[McpServer, tuple[str, str]], Entry]
     key: str
-    project: tuple[str, ...] = ()
-    user: tuple[str, ...] = ()
-    moved: tuple[str, str] = ("", "")
-    reference: tuple[str, str] | None = None
-    remote: bool = True
+    local: Entry
+    remote: Entry
+    project: Sequence[str] = ()
+    user: Sequence[str] = ()
+    moved: Sequence[str] = ("", "")
+    reference: Sequence[str] | None = None
     by_project: bool = False
+    listed: bool = False
+    head: str = ""
+    folder: bool = False
+    login: str = ""
+    also: Mapping[str, Any] | None = None
 
     def knows(self, server: McpServer) -> bool:
         """Return whether ``server`` can be spelled; an unknown spelling is not guessed, and no value is written."""
-        is_referred = self.reference is not None or not server.variables
-        return is_referred and (self.remote or server.url is None)
+        return self.reference is not None or not server.variables
 
     def spell(self, server: McpServer) -> Entry:
         """Return the entry for a server that it ``knows``: text, lists and references to variables."""
-        return self.write(server, self.reference or ("", ""))
+        before, after = self.reference or ("", "")
+        values: Entry = {
+            "<program>": server.command[:1] and server.command[0],
+            "<args>": list(server.command[1:]),
+            "<words>": list(server.command),
+            "<env>": {name: f"{before}{name}{after}" for name in server.env},
+            "<names>": list(server.variables) or None,
+            "<url>": server.url,
+            "<bearer>": server.bearer,
+            "<headers>": {"Authorization": f"Bearer {before}{server.bearer}{after}"} if server.bearer else None,
+        }
+        return _filled(self.remote if server.url is not None else self.local, values)
+
+    def insert(self, text: str, name: str, entry: Entry, where: str) -> str:
+        """Return the text of a file with an entry more, as the editor of its format adds it."""
+        path = (self.key, name)
+        if where.endswith(".toml"):
+            return toml.insert(text, path, entry, where)
+        if where.endswith(_YAML):
+            return yaml.insert(text or self.head, path, entry, where, listed=self.listed)
+        return jsonc.insert(text, path, entry, where)
 
 
-def _named_type(server: McpServer, reference: tuple[str, str]) -> Entry:
-    return {"type": server.transport, **_by_shape(server, reference)}
+def _filled(template: Entry, values: Entry) -> Entry:
+    found: Entry = {}
+    for key, each in template.items():
+        value = (
+            _filled(each, values)
+            if isinstance(each, dict)
+            else values.get(each, each)
+            if isinstance(each, str)
+            else each
+        )
+        if value is not None and value != {}:
+            found[key] = value
+    return found
 
 
-def _by_shape(server: McpServer, reference: tuple[str, str]) -> Entry:
-    if server.url is not None:
-        return {"url": server.url, **_headers(server, reference)}
-    entry: Entry = {"command": server.command[0], "args": list(server.command[1:])}
-    return {**entry, **_variables("env", server, reference)}
+def _packaged() -> Mapping[str, McpDialect]:
+    with open(os.path.join(os.path.dirname(needs.__file__), "mcp_files.json"), "rb") as file:
+        rows = json.load(file)["agents"]
+    return {name: McpDialect(**row) for name, row in rows.items()}
 
 
-def _gemini(server: McpServer, reference: tuple[str, str]) -> Entry:
-    if server.url is not None:
-        return {"httpUrl": server.url, **_headers(server, reference)}
-    return _by_shape(server, reference)
-
-
-def _opencode(server: McpServer, reference: tuple[str, str]) -> Entry:
-    if server.url is not None:
-        return {"type": "remote", "url": server.url, **_headers(server, reference), "enabled": True}
-    entry: Entry = {"type": "local", "command": list(server.command)}
-    return {**entry, **_variables("environment", server, reference), "enabled": True}
-
-
-def _codex(server: McpServer, _: tuple[str, str]) -> Entry:
-    # Codex takes the bare names of the variables that it hands on; it expands nothing in `env`.
-    if server.url is not None:
-        bearer = {"bearer_token_env_var": server.bearer} if server.bearer else {}
-        return {"url": server.url, **bearer}
-    entry: Entry = {"command": server.command[0], "args": list(server.command[1:])}
-    return {**entry, "env_vars": list(server.env)} if server.env else entry
-
-
-def _variables(key: str, server: McpServer, reference: tuple[str, str]) -> Entry:
-    before, after = reference
-    return {key: {name: f"{before}{name}{after}" for name in server.env}} if server.env else {}
-
-
-def _headers(server: McpServer, reference: tuple[str, str]) -> Entry:
-    before, after = reference
-    if server.bearer is None:
-        return {}
-    return {"headers": {"Authorization": f"Bearer {before}{server.bearer}{after}"}}
-
-
-DIALECTS: Mapping[str, McpDialect] = {
-    "claude-code": McpDialect(
-        _named_type,
-        "mcpServers",
-        project=(".mcp.json",),
-        user=("~/.claude.json",),
-        moved=("CLAUDE_CONFIG_DIR", ".claude.json"),
-        reference=("${", "}"),
-        by_project=True,
-    ),
-    "codex": McpDialect(
-        _codex,
-        "mcp_servers",
-        project=(".codex/config.toml",),
-        user=("~/.codex/config.toml",),
-        moved=("CODEX_HOME", "config.toml"),
-        reference=("", ""),
-    ),
-    "cursor": McpDialect(
-        _by_shape,
-        "mcpServers",
-        project=(".cursor/mcp.json",),
-        user=("~/.cursor/mcp.json",),
-        reference=("${env:", "}"),
-    ),
-    "gemini-cli": McpDialect(
-        _gemini, "mcpServers", project=(".gemini/settings.json",), user=("~/.gemini/settings.json",)
-    ),
-    # VS Code; its user file belongs to a profile and has no one place.
-    "github-copilot": McpDialect(_named_type, "servers", project=(".vscode/mcp.json",), reference=("${env:", "}")),
-    "kiro-cli": McpDialect(
-        _by_shape,
-        "mcpServers",
-        project=(".kiro/settings/mcp.json",),
-        user=("~/.kiro/settings/mcp.json",),
-        reference=("${", "}"),
-    ),
-    "opencode": McpDialect(
-        _opencode,
-        "mcp",
-        project=("opencode.json", "opencode.jsonc"),
-        user=("~/.config/opencode/opencode.jsonc", "~/.config/opencode/opencode.json"),
-        reference=("{env:", "}"),
-    ),
-    # It has servers for the user alone.
-    "windsurf": McpDialect(_by_shape, "mcpServers", user=("~/.codeium/windsurf/mcp_config.json",), remote=False),
-}
+DIALECTS = _packaged()
 
 
 # MCP servers in the config files of agents: look, add, take back what we added.
@@ -163,6 +124,7 @@ State = Literal["absent", "equal", "different"]
 # brings has no such reason to keep a person waiting.
 _LIMITS: Mapping[Scope, int] = {"project": 1 << 20, "user": 32 << 20}
 _TRIES = 5
+_FOLDER_MAX = 100
 # What Claude Code and Codex take as a name; `__proto__` is a name that JavaScript gives a meaning.
 _NAME = re.compile(r"(?!__proto__$)[A-Za-z0-9_-]{1,64}", re.ASCII)
 
@@ -174,15 +136,29 @@ class ConfigFile:
     agent: str
     scope: Scope
     path: str
+    dialect: McpDialect
+
+    def login(self, name: str) -> str:
+        """Return how a person logs in to this server, which wants OAuth: with the agent, as nobody else can."""
+        return self.dialect.login.format(name) or f"use {name} in {self.agent}, which opens its login"
+
+
+def dialects(agent: str, scope: Scope) -> tuple[McpDialect, ...]:
+    """Return the ways of this agent that have files of this scope; none if it is no agent that we know so."""
+    first = DIALECTS.get(agent)
+    both = [first, *([McpDialect(**first.also)] if first.also else [])] if first is not None else []
+    return tuple(each for each in both if (each.project if scope == "project" else each.user))
 
 
 def agents_with_file(scope: Scope) -> tuple[str, ...]:
     """Return the agents that keep MCP servers in a file of this scope."""
-    return tuple(name for name, each in DIALECTS.items() if (each.project if scope == "project" else each.user))
+    return tuple(name for name in DIALECTS if dialects(name, scope))
 
 
-def entry(agent: str, server: McpServer) -> Entry:
+def entry(agent: str, server: McpServer, scope: Scope | None = None) -> Entry:
     """Return how this agent's config file spells ``server``; it holds names of variables, never a value.
+
+    Without ``scope`` as in a project, and in the user's file if it has no other.
 
     Raises:
         UsageError: there is no such agent, it keeps no MCP servers in a file that we know, or it spells such a server
@@ -194,11 +170,12 @@ def entry(agent: str, server: McpServer) -> Entry:
             f"{name} has no configuration file for MCP servers that skillhub supports",
             hint=f"agents with such a file: {', '.join(DIALECTS)}",
         )
-    if not DIALECTS[name].knows(server):
+    dialect, *_ = (*(dialects(name, scope) if scope else ()), DIALECTS[name])
+    if not dialect.knows(server):
         raise UsageError(
             f"skillhub cannot write such a server for {name}", hint=f"write it into the file of {name} yourself"
         )
-    return DIALECTS[name].spell(server)
+    return dialect.spell(server)
 
 
 def is_spelled(agent: str, server: McpServer) -> bool:
@@ -217,10 +194,8 @@ def config_file(agent: str, scope: Scope, project: str, home: str, environ: Mapp
         LinkLeavesProject: the project's file is, or lies behind, a link to somewhere else.
         StateError: a folder on the way cannot be looked at.
     """
-    paths = _paths(agent, scope, project, home, environ)
-    if not paths:
-        return None
-    return ConfigFile(host(agent).id, scope, next(filter(os.path.exists, paths), paths[0]))
+    found = _files(agent, scope, project, home, environ)
+    return next((each for each in found if os.path.exists(each.path)), found[0]) if found else None
 
 
 def configured(
@@ -252,15 +227,13 @@ def elsewhere(
         StateError: such a file cannot be read, or leads out of the project.
     """
     scopes: tuple[Scope, ...] = ("project", "user") if file.scope == "project" else ("user",)
-    files_ = [
-        ConfigFile(file.agent, scope, path)
-        for scope in scopes
-        for path in _paths(file.agent, scope, project, home, environ)
-    ]
-    for each in dict.fromkeys((file, *files_)):
+    found_files = [each for scope in scopes for each in _files(file.agent, scope, project, home, environ)]
+    if file.dialect.folder and file.scope == "project":
+        found_files += _beside(file, project)
+    for each in {each.path: each for each in (file, *found_files)}.values():
         text = _text(files.read(each.path, _LIMITS[each.scope]), each)
         tables = [(each.path, _servers(text, each))]
-        if each.scope == "user" and DIALECTS[each.agent].by_project:
+        if each.scope == "user" and each.dialect.by_project:
             tables += _of_projects(text, each, project if file.scope == "project" else None)
         for where, there in tables:
             for called, found in there.items():
@@ -269,12 +242,24 @@ def elsewhere(
                     yield (where if called == name else f"{where}, as {called}"), found
 
 
+def _beside(file: ConfigFile, project: str) -> Iterator[ConfigFile]:
+    """Yield the other files of a project's folder that the agent reads."""
+    folder = os.path.dirname(file.dialect.project[0])
+    with files.disk_errors(os.path.join(project, folder)):
+        there = os.listdir(os.path.dirname(file.path)) if os.path.isdir(os.path.dirname(file.path)) else []
+    names = sorted(name for name in there if name.endswith((*_YAML, ".json")))
+    if len(names) > _FOLDER_MAX:
+        raise StateError(f"expected at most {_FOLDER_MAX} files", where=os.path.join(project, folder))
+    for name in names:
+        yield replace(file, path=files.inside(project, f"{folder}/{name}"))
+
+
 def _of_projects(text: str, file: ConfigFile, project: str | None) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the servers that a user's file has for single projects: for this one, or for all."""
     root = jsonc.parse(text, file.path)
     projects = root.data.get("projects") if root and isinstance(root.data, dict) else None
     for path, settings in projects.items() if isinstance(projects, dict) else ():
-        found = settings.get(DIALECTS[file.agent].key) if isinstance(settings, dict) else None
+        found = settings.get(file.dialect.key) if isinstance(settings, dict) else None
         if isinstance(found, dict) and (project is None or _is_near(path, project)):
             yield f"{file.path}, for {path}", found
 
@@ -289,16 +274,25 @@ def _folded(name: str) -> str:
     return name.casefold().replace("-", "_")
 
 
-def _paths(agent: str, scope: Scope, project: str, home: str, environ: Mapping[str, str]) -> list[str]:
-    dialect = DIALECTS.get(host(agent).id)
-    if dialect is None:
-        return []
-    if scope == "project":
-        return [files.inside(project, relative) for relative in dialect.project]
-    variable, moved_name = dialect.moved
-    moved = absolute(environ.get(variable, ""), home)
-    paths = [os.path.join(moved, moved_name)] if moved else [expand(p, home, environ) for p in dialect.user]
-    return [os.path.realpath(path) for path in paths]
+def _files(agent: str, scope: Scope, project: str, home: str, environ: Mapping[str, str]) -> list[ConfigFile]:
+    """Return the files that an agent reads in a scope, the first of which is made if there is none."""
+    name = host(agent).id
+    found = []
+    for dialect in dialects(name, scope):
+        variable, moved_name = dialect.moved
+        moved = absolute(environ.get(variable, ""), home)
+        if scope == "project":
+            paths = [files.inside(project, relative) for relative in dialect.project]
+        elif moved:
+            paths = [os.path.realpath(os.path.join(moved, moved_name) if moved_name else moved)]
+        else:
+            paths = [os.path.realpath(expand(path, home, environ)) for path in dialect.user]
+        found += [ConfigFile(name, scope, path, dialect) for path in paths]
+    for each in found:
+        if os.path.basename(each.path).casefold().startswith(".env"):
+            hint = "its values are for no configuration: remove the link"
+            raise StateError(f"the configuration of {name} is a link to a .env file", where=each.path, hint=hint)
+    return found
 
 
 def servers(file: ConfigFile) -> Mapping[str, object]:
@@ -320,20 +314,20 @@ def state(file: ConfigFile, name: str, server: McpServer) -> State:
     there = servers(file)
     if name not in there:
         return "absent"
-    return "equal" if is_same(file.agent, there[name], server) else "different"
+    return "equal" if is_same(file, there[name], server) else "different"
 
 
-def is_same(agent: str, found: object, server: McpServer) -> bool:
+def is_same(file: ConfigFile, found: object, server: McpServer) -> bool:
     """Return whether an entry of this agent is this server, as ``state`` does."""
-    if is_spelled(agent, server):
-        return is_equal(found, entry(agent, server))
+    if file.dialect.knows(server):
+        return is_equal(found, file.dialect.spell(server))
     bare = replace(server, env=(), bearer=None)
-    if not isinstance(found, dict) or not is_spelled(agent, bare):
+    if not isinstance(found, dict):
         return False
     given = {key: {*found[key]} for key in ("env", "headers") if isinstance(found.get(key), dict)}
     wanted = {"env": {*server.env}} if server.env else {"headers": {"Authorization"}}
     rest = {key: value for key, value in found.items() if key not in given}
-    return given == wanted and is_equal(rest, entry(agent, bare))
+    return given == wanted and is_equal(rest, file.dialect.spell(bare))
 
 
 def is_equal(one: object, two: object) -> bool:
@@ -358,13 +352,12 @@ def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> E
     """
     if not _NAME.fullmatch(name):
         raise FormatError(f"expected a name of letters, digits, - and _, found {quote(name)}", where=file.path)
-    ours = entry(file.agent, server)
+    ours = file.dialect.spell(server) if file.dialect.knows(server) else entry(file.agent, server, file.scope)
 
     def added(text: str) -> str | None:
         there = _servers(text, file)
         if name not in there:
-            insert = toml.insert if file.path.endswith(".toml") else jsonc.insert
-            return insert(text, (DIALECTS[file.agent].key, name), ours, file.path)
+            return file.dialect.insert(text, name, ours, file.path)
         if not is_equal(there[name], ours):
             message = f"expected no other MCP server called {name}, found one"
             hint = "rename or remove it, or keep it with --mcp skip"
@@ -387,8 +380,9 @@ def remove(file: ConfigFile, name: str, written: Mapping[str, object], project: 
         there = _servers(text, file)
         if name not in there or not is_equal(there[name], written):
             return None
-        remove = toml.remove if file.path.endswith(".toml") else jsonc.remove
-        return remove(text, (DIALECTS[file.agent].key, name), file.path)
+        of_yaml, of_toml = file.path.endswith(_YAML), file.path.endswith(".toml")
+        remove = toml.remove if of_toml else yaml.remove if of_yaml else jsonc.remove
+        return remove(text, (file.dialect.key, name), file.path)
 
     return _edit(file, removed, project)
 
@@ -420,11 +414,24 @@ def _text(data: bytes | None, file: ConfigFile) -> str:
 def _servers(text: str, file: ConfigFile) -> Mapping[str, object]:
     if file.path.endswith(".toml"):
         data: object = toml.others_toml(text, file.path)
+    elif file.path.endswith(_YAML):
+        data = yaml.others_yaml(text, file.path) or {}
     else:
         root = jsonc.parse(text, file.path)
         data = root.data if root else {}
-    key = DIALECTS[file.agent].key
+    key = file.dialect.key
     found = data.get(key, {}) if isinstance(data, dict) else None
+    if file.path.endswith(_YAML) and isinstance(data, dict):
+        found = {} if found is None else _by_name(found, file) if isinstance(found, list) else found
     if not isinstance(found, dict):
         raise FormatError(f"expected an object with the servers in {quote(key)}", where=file.path)
     return found
+
+
+def _by_name(found: list[object], file: ConfigFile) -> dict[str, object]:
+    """Return the servers of a list by their names; what has none is left out."""
+    rows = [each for each in found if isinstance(each, dict) and isinstance(each.get("name"), str)]
+    by_name: dict[str, object] = {each["name"]: {k: v for k, v in each.items() if k != "name"} for each in rows}
+    if len(by_name) != len(rows):
+        raise FormatError(f"expected each name once in {file.dialect.key}", where=file.path)
+    return by_name

@@ -8,6 +8,7 @@ import subprocess
 import tomllib
 
 import pytest
+import yaml
 
 from skillhub.project.mcp import DIALECTS, agents_with_file
 from tests.support.cli import Shell
@@ -31,9 +32,12 @@ def test_every_agent_is_shown_its_entry(here, agent):
     flags = () if agent in agents_with_file("project") else ("-g",)
     done = here.run("mcp", "--print-config", agent, *flags)
     assert done.status == 0, done.err
-    parsed = tomllib.loads(done.out) if agent == "codex" else json.loads(done.out)
+    load = {"codex": tomllib.loads, "continue": yaml.safe_load, "goose": yaml.safe_load}.get(agent, json.loads)
+    parsed = load(done.out)
     told = here.run("mcp", "--print-config", agent, "--json", *flags).json
-    assert parsed[DIALECTS[agent].key]["skillhub"] == told["entry"]
+    found = parsed[DIALECTS[agent].key]
+    found = {each.pop("name"): each for each in found} if agent == "continue" else found
+    assert found["skillhub"] == told["entry"]
     assert told["path"] in done.err.replace("\n", "").replace(" ", "") or done.err
     assert not os.path.exists(told["path"])
 

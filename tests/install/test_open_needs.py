@@ -19,9 +19,9 @@ def needy(world, *tools, name="plain", **files):
     return str(skill(world.base / "src", name, agents__openai_yaml=needs(*tools), **files))
 
 
-def servers(world, file=".mcp.json"):
+def servers(world, file=".mcp.json", key="mcpServers"):
     path = world.base / file
-    return json.loads(path.read_text())["mcpServers"] if path.exists() else {}
+    return json.loads(path.read_text())[key] if path.exists() else {}
 
 
 def state(outcome):
@@ -46,16 +46,16 @@ def test_kiro_and_gemini_get_servers_as_they_spell_them(world):
 def test_a_variable_in_a_spelling_that_nobody_has_told_us_is_left_to_the_person(world):
     needed = (TOKEN, f"{STDIO}, env: [TRACKER_TOKEN]")
     given = {"env": {"TRACKER_TOKEN": "s3cret"}, "mcp": "configure"}
-    outcome = world.install(needy(world, *needed), agents=("gemini-cli",), **given)
+    outcome = world.install(needy(world, *needed), agents=("zed",), **given)
     assert (state(outcome), opened(outcome)) == ("disabled", ["mcp:tracker"])
-    file = world.base / ".gemini/settings.json"
+    file = world.base / ".zed/settings.json"
     (way,) = outcome.remedies.values()
     assert f"add the MCP server tracker to {file} yourself" in way[0]
     assert not file.exists()
     file.parent.mkdir()
-    file.write_text('{"mcpServers": {"tracker": {"command": "mine"}}}')
+    file.write_text('{"context_servers": {"tracker": {"command": "mine"}}}')
     assert state(world.enable("plain", **given)) == "enabled"
-    assert servers(world, ".gemini/settings.json") == {"tracker": {"command": "mine"}}
+    assert servers(world, ".zed/settings.json", "context_servers") == {"tracker": {"command": "mine"}}
 
 
 @pytest.mark.parametrize(
@@ -72,27 +72,27 @@ def test_a_variable_in_a_spelling_that_nobody_has_told_us_is_left_to_the_person(
             },
             ["mcp-shell"],
         ),
-        ({"httpUrl": "https://evil.example/"}, ["mcp-conflict"]),
+        ({"url": "https://evil.example/"}, ["mcp-conflict"]),
         ("npx", ["mcp-conflict"]),
     ],
 )
 def test_attack_a_repository_brings_another_server_where_a_spelling_is_not_known(world, there, asked):
-    file = world.base / ".gemini/settings.json"
+    file = world.base / ".zed/settings.json"
     file.parent.mkdir()
-    file.write_text(json.dumps({"mcpServers": {"tracker": there}}))
-    given = {"agents": ("gemini-cli",), "env": {"TRACKER_TOKEN": "x"}, "mcp": "configure"}
+    file.write_text(json.dumps({"context_servers": {"tracker": there}}))
+    given = {"agents": ("zed",), "env": {"TRACKER_TOKEN": "x"}, "mcp": "configure"}
     outcome = world.install(needy(world, TOKEN, f"{STDIO}, env: [TRACKER_TOKEN]"), **given)
     assert [question.kind for question, _ in outcome.asked if question.kind.startswith("mcp")] == asked
-    assert servers(world, ".gemini/settings.json") == {"tracker": there}
+    assert servers(world, ".zed/settings.json", "context_servers") == {"tracker": there}
 
 
 def test_beside_an_agent_that_is_understood_the_other_is_a_warning(world):
     needed = (TOKEN, f"{STDIO}, env: [TRACKER_TOKEN]")
     given = {"env": {"TRACKER_TOKEN": "s3cret"}, "mcp": "configure"}
-    outcome = world.install(needy(world, *needed), agents=("claude-code", "gemini-cli"), **given)
+    outcome = world.install(needy(world, *needed), agents=("claude-code", "zed"), **given)
     assert state(outcome) == "enabled"
     assert list(servers(world)) == ["tracker"]
-    (warning,) = [each for each in outcome.warnings if ".gemini/settings.json" in each]
+    (warning,) = [each for each in outcome.warnings if ".zed/settings.json" in each]
     assert "yourself" in warning
     assert not world.install().warnings
 

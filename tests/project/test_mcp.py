@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from skillhub.errors import StateError, UsageError
 from skillhub.model.needs import McpServer
@@ -54,9 +55,44 @@ SPELLED = {
     ("kiro-cli", OPEN): THERE,
     ("gemini-cli", PLAIN): SERVER,
     ("gemini-cli", OPEN): {"httpUrl": "https://mcp.example/v1"},
-    ("windsurf", PLAIN): SERVER,
+    ("gemini-cli", STDIO): {**NPX, "env": NAMED},
+    ("windsurf", STDIO): {**NPX, "env": NAMED_ENV},
+    ("windsurf", OPEN): {"serverUrl": "https://mcp.example/v1"},
+    ("zed", PLAIN): SERVER,
+    ("zed", OPEN): THERE,
+    ("amp", STDIO): {**NPX, "env": NAMED},
+    ("cline", STDIO): {**NPX, "env": NAMED_ENV},
+    ("cline", OPEN): {"type": "streamableHttp", **THERE},
+    ("roo", HTTP): {"type": "streamable-http", **THERE, "headers": {"Authorization": "Bearer ${env:X_TOKEN}"}},
+    ("goose", STDIO): {
+        "enabled": True,
+        "type": "stdio",
+        "cmd": "npx",
+        "args": ["-y", "@x/server"],
+        "env_keys": ["X_TOKEN", "X_URL"],
+        "timeout": 300,
+    },
+    ("goose", HTTP): {
+        "enabled": True,
+        "type": "streamable_http",
+        "uri": "https://mcp.example/v1",
+        "headers": {"Authorization": "Bearer ${X_TOKEN}"},
+        "env_keys": ["X_TOKEN"],
+        "timeout": 300,
+    },
+    ("continue", STDIO): {
+        "type": "stdio",
+        **NPX,
+        "env": {"X_TOKEN": "${{ secrets.X_TOKEN }}", "X_URL": "${{ secrets.X_URL }}"},
+    },
+    ("continue", HTTP): {
+        "type": "streamable-http",
+        **THERE,
+        "requestOptions": {"headers": {"Authorization": "Bearer ${{ secrets.X_TOKEN }}"}},
+    },
 }
 PROJECT_FILES = {
+    "amp": (".amp/settings.json", "amp.mcpServers"),
     "claude-code": (".mcp.json", "mcpServers"),
     "codex": (".codex/config.toml", "mcp_servers"),
     "cursor": (".cursor/mcp.json", "mcpServers"),
@@ -64,8 +100,10 @@ PROJECT_FILES = {
     "kiro-cli": (".kiro/settings/mcp.json", "mcpServers"),
     "github-copilot": (".vscode/mcp.json", "servers"),
     "opencode": ("opencode.json", "mcp"),
+    "continue": (".continue/mcpServers/skillhub.yaml", "mcpServers"),
+    "roo": (".roo/mcp.json", "mcpServers"),
 }
-# How Gemini CLI and Windsurf are told of a variable nobody has told us.
+# How Zed is told of a variable nobody has told us.
 FLUENT = tuple(each for each in mcp.agents_with_file("project") if mcp.is_spelled(each, STDIO))
 every_agent = pytest.mark.parametrize("agent", FLUENT)
 
@@ -77,6 +115,9 @@ def place(tmp_path):
 
 def load(file):
     text = Path(file.path).read_text()
+    if file.path.endswith(".yaml"):
+        found = yaml.safe_load(text)
+        return {"mcpServers": {each.pop("name"): each for each in found["mcpServers"]}}
     return tomllib.loads(text) if file.path.endswith(".toml") else json.loads(text)
 
 
@@ -85,10 +126,7 @@ def test_each_agent_has_its_spelling_and_only_names_of_variables(agent, server):
     assert mcp.entry(agent, server) == SPELLED[agent, server]
 
 
-@pytest.mark.parametrize(
-    ("agent", "server"),
-    [("gemini-cli", STDIO), ("gemini-cli", HTTP), ("windsurf", STDIO), ("windsurf", OPEN), ("windsurf", HTTP)],
-)
+@pytest.mark.parametrize(("agent", "server"), [("zed", STDIO), ("zed", HTTP)])
 def test_a_spelling_that_nobody_has_told_us_is_not_guessed(agent, server):
     assert not mcp.is_spelled(agent, server)
     with pytest.raises(UsageError) as caught:
@@ -114,19 +152,20 @@ def test_the_page_names_the_files_of_every_agent():
     told = {row[0].split("`")[1]: [cell.strip(" `") for cell in row[1:]] for row in rows if len(row) == 4}
     assert tuple(told) == tuple(mcp.DIALECTS)
     for agent, (project, user, left) in told.items():
-        dialect = DIALECTS[agent]
-        assert (project, user) == ((*dialect.project, "")[0], (*dialect.user, "")[0])
+        written = [[*mcp.dialects(agent, "project")][:1], [*mcp.dialects(agent, "user")][:1]]
+        assert [project] == [each.project[0] for each in written[0]] or [""]
+        assert [user] == [each.user[0] for each in written[1]] or [""]
         assert (not left) == all(mcp.is_spelled(agent, each) for each in (STDIO, PLAIN, HTTP, OPEN))
 
 
 def test_an_agent_without_such_a_file_is_a_usage_error(place):
     with pytest.raises(UsageError):
-        mcp.entry("goose", STDIO)
+        mcp.entry("pi", STDIO)
     with pytest.raises(UsageError):
         mcp.entry("nobody", STDIO)
-    assert place.file("goose") is None
-    assert place.file("vscode", "user") is None
-    assert place.file("windsurf") is None
+    assert place.file("pi") is None
+    assert [each for each in mcp.DIALECTS if place.file(each) is None] == ["cline", "goose", "windsurf"]
+    assert [each for each in mcp.DIALECTS if place.file(each, "user") is None] == ["roo"]
     with pytest.raises(UsageError):
         place.file("nobody")
 
@@ -143,6 +182,12 @@ def test_an_agent_without_such_a_file_is_a_usage_error(place):
         ("gemini-cli", {}, "home/.gemini/settings.json"),
         ("kiro-cli", {}, "home/.kiro/settings/mcp.json"),
         ("windsurf", {}, "home/.codeium/windsurf/mcp_config.json"),
+        ("vscode", {}, "home/.copilot/mcp-config.json"),
+        ("github-copilot", {"COPILOT_HOME": "{}/c"}, "c/mcp-config.json"),
+        ("cline", {}, "home/.cline/data/settings/cline_mcp_settings.json"),
+        ("cline", {"CLINE_MCP_SETTINGS_PATH": "{}/c.json"}, "c.json"),
+        ("goose", {"XDG_CONFIG_HOME": "{}/x"}, "x/goose/config.yaml"),
+        ("zed", {}, "home/.config/zed/settings.json"),
         ("opencode", {}, "home/.config/opencode/opencode.jsonc"),
         ("opencode", {"XDG_CONFIG_HOME": "{}/x"}, "x/opencode/opencode.jsonc"),
     ],
@@ -180,7 +225,7 @@ def test_absent_written_equal_removed(place, agent, server, scope):
     assert "ours" not in mcp.servers(file)
     assert mcp.state(file, "ours", server) == "absent"
     written = mcp.write(file, "ours", server, place.owner)
-    assert mcp.servers(file)["ours"] == written == mcp.entry(agent, server)
+    assert mcp.servers(file)["ours"] == written == mcp.entry(agent, server, scope)
     assert mcp.state(file, "ours", server) == "equal"
     assert mcp.state(file, "ours", McpServer("stdio", command=("other",))) == "different"
     before = Path(file.path).read_bytes(), os.stat(file.path).st_mtime_ns
@@ -206,17 +251,24 @@ STYLES = {
         "no last line end": "[KEY.a]\nurl = 'x' # note",
         "CRLF and byte order mark": '\ufeffmodel = "x"\r\n[KEY.a]\r\n',
     },
+    "yaml": {
+        "empty": "",
+        "settings": "# mine\nmodel: x   # best\nKEY:\n  - name: a\n    url: x # y\n  # tail\n\nz: 1\n",
+        "flow": "KEY: [{name: a, url: x}]\nz: [1, 2]\n",
+        "indentless, no last line end": "KEY:\n- name: a\n  url: |\n    x\n- name: b\n  note: 'the \U0001f600 end'",
+        "CRLF and byte order mark": "\ufeffmodel: x\r\nKEY:\r\n    - name: a\r\n      url: x\r\n",
+    },
 }
+FORMATS = {"claude-code": "json", "opencode": "json", "codex": "toml", "continue": "yaml"}
 
 
 @pytest.mark.parametrize(
-    ("agent", "style"),
-    [(agent, style) for agent in FLUENT for style in STYLES["toml" if agent == "codex" else "json"]],
+    ("agent", "style"), [(agent, style) for agent, kind in FORMATS.items() for style in STYLES[kind]]
 )
 @pytest.mark.parametrize("server", [STDIO, HTTP])
 def test_after_write_and_remove_the_file_is_the_same_to_the_byte(place, agent, style, server):
     path, key = PROJECT_FILES[agent]
-    before = STYLES["toml" if agent == "codex" else "json"][style].replace("KEY", key).encode()
+    before = STYLES[FORMATS[agent]][style].replace("KEY", key).encode()
     (place.project / path).parent.mkdir(exist_ok=True, parents=True)
     (place.project / path).write_bytes(before)
     (place.project / path).chmod(0o640)
@@ -229,7 +281,8 @@ def test_after_write_and_remove_the_file_is_the_same_to_the_byte(place, agent, s
     assert not (b"\r\n" in before and b"\n" in during.replace(b"\r\n", b""))
     assert os.name == "nt" or stat.S_IMODE(os.stat(file.path).st_mode) == 0o640
     assert mcp.remove(file, "ours", written, place.owner)
-    assert (place.project / path).read_bytes() == before
+    empty = before or DIALECTS[agent].head.encode()
+    assert (place.project / path).read_bytes() == empty
 
 
 @every_agent

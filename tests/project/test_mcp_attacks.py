@@ -4,9 +4,11 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import yaml
 
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.model.needs import McpServer
@@ -72,6 +74,112 @@ def test_a_toml_file_that_cannot_be_understood_is_left_as_it_is(place, content):
     with pytest.raises(FormatError):
         mcp.write(file, "ours", STDIO, place.owner)
     assert Path(file.path).read_bytes() == content
+
+
+BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nextensions: {e: *b}\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "extensions: [",
+        "extensions: 1\n",
+        "extensions:\n  a: {}\n  a: {}\n",
+        "extensions: {}\nextensions: {}\n",
+        "extensions: &x {}\nz: *x\n",
+        BOMB,
+        "extensions: !!python/object/apply:os.system [id]\n",
+        "%TAG ! tag:x,2000:\n---\nextensions: !x {}\n",
+        "extensions:\n  <<: {a: {}}\n",
+        "a: 1\n---\nextensions: {}\n",
+        "a: 1\rextensions: {}\n",
+        "a: 1\x85b: 2\n",
+        "a: 1\u2028extensions: {}\n",
+        "- extensions\n",
+        "{extensions: {}}\n",
+        "a: 1\n...\n",
+        "extensions: ~\n",
+        "extensions: {a: {},}\n",
+        "extensions:\n  a: |+\n    x\n\n\n\n",
+        "[" * 10_000,
+        "a: " + "x" * 300_000 + "\n",
+        b"extensions: {}\xff",
+        b"\xff\xfee\0:\0",
+        "\0",
+    ],
+)
+def test_attack_a_yaml_file_that_cannot_be_edited_in_place_is_left_as_it_is(place, content):
+    file = place.file("goose", "user")
+    os.makedirs(os.path.dirname(file.path))
+    data = content if isinstance(content, bytes) else content.encode()
+    Path(file.path).write_bytes(data)
+    with suppress(FormatError):
+        written = mcp.write(file, "ours", STDIO, place.owner)
+        # What could be edited has every other byte, and goes back to what it was.
+        assert mcp.remove(file, "ours", written, place.owner)
+    assert Path(file.path).read_bytes() == data
+
+
+@pytest.mark.parametrize("name", ["true", "NO", "y", "null", "123", "0x1F", "1e3", "-x", "_", "on", "Y"])
+def test_attack_a_name_that_yaml_takes_for_something_else_stays_a_name(place, name):
+    for agent in ("goose", "continue"):
+        file = place.file(agent, "user")
+        written = mcp.write(file, name, STDIO, place.owner)
+        found = yaml.safe_load(Path(file.path).read_text())[file.dialect.key]
+        assert (found[0]["name"] if agent == "continue" else next(iter(found))) == name
+        assert mcp.remove(file, name, written, place.owner)
+
+
+@pytest.mark.parametrize(
+    "word", ["a: b", "#", "- x", "'", '"', "*x", "&x", "!x", "%", "@x", "| y", "é\U0001f600", "{a", "]", "\\n"]
+)
+def test_attack_a_word_that_means_something_in_yaml_stays_a_word(place, word):
+    server = McpServer("stdio", command=("hub", word, "--"))
+    file = place.file("goose", "user")
+    os.makedirs(os.path.dirname(file.path))
+    for before in ("", "extensions: {}\n", "extensions:\n  a: {}\n"):
+        Path(file.path).write_text(before)
+        mcp.write(file, "ours", server, place.owner)
+        assert yaml.safe_load(Path(file.path).read_text())["extensions"]["ours"]["args"] == [word, "--"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links")
+@pytest.mark.parametrize("target", [".env", ".ENV", ".env.local", "sub/.Env"])
+def test_attack_a_configuration_that_is_a_link_to_a_env_file(place, target):
+    (place.project / "sub").mkdir()
+    (place.project / target).write_text("")
+    os.symlink(target, place.project / ".mcp.json")
+    with pytest.raises(StateError, match=r"\.env file"):
+        place.file("claude-code")
+    os.symlink(place.project / target, place.home / ".claude.json")
+    with pytest.raises(StateError, match=r"\.env file"):
+        place.file("claude-code", "user")
+    assert (place.project / target).read_text() == ""
+
+
+def test_attack_another_file_of_a_folder_has_a_server_of_the_name(place):
+    folder = place.project / ".continue/mcpServers"
+    folder.mkdir(parents=True)
+    there = ("continue", str(place.project), str(place.home), {})
+    (folder / "a.yaml").write_text("mcpServers:\n- {name: Ours, command: sh}\n- uses: x/y\n")
+    (folder / "b.json").write_text('{"mcpServers": {"ours": {"url": "http://evil.example"}}}')
+    (folder / "notes.md").write_text("mcpServers: [")
+    file = place.file("continue")
+    found = [(Path(where.split(",")[0]).name, entry) for where, entry in mcp.elsewhere(file, "ours", *there[1:])]
+    assert found == [("a.yaml", {"command": "sh"}), ("b.json", {"url": "http://evil.example"})]
+    (folder / "c.yml").write_text("mcpServers: [")
+    with pytest.raises(FormatError, match="YAML"):
+        [*mcp.elsewhere(file, "ours", *there[1:])]
+    for number in range(100):
+        (folder / f"{number}.yaml").write_text("")
+    with pytest.raises(StateError, match="at most"):
+        [*mcp.elsewhere(file, "ours", *there[1:])]
+    os.unlink(folder / "a.yaml")
+    for each in folder.iterdir():
+        each.unlink()
+    os.symlink(place.home / "x.yaml", folder / "x.yaml")
+    with pytest.raises(LinkLeavesProject):
+        [*mcp.elsewhere(file, "ours", *there[1:])]
 
 
 @every_agent
