@@ -66,6 +66,12 @@ class Flags:
         return answered_by(question, self.given)
 
 
+def _joined(asked: Sequence[Question]) -> dict[int, Question]:
+    """Return, for each install of what nobody signed, the question about that: it is asked in its place."""
+    unsigned = {each.skill: each for each in asked if each.kind == "unsigned"}
+    return {id(each): unsigned[each.skill] for each in asked if each.kind == "install" and each.skill in unsigned}
+
+
 def _is_alike(one: Question, other: Question) -> bool:
     return bool(one.alike) and (one.kind, one.alike) == (other.kind, other.alike)
 
@@ -84,7 +90,8 @@ class Person:
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Show all skills in one table, then each question with its facts.
 
-        A skill is described before the first question about it. ``a`` is a yes to all that are about the very same,
+        A skill is described before the first question about it. Whether to install it, and whether without a
+        signature, is one question. ``a`` is a yes to all that are about the very same,
         and shows first what was not shown yet. A no that refuses the whole command is the last: what else was to be
         asked stays unanswered. Where something is that only a policy may agree to, nothing is asked.
         """
@@ -93,6 +100,9 @@ class Person:
         asked = [each for each in questions if not self.flags.agree_to(each)]
         self._summarize([each.row for each in asked if each.row])
         unshown = heads(asked)
+        instead = _joined(asked)
+        moved = set(map(id, instead.values()))
+        asked = [instead.get(id(each), each) for each in asked if id(each) not in moved]
         trees = {each.skill: each.tree for each in questions if each.tree is not None}
         shown: set[str] = set()
         answers: dict[int, Answer] = {}
@@ -116,13 +126,14 @@ class Person:
             answers[id(question)] = answer
             if answer.said == "no" and unanswerable([(question, answer)]):
                 break
+        answers |= {one: answers[id(other)] for one, other in instead.items() if id(other) in answers}
         unseen = iter(self.flags.answer(questions))
         return [answers.get(id(each), answer) for each, answer in zip(questions, unseen, strict=True)]
 
     def _summarize(self, rows: Sequence[tuple[str, ...]]) -> None:
         if len(rows) > 1:
             self.terminal.prose("")
-            self.terminal.prose(f"{len(rows)} skills:", tone="bold")
+            self.terminal.prose(f"{len(rows)} skills need your approval:", tone="bold")
             self.terminal.table(_HEAD, rows, sys.stderr)
 
     def _ask(self, question: Question, alike: int, tree: Tree | None) -> tuple[Answer, bool]:

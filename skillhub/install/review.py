@@ -62,14 +62,14 @@ def consent(
     if record is not None and record.is_of(candidate.entry):
         return []
     # What speaks against it comes before what asks for a yes.
-    questions = _findings(candidate)
+    questions, install = _findings(candidate), _install(candidate, record, changes, programs)
     if candidate.trust == "unsigned":
-        questions.append(_unsigned(candidate))
+        questions.append(_unsigned(candidate, install.message))
     elif candidate.trust == "untrusted":
         questions.append(_publisher(candidate))
     if changes is not None:
         questions += _new(candidate, changes)
-    return [*questions, _install(candidate, record, changes, programs)]
+    return [*questions, install]
 
 
 def _new(candidate: Candidate, changes: Changes) -> list[Question]:
@@ -80,17 +80,17 @@ def _new(candidate: Candidate, changes: Changes) -> list[Question]:
         changes.before.version or "the previous version",
     )
     asked: list[tuple[Kind, str, str]] = [
-        *(("capability", each, f"can {word(each)}, which {was} could not") for each in changes.capabilities.added),
-        *(("need", each, f"needs {word(each)}, which {was} did not") for each in changes.requires.added),
+        *(("capability", each, f"gains the capability {word(each)}") for each in changes.capabilities.added),
+        *(("need", each, f"has a new need, {word(each)}") for each in changes.requires.added),
     ]
     # Whether the version before stayed offline is not known either: an older lock does not say it.
-    unsure = f"may use the network ({NETWORK_UNKNOWN}), which the lock did not say of {was}"
+    unsure = f"may use the network ({NETWORK_UNKNOWN}), which the lock does not say of {was}; agree?"
     return [
         Question(
             kind,
             name,
-            f"{name} {version} {unsure if each == NETWORK_UNKNOWN else text}; agree?",
-            (),
+            f"{name} {version} {unsure if each == NETWORK_UNKNOWN else f'{text}, which {was} did not have; agree?'}",
+            ("if you answer no, nothing changes: the skill stays as you agreed to it before",),
             each,
             alike=f"{word(each)} {by}",
         )
@@ -150,7 +150,8 @@ def _signed(candidate: Candidate) -> str:
 def _by(candidate: Candidate) -> str:
     """Return who signed a skill and where it is from: what a yes to all of them holds for."""
     signer = candidate.signer
-    by = f"by {candidate.signed_by} ({signer.fingerprint})" if signer else _signed(candidate)
+    unproven = "unsigned" if candidate.trust == "unsigned" else _signed(candidate)
+    by = f"by {candidate.signed_by} ({signer.fingerprint})" if signer else unproven
     return f"{by} from {_from(candidate.entry)}{', patched' if candidate.entry.patch else ''}"
 
 
@@ -191,18 +192,17 @@ def _from(entry: Locked) -> str:
     return word(entry.source) if server == said else f"{word(entry.source)} (at {word(server or entry.origin)})"
 
 
-def _unsigned(candidate: Candidate) -> Question:
+def _unsigned(candidate: Candidate, install: str) -> Question:
+    """Return ``install``, the question whether to install it, as one about what nobody signed."""
     patch = candidate.entry.patch
-    message = f"Install {candidate.name} without a signature?"
-    if patch is not None:
-        message = f"This project patches {candidate.name}, and the patch is not signed; install it anyway?"
+    lacks = "with this project's unsigned patch" if patch else "without a signature"
     return Question(
         "unsigned",
         candidate.name,
-        message,
+        f"{install.removesuffix('?')}, {lacks}?" if install.endswith("agree?") else f"{install[:-1]} {lacks}?",
         (
             *((f"the patch is {word(patch.path)}",) if patch else ()),
-            "only the digest in the lock will show whether it changes",
+            "nobody vouches for it: only the digest in the lock will show whether it changes",
         ),
         alike=_by(candidate),
     )
@@ -226,7 +226,7 @@ def _publisher(candidate: Candidate) -> Question:
         return Question(
             "publisher",
             candidate.name,
-            f"{candidate.name} is signed by {word(own.name)}, a key of yours, not trusted yet; trust it for this?",
+            f"{candidate.name} is signed by {word(own.name)}, a key of yours; trust it for this skill?",
             (f"{signer.kind} {signer.fingerprint}", f"to trust it for every skill: {own.trusting}"),
             own.trusting,
         )
@@ -249,7 +249,7 @@ def _findings(candidate: Candidate) -> list[Question]:
     if critical:
         message = f"{seen}only a policy can accept {', '.join(critical)}"
         return [Question("critical-finding", candidate.name, message, lines, '", "'.join(critical))]
-    return [Question("finding", candidate.name, f"{seen}accept them?", lines)]
+    return [Question("finding", candidate.name, f"{seen}install it anyway?", lines)]
 
 
 def _lines(grave: Sequence[Finding], candidate: Candidate) -> Iterator[str]:

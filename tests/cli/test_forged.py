@@ -156,7 +156,7 @@ def test_attack_one_letter_agrees_to_what_was_not_shown(shell):
         shell.skill(f"project/{name}")
     done = shell.at_terminal("install", "./one", "./two", "./three", say=[(ASK, "a\n"), (ASK, "n\n")])
     assert done.status == 6
-    before = done.out[: done.out.rindex("Yes to all 3 not signed from local?")]
+    before = done.out[: done.out.rindex("Yes to all 3 unsigned from local?")]
     for name in ("one", "two", "three"):
         assert f"  | Does what {name} does." in before
         assert f"Install {name} without a signature" in before
