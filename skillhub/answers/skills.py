@@ -90,6 +90,7 @@ class SkillRow(AnswerRow):
     signed_by: tuple[SignerRow, ...]
     trust: Literal["signed", "unsigned"]
     patch: Text | None
+    own_name: Text | None
     requires: tuple[NeedRow, ...]
     capabilities: Texts
     description: Text

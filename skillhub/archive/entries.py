@@ -107,7 +107,7 @@ def executable(mode: int, *, folder: bool, path: str) -> bool:
 
 # Device names stay reserved before any extension; superscript digits count (Win32 "Naming Files").
 _DEVICE: Final = r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])"
-_RESERVED: Final = re.compile(rf"{_DEVICE} *(?:\.|\Z)", re.IGNORECASE)
+RESERVED: Final = re.compile(rf"{_DEVICE} *(?:\.|\Z)", re.IGNORECASE)
 _PLAIN_SEGMENT: Final = rf"(?!{_DEVICE}(?:[./]|\Z))[a-z0-9_-][a-z0-9_.-]*(?<!\.)"
 # Nearly every honest path; it need not meet the slow rules, all of which it obeys.
 _PLAIN: Final = re.compile(rf"(?:{_PLAIN_SEGMENT}/)*{_PLAIN_SEGMENT}", re.IGNORECASE | re.ASCII)
@@ -206,7 +206,7 @@ def _check_segment(segment: str, path: str) -> None:
         raise _bad("name-hidden", "no control, bidirectional, invisible or unassigned character", path)
     if _is_git(wide):
         raise _bad("name-dot-git", "no name that git keeps for itself", path)
-    if segment[-1] in ". " or _FORBIDDEN.search(segment) or _RESERVED.match(segment):
+    if segment[-1] in ". " or _FORBIDDEN.search(segment) or RESERVED.match(segment):
         raise _bad("name-reserved", "a name that Windows can hold", path)
 
 

@@ -19,7 +19,7 @@ from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError, 
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
 from skillhub.install import candidates
-from skillhub.install.candidates import ReleaseStatus, TakenBack, choose_release
+from skillhub.install.candidates import ReleaseStatus, TakenBack, choose_release, install_command
 from skillhub.install.context import Ports, command, read_unchecked, reinstall
 from skillhub.install.known_bad import advised, advised_tree
 from skillhub.install.obtain import undeclared
@@ -193,7 +193,7 @@ def age(case: Case) -> Iterator[Finding]:
             message = f"{case.name} is locked at {version}, {newest} is the newest"
             scope, wanted = case.ports.project.scope, f"{case.name}@{newest}"
             look = f"{command(scope, 'diff', wanted)} shows what it changes"
-            take = f"{command(scope, 'install', f'{case.entry.source}:{wanted}')} installs it"
+            take = f"{install_command(case.name, case.entry, newest, scope)} installs it"
             yield replace(case.note("outdated", message), hint=f"{look}, {take}")
 
 

@@ -16,6 +16,7 @@ from skillhub.policy.policy import rows
 from skillhub.project import copies as links
 from skillhub.project.copies import agent_folders, managed, unmanaged, users_skills
 from skillhub.project.project import tracked_copies, unrelated_git
+from skillhub.runtime.agent import unnamed
 from skillhub.runtime.catalog import Catalog, Root
 from skillhub.runtime.discover import discover
 from skillhub.sources.configured import Source
@@ -202,7 +203,8 @@ def _catalog(skills: Sequence[Skill], roots: tuple[Root, ...], ports: Ports) -> 
         or (skill.scope != ports.project.scope and not ours.intersection(skill.links))
     ]
     enabled = [skill for skill in skills if skill.state == "enabled"]
-    catalog = Catalog.of([*enabled, *users, *loose], found.problems)
+    aliases = [link for skill in (*skills, *users) if skill.own_name for link in skill.links]
+    catalog = Catalog.of([*enabled, *users, *loose], unnamed(found.problems, aliases))
     waiting = {skill.name for skill in skills if skill.state == "disabled"}
     for skill in found.skills:
         if strangers.intersection(skill.links) and skill.name in waiting:

@@ -167,7 +167,7 @@ def _release_status(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple
         source = ports.sources.get(entry.source)
         if not source.is_meant(locked):
             raise NotFound(f"your source of that name is not the one that the lock has {name} from")
-        said = ports.releases(source, name)
+        said = ports.releases(source, entry.own_name(name))
         return ReleaseStatus(name, entry, said), ()
     except (Forbidden, SourceError, StateError) as error:
         seen = ReleaseStatus.last_seen(name, entry, locked.root, ports.sources)

@@ -97,8 +97,9 @@ class Inquiry:
             registry = self.ports.open(source)
             for name in names:
                 try:
-                    said = registry.release_index([name])
-                    self.statuses[name] = ReleaseStatus(name, self.state.lock.skills[name], said)
+                    entry = self.state.lock.skills[name]
+                    said = registry.release_index([entry.own_name(name)])
+                    self.statuses[name] = ReleaseStatus(name, entry, said)
                 except NotFound as error:
                     self._found("release-gone", error.message, name)
                 except NameNotOwned as error:
@@ -140,7 +141,8 @@ class Inquiry:
             return False
         with suppress(SkillhubError):
             manifest, tree = stored.manifest(entry.tree), stored.tree(entry.tree)
-            if manifest is None or tree is None or (manifest.name, manifest.version) != (name, entry.version):
+            said = (entry.own_name(name), entry.version)
+            if manifest is None or tree is None or (manifest.name, manifest.version) != said:
                 return False
             return SIGNATURE not in tree and read_local(files.inside(project.base, path))[0].tree.digest == entry.tree
         return False

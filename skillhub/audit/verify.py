@@ -137,8 +137,8 @@ class Verifier:
             where = error.where or self._ports.store.path(entry.tree)
             yield TreeProblem("malformed", where, error.message)
             return
-        if manifest is not None and manifest.name != name:
-            message = f"the lock names {name}, its SKILL.md {manifest.name}"
+        if manifest is not None and manifest.name != (own := entry.own_name(name)):
+            message = f"the lock names {own}, its SKILL.md {manifest.name}"
             yield TreeProblem(SourceMismatch.code, self._ports.project.lock_path, message)
 
 

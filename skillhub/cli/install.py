@@ -35,6 +35,9 @@ def install(
     skill: Annotated[Strings, Arg("--skill NAME", "Install this skill of several (repeatable).")] = None,
     every: Annotated[bool, Arg("--all", "Install all of several skills.")] = False,
     excepted: Annotated[Strings, Arg("--except NAME", "With --all, leave this skill out (repeatable).")] = None,
+    alias: Annotated[
+        str | None, Arg("--as NAME", "Install the one skill under this name, beside one of its own.")
+    ] = None,
     frozen: Annotated[bool, Arg("--frozen", "Install exactly the lock, or fail.")] = False,
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,
@@ -56,6 +59,7 @@ def install(
         skills=tuple(skill or ()),
         every=every,
         excepted=tuple(excepted or ()),
+        alias=alias,
         trusted=trusted_sources(trust_source),
     )
     ports = common.ports(allow_unsigned=allow_unsigned)

@@ -28,6 +28,7 @@ def purl(name: str, entry: Locked) -> PackageURL | None:
     """
     if entry.local:
         return None
+    name = entry.own_name(name)
     if entry.git is None:
         given = {"download_url": entry.url, "checksum": entry.digest}
         return PackageURL("generic", None, name, entry.version, {k: v for k, v in given.items() if v})

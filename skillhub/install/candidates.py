@@ -35,6 +35,7 @@ from skillhub.model.tree import Tree
 from skillhub.model.version import Range, is_version
 from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
+from skillhub.project.store import Listed, Staged, Store
 from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted
 from skillhub.scan import scan
 from skillhub.scan.capability import capabilities
@@ -111,7 +112,7 @@ class ReleaseStatus:
     @classmethod
     def last_seen(cls, name: str, entry: Locked, root: Digest | None, sources: Sources) -> ReleaseStatus:
         """Return its last known status at the registry of this root."""
-        return cls(name, entry, sources.last_seen(root).index([name]) if root else _NOTHING)
+        return cls(name, entry, sources.last_seen(root).index([entry.own_name(name)]) if root else _NOTHING)
 
     @classmethod
     def now(cls, name: str, entry: Locked, ports: Ports) -> ReleaseStatus:
@@ -123,12 +124,13 @@ class ReleaseStatus:
         """
         if ports.root_of(entry) is None:
             return cls(name, entry)
-        return cls(name, entry, ports.open(ports.sources.get(entry.source)).release_index([name]))
+        own = entry.own_name(name)
+        return cls(name, entry, ports.open(ports.sources.get(entry.source)).release_index([own]))
 
     @property
     def offered(self) -> tuple[Release, ...]:
         """Every release of the name, newest first."""
-        return self.said.skills.get(self.name, ())
+        return self.said.skills.get(self.entry.own_name(self.name), ())
 
     @property
     def release(self) -> Release | None:
@@ -162,8 +164,9 @@ class ReleaseStatus:
         if admitted is None:
             return None
         publisher = by_word(admitted.publisher, self.entry.source)
-        if self.name not in admitted.names:
-            message = f"the registry has taken the name {self.name} from {publisher}, who published {found}"
+        own = self.entry.own_name(self.name)
+        if own not in admitted.names:
+            message = f"the registry has taken the name {own} from {publisher}, who published {found}"
             return NameNotOwned(message, where=where)
         published = release.published or ""
         void = {each.fingerprint for each in admitted.revoked if not published or published >= each.since}
@@ -183,7 +186,7 @@ class ReleaseStatus:
 
     def install_command(self, release: Release, scope: Scope) -> str:
         """Return the command that installs this release of it, whatever skillhub.toml says."""
-        return command(scope, "install", f"{self.entry.source}:{self.name}@{release.version}")
+        return install_command(self.name, self.entry, release.version, scope)
 
     def refuse(self, project: Project) -> None:
         """Refuse what its registry has recalled.
@@ -210,6 +213,12 @@ class ReleaseStatus:
             what = f"installs {newest.version}, which skillhub.toml does not allow yet"
             return f"{self.install_command(newest, scope)} {what}, {remove}"
         return f"{command(scope, 'update', self.name)} installs another version, {remove}"
+
+
+def install_command(name: str, entry: Locked, version: str | None, scope: Scope) -> str:
+    """Return the command that installs another version of what the lock has under this name from a source."""
+    alias = ("--as", name) if entry.name else ()
+    return command(scope, "install", f"{entry.source}:{entry.own_name(name)}@{version}", *alias)
 
 
 # The publishers that a signature is judged by: those a user trusts, and those pinned with what is installed.
@@ -331,6 +340,7 @@ class Candidate:
     """A skill in memory, every byte of it verified.
 
     Attributes:
+        name: What it is called here: its alias, or what it calls itself.
         entry: What the lock will say of it.
         trust: ``untrusted`` is a sound signature of somebody whom nobody has pinned.
         manifest: What its author says of it; without the body where the tree is not in memory either.
@@ -372,6 +382,11 @@ class Candidate:
     def signed_by(self) -> str | None:
         """Who signed it, for a person: ``NAME``, or ``NAME by SOURCE``; None if nobody is known to."""
         return self.signer.named(self.voucher) if self.signer else None
+
+    def called(self, name: str) -> Candidate:
+        """Return the same under the name that it is to have here; its own stays in the entry where it is another."""
+        own = self.manifest.name
+        return replace(self, name=name, entry=replace(self.entry, name=None if own == name else own))
 
     def noted(self, *notes: str) -> Candidate:
         """Return the same with more warnings."""
@@ -449,10 +464,11 @@ def check_against_lock(candidate: Candidate, entry: Locked | None, scope: Scope)
 
 def locked_elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> SourceMismatch:
     """Return the refusal of a skill whose name the lock has from somewhere else."""
+    both = f"to have both, install it with another name: --as {name[:62].rstrip('-')}-2"
     return SourceMismatch(
         f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}",
         where=name,
-        hint=f"if that is intended: {command(scope, 'remove', name)}, then install the other one",
+        hint=f"{both}; to replace it: {command(scope, 'remove', name)}, then install the other one",
     )
 
 
@@ -524,6 +540,40 @@ def relocated(url: str, place: str | None, was: str) -> str | None:
     """Return ``place``, which is below where a registry was, below where it is."""
     below = f"{was}/"
     return f"{url}/{place.removeprefix(below)}" if place and place.startswith(below) else place
+
+
+# How many trees are held in memory at once.
+
+_HELD_MAX = 256 * 1024 * 1024
+
+
+class TreeBudget:
+    """What is held in memory: once the trees pass ``held_max`` bytes, further ones wait in the store, unlinked."""
+
+    def __init__(self, store: Store, held_max: int = _HELD_MAX) -> None:
+        self._store = store
+        self._left = held_max
+
+    def keep(self, candidate: Candidate) -> Candidate:
+        """Return the candidate, its tree in memory or staged in the store.
+
+        Raises:
+            StateError: the disk is full or refuses.
+        """
+        self._left -= candidate.tree.size
+        if self._left >= 0:
+            return candidate
+        return _with_tree(candidate, Staged(self._store.put(candidate.tree), candidate.tree))
+
+
+def without_files(candidate: Candidate) -> Candidate:
+    """Return the candidate with no file of it in memory, for who only tells of it."""
+    return _with_tree(replace(candidate, base=None), Listed(candidate.tree))
+
+
+def _with_tree(candidate: Candidate, tree: Tree) -> Candidate:
+    # The body is in the tree as well, and may be as large.
+    return replace(candidate, tree=tree, manifest=replace(candidate.manifest, body=""))
 
 
 @contextmanager

@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from skillhub.archive.entries import RESERVED
 from skillhub.disk import files
-from skillhub.errors import StateError
+from skillhub.errors import StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.install import candidates
 from skillhub.install.candidates import Candidate
@@ -283,7 +284,7 @@ class Planner:
         is_agreed = record is not None and record.is_of(candidate.entry)
         if not is_agreed:
             candidate = new_first(candidate, record, self.ports)
-            candidate = candidate.noted(*in_short(candidate.findings))
+            candidate = candidate.noted(*in_short(candidate.findings), *self._about_alias(candidate))
         is_enabled = record is not None and record.enabled and is_agreed
         held = "user" if record is not None and record.held == "user" else "asked"
         needs = None
@@ -299,9 +300,28 @@ class Planner:
             linking = self._linking(candidate, record)
         return Plan(candidate, record, needs, linking, held, changes_of(candidate, self.state, self.ports))
 
+    def _about_alias(self, candidate: Candidate) -> list[str]:
+        """Return which agents will not load a skill under its alias.
+
+        Raises:
+            UsageError: one of them was asked for by name, or the alias cannot name a folder on Windows.
+        """
+        name, own = candidate.name, candidate.entry.name
+        if own is not None and RESERVED.match(name):
+            raise UsageError(f"Windows reserves the name {name}", where=own, hint="--as takes another name")
+        strict = [each for each in self.agents if each.named_folder and own is not None]
+        if asked := [each for each in strict if {each.id, *each.aliases}.intersection(self.options.agents)]:
+            message = f"{asked[0].name} loads a skill only from a folder of its own name, {own}; {name} is another"
+            raise UsageError(message, where=name, hint=f"leave out --agent {asked[0].id}, or --as {name}")
+        return [f"{each.name} will not load it: it demands a folder named {own}, as the skill is" for each in strict]
+
     def _linking(self, candidate: Candidate, record: Record | None) -> Linking:
         kind = self.options.link or (record.link if record else None) or self.state.intent.link or "copy"
-        wanted = dict.fromkeys([f"{folder}/{candidate.name}" for folder in self.folders])
+        folders = self.folders
+        if candidate.entry.name is not None:
+            agents = [each for each in self.agents if not each.named_folder]
+            folders = link_folders(self.ports.project, agents, self.ports.user_home, self.ports.environ)
+        wanted = dict.fromkeys([f"{folder}/{candidate.name}" for folder in folders])
         # An agent chosen now is added to those that have it already.
         wanted |= dict.fromkeys(record.links if record else ())
         linking = self.linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)

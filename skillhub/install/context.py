@@ -441,10 +441,10 @@ class State:
 def wanted_of(entry: Locked) -> Wanted:
     """Return what a lock's entry asks for where the intent is silent: the newest from where it came."""
     if entry.local:
-        return Wanted(path=entry.path, plugin=entry.plugin)
+        return Wanted(path=entry.path, plugin=entry.plugin, name=entry.name)
     if entry.named:
-        return Wanted(source=entry.source)
-    return Wanted.of(parse_remote(entry.place), entry.path, entry.plugin)
+        return Wanted(source=entry.source, name=entry.name)
+    return replace(Wanted.of(parse_remote(entry.place), entry.path, entry.plugin), name=entry.name)
 
 
 def read_state(ports: Ports) -> State:
@@ -530,6 +530,7 @@ class Options:
         skills: Of places that hold several: these, by name, ``plugin:name`` or folder.
         every: Of such places all skills; what is malformed or critical is left out.
         excepted: Of all skills, not these, by the same words: nothing of them is fetched.
+        alias: The name that the one skill is to have here, in place of its own.
         trusted: By alias the root of each registry that the project may propose, said beforehand.
         dry_run: Work everything out, ask nothing, change nothing.
     """
@@ -543,6 +544,7 @@ class Options:
     skills: tuple[str, ...] = ()
     every: bool = False
     excepted: tuple[str, ...] = ()
+    alias: str | None = None
     trusted: Mapping[str, Digest] = field(default_factory=dict)
     dry_run: bool = False
 

@@ -9,25 +9,26 @@ from dataclasses import dataclass, field, replace
 from skillhub.edits.patch import difference, free_path, merge
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_word, is_object_id, quote
+from skillhub.formats.text import as_word, is_name, is_object_id, quote
 from skillhub.install.candidates import (
     EXPIRED,
     Candidate,
     ReleaseStatus,
     TakenBack,
+    TreeBudget,
     about_skill,
     check_against_lock,
     choose_release,
     is_within,
     read,
     spelled,
+    without_files,
 )
 from skillhub.install.context import LeftOut, Options, Ports, State, command, reinstall, wanted_of
 from skillhub.install.known_bad import with_advisories
 from skillhub.install.obtain import checked_as_archive, from_lock, prefetched, with_patched_tree
 from skillhub.install.resolve import (
     ResolvedSkill,
-    TreeBudget,
     matching,
     no_match,
     offered_by,
@@ -36,7 +37,6 @@ from skillhub.install.resolve import (
     resolve_ref,
     resolve_wanted,
     satisfies,
-    without_files,
     words_for,
 )
 from skillhub.install.review import admit, too_young
@@ -131,10 +131,7 @@ def gather(
         UnsafeSkills: of ``--all``, every one that is not what it should be.
         Forbidden: a policy forbids one that did not come with ``--all``.
     """
-    if refs and options.frozen:
-        raise UsageError("--frozen installs only the skills of the lock; it takes no reference")
-    if options.excepted and (options.skills or not (options.every and refs)):
-        raise UsageError("--except is allowed only with REF --all")
+    _check_options(refs, options)
     gathered, held = Gathered(), TreeBudget(ports.store)
     resolved = [] if refs else _of_project(options, state, ports)
     for ref in refs:
@@ -169,6 +166,24 @@ def gather(
     return gathered
 
 
+def _check_options(refs: Sequence[Ref], options: Options) -> None:
+    """Refuse options that contradict each other.
+
+    Raises:
+        UsageError: they do.
+    """
+    if options.alias is not None and (len(refs) != 1 or options.every):
+        message = f"--as names one skill; found {'--all' if options.every else f'{len(refs)} references'}"
+        raise UsageError(message, hint="name one skill: skillhub install REF --as NAME")
+    if options.alias is not None and not is_name(options.alias):
+        hint = "lower-case letters, digits and single hyphens, at most 64"
+        raise UsageError(f"--as: {quote(options.alias)} cannot name a skill", hint=hint)
+    if refs and options.frozen:
+        raise UsageError("--frozen installs only the skills of the lock; it takes no reference")
+    if options.excepted and (options.skills or not (options.every and refs)):
+        raise UsageError("--except is allowed only with REF --all")
+
+
 def _without_excepted(resolved: Sequence[ResolvedSkill], options: Options) -> list[ResolvedSkill]:
     """Return what is resolved without those that ``--except`` names.
 
@@ -196,7 +211,9 @@ def _obtained(
         SecurityError: it is not what it should be.
     """
     try:
-        candidate = replace(held.keep(turn()), wanted=resolved.wanted)
+        candidate = held.keep(turn())
+        wanted = resolved.wanted and replace(resolved.wanted, name=candidate.entry.name)
+        candidate = replace(candidate, wanted=wanted)
     except FormatError as error:
         if not resolved.optional:
             raise
@@ -526,22 +543,23 @@ def _where_now(name: str, entry: Locked, wanted: Wanted, state: State, ports: Po
     Raises:
         SourceError, FormatError, SecurityError, Refused: it cannot be asked.
     """
-    ref = wanted.remote()
+    ref, own = wanted.remote(), entry.own_name(name)
     if ref is None:
         source = ports.sources.all().get(wanted.source or entry.source)
         if wanted.path is None and source is not None and source.root is None:
             # Raises if the whole site is gone: then nothing is known of its other skills either.
-            ports.reach(SiteReference(source.url), named_by=source.named_by).index((name,))
+            ports.reach(SiteReference(source.url), named_by=source.named_by).index((own,))
         elif wanted.path is None and source is not None:
             with suppress(NotFound):
-                ports.releases(source, name)
+                ports.releases(source, own)
         return None
     whole = replace(ref, path=None) if isinstance(ref, Git | GitHub | Mcp) else ref
-    index = ports.reach(whole, named_by=by_agreement(state.is_known(name, ref.source))).index((name,))
-    there = [each for each in offered_by(index) if each.name == name]
+    index = ports.reach(whole, named_by=by_agreement(state.is_known(name, ref.source))).index((own,))
+    there = [each for each in offered_by(index) if each.name == own]
     if len(there) != 1 or there[0].path == entry.path or not isinstance(whole, Git | GitHub | Mcp):
         return None
     (found,) = there
+    alias = ["--as", name] if entry.name else []
     if found.plugin:
-        return [str(whole), "--skill", f"{found.plugin}:{name}"]
-    return [str(replace(whole, path=found.path) if found.path else whole)]
+        return [str(whole), "--skill", f"{found.plugin}:{own}", *alias]
+    return [str(replace(whole, path=found.path) if found.path else whole), *alias]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from skillhub.errors import FormatError, Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import NO_FILES
-from skillhub.install.candidates import Candidate, about_skill
+from skillhub.install.candidates import Candidate, TreeBudget, about_skill
 from skillhub.install.commit import Change, Plan, Planner, changes_of, commit, decide
 from skillhub.install.context import (
     LeftOut,
@@ -26,7 +26,7 @@ from skillhub.install.gather import Gathered, admit_optional, gather, newest_of,
 from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
 from skillhub.install.needs import config_files, remove_servers
 from skillhub.install.obtain import by_lock
-from skillhub.install.resolve import TreeBudget, resolve_locked, with_dependencies
+from skillhub.install.resolve import resolve_locked, with_dependencies
 from skillhub.install.review import sources_with, without_other_signers
 from skillhub.install.sources import needed_by, settle_sources
 from skillhub.model.lock import Lock

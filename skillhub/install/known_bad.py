@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from skillhub.errors import KnownBad, SkillhubError
 from skillhub.formats.digest import Digest
-from skillhub.install.candidates import Candidate
+from skillhub.install.candidates import Candidate, install_command
 from skillhub.install.context import Ports, command
 from skillhub.install.review import urls_of
 from skillhub.model.advisory import AdvisorySubject, Match
@@ -35,7 +35,9 @@ def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> 
         return found | ({entry.digest: "its artifact"} if entry.digest else {})
 
     versions = tuple(filter(None, (entry.version, entry.rev)))
-    subject = AdvisorySubject(name, versions, ports.root_of(entry), lambda: urls_of(entry, ports), digests)
+    subject = AdvisorySubject(
+        entry.own_name(name), versions, ports.root_of(entry), lambda: urls_of(entry, ports), digests
+    )
     return known.matches(subject)
 
 
@@ -75,7 +77,7 @@ def refuse_known_bad(name: str, entry: Locked, listing: Listing | None, ports: P
             is_locked = name in ports.project.lock().skills
             hint = f"{command(ports.project.scope, 'remove', name)} removes it" if is_locked else "do not use it"
             if match.fixed and entry.named:
-                fixed = command(ports.project.scope, "install", f"{entry.source}:{name}@{match.fixed}")
+                fixed = install_command(name, entry, match.fixed, ports.project.scope)
                 hint = f"{hint}; version {match.fixed} is said to be free of it: {fixed}"
             shown = entry.version or entry.short
             raise KnownBad(f"{name} {shown} is known to be bad: {match}", where=name, hint=hint)

@@ -355,8 +355,8 @@ def with_patched_tree(found: Candidate, tree: Tree, content: Content) -> Candida
     Raises:
         SourceMismatch: the patch gives it another name.
     """
-    if content.manifest.name != found.name:
-        raise SourceMismatch(f"the patch renames {found.name} to {content.manifest.name}", where=found.name)
+    if content.manifest.name != found.manifest.name:
+        raise SourceMismatch(f"the patch renames {found.manifest.name} to {content.manifest.name}", where=found.name)
     return replace(
         found,
         tree=tree,
@@ -514,6 +514,7 @@ def _from_source(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Acq
 
 
 def _at_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Acquisition:
+    name = entry.own_name(name)
     if entry.local:
         return by_path(entry.path or "", ports, ports.project.base, (entry.tree,))
     if entry.git is not None:
@@ -541,9 +542,10 @@ def _at_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
     except NotFound as error:
         # A lock that gives a skill another name than its URL does is not a skill that is missing.
         found = _ARCHIVE.search(entry.url or "")
-        if found is None or found[1] == name:
+        own = entry.own_name(name)
+        if found is None or found[1] == own:
             raise
-        message = f"the lock calls {name} what its URL calls {quote(found[1])}"
+        message = f"the lock calls {own} what its URL calls {quote(found[1])}"
         raise SourceMismatch(message, where=entry.url) from error
     acquisition = by_registry(source, status.release, status.said, ports, (entry.tree,))
     return acquisition.map(lambda each: each.noted(*status.yanked))
@@ -566,8 +568,8 @@ def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candi
         raise WrongBytes(message, where=where, hint=hint)
     if found.entry.size != entry.size:
         raise WrongBytes(f"expected {name} to be {entry.size} bytes, found {found.entry.size}", where=where)
-    if found.name != name:
-        raise SourceMismatch(f"the lock names {name}, its SKILL.md {found.name}", where=where)
+    if found.name != (own := entry.own_name(name)):
+        raise SourceMismatch(f"the lock names {own}, its SKILL.md {found.name}", where=where)
     if found.entry.version != entry.version or not is_same_place(found.entry, entry, ports):
         raise SourceMismatch(
             f"the lock has {name} {entry.version} from {where}, "
@@ -576,4 +578,4 @@ def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candi
             hint=f"{command(scope, 'remove', name)}, then install it again",
         )
     check_same_signer(found, entry, scope)
-    return replace(found, entry=entry)
+    return replace(found, name=name, entry=entry)

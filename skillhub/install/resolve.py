@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, did_you_mean, quote, spelled_like
-from skillhub.install.candidates import Candidate, choose_release, is_within, locked_elsewhere
+from skillhub.install.candidates import Candidate, TreeBudget, choose_release, is_within, locked_elsewhere
 from skillhub.install.context import Options, Place, Ports, State, unreachable_hint
 from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source, configured
 from skillhub.model.index import Index, Release
@@ -20,11 +20,10 @@ from skillhub.model.lock import Lock, Locked, of_plugin
 from skillhub.model.manifest import Manifest
 from skillhub.model.needs import Requirement
 from skillhub.model.reference import Git, GitHub, Local, McpConfigured, Named, Ref, Remote, canonical, parse_remote
-from skillhub.model.tree import SKILL_MD, Tree
+from skillhub.model.tree import SKILL_MD
 from skillhub.net.target import Who, by_agreement
 from skillhub.project.copies import portable
 from skillhub.project.intent import Wanted
-from skillhub.project.store import Listed, Staged, Store
 from skillhub.sources.configured import Source
 
 
@@ -44,6 +43,10 @@ class ResolvedSkill:
     optional: bool = False
     release: Release | None = None
 
+    def called(self, name: str) -> ResolvedSkill:
+        """Return the same under the name that it is to have here."""
+        return replace(self, name=name, acquisition=self.acquisition.map(lambda found: found.called(name)))
+
 
 def resolve_ref(
     ref: Ref, options: Options, state: State, ports: Ports, *, named_by: Who = "person"
@@ -51,12 +54,29 @@ def resolve_ref(
     """Return the skills that a reference means, and what is odd about the place, which is ``named_by`` somebody.
 
     Raises:
+        UsageError: it means several skills that are to have one alias.
+    """
+    resolved, warnings = _meant(ref, options, state, ports, named_by)
+    if options.alias is None:
+        return resolved, warnings
+    if len(resolved) != 1:
+        names = ", ".join(each.name for each in resolved)
+        raise UsageError(f"--as names one skill; found {names}", where=str(ref), hint="say which: --skill NAME")
+    return [resolved[0].called(options.alias)], warnings
+
+
+def _meant(
+    ref: Ref, options: Options, state: State, ports: Ports, named_by: Who
+) -> tuple[list[ResolvedSkill], tuple[str, ...]]:
+    """Return what ``resolve_ref`` does, each under its own name unless the lock has it under the alias.
+
+    Raises:
         UsageError: it holds several skills and none was chosen, or its name is in several sources.
         SourceMismatch: the lock has the name from elsewhere.
         SourceError: it has no such skill, or cannot be reached.
     """
     if isinstance(ref, Named):
-        return [_of_name(ref, state, ports)], ()
+        return [_of_name(ref, options.alias or ref.name, state, ports)], ()
     if isinstance(ref, Local):
         return _of_folder(ref, options, state, ports)
     if isinstance(ref, McpConfigured):
@@ -80,17 +100,19 @@ def _reached(ref: Remote, ports: Ports, named_by: Who) -> Place:
 def _of_remote(
     ref: Remote, place: Place, release: Release, options: Options, state: State, ports: Ports
 ) -> ResolvedSkill:
-    entry = state.lock.skills.get(release.name)
+    key = options.alias or release.name
+    entry = state.lock.skills.get(key)
     wanted = Wanted.of(ref, release.path, release.plugin)
     if (
         entry is not None
+        and entry.own_name(key) == release.name
         and canonical(entry.source) == canonical(of_plugin(ref.source, release.plugin))
         and entry.path == release.path
     ):
         # What a place holds now never changes a locked entry; only `update` does.
-        line = state.intent.skills.get(release.name)
+        line = state.intent.skills.get(key)
         said = line is not None and satisfies(entry, line, ports.project.base)
-        found = resolve_locked(release.name, entry, state, ports)
+        found = resolve_locked(key, entry, state, ports)
         return replace(found, wanted=None if said else wanted, release=release)
     return ResolvedSkill(release.name, by_place(place, ref.source, release, ports), wanted, options.every, release)
 
@@ -146,25 +168,28 @@ def resolve_wanted(
         FormatError: what it names is no place that there could be, or holds several such skills.
     """
 
+    own = wanted.name or name
+
     def check_name(found: Candidate) -> Candidate:
-        if found.name != name:
-            message = f"skillhub.toml names it {name}, its SKILL.md {found.name}"
+        if found.name != own:
+            message = f"skillhub.toml names it {own}, its SKILL.md {found.name}"
             raise FormatError(message, where=ports.project.intent_path)
-        return found
+        return found.called(name)
 
     ref = wanted.remote()
     if ref is not None:
         named_by = by_agreement(state.is_known(name, ref.source))
         try:
-            found = resolve_at(name, ref, wanted.plugin, ports, named_by=named_by, locked=state.trees)
+            found = resolve_at(own, ref, wanted.plugin, ports, named_by=named_by, locked=state.trees)
         except UsageError as error:  # a line of a file, not what somebody typed
             where = f"{ports.project.intent_path}: skills.{name}"
             raise FormatError(error.message, where=where, hint=error.hint) from error
-        return replace(found, acquisition=found.acquisition.map(check_name))
+        return replace(found, name=name, acquisition=found.acquisition.map(check_name))
     if wanted.path is not None:
         acquisition = _read_path(wanted.path, wanted.plugin, ports.project.base, state, ports, known)
         return ResolvedSkill(name, acquisition.map(check_name))
-    return replace(resolve_named(Named(name, wanted.source, wanted.version), ports, state.trees), wanted=None)
+    found = resolve_named(Named(own, wanted.source, wanted.version), ports, state.trees)
+    return replace(found.called(name), wanted=None)
 
 
 def resolve_at(
@@ -193,6 +218,8 @@ def resolve_at(
 def satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
     """Return whether what is locked is what the line of the intent wants."""
     ref = wanted.remote()
+    if wanted.name != entry.name:
+        return False
     if ref is not None:
         folder = getattr(ref, "path", None)
         inside = folder is None or entry.path == folder or (entry.path or "").startswith(f"{folder}/")
@@ -202,20 +229,22 @@ def satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
     return wanted.source in (None, entry.source) and is_within(entry, wanted.version)
 
 
-def _of_name(ref: Named, state: State, ports: Ports) -> ResolvedSkill:
-    entry = state.lock.skills.get(ref.name)
-    if entry is not None and ref.source in (None, entry.source) and is_within(entry, ref.range):
+def _of_name(ref: Named, key: str, state: State, ports: Ports) -> ResolvedSkill:
+    entry = state.lock.skills.get(key)
+    is_it = entry is not None and ref.source in (None, entry.source) and entry.own_name(key) == ref.name
+    if entry is not None and is_it and is_within(entry, ref.range):
         # What a source says now never changes a locked entry; only `update` does.
         # Who names no range agrees to the one that stands there; the line may be a person's own.
-        said = ref.range is None and ref.name in state.intent.skills
+        said = ref.range is None and key in state.intent.skills
         wanted = None
         if entry.named and not said:
             range_ = ref.range or _onward(ports.sources.get(entry.source), entry.version)
             wanted = Wanted(source=entry.source, version=range_)
-        return replace(resolve_locked(ref.name, entry, state, ports), wanted=wanted)
-    if entry is not None and ref.source not in (None, entry.source):
-        ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering
-        raise locked_elsewhere(ref.name, entry, f"{ref.source}:{ref.name}", ports.project.scope)
+        return replace(resolve_locked(key, entry, state, ports), wanted=wanted)
+    if entry is not None and not is_it:
+        if ref.source is not None:
+            ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering
+        raise locked_elsewhere(key, entry, str(replace(ref, range=None)), ports.project.scope)
     with typed(ref, ports):
         return resolve_named(ref, ports)
 
@@ -305,38 +334,6 @@ def _or_folder(error: SourceError, name: str) -> None:
     """Add to the hint of an error that what was looked for is a folder, if one is called so."""
     if os.path.isdir(name):
         error.hint = f"to install the folder: ./{name}"
-
-
-_HELD_MAX = 256 * 1024 * 1024
-
-
-class TreeBudget:
-    """What is held in memory: once the trees pass ``held_max`` bytes, further ones wait in the store, unlinked."""
-
-    def __init__(self, store: Store, held_max: int = _HELD_MAX) -> None:
-        self._store = store
-        self._left = held_max
-
-    def keep(self, candidate: Candidate) -> Candidate:
-        """Return the candidate, its tree in memory or staged in the store.
-
-        Raises:
-            StateError: the disk is full or refuses.
-        """
-        self._left -= candidate.tree.size
-        if self._left >= 0:
-            return candidate
-        return _with_tree(candidate, Staged(self._store.put(candidate.tree), candidate.tree))
-
-
-def without_files(candidate: Candidate) -> Candidate:
-    """Return the candidate with no file of it in memory, for who only tells of it."""
-    return _with_tree(replace(candidate, base=None), Listed(candidate.tree))
-
-
-def _with_tree(candidate: Candidate, tree: Tree) -> Candidate:
-    # The body is in the tree as well, and may be as large.
-    return replace(candidate, tree=tree, manifest=replace(candidate.manifest, body=""))
 
 
 _MOST = 500  # skills that others need: a person asked for none of these

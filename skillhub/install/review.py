@@ -119,6 +119,7 @@ def _install(
         # A place without a name of its own is spelled by its URL already.
         f"from {'' if entry.origin.startswith(entry.source) else f'{word(entry.source)}: '}{word(entry.origin)}",
         f"{_signed(candidate)}{patched}",
+        *([f"it calls itself {entry.name}, and is called {candidate.name} here"] if entry.name else ()),
     ]
     verb = "Change" if record else "Install"
     if changes is not None and changes.before.version != entry.version:
@@ -131,7 +132,7 @@ def _install(
         can or "none seen",
         needs or "-",
     )
-    message = f"{verb} {candidate.name}{version}?"
+    message = f"{verb} {f'{entry.name} as ' if entry.name else ''}{candidate.name}{version}?"
     if record is not None and (elsewhere := record.elsewhere(entry)):
         was, now = elsewhere
         details.append(f"you agreed to it {was}; now it is {now}")
@@ -528,13 +529,14 @@ def _publisher_keys(candidate: Candidate, source: str, ports: Ports) -> frozense
 
 def install_words(name: str, entry: Locked, ports: Ports) -> list[str]:
     """Return the words that ask ``install`` for what the lock names, once the lock no longer does."""
+    own, alias = entry.own_name(name), ["--as", name] if entry.name else []
     if entry.named:
         version = f"@{entry.version}" if ports.root_of(entry) else ""
-        return [f"{entry.source}:{name}{version}"]
+        return [f"{entry.source}:{own}{version}", *alias]
     if entry.local:
         path = entry.path or ""
-        return [path if os.path.isabs(path) else f"./{path}"]
-    return [entry.place, "--skill", f"{entry.plugin}:{name}" if entry.plugin else name]
+        return [path if os.path.isabs(path) else f"./{path}", *alias]
+    return [entry.place, "--skill", f"{entry.plugin}:{own}" if entry.plugin else own, *alias]
 
 
 # A relocated registry: it is known by its root, so that the lock follows it to its new URL.

@@ -26,7 +26,10 @@ _SHARED = frozenset({".agents", "~/.agents", "~/.config/agents"})
 @part
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One agent; folders are written with ``/``, those of a user begin with ``~/``."""
+    """One agent; folders are written with ``/``, those of a user begin with ``~/``.
+
+    ``named_folder`` is for an agent whose documentation demands that a skill's folder has the name of the skill.
+    """
 
     id: str
     name: str
@@ -35,6 +38,7 @@ class Host:
     user_dir_env: str | None = None
     other_dirs: Items[str] = ()
     config: Items[str] = ()
+    named_folder: bool = False
     aliases: Items[str] = ()
 
     @property

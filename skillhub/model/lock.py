@@ -261,7 +261,7 @@ class Locked:
     by the place it lies at has that reference for a source, less the skill: from a git repository with ``git``,
     ``rev`` and the folder in it as ``path``, from an MCP server with its ``url`` and the URI of the skill's folder as
     ``path``, from elsewhere with ``url``, and ``digest`` if the site has any.
-    ``signed_by`` empty means unsigned.
+    ``signed_by`` empty means unsigned. ``name`` is what the skill calls itself where its key is another: an alias.
     """
 
     NEEDED: ClassVar = ("capabilities", "requires")
@@ -281,6 +281,11 @@ class Locked:
     # What nobody signed has no key: an empty list would be a second way to say so.
     signed_by: Annotated[Signers, Field(exclude_if=_is_empty, json_schema_extra={"minItems": 1})] = ()
     patch: Absent[Patch] = None
+    name: Absent[SkillName] = None
+
+    def own_name(self, key: str) -> str:
+        """Return what the skill of this key calls itself, and what its source calls it."""
+        return self.name or key
 
     @property
     def original(self) -> Locked:
@@ -557,6 +562,9 @@ class LockFile(Document):
         seen: set[tuple[object, ...]] = set()
         kinds = {alias: source.kind for alias, source in self.sources.items()}
         for name, entry in self.skills.items():
+            if entry.name == name:
+                message = f"expected a name other than {name}, the key, or no name"
+                raise FormatError(message, where=f".skills.{name}.name")
             path = entry.path if entry.git or entry.url else None
             shape = (entry.source, entry.git, path, path and entry.url, *map(_is_absent, _where(entry)))
             if shape not in seen:

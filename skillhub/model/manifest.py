@@ -29,9 +29,9 @@ _CLOSE = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
 _FORK: Final = ("context", "agent", "model")
 # A tool and what it is narrowed to: `Bash(git add:*)`; between tools stand blanks or commas.
 _TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
-# As agents spell the key.
 _TOOL_KEYS: Final = ("allowedtool", "allowedtools", "tool", "tools", "toolset", "toolsets")
 _ANSWERS: Final = ("true", "false", "yes", "no", "allow", "ask", "deny")
+FOLDER_NAME: Final = "expected the folder to be named"
 
 
 class Parts(NamedTuple):
@@ -370,7 +370,7 @@ def _breaches(name: str, description: str, front: Mapping[str, Node], folder: st
         expected = f"small letters, digits and single hyphens, at most {NAME_MAX}"
         yield "name", f"expected a name of {expected}, found {quote(name)}"
     if name != folder and normalize("NFKC", name) != normalize("NFKC", folder):
-        yield "name", f"expected the folder to be named {quote(name)} as the skill is, found {quote(folder)}"
+        yield "name", f"{FOLDER_NAME} {quote(name)} as the skill is, found {quote(folder)}"
     yield from limits(description, front)
 
 
@@ -496,7 +496,7 @@ def problems(tree: Tree, folder: str | None = None) -> tuple[tuple[Issue, ...], 
     except SkillhubError as error:
         errors.append(Issue(error.code, error.message, error.where or SKILL_MD))
     if reading.name and folder is not None and folder != reading.name:
-        message = f"expected the folder to be named {quote(reading.name)} as the skill is, found {quote(folder)}"
+        message = f"{FOLDER_NAME} {quote(reading.name)} as the skill is, found {quote(folder)}"
         errors.append(Issue("folder-name", message, reading.place("name")))
     return tuple(errors), (*warnings, *_advice(reading))
 

@@ -50,7 +50,7 @@ class Provenance:
     Attributes:
         source: As the lock has it; of an alias its kind.
         server: The URL of the repository or of the alias, or the host of the artifact.
-        path: The folder of the repository, or the place on this machine.
+        path: The folder of the repository, or the place on this machine; of an alias without either, its own name.
         signers: Kind and fingerprint of each, whatever they are called.
         root: Of the registry behind an alias.
         version: Like ``commit`` not known of what was agreed to: there the tree says it.
@@ -69,7 +69,8 @@ class Provenance:
         """Return what an entry of the lock says."""
         server = entry.git or authority(entry.url or "")
         signers = signers_of(entry.signed_by)
-        return cls(entry.source, server, entry.path or "", signers, "", entry.version or "", entry.rev or "")
+        path = entry.path or entry.name or ""
+        return cls(entry.source, server, path, signers, "", entry.version or "", entry.rev or "")
 
     @classmethod
     def of_source(cls, source: LockedSource) -> Provenance:

@@ -308,6 +308,7 @@ class Skill:
         permission: Whether the person is asked before it is loaded, by the rules of its host.
         interface: How to show it: ``display_name``, ``short_description``, ``default_prompt``, icons.
         permissions: What it declares to need, each as ``path.to.key=value``; nothing is granted by that.
+        own_name: What its ``SKILL.md`` calls it, where it is installed under another name; else None.
         name_only: Whether its host lists it for the model by its name alone.
         locks: The ``Locks`` that count where it was found; ``load`` asks them again.
         rules: How strictly the host reads that found it, ``Profile.rules``; ``load`` reads as strictly.
@@ -339,6 +340,7 @@ class Skill:
     argument_hint: str = ""
     patch: str | None = None
     vouched_by: str | None = None
+    own_name: str | None = None
     stored: str | None = None
     held: Held | None = None
     permission: Permission = "allow"
@@ -404,5 +406,5 @@ class Skill:
 # The keys of SKILL, in the order of the contract.
 _SKILL = (
     *("name", "source", "version", "digest", "tree", "size", "url", "path", "links", "scope", "state", "invocation"),
-    *("managed", "signed_by", "trust", "patch", "requires", "capabilities", "description"),
+    *("managed", "signed_by", "trust", "patch", "own_name", "requires", "capabilities", "description"),
 )

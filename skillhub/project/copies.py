@@ -394,6 +394,7 @@ def view(
         capabilities=facts.capabilities if record else entry.capabilities,
         description=facts.description,
         patch=entry.patch.path if entry.patch else None,
+        own_name=entry.name,
     )
 
 

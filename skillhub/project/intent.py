@@ -103,9 +103,10 @@ class Wanted:
         git: The URL of a repository, at ``rev`` if that is there.
         origin: Any reference to a place on the network, written ``from``.
         plugin: The plugin that it is part of, there; of something local it is told and decides nothing.
+        name: What the skill calls itself, where the key of the line is another.
     """
 
-    UNKNOWN: ClassVar = "known: source, version, path, git, rev, from, plugin"
+    UNKNOWN: ClassVar = "known: source, version, path, git, rev, from, plugin, name"
 
     source: Absent[_Source] = None
     version: Absent[_Range] = None
@@ -114,6 +115,7 @@ class Wanted:
     rev: Absent[Visible] = None
     origin: Annotated[Absent[_Place], Field(validation_alias="from")] = None
     plugin: Absent[_Plugin] = None
+    name: Absent[SkillName] = None
 
     @classmethod
     def of(cls, ref: Remote, path: str | None, plugin: str | None) -> Wanted:
@@ -149,7 +151,7 @@ class Wanted:
     def spell(self) -> dict[str, str]:
         """Return the keys and values of the line."""
         named = {"source": self.source, "version": self.version, "git": self.git, "rev": self.rev}
-        values = {**named, "from": self.origin, "path": self.path, "plugin": self.plugin}
+        values = {**named, "from": self.origin, "path": self.path, "plugin": self.plugin, "name": self.name}
         return {key: value for key, value in values.items() if value is not None}
 
 
@@ -253,7 +255,7 @@ class Intent:
         """
         found = IntentFile.parse(strict_toml(data, where), where)
         return cls(
-            found.skills,
+            {key: replace(each, name=None) if each.name == key else each for key, each in found.skills.items()},
             found.sources,
             found.install.agents,
             found.install.link,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
@@ -17,6 +17,7 @@ from skillhub.errors import Drifted, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
 from skillhub.model.hosts import Profile
+from skillhub.model.manifest import FOLDER_NAME
 from skillhub.model.record import Held, Skill, typed_flags
 from skillhub.project.copies import NeedCheck, need_check
 from skillhub.runtime.catalog import Catalog, Problem, Root, folded
@@ -80,7 +81,9 @@ def catalog_of(
         replace(skill, locks=locks) for skill in facts.skills if skill.state == "disabled" and id(skill) not in listed
     ]
     unread = [Problem(error.where or around.cwd, error.message) for error in facts.errors]
-    every = (*problems, *unread, *found.problems, *odd)
+    # That the folder of an alias is not named as its skill is as it is meant.
+    aliases = [each.path or "" for each in skills if each.own_name]
+    every = (*problems, *unread, *unnamed(found.problems, aliases), *odd)
     catalog = Catalog.of((*skills, *waiting), every, profile.hides, facts.skills)
     rank = {scope: number for number, scope in enumerate(profile.listing)}
     ordered = sorted(
@@ -127,6 +130,13 @@ def _held_to_its_tree(skill: Skill, locks: Locks, namespaces: Mapping[str, str |
         return skill
     why, found = _as_agreed(skill, skill.tree, locks, namespaces.get(skill.root))
     return holding(skill, Held("drifted", why.reason, "")) if why else found
+
+
+def unnamed(problems: Iterable[Problem], aliases: Collection[str]) -> Iterator[Problem]:
+    """Yield the problems, less that a folder of these is not named as its skill is."""
+    for each in problems:
+        if not (os.path.dirname(each.path) in aliases and each.message.startswith(FOLDER_NAME)):
+            yield each
 
 
 def _folder(root: Root) -> str:
@@ -190,7 +200,7 @@ def _recognized(
         else:
             listed.add(id(locked))
             name, found = _as_locked(skill, locked, locks, namespace)
-            if name != locked.name:
+            if name != (locked.own_name or locked.name):
                 problems.append(Problem(path, f"expected the locked {locked.name}, found {quote(name)}"))
             kept.append(found)
     return kept, problems, listed

@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 
 from skillhub.errors import SecurityError, StateError, WrongBytes
+from skillhub.install.candidates import TreeBudget
 from skillhub.install.obtain import AT_ONCE, Acquisition, from_path, nothing, prefetched
-from skillhub.install.resolve import TreeBudget
 from skillhub.model.index import Release
 from skillhub.project.store import Staged
 from tests.support.registry import write_skill

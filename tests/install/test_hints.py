@@ -46,7 +46,9 @@ def test_a_name_that_is_locked_from_elsewhere(world, scope):
     world.install(str(skill(world.folder / "one")))
     with pytest.raises(SourceMismatch) as caught:
         world.install(str(skill(world.folder / "two")))
-    assert caught.value.hint == f"if that is intended: skillhub remove plain{scope}, then install the other one"
+    both = "to have both, install it with another name: --as plain-2"
+    instead = f"to replace it: skillhub remove plain{scope}, then install the other one"
+    assert caught.value.hint == f"{both}; {instead}"
 
 
 def test_what_changed_where_it_is(world, scope):

@@ -6,7 +6,8 @@ from skillhub.model.record import Need, Skill
 
 KEYS = [
     *("name", "source", "version", "digest", "tree", "size", "url", "path", "links", "scope", "state"),
-    *("invocation", "managed", "signed_by", "trust", "patch", "requires", "capabilities", "description"),
+    *("invocation", "managed", "signed_by", "trust", "patch", "own_name"),
+    *("requires", "capabilities", "description"),
 ]
 NEED = Need("env", "TOKEN", "a token", required=True, satisfied=False)
 
