@@ -444,6 +444,16 @@ class LockMergeAnswer(JsonAnswer, commands=["lock merge"]):
     clean: bool
 
 
+class BundleExportAnswer(JsonAnswer, commands=["bundle export"]):
+    """What was packed into a bundle, and until when it can be installed; null if no metadata in it expires."""
+
+    path: Text
+    skills: tuple[Text, ...]
+    size: int
+    digest: Text
+    usable_until: Text | None
+
+
 class CatalogRow(AnswerRow):
     """A skill of the catalogue; ``scope`` is spelled as by the host, the last three say why it is held back."""
 

@@ -23,6 +23,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "apm-package": "skillhub.exchange.other_locks.ApmPackage",
     "clawhub-entry": "skillhub.exchange.other_locks.ClawHubEntry",
     "baseline": "skillhub.audit.accepting.BaselineFile",
+    "bundle": "skillhub.sources.bundle.BundleFile",
     "config": "skillhub.net.settings.Settings",
     "discovery": "skillhub.model.discovery.DiscoveryListing",
     "discovery-0.1": "skillhub.model.discovery.LegacyDiscoveryListing",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import Final
 
@@ -75,12 +75,13 @@ def pack(tree: Tree, kind: Kind = "zip", compress: bool = True) -> bytes:
     """
     files = gather((Entry(path, file) for path, file in tree.items()), wrapper=False).tree
     if kind == "zip":
-        return _zip(files, compress)
+        return b"".join(zip_parts(files, compress))
     tar = b"".join(_tar(files))
     return _gzip(tar, compress)
 
 
-def _zip(files: Tree, compress: bool) -> bytes:
+def zip_parts(files: Mapping[str, File], compress: bool = False) -> list[bytes]:
+    """Return the pieces of a zip with these files, in this order; nothing checks their names."""
     bodies: list[bytes] = []
     directory: list[bytes] = []
     at = 0
@@ -98,7 +99,7 @@ def _zip(files: Tree, compress: bool) -> bytes:
         at += _LOCAL.size + len(name) + len(body)
     central = b"".join(directory)
     end = _END.pack(b"PK\x05\x06", 0, 0, len(files), len(files), len(central), at, 0)
-    return b"".join((*bodies, central, end))
+    return [*bodies, central, end]
 
 
 def _tar(files: Tree) -> Iterator[bytes]:

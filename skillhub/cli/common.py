@@ -7,18 +7,19 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
-from typing import Annotated, Any, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_args
 
 from skillhub.cli.network import OpenNetwork
 from skillhub.cli.prompts import Flags, Person, pick
 from skillhub.cli.terminal import Terminal, Tone, is_interactive
 from skillhub.disk import files
 from skillhub.disk.home import Home, user_home
+from skillhub.disk.usage import throwaway
 from skillhub.errors import FormatError, NotFound, SkillhubError, UsageError, extra
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_alias, quote
@@ -34,6 +35,9 @@ from skillhub.project.user_state import Publishers
 from skillhub.sources.advisories import Advisories
 from skillhub.sources.configured import Sources
 from skillhub.sources.history import FirstSeen, ShownTime
+
+if TYPE_CHECKING:
+    from skillhub.sources.bundle import SkillBundle
 
 _T = TypeVar("_T")
 _PEM_CAP = 1 << 16
@@ -173,18 +177,22 @@ class Common:
         flags = Flags(frozenset(flag for flag, is_given in given.items() if is_given))
         return Person(self.terminal, flags) if self.asks and not (self.yes or self.dry_run) else flags
 
-    def ports(self, *, allow_unsigned: bool = False, scratch: bool = False) -> Ports:
+    def ports(
+        self, *, allow_unsigned: bool = False, scratch: bool = False, bundle: SkillBundle | None = None
+    ) -> Ports:
         """Return the world for a flow; nothing of the network is loaded before a registry is opened.
 
         With ``scratch``, and for a dry run, what sources say is learned for this command alone: nothing is written to
-        remember it.
+        remember it. With a ``bundle``, that is all the network there is.
         """
         scratch = scratch or self.dry_run
         project = self.open_project()
         project.waiting = lambda: self.terminal.say("another skillhub process uses this project; waiting for it")
         sources = self.sources.within(project)
         time = self.time(remember=not scratch)
-        network = OpenNetwork(self.home, sources, self.user_home, offline=self.offline, scratch=scratch, time=time)
+        network = OpenNetwork(
+            self.home, sources, self.user_home, offline=self.offline, scratch=scratch, bundle=bundle, time=time
+        )
         self.undo.callback(network.close)
         return Ports(
             project=project,
@@ -201,7 +209,28 @@ class Common:
             first_seen=FirstSeen(self.home, remember=not scratch),
             clock=time.now,
             report=self.terminal.progress,
+            bundled=bundle.tree if bundle else None,
         )
+
+    def apart(
+        self, bundle: SkillBundle | None = None, record: dict[str, tuple[str, bytes]] | None = None
+    ) -> tuple[Ports, OpenNetwork]:
+        """Return the world of a machine that has nothing yet but this user's sources, and its network."""
+        folder = self.undo.enter_context(throwaway())
+        ports = self.ports(scratch=True, bundle=bundle)
+        network = OpenNetwork(
+            replace(self.home, cache=os.path.join(folder, "cache")),
+            ports.sources,
+            self.user_home,
+            offline=self.offline,
+            scratch=True,
+            fresh=True,
+            bundle=bundle,
+            record=record,
+            time=self.time(),
+        )
+        self.undo.callback(network.close)
+        return replace(ports, network=network, store=Store(folder)), network
 
     def _pick(self, offered: Sequence[Release]) -> Sequence[Release]:
         """Let a person pick; with nobody there nothing is picked."""

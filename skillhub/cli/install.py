@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from skillhub.cli.common import AllowUnsigned, Arg, Common, Enabling, NoEnable, Strings, TrustSource, trusted_sources
+from skillhub.cli.common import (
+    AllowUnsigned,
+    Arg,
+    Common,
+    Enabling,
+    NoEnable,
+    Strings,
+    TrustSource,
+    read_file,
+    trusted_sources,
+)
 from skillhub.cli.prompts import pick as choose
 from skillhub.cli.render import finish, show_changes, show_plan, show_sources
+from skillhub.disk import files
 from skillhub.errors import UsageError
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import word
 from skillhub.install.context import show_no_plan
 from skillhub.install.install import available_updates
 from skillhub.install.install import install as flow
@@ -39,6 +53,9 @@ def install(
         str | None, Arg("--as NAME", "Install the one skill under this name, beside one of its own.")
     ] = None,
     frozen: Annotated[bool, Arg("--frozen", "Install exactly the lock, or fail.")] = False,
+    from_: Annotated[
+        str | None, Arg("--from FILE", "Install what this bundle has, and use no network; takes no REF.")
+    ] = None,
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,
     trust_source: TrustSource = None,
@@ -62,9 +79,44 @@ def install(
         alias=alias,
         trusted=trusted_sources(trust_source),
     )
-    ports = common.ports(allow_unsigned=allow_unsigned)
-    outcome = flow([parse_ref(ref) for ref in refs or []], options, ports)
+    if from_ is None:
+        ports = common.ports(allow_unsigned=allow_unsigned)
+        outcome = flow([parse_ref(ref) for ref in refs or []], options, ports)
+    else:
+        if refs:
+            raise UsageError("--from installs what its lock has; it takes no reference")
+        from skillhub.exchange.bundle import CAP, hold_to_lock
+        from skillhub.sources.bundle import SkillBundle
+
+        bundle = SkillBundle.parse(read_file(from_, CAP), from_)
+        ports = common.ports(allow_unsigned=allow_unsigned, bundle=bundle)
+        hold_to_lock(bundle, ports.project, frozen=frozen)
+        outcome = flow([], options, ports)
     return finish(common, outcome, options, "install", "installed")
+
+
+def bundle_export(common: Common, file: Annotated[str, Arg("FILE", "The bundle to write.")]) -> int:
+    """Write one file with all that installing the lock takes.
+
+    That is the lock, artifacts, the metadata of registries with signatures and roots, and objects of git. All is
+    fetched and verified anew, then installed in memory from the bundle alone; only then is the file written.
+    The same answers give the same bytes. The metadata in it expires as it does online.
+
+    Example: skillhub bundle export skills.bundle
+    """
+    from skillhub.exchange.bundle import export, usable_until
+
+    answers: dict[str, tuple[str, bytes]] = {}
+    recorded, network = common.apart(record=answers)
+    bundle = export(common.ports(scratch=True), recorded, answers, network.proof, lambda it: common.apart(it)[0])
+    data = b"".join(bundle.parts())
+    if not common.dry_run:
+        files.write_atomic(os.path.realpath(os.path.expanduser(file)), data)
+    until, names = usable_until(bundle), [*bundle.lock.skills]
+    row = {"path": file, "skills": names, "size": len(data), "digest": Digest.of(data), "usable_until": until}
+    would = "would write" if common.dry_run else "wrote"
+    about = f"{would} {word(file)}: {len(names)} skills, {len(data)} bytes"
+    return common.done("bundle export", row, f"{about}; usable until {until}" if until else about)
 
 
 def pick(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.disk.usage import throwaway
-from skillhub.errors import SourceError, UnsafeTransfer
+from skillhub.errors import SourceError, UnsafeTransfer, UsageError
 from skillhub.formats.text import as_command
 from skillhub.install.context import CheckAllowed, Place, Registry
 from skillhub.model import advisory
@@ -26,6 +26,7 @@ from skillhub.sources.configured import EMBEDDED_URL, Source, Sources, embedded
 from skillhub.sources.history import ShownTime
 
 if TYPE_CHECKING:
+    from skillhub.sources.bundle import SkillBundle
     from skillhub.sources.layout import Snapshot
 
 _YOURS = "only this project names it; if the host is yours, add it to trusted-hosts in config.toml"
@@ -41,6 +42,9 @@ class OpenNetwork:
         user_home: The user's home folder.
         offline: Reach nothing but what is here already.
         scratch: Learn what sources say for this command alone, and write nothing to remember it.
+        fresh: Take it that nothing of any registry is known yet.
+        bundle: Answers everything that a server would be asked for.
+        record: Where to note what servers answer.
         time: By what the expiry of metadata is judged; None for this machine's.
     """
 
@@ -52,6 +56,9 @@ class OpenNetwork:
         *,
         offline: bool = False,
         scratch: bool = False,
+        fresh: bool = False,
+        bundle: SkillBundle | None = None,
+        record: dict[str, tuple[str, bytes]] | None = None,
         time: ShownTime | None = None,
     ) -> None:
         self._home = home
@@ -59,6 +66,9 @@ class OpenNetwork:
         self._user_home = user_home
         self._offline = offline
         self._scratch = scratch
+        self._fresh = fresh
+        self._bundle = bundle
+        self._record = record
         self._time = time or ShownTime(home, remember=not scratch)
         self._undo = ExitStack()
         self._registries: dict[Source, Registry] = {}
@@ -142,8 +152,25 @@ class OpenNetwork:
         """Hang up, and throw away what was learned for one command alone."""
         self._undo.close()
 
+    def proof(self, rev: str, folder: str) -> dict[str, bytes]:
+        """Return the objects of git that prove a folder of a commit which was opened here.
+
+        Raises:
+            UsageError: it was opened without git.
+        """
+        from skillhub.sources.git_snapshot import GitSnapshot
+
+        found = next((each for each in self._commits.values() if each.rev == rev), None)
+        if not isinstance(found, GitSnapshot):
+            raise UsageError("a bundle with skills of git repositories needs git", hint="install git")
+        return found.proof(folder)
+
     def _web(self, url: str, named_by: Who = "person", hint: str | None = None) -> Web:
         """Return what fetches from a place that somebody named; ``hint`` says how a person names it themselves."""
+        if self._bundle is not None:
+            from skillhub.sources.bundle import BundleWeb
+
+            return BundleWeb(self._bundle)
         if self._offline:
             raise SourceError(_OFFLINE, where=url)
         if named_by == "person":
@@ -156,7 +183,12 @@ class OpenNetwork:
 
         http = Http(credentials=Logins(self._settings.tokens, os.environ, self._user_home))
         self._undo.callback(http.close)
-        return Mirrors(http, self._settings)
+        found = Mirrors(http, self._settings)
+        if self._record is None:
+            return found
+        from skillhub.sources.bundle import Recorder
+
+        return Recorder(found, self._record)
 
     @cached_property
     def _settings(self) -> Settings:
@@ -171,6 +203,8 @@ class OpenNetwork:
         if not (source.embedded or self._scratch):
             return kept
         copy = os.path.join(self._throwaway(), os.path.basename(kept))
+        if self._fresh:
+            return copy
         with files.disk_errors(kept), suppress(FileNotFoundError):
             copytree(kept, copy)
         return copy
@@ -189,6 +223,10 @@ class OpenNetwork:
             from skillhub.sources.local import open_folder
 
             return open_folder(os.path.expanduser(ref.path))
+        if self._bundle is not None and isinstance(ref, Git | GitHub | Mcp):
+            from skillhub.sources.bundle import BundledRepository, BundledTrees
+
+            return BundledTrees(self._bundle, None) if isinstance(ref, Mcp) else BundledRepository(self._bundle, pin)
         if isinstance(ref, Git | GitHub):
             return self._repository(ref, pin, named_by, check_allowed)
         if isinstance(ref, Oci):
@@ -203,9 +241,11 @@ class OpenNetwork:
         from skillhub.net.download import DownloadCache, Downloads, Seen
         from skillhub.sources.site import Site
 
-        cache = DownloadCache(os.path.join(self._home.cache, "http"), fixed=self._scratch)
-        seen = Seen(self._home.state, remember=not self._scratch)
-        web = None if self._offline else self._web(ref.url, named_by)
+        # What a bundle says that a site offers is no promise of that site.
+        is_fleeting = self._scratch or self._bundle is not None
+        cache = DownloadCache(os.path.join(self._home.cache, "http"), fixed=is_fleeting)
+        seen = Seen(self._home.state, remember=not is_fleeting)
+        web = None if self._offline and self._bundle is None else self._web(ref.url, named_by)
         return Site(ref.url, Downloads(web, cache, seen), check_allowed)
 
     def _repository(

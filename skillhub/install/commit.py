@@ -70,7 +70,8 @@ def commit(changes: Sequence[Change], options: Options, before: State, ports: Po
         now = read_state(ports)
         _unchanged_meanwhile(changes, before, now)
         lock = _lock(changes, options, now, ports)
-        text = lock.dump() if lock != now.lock else None  # what cannot be written is refused before anything is
+        is_new = lock != now.lock or ports.project.brought is not None
+        text = lock.dump() if is_new else None  # what cannot be written is refused before anything is
         linker = Linker(ports.project, ports.store)
         for change in changes:
             if change.linking is not None:

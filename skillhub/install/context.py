@@ -135,6 +135,7 @@ class Ports:
         clock: The time now, UTC, by which expiry is judged: no earlier than verified metadata has shown.
         report: Shows progress.
         plan: Shows the changes, by skill and of the sources, before anything is asked or done.
+        bundled: Returns the files that a bundle brings of a skill that nothing but the lock vouches for.
     """
 
     project: Project
@@ -152,6 +153,7 @@ class Ports:
     clock: Callable[[], datetime]
     report: Report
     plan: Callable[[Mapping[str, Changes], Sequence[SourceChange]], None] = show_no_plan
+    bundled: Callable[[str], Unpacked | None] | None = None
 
     def open(self, source: Source, root: bytes | None = None) -> Registry:
         """Return the registry of a source, its metadata verified.

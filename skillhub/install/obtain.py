@@ -417,6 +417,7 @@ def undeclared(can: Iterable[str], entry: Locked) -> str | None:
 
 # From a lock's entry to the very skill that it names, or an error; a source's present index changes nothing of it.
 
+_BUNDLED = "where it came from is what the bundle says, and no registry proves it"
 # Where registries keep the archives of a skill; other layouts are not checked.
 _ARCHIVE = re.compile(r"/archives/([^/]+)/[^/]+/[0-9a-f]{64}\.zip\Z")
 
@@ -516,7 +517,7 @@ def _from_source(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Acq
 def _at_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Acquisition:
     name = entry.own_name(name)
     if entry.local:
-        return by_path(entry.path or "", ports, ports.project.base, (entry.tree,))
+        return _at_path(name, entry, ports)
     if entry.git is not None:
         place = ports.reach(repository(entry.git), entry.rev, named_by=named_by)
         release = Release(name=name, url=entry.git, type="tree", rev=entry.rev, path=entry.path, plugin=entry.plugin)
@@ -529,7 +530,18 @@ def _at_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Acqui
         kind: Literal["files", "archive"] = "files" if entry.digest is None else "archive"
         url = entry.url or ""
         release = Release(name=name, url=url, digest=entry.digest, type=kind, version=entry.version, path=entry.path)
-    return by_place(place, entry.place, release, ports, (entry.tree,))
+    found = by_place(place, entry.place, release, ports, (entry.tree,))
+    return found if ports.bundled is None else found.map(lambda each: each.noted(_BUNDLED))
+
+
+def _at_path(name: str, entry: Locked, ports: Ports) -> Acquisition:
+    """Return how to read a locked folder or archive: where it is, else, if it is nowhere here, from the bundle."""
+    path = entry.path or ""
+    unpacked = ports.bundled(name) if ports.bundled else None
+    if unpacked is None or os.path.lexists(os.path.join(ports.project.base, os.path.expanduser(path))):
+        return by_path(path, ports, ports.project.base, (entry.tree,))
+    origin = {"path": path, "digest": entry.digest}
+    return Acquisition(nothing, lambda _: _unvouched(unpacked, LOCAL, origin, ports, (entry.tree,)).noted(_BUNDLED))
 
 
 def _at_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 from urllib.parse import unquote
 
-from skillhub.errors import NotFound, RateLimited, SourceError, UnsafeTransfer
-from skillhub.formats.text import as_command
+from skillhub.errors import NotFound, RateLimited, SourceError, StateError, UnsafeTransfer, WrongBytes
+from skillhub.formats.text import as_command, quote
 from skillhub.model.reference import base_of, errors_masked
 from skillhub.net.settings import Settings
 from skillhub.net.target import PERSON, Requester, RequestTarget
@@ -91,6 +92,43 @@ class Web(Fetcher, Protocol):
         ...
 
 
+class FolderFetcher:
+    """A ``Fetcher`` of the files of one site, read from a folder.
+
+    Args:
+        path: The folder, in which all links have been made by its owner.
+        base: What the URLs of its files begin with, before ``/``.
+    """
+
+    def __init__(self, path: str, base: str) -> None:
+        self._path = path
+        self._base = base.rstrip("/")
+
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Response:
+        """Return the file that ``url`` names below the base, as ``Fetcher.get`` promises.
+
+        Raises:
+            NotFound: there is no such file.
+            WrongBytes: it is longer than ``cap``.
+            UnsafeTransfer: the URL is of another site, or has a segment that is none.
+            StateError: the disk refuses.
+        """
+        base, _, path = url.partition(self._base + "/")
+        segments = path.split("/")
+        if base or not path or any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in segments):
+            raise UnsafeTransfer(f"expected a file of {self._base}, found {quote(url)}")
+        try:
+            with open(os.path.join(self._path, *segments), "rb") as file:
+                data = file.read(cap + 1)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise NotFound("there is no such file", where=url) from error
+        except OSError as error:
+            raise StateError(f"the disk refuses: {error.strerror}", where=url) from error
+        if len(data) > cap:
+            raise WrongBytes(f"expected at most {cap} bytes, found more", where=url)
+        return Response(url, data)
+
+
 class UntrustedClient(Web):
     """A ``Web`` for a place that only a repository names, and no person; so does whatever is asked for there.
 
@@ -165,12 +203,23 @@ class Mirrors(Web):
                 return self._web.ask(url, cap=cap, named_by=by, headers=headers, body=body)
         _refuse_dots(url)
         mirror = self._settings.mirrors[base]
+        if mirror.startswith("file:"):
+            return _in_folder(mirror.removeprefix("file://"), base, asked, cap)
         # Who we are to the one is nobody else's business.
         sent = (headers or {}).items()
         told = {name: value for name, value in sent if name.lower() != "authorization" or not value}
         answer = self._web.ask(mirror + asked[len(base) :], cap=cap, headers=told, body=body)
         is_there = base_of(answer.url, [mirror]) is not None  # else a redirect led out of the mirror
         return replace(answer, url=base + answer.url[len(mirror) :] if is_there else url)
+
+
+def _in_folder(folder: str, base: str, url: str, cap: int) -> Response:
+    """Return what a folder has for a URL below ``base``: the file of that path, whatever the query."""
+    path = unquote(url.partition("#")[0].partition("?")[0][len(base) :])
+    try:
+        return replace(FolderFetcher(folder, base).get(base + path, cap=cap), url=url)
+    except NotFound:
+        return Response(url, b"", status=404)
 
 
 @contextmanager

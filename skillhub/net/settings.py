@@ -63,6 +63,15 @@ def _base(value: object) -> str:
     return f"{target.scheme}://{target.authority}{target.raw_path}".rstrip("/")
 
 
+def _mirror(value: object) -> str:
+    if not isinstance(value, str) or not value.startswith("file:"):
+        return _base(value)
+    path = visible(value).removeprefix("file://").rstrip("/")
+    if not path.startswith("/") or {"..", "."} & {*path.split("/")} or not {*path}.isdisjoint("?#%\\"):
+        raise FormatError(f"expected file:///folder, found {quote(value)}", hint="no dot segments and no escapes")
+    return f"file://{path}"
+
+
 def _place(value: object) -> str:
     place = visible(value)
     found = parse(place) if "://" in place else None
@@ -73,6 +82,7 @@ def _place(value: object) -> str:
 
 
 _Base = Annotated[str, Read(_base, type="string", pattern="^https?://")]
+_Mirror = Annotated[str, Read(_mirror, type="string", pattern="^(https?|file)://")]
 _TOKEN = {
     "properties": {"env": {"pattern": f"^{_VARIABLE.pattern}$"}},
     "required": ["env"],
@@ -85,7 +95,8 @@ class Settings(Document):
 
     Attributes:
         tokens: The environment variable with the token for a host, or a host and port.
-        mirrors: Where to fetch instead of a URL and what is below it; neither ends with a slash.
+        mirrors: Where to fetch instead of a URL and what is below it, a folder of this machine too; neither ends with
+            a slash.
         trusted: Hosts, and with each the one port that is meant; None is the usual one of whatever is spoken.
         advisories: Files, relative to the folder of the settings, and URLs that say what is known to be bad.
     """
@@ -96,7 +107,7 @@ class Settings(Document):
     tokens: Members[Annotated[str, Read(_name_of_host)], Annotated[str, Read(_variable, type="object", **_TOKEN)]] = (
         Field(default_factory=dict)
     )
-    mirrors: Members[_Base, _Base] = Field(default_factory=dict)
+    mirrors: Members[_Base, _Mirror] = Field(default_factory=dict)
     trusted: Items[Annotated[tuple[str, int | None], Read(_trusted)]] = Field((), alias="trusted-hosts")
     advisories: Items[Annotated[str, Read(_place, type="string", minLength=1)]] = ()
 

@@ -47,10 +47,12 @@ class Project:
         config_lock: The lock file for editing agents' configuration, which projects of a user may share.
         patience: Seconds to wait for another process that is changing the project.
         waiting: Called once when that takes longer than a second.
+        brought: What counts as its lock while it has none: the lock of a bundle.
     """
 
     patience = 60.0
     waiting: Callable[[], None] | None = None
+    brought: Lock | None = None
 
     def __init__(self, base: str, scope: Scope, home: Home) -> None:
         self.base = base
@@ -131,7 +133,7 @@ class Project:
             StateError: it cannot be read, is another user's, or is a link that leaves the project.
         """
         data = self._read(LOCK)
-        return Lock() if data is None else self._parsed(Lock.parse, data, self.lock_path)
+        return (self.brought or Lock()) if data is None else self._parsed(Lock.parse, data, self.lock_path)
 
     def intent(self) -> Intent:
         """Return the intent; an absent one is empty. Raises as ``lock`` does."""
@@ -144,7 +146,7 @@ class Project:
 
     def has_lock_or_intent(self) -> bool:
         """Return whether there is anything to install from."""
-        return os.path.lexists(self.lock_path) or os.path.lexists(self.intent_path)
+        return any(map(os.path.lexists, (self.lock_path, self.intent_path))) or self.brought is not None
 
     def records(self) -> Records:
         """Return what this machine knows of the project."""

@@ -18,10 +18,9 @@ from skillhub.model.index import LISTING_CAP, Admission, Index, Release, parse_l
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import NO_SECRET, holds_secret
 from skillhub.net.client import Http
-from skillhub.net.fetch import Fetcher, Response
+from skillhub.net.fetch import Fetcher, FolderFetcher, Response
 from skillhub.net.target import PERSON, Requester
 from skillhub.registry.operator import RegistryDir
-from skillhub.sources.configured import FolderFetcher
 from skillhub.sources.history import ShownTime
 from skillhub.sources.registry import TufRegistry, fetch_root
 from skillhub.trust.metadata import AHEAD_PATH

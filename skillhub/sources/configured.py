@@ -21,8 +21,8 @@ from skillhub.formats.text import RESERVED_ALIASES, as_command, is_alias, quote
 from skillhub.model.lock import LockedSource
 from skillhub.model.provenance import is_same_source
 from skillhub.model.reference import NO_SECRET, holds_secret, parse
-from skillhub.net.fetch import Response
-from skillhub.net.target import PERSON, Requester, Who
+from skillhub.net.fetch import FolderFetcher
+from skillhub.net.target import Who
 from skillhub.project.intent import is_proposed, proposals
 from skillhub.project.project import Project
 from skillhub.sources.history import LastSeen
@@ -33,43 +33,6 @@ EMBEDDED_ALIAS = "github"
 EMBEDDED_URL = "embedded:"
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "embedded")
 _ROOT_CAP = 512_000
-
-
-class FolderFetcher:
-    """A ``Fetcher`` of the files of one site, read from a folder.
-
-    Args:
-        path: The folder, in which all links have been made by its owner.
-        base: What the URLs of its files begin with, before ``/``.
-    """
-
-    def __init__(self, path: str, base: str) -> None:
-        self._path = path
-        self._base = base.rstrip("/")
-
-    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Response:
-        """Return the file that ``url`` names below the base, as ``Fetcher.get`` promises.
-
-        Raises:
-            NotFound: there is no such file.
-            WrongBytes: it is longer than ``cap``.
-            UnsafeTransfer: the URL is of another site, or has a segment that is none.
-            StateError: the disk refuses.
-        """
-        base, _, path = url.partition(self._base + "/")
-        segments = path.split("/")
-        if base or not path or any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in segments):
-            raise errors.UnsafeTransfer(f"expected a file of {self._base}, found {quote(url)}")
-        try:
-            with open(os.path.join(self._path, *segments), "rb") as file:
-                data = file.read(cap + 1)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-            raise NotFound("there is no such file", where=url) from error
-        except OSError as error:
-            raise StateError(f"the disk refuses: {error.strerror}", where=url) from error
-        if len(data) > cap:
-            raise errors.WrongBytes(f"expected at most {cap} bytes, found more", where=url)
-        return Response(url, data)
 
 
 def embedded() -> FolderFetcher:
@@ -151,7 +114,10 @@ def check(alias: str, url: str) -> None:
         raise UsageError("a source's URL names no user, no password and no other credential", hint=NO_SECRET)
     scheme, _, rest = url.partition("://")
     if scheme.lower() not in ("https", "http"):
-        raise UsageError("expected the URL of a source to begin with https://", hint="or http:// on loopback")
+        raise UsageError(
+            "expected the URL of a source to begin with https://",
+            hint="or http:// on loopback; for a folder: the URL that it mirrors, and [mirrors] in config.toml",
+        )
     if re.search(r"[?#]|/\.well-known(/|$)|\.json$", rest) or not _is_url(url):
         # A registry would not be found to be one from its index.
         raise UsageError("expected the URL of the site itself", hint="its folder, without .well-known and no ?")

@@ -50,6 +50,14 @@ class Leaf:
     id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """What the objects of one folder prove: when its commit was made, and what is there by its path."""
+
+    date: str | None
+    leaves: Mapping[str, Leaf]
+
+
 def object_id(kind: str, data: bytes) -> str:
     """Return the id that git gives to an object: SHA-1 over its kind, its length and its bytes, as 40 hex digits."""
     return sha1(b"%s %d\0%s" % (kind.encode(), len(data), data), usedforsecurity=False).hexdigest()
@@ -144,6 +152,30 @@ def walk(root: str, read: Callable[[Sequence[str]], Iterable[bytes]]) -> dict[st
             return dict(sorted(found.items()))
         level = below
     raise unsafe("too-deep", f"folders of a repository are at most {MAX_DEPTH} deep", level[0][0])
+
+
+def folder_at(rev: str, folder: str, read: Callable[[str, Sequence[str]], Sequence[bytes]]) -> Proved:
+    """Return what a commit has below one folder, and nothing of what lies beside the way to it.
+
+    Args:
+        rev: The full commit.
+        folder: Its path; nothing for all of the commit.
+        read: Returns the objects of a kind and these ids, checked, in this order.
+
+    Raises:
+        NotFound: there is no such folder.
+        FormatError, UnsafeArchive: see ``walk``.
+    """
+    (commit,) = read("commit", [rev])
+    tree = root_of(commit)
+    for segment in filter(None, folder.split("/")):
+        below = entries(*read("tree", [tree]))
+        found = next((id_ for name, node, id_ in below if name == segment and node is None), None)
+        if found is None:
+            raise NotFound(f"the commit {rev} has no folder {quote(folder)}")
+        tree = found
+    leaves = walk(tree, lambda ids: read("tree", ids))
+    return Proved(date_of(commit), {f"{folder}/{path}".lstrip("/"): leaf for path, leaf in leaves.items()})
 
 
 def tree_of(rows: Iterable[tuple[str, str, str]]) -> bytes:
@@ -286,6 +318,24 @@ class GitSnapshot:
             portion = ids[: self._portion(ids)]
             del ids[: len(portion)]
             yield from self._soundly(partial(self._files, portion))
+
+    def proof(self, folder: str) -> dict[str, bytes]:
+        """Return the objects by id that prove a folder: the commit, the trees down to it and in it, its files.
+
+        Raises:
+            The same as ``folder_at`` and ``read``.
+        """
+        found: dict[str, bytes] = {}
+
+        def read(kind: str, ids: Sequence[str]) -> list[bytes]:
+            objects = self._objects(kind, ids)
+            found.update(zip(ids, objects, strict=True))
+            return objects
+
+        leaves = folder_at(self.rev, folder, read).leaves
+        files = {path: leaf.id for path, leaf in leaves.items() if leaf.node.kind == "file"}
+        found.update(zip(files.values(), self.read(files), strict=True))
+        return found
 
     def _soundly(self, act: Callable[[], _T]) -> _T:
         """Do it; where the cache turns out to be damaged, fill a new one and do it again."""

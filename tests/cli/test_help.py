@@ -17,6 +17,7 @@ GROUPS = {
     "source": ("add", "list", "show", "remove"),
     "publisher": ("list", "trust", "remove"),
     "key": ("new", "list"),
+    "bundle": ("export",),
     "cache": ("info", "gc"),
     "env": ("list", "set", "unset", "exec"),
     "registry": ("init", "add", "check", "serve"),
@@ -155,7 +156,7 @@ def test_what_follows_two_dashes_is_no_flag(shell):
 COMPLETIONS = [
     ("skillhub in", "1", "install"),
     ("skillhub source a", "2", "add"),
-    ("skillhub install --fro", "2", "--frozen"),
+    ("skillhub install --froz", "2", "--frozen"),
 ]
 
 

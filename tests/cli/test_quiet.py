@@ -45,6 +45,8 @@ WELL = """
     verify
     update --yes
     update --check
+    bundle export ../skills.bundle
+    install --from ../skills.bundle
     audit ./plain
     disable greeting
     enable greeting
@@ -93,7 +95,7 @@ ANSWERS = """
     new nothing --dry-run
 """
 ALL = "\n".join((WELL.strip(), WITH_EXTRAS.strip(), ANSWERS.strip()))
-GROUPS = {"source", "publisher", "key", "cache", "env", "registry", "lock", "mcp"}
+GROUPS = {"source", "publisher", "key", "cache", "env", "registry", "lock", "mcp", "bundle"}
 # A terminal (twice), no end (three times), and nothing to list without a keyring.
 ELSEWHERE = {"pick", "mcp check", "registry serve", "mcp", "serve", "env list"}
 EXTRAS = find_spec("keyring") and find_spec("cyclonedx") and find_spec("mcp")

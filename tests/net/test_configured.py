@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillhub.errors import NotFound, UnsafeTransfer
+from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
 from skillhub.net.client import Http
 from skillhub.net.fetch import Mirrors
 from skillhub.net.settings import Logins, Settings
@@ -68,3 +68,42 @@ def test_without_mirrors_the_server_itself_is_asked(web):
     with Http() as http:
         web.at("/a//../x", answer(b"x"))
         assert mirrored(http, {}).get(web.url("/a//../x"), cap=9) == http.get(web.url("/a//../x"), cap=9)
+
+
+def test_attack_a_url_leads_out_of_a_mirror_in_a_folder(tmp_path):
+    (tmp_path / "secret").write_bytes(b"x")
+    (tmp_path / "mirror" / "a b").mkdir(parents=True)
+    (tmp_path / "mirror" / "a b" / "x").write_bytes(b"found")
+    with Http() as http:
+        road = mirrored(http, {"https://a.example/s": f"file://{tmp_path}/mirror"})
+        for url in ("https://a.example/s/a%20b/x", "https://A.example:443/s/a%20b/x?y=1"):
+            assert road.get(url, cap=9).data == b"found"
+            assert road.get(url, cap=9).url.startswith("https://a.example/s/")
+        for gone in ("secret", "a%20b", "x/y", "absent"):
+            with pytest.raises(NotFound):
+                road.get(f"https://a.example/s/{gone}", cap=9)
+        for hostile in (
+            "../secret",
+            "%2e%2e/secret",
+            "a%20b/..%2f..%2fsecret",
+            "%5c..%5csecret",
+            "a%00",
+            "/",
+            "a//x",
+        ):
+            with pytest.raises((UnsafeTransfer, NotFound)):
+                road.get(f"https://a.example/s/{hostile}", cap=9)
+        with pytest.raises(WrongBytes):
+            road.get("https://a.example/s/a%20b/x", cap=2)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["file:", "file://", "file:///", "file://host/x", "file:x", "file:///a/../b", "file:///a?b", "file:///a\x1b", 1],
+)
+def test_a_mirror_in_a_folder_has_to_be_one(value):
+    with pytest.raises(FormatError):
+        Settings.parse(f"[mirrors]\n'https://a.example' = {value!r}\n".encode(), "config.toml")
+    assert Settings.parse(b"[mirrors]\n'https://a.example' = 'file:///srv/a/'\n", "config.toml").mirrors == {
+        "https://a.example": "file:///srv/a"
+    }

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import NotFound, UnsafeTransfer, WrongBytes
+from skillhub.net.fetch import FolderFetcher
 from skillhub.net.target import RequestTarget, is_public
-from skillhub.sources.configured import FolderFetcher
 
 LOCAL = """
     127.0.0.1 10.1.2.3 172.16.0.1 192.168.0.1 169.254.169.254 100.64.0.1 168.63.129.16 0.0.0.0 255.255.255.255

@@ -27,6 +27,7 @@ def test_the_file_of_the_page_is_read_as_told(tmp_path):
     assert found.mirrors == {
         "https://skills.example": "https://mirror.corp.example/skills",
         "https://registry.example/team": "http://127.0.0.1:8080",
+        "https://registry.example/copied": "file:///srv/registry",
     }
     assert set(found.trusted) == {("git.corp.example", None), ("10.0.0.7", 8443)}
 
@@ -41,7 +42,7 @@ def test_the_file_of_the_page_is_read_as_told(tmp_path):
         ('[tokens]\n"a" = {env = "A B"}', "the name of a variable"),
         ('[tokens]\n"a" = {env = "A", x = 1}', "the name of a variable"),
         ('[mirrors]\n"a" = "https://b"', "http"),
-        ('[mirrors]\n"https://a" = "file:///etc"', "http"),
+        ('[mirrors]\n"https://a" = "file://host/etc"', "file:///folder"),
         ('[mirrors]\n"https://a" = "https://me:pass@b"', "http"),
         ('[mirrors]\n"https://a" = "https://b?x=1"', "a URL"),
         ('[mirrors]\n"https://a" = 1', "a URL"),

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from skillhub.sources.configured import FolderFetcher
+from skillhub.net.fetch import FolderFetcher
 from skillhub.sources.registry import TufRegistry
 
 

@@ -1,0 +1,103 @@
+"""Export a lock with all that installing it takes, and hold a bundle to the lock of a project."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from skillhub.archive import pack
+from skillhub.errors import FormatError, UsageError
+from skillhub.install.candidates import about_skill
+from skillhub.install.context import Ports, read_state
+from skillhub.install.obtain import by_lock
+from skillhub.model.lock import Locked
+from skillhub.model.reference import Mcp, parse_remote
+from skillhub.project.project import Project
+from skillhub.sources.bundle import CAP, SkillBundle
+from skillhub.trust.roles import view_expiry
+
+__all__ = ["CAP", "export", "hold_to_lock", "usable_until"]
+_TIMESTAMP = "/metadata/timestamp.json"
+
+
+def export(
+    ports: Ports,
+    recorded: Ports,
+    answers: dict[str, tuple[str, bytes]],
+    proof: Callable[[str, str], dict[str, bytes]],
+    replayed: Callable[[SkillBundle], Ports],
+) -> SkillBundle:
+    """Return the lock with all that a machine needs which has nothing of it, every byte verified twice.
+
+    Args:
+        ports: What the command works with.
+        recorded: The same on a machine that has nothing yet; what its sources answer is noted in ``answers``.
+        answers: That.
+        proof: Returns the objects of git that prove a folder at a commit.
+        replayed: Returns the same on a machine that has nothing but a bundle.
+
+    Raises:
+        UsageError: nothing is locked.
+        NotFound: this user does not have a source of the lock.
+        SourceError, SecurityError, FormatError, Refused: what the lock names cannot be had, or is not that.
+    """
+    state = read_state(ports)
+    if not state.lock.skills:
+        raise UsageError("nothing is locked here", where=ports.project.lock_path, hint="install a skill first")
+    for alias in state.lock.sources:
+        source = ports.sources.get(alias)
+        if source.root is not None and not source.embedded:
+            ports.open(source)  # held to what this machine has seen of it before
+            recorded.fetch_root(source.url, source.root, named_by=source.named_by)
+    for name, entry in state.lock.skills.items():
+        found, is_agreed = entry.original, state.agreed(name) is not None
+        with about_skill(name):
+            if _is_proved(found):
+                by_lock(name, found, recorded, agreed=is_agreed, scanned=False).run()
+                objects = proof(found.rev, found.path or "") if found.rev else {}
+                answers |= {f"git:{id_}": ("", data) for id_, data in objects.items()}
+            else:
+                tree = by_lock(name, found, ports, agreed=is_agreed, scanned=False).run().tree
+                answers[f"tree:{name}"] = "", pack(tree, compress=False)
+    whole = SkillBundle(state.lock, answers)
+    again = replayed(whole)
+    for alias in state.lock.sources:
+        source = ports.sources.get(alias)
+        if source.root is not None and not source.embedded:
+            again.fetch_root(source.url, source.root)
+    for name, entry in state.lock.skills.items():
+        with about_skill(name):
+            by_lock(name, entry.original, again, agreed=True, scanned=False).run()
+    # A login, and what led elsewhere, nobody will ask for.
+    needed = {key: each for key, each in answers.items() if key in whole.asked or key.startswith("tree:")}
+    return SkillBundle(state.lock, needed)
+
+
+def _is_proved(entry: Locked) -> bool:
+    """Return whether more than the lock vouches for the bytes: a registry, a commit, the digest of an artifact."""
+    return not entry.local and (entry.named or not isinstance(parse_remote(entry.place), Mcp))
+
+
+def hold_to_lock(bundle: SkillBundle, project: Project, *, frozen: bool) -> None:
+    """Take the bundle's lock for a project that has none; of one that has, it has to be the very same.
+
+    Raises:
+        FormatError: it is another, or ``frozen`` and there is none.
+        StateError: the project's cannot be read.
+    """
+    if not (frozen or os.path.lexists(project.lock_path)):
+        project.brought = bundle.lock
+        return
+    mine = project.lock()
+    every = {*mine.skills, *bundle.lock.skills}
+    differing = sorted(name for name in every if mine.skills.get(name) != bundle.lock.skills.get(name))
+    if differing or mine != bundle.lock:
+        about = ", ".join(differing) or "their sources"
+        message = f"the bundle is of another lock than {project.lock_path}; they differ in: {about}"
+        raise FormatError(message, where=bundle.where, hint="export a bundle of this lock")
+
+
+def usable_until(bundle: SkillBundle) -> str | None:
+    """Return when the first metadata of a registry in the bundle expires (UTC); None if there is none."""
+    found = (view_expiry(data, key)[1] for key, (_, data) in bundle.answers.items() if key.endswith(_TIMESTAMP))
+    return min(found, default=None)

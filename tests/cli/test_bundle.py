@@ -1,0 +1,394 @@
+"""One file for a network without access: what it holds, and what a hostile one cannot do."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from struct import pack
+from types import SimpleNamespace
+
+import pytest
+
+from skillhub.archive.unpack import zip_parts
+from skillhub.disk.folders import remove_tree
+from skillhub.formats.digest import Digest
+from skillhub.formats.document import json_bytes
+from skillhub.model.tree import File
+from skillhub.sources.bundle import SkillBundle
+from tests.support import oci
+from tests.support.cli import REPO, Shell
+from tests.support.gitrepos import Repo
+from tests.support.here import Here
+from tests.support.served import Served, online
+from tests.support.site import JSON, WELL_KNOWN, current, entry, skill_md, zipped
+from tests.support.web import Web, answer
+
+SECRET = "Bearer-of-nobody"
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A project with a skill of each kind of source, its bundle, and one made before the registry went on."""
+    folder = tmp_path_factory.mktemp("exported")
+    machine, served, repo = Here(folder / "a"), Served(folder / "registry"), Repo(folder / "repo.git")
+    served.publish("1.0.0")
+    notes = {"SKILL.md": skill_md("notes"), "run.sh": b"#!/bin/sh\n"}
+    repo.commit({"beside/large": b"x" * 5000, **{f"skills/notes/{path}": data for path, data in notes.items()}})
+    machine.skill("project/skills/mine")
+    artifact, packed = oci.toolhive("boxed", {"SKILL.md": skill_md("boxed")}), zipped({"SKILL.md": skill_md("paged")})
+    with online(served.site) as url, Web() as web:
+        web.at(WELL_KNOWN, answer(current(entry("paged", packed, "/paged.zip")), JSON))
+        web.at("/paged.zip", answer(packed, "Content-Type: application/zip"))
+        web.at(
+            "/token?service=box&scope=repository%3Ateam%2Fboxed%3Apull",
+            answer(json.dumps({"token": SECRET}).encode()),
+        )
+        for tag, data in {"v1": artifact.manifest, artifact.digest: artifact.manifest, **artifact.below}.items():
+            web.at(f"/v2/team/boxed/manifests/{tag}", for_who_logs_in(web, data))
+        for digest, data in artifact.blobs.items():
+            web.at(f"/v2/team/boxed/blobs/{digest}", for_who_logs_in(web, data))
+        mirrors = f'[mirrors]\n"https://paged.example" = "{web.url("")}"\n'
+        machine.write("hub/config/config.toml", mirrors)
+        assert machine.run("source", "add", "acme", url, "--root", served.root).status == 0
+        refs = ("acme:greeting", f"git+{repo.url}#skills/notes", "./skills/mine", "https://paged.example")
+        boxed, heads = web.url("/team/boxed:v1").replace("http:", "oci:"), web.heads
+        done = machine.run(*("install", *refs, boxed, "--yes", "--allow-unsigned"))
+        assert done.status == 0, done.err
+        for name in ("bundle", "again"):
+            done = machine.run("bundle", "export", folder / name, "--json")
+            assert done.status == 0, done.err
+        assert any(SECRET in head for head in heads)
+    root = machine.lock()["sources"]["acme"]["root"]
+    yes = ("--yes", "--allow-unsigned", "--trust-source", f"acme={root}")
+    return SimpleNamespace(
+        folder=folder, machine=machine, served=served, url=url, path=folder / "bundle", told=done.json, yes=yes
+    )
+
+
+def for_who_logs_in(web, data):
+    """Answer who sends the token that the registry hands out."""
+    realm = f'Bearer realm="{web.url("/token")}",service="box"'
+    refusal = answer(b"", f"WWW-Authenticate: {realm}", status="401 Unauthorized")
+    return lambda connection: (answer(data) if SECRET in web.heads[-1] else refusal)(connection)
+
+
+@pytest.fixture
+def machine(tmp_path, exported):
+    """A machine that reaches nothing and has the project's lock and intent alone."""
+    found = Here(tmp_path / "machine")
+    for name in ("skillhub.lock", "skillhub.toml"):
+        shutil.copy(exported.machine.project / name, found.project)
+    return found
+
+
+def contents(exported):
+    with zipfile.ZipFile(exported.path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def packed(files):
+    return b"".join(zip_parts({path: File(data) for path, data in sorted(files.items())}))
+
+
+def with_answer(exported, change):
+    """Return the bundle after ``change`` of its answers: by key a media type and bytes."""
+    bundle = SkillBundle.parse(exported.path.read_bytes(), "bundle")
+    answers = dict(bundle.answers)
+    change(answers)
+    return b"".join(SkillBundle(bundle.lock, answers).parts())
+
+
+def refused(machine, exported, data, *words):
+    """Install from hostile bytes; return the error. Nothing of project, store and trust may be there after it."""
+    bundle = machine.write("hostile", data)
+    before = machine.files()
+    done = machine.run("install", "--from", bundle, *exported.yes, *words, "--json")
+    here = {path for path, was in machine.files().items() if before.get(path) != was and was != b"folder"}
+    left = {path for path in here if not path.endswith(".lock") and "/hub/state/tuf/" not in path}
+    assert left == set(), left
+    return done
+
+
+def test_a_bundle_has_what_a_lock_needs_and_is_the_same_each_time(exported):
+    assert exported.path.read_bytes() == (exported.folder / "again").read_bytes()
+    assert exported.told["skills"] == ["boxed", "greeting", "mine", "notes", "paged"]
+    assert exported.told["digest"] == str(Digest.of(exported.path.read_bytes()))
+    assert exported.told["size"] == exported.path.stat().st_size
+    files = contents(exported)
+    assert files["skillhub.lock"] == (exported.machine.project / "skillhub.lock").read_bytes()
+    keys = json.loads(files["bundle.json"])["content"]
+    assert {key.split(":")[0] for key in keys} == {"git", "https", "http", "tree"}
+    assert f"{exported.url}/metadata/1.root.json" in keys and "tree:mine" in keys
+    assert b"x" * 5000 not in files.values()  # what lies beside the skill
+
+
+@pytest.mark.parametrize("has_lock", [True, False])
+def test_a_bundle_is_installed_where_nothing_can_be_reached(machine, exported, has_lock):
+    if not has_lock:
+        for name in ("skillhub.lock", "skillhub.toml"):
+            (machine.project / name).unlink()
+    done = machine.run("install", "--from", exported.path, *exported.yes, "--json")
+    assert done.status == 0, done.err
+    assert sorted(each["name"] for each in done.json["skills"]) == exported.told["skills"]
+    assert machine.lock() == exported.machine.lock()
+    assert machine.run("verify").status == 0
+    asked = sorted((each["kind"], each["skill"]) for each in done.json["questions"])
+    assert ("source", "acme") in asked and ("unsigned", "notes") in asked and ("install", "greeting") in asked
+    assert any(each.startswith("notes: where it came from is what the bundle says") for each in done.json["warnings"])
+    assert not any(each.startswith("greeting:") for each in done.json["warnings"])
+    assert machine.run("install", "--frozen", "--from", exported.path, "--yes").status == 0
+
+
+def test_attack_a_bundle_brings_consent_and_trust(machine, exported):
+    for words, kind in ((("--yes",), "source"), (exported.yes[:1] + exported.yes[2:], "unsigned"), ((), "source")):
+        done = machine.run("install", "--from", exported.path, *words, "--json")
+        assert done.status == 6, done.out
+        assert kind in {each["kind"] for each in done.json["questions"] if each["answer"] == "unanswered"}
+    assert not (machine.project / ".agents").exists()
+    done = machine.run("install", "--from", exported.path, *exported.yes[:3], "acme=sha256:" + "0" * 64, "--json")
+    assert (done.status, done.error["code"]) == (5, "source-mismatch")
+
+
+def test_attack_a_policy_holds_for_what_a_bundle_brings(machine, exported):
+    text = (machine.project / "skillhub.toml").read_text()
+    for policy in (
+        'sources = ["https://elsewhere.example/"]',
+        'signed = "required"',
+        'deny-capabilities = ["scripts"]',
+    ):
+        machine.write("project/skillhub.toml", f"{text}\n[policy]\n{policy}\n")
+        assert machine.run("install", "--from", exported.path, *exported.yes).status == 6, policy
+
+
+def swap(key, data):
+    return lambda answers: answers.update({next(each for each in answers if key in each): ("", data)})
+
+
+def drop(key):
+    return lambda answers: answers.pop(next(each for each in answers if key in each))
+
+
+def stale(key):
+    """Bring what another registry, or another skill, is signed for."""
+
+    def change(answers):
+        found = [each for each in answers if key in each]
+        others = [each for each in answers if each.endswith(".json") and each not in found]
+        answers[found[0]] = answers[others[-1]]
+
+    return change
+
+
+def every(key, change):
+    return lambda answers: answers.update({k: (t, change(d)) for k, (t, d) in answers.items() if key in k})
+
+
+def strip(data):
+    return json.dumps({**json.loads(data), "signatures": []}).encode()
+
+
+def bomb():
+    """Return a zip of one file that says to be of 600 MiB."""
+    data = b"".join(zip_parts({"SKILL.md": File(bytes(70_001))}, compress=True))
+    return data.replace(pack("<I", 70_001), pack("<I", 600 << 20))
+
+
+CHANGED = {
+    "an artifact is another": (swap("/archives/greeting", b"PK\5\6" + bytes(18)), 5),
+    "an artifact of a site is another": (swap("/paged.zip", zipped({"SKILL.md": skill_md("paged", "evil")})), 5),
+    "a layer is another": (swap("/blobs/sha256", b"other"), 5),
+    "a file of a commit is another": (
+        lambda a: a.update({k: ("", v[1] + b" ") for k, v in a.items() if "git:" in k}),
+        5,
+    ),
+    "a commit is gone": (drop("git:"), 3),
+    "a tree is another": (swap("tree:mine", zipped({"SKILL.md": skill_md("mine", "evil")})), 5),
+    "a tree is a bomb": (swap("tree:mine", bomb()), 5),
+    "a tree is gone": (drop("tree:mine"), 3),
+    "the timestamp is gone": (drop("timestamp.json"), 3),
+    "the timestamp is no metadata": (swap("timestamp.json", b"{}"), 4),
+    "the snapshot is another document": (stale("snapshot.json"), 5),
+    "the signatures are gone": (
+        lambda a: a.update({k: (t, strip(d)) for k, (t, d) in a.items() if "timestamp" in k}),
+        5,
+    ),
+    "the root is another": (swap("1.root.json", b"{}"), 5),
+    "the publisher is another": (swap("/publishers/", b"{}"), 5),
+    "the releases are others": (swap("/idx/", b"{}"), 5),
+    "the artifact is gone": (drop("/archives/greeting"), 3),
+}
+
+
+@pytest.mark.parametrize("case", CHANGED)
+def test_attack_what_a_bundle_holds_was_changed(machine, exported, case):
+    change, status = CHANGED[case]
+    (machine.project / "skills").mkdir(exist_ok=True)
+    done = refused(machine, exported, with_answer(exported, change))
+    assert done.status == status, done.out
+
+
+def entry_of(name, data=b"x", **facts):
+    held = BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        info = zipfile.ZipInfo(name)
+        for key, value in facts.items():
+            setattr(info, key, value)
+        archive.writestr(info, data)
+    return held.getvalue()
+
+
+def other_zips(exported):
+    """Yield bundles that hold the right things in another way, or something besides."""
+    whole, files = exported.path.read_bytes(), contents(exported)
+    yield "an extra file", packed({**files, "extra": b"x"})
+    yield "a path outside", packed({**files, "../../evil": b"x"})
+    yield "an absolute path", packed({**files, "/etc/evil": b"x"})
+    yield "a blob that nothing names", packed({**files, f"blobs/{Digest.of(b'x').hex}": b"x"})
+    yield "a blob under another digest", packed({**files, f"blobs/{'0' * 64}": b"x"})
+    yield "a blob is missing", packed({k: v for k, v in files.items() if k != sorted(files)[0]})
+    yield "no lock", packed({k: v for k, v in files.items() if k != "skillhub.lock"})
+    yield "no content", packed({k: v for k, v in files.items() if k != "bundle.json"})
+    twice = BytesIO()
+    with zipfile.ZipFile(twice, "w") as archive, pytest.warns(UserWarning):
+        for name, data in [*sorted(files.items()), ("skillhub.lock", files["skillhub.lock"])]:
+            archive.writestr(zipfile.ZipInfo(name), data)
+    yield "two entries of one name", twice.getvalue()
+    deflated = BytesIO()
+    with zipfile.ZipFile(deflated, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in sorted(files.items()):
+            archive.writestr(name, data)
+    yield "packed by another program", deflated.getvalue()
+    yield "a link", entry_of("skillhub.lock", b"/etc/passwd", external_attr=0o120777 << 16, create_system=3)
+    yield "a bomb", bomb()
+    yield "bytes before", b"x" + whole
+    yield "bytes behind", whole + b"x"
+    yield "no zip", b"<html>login</html>"
+    yield "nothing", b""
+    document = json.loads(files["bundle.json"])
+    for key, value in (("version", 2), ("more", 1), ("content", [])):
+        yield f"another {key}", packed({**files, "bundle.json": json_bytes({**document, key: value})})
+    text = files["bundle.json"].replace(b'"version": 1', b'"version": 1, "version": 1')
+    yield "a key twice", packed({**files, "bundle.json": text})
+    yield "a lock with spaces", packed({**files, "skillhub.lock": files["skillhub.lock"] + b"\n"})
+    row = next(iter(document["content"].values()))
+    content = {**document["content"], "https://evil.example/\x1b[2J": {**row, "type": "a\nb"}}
+    yield "a media type of two lines", packed({**files, "bundle.json": json_bytes({**document, "content": content})})
+
+
+def test_attack_a_bundle_is_not_as_it_was_written(machine, exported):
+    for case, data in other_zips(exported):
+        done = refused(machine, exported, data)
+        assert done.status in (4, 5), (case, done.out)
+        assert "\x1b" not in done.out
+
+
+def test_attack_a_bundle_is_cut_off_at_each_place(machine, exported):
+    whole = exported.path.read_bytes()
+    for end in {*range(0, len(whole), max(1, len(whole) // 40)), len(whole) - 1, len(whole) - 22}:
+        with pytest.raises(Exception) as caught:
+            SkillBundle.parse(whole[:end], "bundle")
+        assert getattr(caught.value, "exit_code", None) in (4, 5), end
+    assert refused(machine, exported, whole[: len(whole) // 2]).status in (4, 5)
+
+
+def test_attack_a_bundle_of_another_lock(machine, exported):
+    lock = json.loads(contents(exported)["skillhub.lock"])
+    for change in ("drop", "more", "tree", "root"):
+        other = json.loads(json.dumps(lock))
+        if change == "drop":
+            del other["skills"]["notes"]
+        elif change == "more":
+            other["skills"]["other"] = other["skills"]["mine"]
+        elif change == "tree":
+            other["skills"]["mine"]["tree"] = f"sha256:{'1' * 64}"
+        else:
+            other["sources"]["acme"]["root"] = f"sha256:{'1' * 64}"
+        bundle = {**contents(exported), "skillhub.lock": json_bytes(other)}
+        done = refused(machine, exported, packed(bundle))
+        assert (done.status, "is of another lock" in done.error["message"]) == (4, True), change
+    done = machine.run("install", "--from", exported.path, "acme:greeting", "--json")
+    assert done.status == 2
+    (machine.project / "skillhub.lock").unlink()
+    done = refused(machine, exported, exported.path.read_bytes(), "--frozen")
+    assert done.status == 4
+
+
+def test_attack_a_bundle_calls_a_tree_what_its_commit_has_not(machine, exported):
+    """Lock and bundle agree with each other, and lie about the commit."""
+    lock = json.loads(contents(exported)["skillhub.lock"])
+    lock["skills"]["notes"]["tree"] = lock["skills"]["mine"]["tree"]
+    machine.write("project/skillhub.lock", json_bytes(lock))
+    done = refused(machine, exported, packed({**contents(exported), "skillhub.lock": json_bytes(lock)}))
+    assert (done.status, done.error["code"]) == (5, "wrong-bytes")
+
+
+def test_attack_a_bundle_is_older_than_what_was_seen(exported, tmp_path):
+    machine, served = Here(exported.machine.copy(tmp_path / "machine").folder), exported.served
+    shutil.rmtree(machine.project / ".agents")
+    before = {path: path.read_bytes() for path in served.site.rglob("*") if path.is_file()}
+    served.publish("1.0.1")
+    with online(served.site) as url:
+        machine.write("hub/config/config.toml", f'[mirrors]\n"{exported.url}" = "{url}"\n')
+        assert machine.run("update", "greeting", "--yes").status == 0
+    remove_tree(str(machine.hub / "data"))
+    for name in ("skillhub.lock", "skillhub.toml"):
+        shutil.copy(exported.machine.project / name, machine.project)
+    done = machine.run("install", "--from", exported.path, *exported.yes[:2], "--json")
+    assert (done.status, done.error["code"]) == (5, "rollback"), done.out
+    for path, data in before.items():
+        path.write_bytes(data)
+
+
+def test_attack_a_bundle_whose_metadata_has_expired(machine, exported, monkeypatch):
+    later = datetime.now(UTC) + timedelta(days=4)
+    monkeypatch.setattr("skillhub.cli.common.now", lambda: later)
+    done = refused(machine, exported, exported.path.read_bytes())
+    assert (done.status, done.error["code"]) == (5, "metadata-expired")
+    assert exported.told["usable_until"] < later.isoformat()
+
+
+def test_attack_a_bundle_is_no_promise_of_a_site_and_leaves_no_document(machine, exported):
+    assert machine.run("install", "--from", exported.path, *exported.yes).status == 0
+    assert not (machine.hub / "state" / "sites.json").exists()
+    assert not (machine.hub / "cache" / "http").exists()
+    assert [*json.loads((machine.hub / "state" / "project-sources.json").read_bytes())["projects"].values()]
+
+
+def test_attack_a_login_gets_into_a_bundle(exported):
+    for data in contents(exported).values():
+        assert SECRET.encode() not in data and b"/token" not in data
+
+
+def test_what_cannot_be_exported_leaves_no_file(exported, tmp_path):
+    machine = exported.machine.copy(tmp_path / "machine")
+    target = tmp_path / "bundle"
+    assert machine.run("bundle", "export", target).status == 3  # nobody answers any more
+    assert machine.run("bundle", "export", target, "--offline").status == 3
+    assert machine.run("remove", *exported.told["skills"], "--yes").status == 0
+    assert machine.run("bundle", "export", target).status == 2
+    assert not target.exists()
+
+
+def test_the_walk_of_the_page_and_a_mirror_in_a_folder(exported, tmp_path):
+    """No server runs: the registry is a folder, and its policy prefix is that of its URL."""
+    shell = Shell(tmp_path)
+    shutil.copytree(exported.served.site, shell.project / "mirror")
+    shell.write("project/skillhub.toml", '[policy]\nsources = ["https://registry.example/"]\n')
+    page = (REPO / "docs" / "offline.md").read_text("utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    program = f"skillhub() {{ '{sys.executable}' -P -m skillhub \"$@\"; }}\n"
+    environ = shell.having({"ROOT": "mirror/metadata/1.root.json"})
+    words = ["sh", "-ec", program + "".join(blocks)]
+    done = subprocess.run(words, cwd=shell.project, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert shell.lock()["sources"]["acme"]["url"] == "https://registry.example"
+    assert (shell.project / ".agents/skills/greeting/SKILL.md").exists()
+    shell.write("project/skillhub.toml", '[policy]\nsources = ["https://elsewhere.example/"]\n')
+    assert shell.run("install", "acme:greeting", "--yes").status == 6
