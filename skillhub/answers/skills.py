@@ -72,7 +72,7 @@ class QuestionRow(AnswerRow):
 
 
 class SkillRow(AnswerRow):
-    """A skill as this machine has it."""
+    """A skill as this machine has it; ``edited`` are those of its links that are not as agreed, if they were read."""
 
     name: Text
     source: Text | None
@@ -94,6 +94,7 @@ class SkillRow(AnswerRow):
     requires: tuple[NeedRow, ...]
     capabilities: Texts
     description: Text
+    edited: Texts = ()
 
 
 class NamesDelta(AnswerRow):

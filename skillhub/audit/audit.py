@@ -32,7 +32,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import AUDIT, Provenance
 from skillhub.model.record import Record
 from skillhub.model.reference import Local, Named, parse_ref
-from skillhub.model.tree import SIGNATURE, Tree
+from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.model.version import is_version, precedence
 from skillhub.policy.policy import LASTING, Objection
 from skillhub.project import copies
@@ -231,6 +231,8 @@ def content(case: Case) -> Iterator[Finding]:
         return
     for found in case.stored.findings:
         yield _judged(seen(found, case.name, case.folder), case.ports)
+    for breach in case.stored.breaches:
+        yield case.note("form", breach, (f"{case.folder}/{SKILL_MD}", 0))
     if case.stored.capabilities is None:
         yield case.note("malformed", case.stored.fault, (f"{case.folder}/SKILL.md", 0))
     elif message := undeclared(case.stored.capabilities, case.entry):
@@ -322,8 +324,11 @@ def at_path(path: str, look: Inspection) -> Iterator[Finding]:
     shown = whole if os.path.isabs(expanded) else look.locations.shown(whole)
     name = found.name or os.path.basename(shown)
     form = "not-scanned" if found.content is None else "malformed"
-    seen = [_issue(each, each.code if each.code in RULES else form, name, shown) for each in found.errors]
-    seen += (_issue(each, "form", name, shown) for each in found.warnings)
+    refused = found.errors if found.name is None else ()
+    seen = [_issue(each, each.code if each.code in RULES else form, name, shown) for each in refused]
+    # How its form breaks the specification is the same where it is installed: `_content` tells.
+    here = [each for each in (*found.errors, *found.warnings) if each.code in ("folder-name", "archive", "untrusted")]
+    seen += (_issue(each, "form", name, shown) for each in here)
     if found.content is None or found.signature is None:
         yield from seen
         return
@@ -342,6 +347,8 @@ def _content(scanned: ScannedSkill, signature: Signature, name: str, shown: str)
         yield note(rule, signature.message, name, (f"{shown}/{SIGNATURE}", 0))
     for found in scanned.findings:
         yield seen(found, name, shown)
+    for breach in scanned.breaches:
+        yield note("form", breach, name, (f"{shown}/{SKILL_MD}", 0))
 
 
 def _issue(issue: Issue, rule: str, name: str, shown: str) -> Finding:

@@ -132,7 +132,7 @@ def _sources(ports: Ports) -> tuple[tuple[Source, ...], Check]:
 
 
 def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
-    yield Check("lock", True, f"{len(skills)} locked")
+    yield Check("lock", True, f"{len(skills)} locked" if skills else "no skill is locked here")
     for skill in skills:
         enabling = command(ports.project.scope, "enable", skill.name)
         missing = [need for need in skill.requires if need.open]

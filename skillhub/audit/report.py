@@ -42,10 +42,7 @@ def seen(found: Finding, skill: str, folder: str) -> Finding:
 # The report of an audit: findings about skills and sources, each by a rule of the table.
 
 # Said with every report, whatever it found.
-UNSEEN = (
-    "Rules see patterns of code and text. Attacks in prose alone they mostly do not find (2 of 154 and 3 of 86 in "
-    "two public sets): read what you install, or ask a model: skillhub audit NAME --format prompt"
-)
+UNSEEN = "Rules mostly miss attacks in prose alone: read it, or ask a model with --format prompt"
 _KEYS = ("rule", "severity", "skill", "path", "line", "message", "hint", "accepted", "accepted_by")  # of a finding
 
 

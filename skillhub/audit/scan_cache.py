@@ -22,7 +22,7 @@ from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.model.finding import Finding
-from skillhub.model.manifest import Manifest
+from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import Tree
 from skillhub.scan import scan
 from skillhub.scan.capability import capabilities
@@ -43,18 +43,22 @@ class ScannedSkill:
     Attributes:
         capabilities: What it can do; None if its manifest cannot be read.
         fault: Why not.
+        breaches: How its form breaks the specification, though install takes it.
     """
 
     findings: tuple[Finding, ...]
     capabilities: tuple[str, ...] | None
     fault: str = ""
+    breaches: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, tree: Tree) -> ScannedSkill:
         """Scan it, and read its manifest."""
         findings = scan(tree)
         try:
-            return cls(findings, capabilities(tree, Manifest.read(tree)))
+            found = capabilities(tree, Manifest.read(tree))
+            breaches = (f"{each.message} [{each.code}]" for each in problems(tree)[0])
+            return cls(findings, found, breaches=tuple(breaches))
         except SkillhubError as error:
             return cls(findings, None, error.message)
 
@@ -84,7 +88,7 @@ class ScanCache:
         if not self._remember:
             return found
         rows = [{key: getattr(each, key) for key in _FIELDS} for each in found.findings]
-        facts = {"findings": rows, "capabilities": found.capabilities, "fault": found.fault}
+        facts = {key: getattr(found, key) for key in ("capabilities", "fault", "breaches")} | {"findings": rows}
         body = json.dumps({"rules": self.rules, "tree": tree.digest, **facts}).encode()
         with suppress(StateError):  # next time, then
             files.write_atomic(path, self._mac(name, body) + b"\n" + body, mode=0o600, sync=False)
@@ -97,7 +101,7 @@ class ScanCache:
         found = json.loads(body)
         can = found["capabilities"]
         findings = tuple(Finding(**row) for row in found["findings"])
-        return ScannedSkill(findings, None if can is None else tuple(can), found["fault"])
+        return ScannedSkill(findings, None if can is None else tuple(can), found["fault"], tuple(found["breaches"]))
 
     def _mac(self, name: str, body: bytes) -> bytes:
         return blake2b(name.encode() + body, key=self._key, digest_size=32).hexdigest().encode()

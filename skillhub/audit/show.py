@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from skillhub.edits.patch import difference, read_edited, text_of
-from skillhub.errors import Forbidden, NotFound, SecurityError, SourceError, StateError, UsageError
+from skillhub.errors import Drifted, Forbidden, NotFound, SecurityError, SourceError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import word
 from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock, choose_release
@@ -32,7 +32,9 @@ from skillhub.model.reference import Named, Ref
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.copies import need_check, needs_of, unmanaged, view
 from skillhub.project.intent import Intent
+from skillhub.project.project import Project
 from skillhub.runtime.discover import found_skill
+from skillhub.runtime.folder import Agreed, Folder
 from skillhub.runtime.ranking import Hits, SearchIndex, Stored, rows_of
 from skillhub.runtime.ranking import search as rank
 from skillhub.scan import scan
@@ -79,6 +81,24 @@ class Shown:
             "patched": asdict(self.patched) if self.patched else None,
             "warnings": list(self.warnings),
         }
+
+
+def with_edits(skills: Sequence[Skill], project: Project) -> list[Skill]:
+    """Return the skills, each with those of its copies that agents are refused, as the catalogue judges it."""
+    return [replace(skill, edited=(*_edited(skill, project.home.state),)) for skill in skills]
+
+
+def _edited(skill: Skill, state: str) -> Iterator[str]:
+    if skill.tree is None:
+        return
+    for link in skill.links:
+        try:
+            Folder(link).check(Agreed(skill.tree, state=state))
+        except Drifted:
+            yield link
+        except StateError:  # it is gone, or no folder
+            if os.path.lexists(link):
+                yield link
 
 
 def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:
@@ -150,6 +170,7 @@ def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
     records = ports.project.records()
     satisfied = need_check(ports.environ, records.enabled(lock.skills))
     skill = view(name, entry, records.skills.get(name), satisfied, ports.project, ports.store)
+    (skill,) = with_edits([skill], ports.project)
     status, notes = _release_status(name, entry, lock, ports)
     error = status.objection
     warnings = (error.message,) if error else status.yanked

@@ -40,7 +40,9 @@ What = Annotated[Strings, Arg("[NAME|PATH]...", "Skills, or folders and archives
 Sources = Annotated[bool, Arg("--sources", "Only where skills come from and who signed them.")]
 Ci = Annotated[bool, Arg("--ci", "For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")]
 FailOn = Annotated[Severity, Arg("--fail-on", "Exit 1 on a finding of this severity or a higher one.")]
-FromLock = Annotated[str | None, Arg("--from-lock FILE", "Compare with this lock, too (- for stdin).")]
+FromLock = Annotated[
+    str | None, Arg("--from-lock FILE", "Compare with this lock, too (- for stdin, /dev/null for none).")
+]
 Baseline = Annotated[str | None, Arg("--baseline FILE", "Findings in this file count as accepted.")]
 Write = Annotated[str | None, Arg("--write-baseline FILE", "Write what is found now, as a baseline.")]
 Explain = Annotated[str | None, Arg("--explain RULE", "Only explain a rule: what it finds, why, what to do.")]
@@ -87,6 +89,8 @@ def audit(
     if write_baseline is not None and not common.dry_run:
         written = BaselineFile(findings=report.known, version=1)
         files.write_atomic(os.path.abspath(write_baseline), written.dump())
+        some = "1 finding" if len(report.known) == 1 else f"{len(report.known)} findings"
+        common.terminal.say(f"wrote {write_baseline}: a baseline of {some}")
     in_repository = report.below(_below(ports.project.base, os.environ.get(_WORKSPACE)))
     if ci:
         _annotate(in_repository, shape, common.terminal)
@@ -178,7 +182,8 @@ def _end(report: Report, shape: Format, terminal: Terminal) -> None:
             terminal.did(report.summary, "green")
         else:
             terminal.out(report.summary, "red")
-        terminal.say(reports.UNSEEN, "dim")
+        if report.skills:
+            terminal.say(reports.UNSEEN, "dim")
 
 
 def show_findings(findings: Iterable[Finding], terminal: Terminal, indent: str = "") -> None:

@@ -49,7 +49,8 @@ def diff(
     common: Common,
     names: Annotated[Strings, Arg("[NAME[@VERSION]]...", "Installed skills (default: only edits, of all).")] = None,
     from_lock: Annotated[
-        str | None, Arg("--from-lock FILE", "Compare this lock (- for stdin) with the current one.")
+        str | None,
+        Arg("--from-lock FILE", "Compare this lock (- for stdin, /dev/null for none) with the current one."),
     ] = None,
     form: Annotated[Literal["text", "json", "markdown"], Arg("--format", "The output format.")] = "text",
 ) -> int:

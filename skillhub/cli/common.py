@@ -120,6 +120,11 @@ class Common:
         self.terminal.did(text, tone)
         return 0
 
+    def say_nothing_locked(self, verb: str, wanted: object) -> None:
+        """Say that there is nothing to do, and what installs the skills that ``skillhub.toml`` wants, if any."""
+        hint = f"; {self.command('install')} installs the skills of skillhub.toml" if wanted else ""
+        self.terminal.say(f"nothing to {verb}: no skill is locked here{hint}")
+
     @property
     def asks(self) -> bool:
         """Whether a person is there to be asked, and wants more than one JSON value."""
@@ -375,9 +380,17 @@ def read_as(path: str, parse: Callable[[bytes], _T]) -> _T:
 
 
 def read_lock(path: str) -> Lock:
-    """Return the lock at a path that a person named; ``-`` is what comes on stdin."""
+    """Return the lock at a path that a person named; ``-`` is what comes on stdin, ``/dev/null`` that there was none.
+
+    That is how git names a file that is not there. An empty stdin is no lock: what was to write it may have failed.
+    """
+    if path in ("/dev/null", os.devnull):
+        return Lock()
     if path == "-":
-        return Lock.parse(sys.stdin.buffer.read(CAP + 1), "stdin")
+        data = sys.stdin.buffer.read(CAP + 1)
+        if not data:
+            raise FormatError("the lock is empty", where="stdin", hint="where there was none: --from-lock /dev/null")
+        return Lock.parse(data, "stdin")
     return Lock.parse(read_file(path, CAP), path)
 
 

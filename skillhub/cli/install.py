@@ -172,11 +172,17 @@ def update(
         raise UsageError("--all and names exclude each other", hint="leave one of the two out")
     if check:
         outcome = available_updates(chosen, common.ports(scratch=True))
-        show_changes(common, outcome)
+        if common.json or common.open_project().lock().skills:
+            show_changes(common, outcome)
+        else:
+            common.say_nothing_locked("update", common.wanted().skills)
         return _BEHIND if outcome.skills or outcome.left or outcome.pending else 0
     options = enabling.options(common, enable=not no_enable, frozen=frozen, trusted=trusted_sources(trust_source))
     ports = common.ports(allow_unsigned=allow_unsigned)
     outcome = update_flow(chosen, options, replace(ports, plan=_planning(common)))
+    if not (common.json or ports.project.lock().skills):
+        common.say_nothing_locked("update", common.wanted().skills)
+        return 0
     return finish(common, outcome, options, "update", "updated")
 
 

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+from skillhub.audit.show import with_edits
 from skillhub.audit.verify import BEYOND_SYNC, Verified
 from skillhub.audit.verify import verify as verify_flow
 from skillhub.cli.common import Arg, Common, Enabling, Names, Strings
 from skillhub.cli.render import finish, show_outcome, skills_table
 from skillhub.errors import Refused, SkillhubError
 from skillhub.install import install as installing
-from skillhub.install.context import Outcome, Ports
+from skillhub.install.context import Outcome, Ports, command
 from skillhub.install.known_bad import advised_skills
 from skillhub.install.links import sync as sync_flow
 from skillhub.install.obtain import from_lock
@@ -59,11 +60,11 @@ class InstalledSkills:
 def installed(common: Common) -> InstalledSkills:
     """Return what is installed, and what lies in agents' folders without a lock."""
     project = common.open_project()
-    skills = managed(project, common.store, os.environ)
+    skills = with_edits(managed(project, common.store, os.environ), project)
     folders = list(unmanaged(project, common.user_home, os.environ))
     skills += [found_skill(folder, project.scope) for folder in folders]
     skills.sort(key=lambda skill: skill.name)
-    users = users_skills(project, common.user_home, common.store, os.environ)
+    users = with_edits(users_skills(project, common.user_home, common.store, os.environ), project)
     return InstalledSkills(tuple(skills), tuple(users), _known_bad(common))
 
 
@@ -102,6 +103,12 @@ def list_(common: Common) -> int:
         common.terminal.out("")
         common.terminal.out("In the user scope, for every project (skillhub list --global):", "bold")
         skills_table(found.users, common.terminal)
+    for skill in (*found.skills, *found.users):
+        if skill.edited:
+            shows = command(skill.scope, "diff", skill.name)
+            common.terminal.out(
+                f"{skill.name} was edited; catalog, load, mcp and serve hold it back: {shows}", "yellow"
+            )
     for name, match in found.known_bad:
         common.terminal.out(f"{name}: {match}; {common.command('remove', name)}", "red")
     for name, path, by in found.hidden:
@@ -131,8 +138,7 @@ def verify(
             for problem in each.problems:
                 common.terminal.out(f"{each.name}: {problem.path}: {problem.message} [{problem.code}]", "red")
         if not found:
-            hint = f"; {common.command('install')} installs the skills of skillhub.toml" if wanted else ""
-            common.terminal.say(f"nothing to verify: no skill is locked here{hint}")
+            common.say_nothing_locked("verify", wanted)
         elif is_ok:
             counted = "1 skill is" if len(found) == 1 else f"{len(found)} skills are"
             common.terminal.did(f"{counted} as locked (every byte checked)", "green")

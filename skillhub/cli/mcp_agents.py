@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Final
 
 from skillhub.cli.common import Arg, Common, Strings, optional
 from skillhub.cli.network import OpenNetwork
@@ -11,12 +12,14 @@ from skillhub.cli.prompts import Flags, Person
 from skillhub.cli.render import question_json
 from skillhub.cli.terminal import is_interactive
 from skillhub.errors import UsageError
-from skillhub.install.context import ask_person
+from skillhub.formats.text import as_command
+from skillhub.install.context import Ports, ask_person
 from skillhub.install.mcp_entry import OwnEntry
-from skillhub.model.hosts import host
-from skillhub.project.mcp import DIALECTS
+from skillhub.model.hosts import detect, host
+from skillhub.project.mcp import DIALECTS, agents_with_file
 
 _MISSING = "to serve skills needs"
+HOME: Final = "SKILLHUB_HOME"
 
 
 def show_entry(common: Common, agent: str) -> int:
@@ -42,7 +45,7 @@ def mcp_install(
     """
     optional("skillhub.server.mcp", "server", _MISSING)
     ports, rows, asked = common.ports(), [], []
-    entries = [OwnEntry(each, ports) for each in _agents(agent)]
+    entries = [OwnEntry(each, ports) for each in _agents(agent, ports)]
     # Before the first question it is known that each can be written.
     rows_of = {each.agent: {"agent": each.agent, "path": each.file.path, "entry": each.spelled} for each in entries}
     for each in entries:
@@ -57,6 +60,8 @@ def mcp_install(
         done = "would write" if common.dry_run else "wrote"
         told = f"{done} {row['path']}: the MCP server skillhub" if row["changed"] else f"{row['path']} has it already"
         common.terminal.did(told, "green" if row["changed"] else "plain")
+    if HOME in ports.environ:
+        common.terminal.warn(f"note: the agent has to start with the same {HOME}, or it finds no skills", "plain")
     return 0
 
 
@@ -68,7 +73,7 @@ def mcp_remove(
     Example: skillhub mcp remove --agent claude-code
     """
     ports = common.ports()
-    entries = [OwnEntry(each, ports) for each in _agents(agent)]
+    entries = [OwnEntry(each, ports) for each in _agents(agent, ports)]
     removed = {each.file.path: each.remove(dry_run=common.dry_run) for each in entries}
     if common.json:
         rows = [{"agent": each.agent, "path": each.file.path, "changed": removed[each.file.path]} for each in entries]
@@ -115,6 +120,10 @@ def mcp_check(
         for skill, tools in checking.wanted_tools(name, ports).items()
     ]
     is_fine = not any(row["missing"] for row in needs)
+    is_ours = found.server.startswith("skillhub") and found.skills == () and not checked.url
+    if is_ours and HOME in ports.environ and HOME not in checked.given:
+        message = f"{HOME} is set here, and the server does not get it: it looks for skills elsewhere"
+        common.terminal.warn(f"warning: {name}: {message}")
     if common.json:
         facts = {"name": name, "place": checked.place, "server": found.server, "protocol": found.protocol}
         shown = {**facts, "tools": found.tools, "skills": found.skills, "needs": needs, "ok": is_fine}
@@ -135,9 +144,12 @@ def mcp_check(
     return 0 if is_fine else 1
 
 
-def _agents(named: list[str] | None) -> list[str]:
-    if not named:
-        raise UsageError("expected an agent", hint=f"--agent NAME, one of: {', '.join(DIALECTS)}")
+def _agents(named: list[str] | None, ports: Ports) -> list[str]:
+    if not named or "all" in named:
+        scope, used = ports.project.scope, detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
+        here = {each.id for each in used} & {*agents_with_file(scope)} or agents_with_file(scope)
+        hint = as_command(*(word for each in sorted(here) for word in ("--agent", each)))
+        raise UsageError("expected the name of each agent", hint=hint)
     return [*dict.fromkeys(map(_known, named))]
 
 

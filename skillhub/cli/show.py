@@ -77,13 +77,13 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         ("source", "(unmanaged)" if is_found else skill.source or ""),
         *((("commit", shown.commit if terminal.verbose else shown.commit[:12]),) if shown.commit else ()),
         *((("url", skill.url),) if terminal.verbose and skill.url else ()),
-        ("state", state),
+        ("state", f"{state}, edited" if skill.edited else state),
         ("signed by", signed or "nobody"),
         *((("tree", skill.tree),) if skill.tree else ()),
         *(("" if number else "patched by", text) for number, text in enumerate(_patched(shown))),
         ("can", in_words(skill.capabilities)),
         *((f"needs {need.kind}", f"{need.name}{'' if need.satisfied else ' (missing)'}") for need in skill.requires),
-        *(("link", link) for link in skill.links),
+        *(("edited" if link in (skill.edited or ()) else "link", link) for link in skill.links),
         *(("release", _spelled(each)) for each in shown.releases),
     ]
     for warning in shown.warnings:

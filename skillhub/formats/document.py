@@ -510,15 +510,29 @@ def _message(fault: ErrorDetails, what: str) -> FormatError:
         return FormatError(f"the key {fault['loc'][-1]!r} is missing")
     if kind in _UNKNOWN_KEY:
         return FormatError(f"unknown key {quote(fault['loc'][-1])}")
-    if kind == "string_too_long":
-        return FormatError(f"expected at most {context['max_length']} characters, found {len(value)}")
+    found = len(value) if kind == "string_too_long" else quote(value)
+    return FormatError(f"{_expected(fault, what)}, found {found}")
+
+
+def faults(error: ValidationError) -> str:
+    """Return in a line what is wrong with what a client sent, and where; never the value."""
+    found = []
+    for each in error.errors(include_url=False, include_input=False):
+        is_unknown = each["type"] in _UNKNOWN_KEY
+        said = "unknown" if is_unknown else "missing" if each["type"] == "missing" else _expected(each, "an object")
+        found.append(": ".join(filter(None, (_path(each["loc"]), said))))
+    return clean("; ".join(found))[:500]
+
+
+def _expected(fault: ErrorDetails, what: str) -> str:
+    """Return what was expected, in our words: those of pydantic are another with each of its versions."""
+    context, kind = fault.get("ctx", {}), fault["type"]
+    if isinstance(context.get("error"), ValueError):
+        return str(context["error"])
     if kind == "literal_error":
-        expected = str(context["expected"]).replace("'", "").replace(", ", " or ")
-    else:
-        expected = what if kind in _OBJECTS else _EXPECTED.get(kind, "")
-    if expected:
-        return FormatError(f"expected {expected}, found {quote(value)}")
-    return FormatError(f"{clean(fault['msg'])}, found {quote(value)}")
+        return f"expected {context['expected']}".replace("'", "").replace(", ", " or ")
+    expected = what if kind in _OBJECTS else _EXPECTED.get(kind, "another value")
+    return f"expected {expected.format(**context)}"
 
 
 _OBJECTS = frozenset({"dataclass_type", "dict_type", "mapping_type", "model_attributes_type", "model_type"})
@@ -527,12 +541,22 @@ _EXPECTED: Mapping[str, str] = {
     "bool_type": "true or false",
     "float_parsing": "a number",
     "float_type": "a number",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
+    "int_parsing_size": "a number of fewer digits",
     "int_type": "a whole number",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
     "list_type": "a list",
     "none_required": "nothing",
+    "string_too_long": "at most {max_length} characters",
+    "string_too_short": "at least {min_length} characters",
     "string_type": "a text",
+    "string_unicode": "a text",
+    "too_long": "at most {max_length} entries",
+    "too_short": "at least {min_length} entries",
     "tuple_type": "a list",
 }
 

@@ -261,3 +261,15 @@ def parse(text: str | None) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def check_port(url: str) -> None:
+    """Refuse a URL whose port is none that a server can have.
+
+    Raises:
+        UsageError: it is over 65535, 0, or no number of ASCII digits.
+    """
+    place = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
+    port = re.fullmatch(r"(?:\[[^\]]*\]|[^:\[]*):([^:\]]+)", place)
+    if port and not (port[1].isascii() and port[1].isdigit() and 0 < int(port[1][:6]) < 65536):
+        raise UsageError(f"expected a port from 1 to 65535, found {quote(port[1][:80])} in a URL")

@@ -10,15 +10,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from pydantic import Field
+
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import StateError, UsageError
-from skillhub.formats.document import Members, Visible
+from skillhub.formats.document import Items, Members, Visible
 from skillhub.formats.text import quote
 from skillhub.install.context import Ports, ask
 from skillhub.model.hosts import host
 from skillhub.model.needs import McpServer
 from skillhub.model.question import Asked, Question
-from skillhub.project import mcp
+from skillhub.project import copies, mcp
 
 NAME: Final = "skillhub"
 _START = 30.0  # seconds
@@ -26,9 +28,10 @@ _HINT = "restore the file, or move it away and remove the entries yourself"
 
 
 class McpEntriesFile(StateDocument):
-    """``mcp-entries.json`` in the state: by the file of an agent the entry that we wrote there."""
+    """``mcp-entries.json`` in the state: by the file of an agent our entry there, and what we created."""
 
     entries: Members[Visible, dict[str, object]]
+    created: Members[Visible, Items[str]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,8 @@ class OwnEntry:
         )
         asked = ask([Question("mcp-serve", NAME, message, details, self.file.agent)], self.ports, dry_run)
         if not dry_run:
-            self._remember(self.spelled)
+            created = copies.missing_paths(self.ports.project, [self.file.path])
+            self._remember(self.spelled, (*self._created, *created))
             if before is not None:
                 mcp.remove(self.file, NAME, before, self.ports.project)
             mcp.write(self.file, NAME, self.server, self.ports.project)
@@ -118,6 +122,7 @@ class OwnEntry:
             raise StateError(message, where=self.file.path, hint="if it is to go, remove it from the file yourself")
         if not dry_run:
             mcp.remove(self.file, NAME, before, self.ports.project)
+            copies.remove_created(self.ports.project, self._created)
             self._remember(None)
         return True
 
@@ -128,12 +133,25 @@ class OwnEntry:
 
     @property
     def _written(self) -> Mapping[str, mcp.Entry]:
-        return self._state.read(lambda document: {} if document is None else document.entries)
+        return self._all.entries
 
-    def _remember(self, entry: mcp.Entry | None) -> None:
+    @property
+    def _created(self) -> tuple[str, ...]:
+        return self._all.created.get(self.file.path, ())
+
+    @property
+    def _all(self) -> McpEntriesFile:
+        empty = McpEntriesFile.model_construct(entries={}, created={})
+        return self._state.read(lambda document: document or empty)
+
+    def _remember(self, entry: mcp.Entry | None, created: tuple[str, ...] = ()) -> None:
+        path = self.file.path
         with self._state.locked():
-            rest = {path: each for path, each in self._written.items() if path != self.file.path}
-            self._state.write({"entries": {**rest, **({self.file.path: entry} if entry else {})}})
+            entries, made = dict(self._all.entries), dict(self._all.created)
+            entries.pop(path, None), made.pop(path, None)
+            if entry is not None:
+                entries[path], made[path] = entry, created
+            self._state.write({"entries": entries, "created": {key: list(each) for key, each in made.items()}})
 
 
 def _start() -> tuple[str, ...]:

@@ -542,7 +542,7 @@ def choose_skills(
     picked = tuple(pick(offered))
     if not picked:
         names = ", ".join(dict.fromkeys(words_for(offered).values()))
-        hint = "say which: --skill NAME (repeatable), or --all"
+        hint = "say which: --skill NAME; install takes it several times, or --all"
         raise UsageError(f"there are {len(offered)} skills here: {names}", where=asked, hint=hint)
     return picked
 

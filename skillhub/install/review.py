@@ -212,9 +212,10 @@ def _unsigned(candidate: Candidate, install: str) -> Question:
 def _publisher(candidate: Candidate) -> Question:
     signer, own, claim = candidate.signer, candidate.own, candidate.claim
     if signer is None:
-        # Nothing is proven without the key, which does not come with the signature: there is nothing to pin.
+        # Nothing is proven without the key, which does not come with the signature: there is nothing to pin. Whoever
+        # takes unsigned skills takes this one, too, of which somebody could take the signature away.
         return Question(
-            "publisher",
+            "unsigned",
             candidate.name,
             f"{candidate.name} is signed by an unknown key; install it as if unsigned?",
             (

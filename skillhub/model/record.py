@@ -312,6 +312,7 @@ class Skill:
         name_only: Whether its host lists it for the model by its name alone.
         locks: The ``Locks`` that count where it was found; ``load`` asks them again.
         rules: How strictly the host reads that found it, ``Profile.rules``; ``load`` reads as strictly.
+        edited: Those of ``links`` that do not hold what was agreed to, and are held back; None if nobody looked.
 
     Raises:
         UsageError: ``path``, or one of ``links``, is none that a file system may have.
@@ -350,6 +351,7 @@ class Skill:
     name_only: bool = False
     locks: object = field(default=None, repr=False, compare=False)
     rules: object = field(default=None, repr=False, compare=False)
+    edited: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         check_paths(self.path, *self.links)
@@ -399,6 +401,7 @@ class Skill:
             "signed_by": [signer.to_json(self.vouched_by) for signer in self.signed_by],
             "requires": [need.to_json() for need in self.requires],
             "capabilities": list(self.capabilities),
+            **({"edited": list(self.edited)} if self.edited is not None else {}),
         }
         return {key: getattr(self, key) for key in _SKILL} | converted
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from skillhub.errors import SkillhubError, UsageError
-from skillhub.formats.text import RESERVED_ALIASES, clean, is_alias, is_inner_path, is_name, quote
+from skillhub.formats.text import RESERVED_ALIASES, check_port, clean, is_alias, is_inner_path, is_name, quote
 
 # What a URL is to us: one way to take it apart, and what lies below another.
 
@@ -460,6 +460,7 @@ def parse_ref(text: str) -> Ref:
         if holds_secret(text):
             message = f"expected a reference without password or another credential, found {quote(masked(text))}"
             raise UsageError(message, hint=NO_SECRET)
+        check_port(text)
         return _remote(text)
     if found := re.fullmatch(_SCP, text):
         user, _, place = text.partition("@")

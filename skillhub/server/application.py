@@ -22,6 +22,7 @@ from skillhub.answers.openapi import openapi
 from skillhub.answers.requests import FileTaken
 from skillhub.audit.workplace import Workplace
 from skillhub.errors import FormatError, NotFound, OutsideSkill, SkillhubError, UsageError
+from skillhub.formats.document import faults
 from skillhub.formats.json import strict_json
 from skillhub.server.content import ServedContent
 from skillhub.server.events import ChangeStreams
@@ -29,7 +30,6 @@ from skillhub.server.guard import BODY_MAX, AccessRules, Guard, error_response
 from skillhub.server.mcp import McpEndpoint
 from skillhub.server.page import PAGE_HEADERS, STYLE, StatusPage
 from skillhub.server.routes import EVENTS, FILE, ROUTES, Route
-from skillhub.server.rpc import faults
 
 _THREADS: Final = 8
 _STATUS: Final = {2: 400, 3: 502, 4: 409, 5: 409, 6: 403, 7: 503}  # by the exit status of a command

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillhub.errors import FormatError, NotFound, SkillhubError
+from skillhub.formats.document import faults
 from skillhub.formats.text import clean, quote
 from skillhub.runtime.envelope import inject
 from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, search
@@ -193,8 +194,7 @@ def run_tool(name: str, arguments: Mapping[str, Any], content: ServedContent) ->
     try:
         answer, text = tool.run(tool.takes.model_validate(arguments), content)
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'input'}: {each['msg']}" for each in error.errors())
-        return _failed(f"invalid arguments: {wrong}")
+        return _failed(f"invalid arguments: {faults(error)}")
     except SkillhubError as error:
         return _failed(f"{error.message}; {error.hint}" if error.hint else error.message)
     return {"content": [{"type": "text", "text": text}], "structuredContent": answer.model_dump(mode="json")}

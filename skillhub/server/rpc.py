@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from skillhub.answers.requests import CodexParams, InspectParams, ListParams, LoadParams, Params, SearchParams
 from skillhub.audit.workplace import Workplace
 from skillhub.errors import FormatError, SkillhubError, UsageError
+from skillhub.formats.document import faults
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import clean
 from skillhub.runtime.agent import codex_rows, context_inspect, record
 from skillhub.runtime.envelope import inject
 from skillhub.runtime.loading import Request, Session, load, pick
@@ -118,9 +118,3 @@ def _result(workplace: Workplace, number: object, method: str, params: object) -
 def _failed(number: object, code: int, message: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
     error = {"code": code, "message": message, **({"data": data} if data else {})}
     return {"jsonrpc": "2.0", "id": number, "error": error}
-
-
-def faults(error: ValidationError) -> str:
-    """Return in a line what is wrong with what was given, and where; never the value."""
-    found = ((".".join(map(str, each["loc"])) or "it", each["msg"]) for each in error.errors(include_input=False))
-    return clean("; ".join(f"{where}: {message}" for where, message in found))[:500]

@@ -17,7 +17,7 @@ from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, NotFound, SourceMismatch, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Items, Members, Read, Sha256, part, text_that, wrong
-from skillhub.formats.text import RESERVED_ALIASES, as_command, is_alias, quote
+from skillhub.formats.text import RESERVED_ALIASES, as_command, check_port, is_alias, quote
 from skillhub.model.lock import LockedSource
 from skillhub.model.provenance import is_same_source
 from skillhub.model.reference import NO_SECRET, holds_secret, parse
@@ -118,6 +118,7 @@ def check(alias: str, url: str) -> None:
             "expected the URL of a source to begin with https://",
             hint="or http:// on loopback; for a folder: the URL that it mirrors, and [mirrors] in config.toml",
         )
+    check_port(url)
     if re.search(r"[?#]|/\.well-known(/|$)|\.json$", rest) or not _is_url(url):
         # A registry would not be found to be one from its index.
         raise UsageError("expected the URL of the site itself", hint="its folder, without .well-known and no ?")

@@ -434,3 +434,11 @@ def test_as_json_the_question_goes_to_the_terminal(shell):
     assert done.status == 0
     found = json.loads(done.out[done.out.index("{\n") if "{\n" in done.out else done.out.index("{") :])
     assert (found["ok"], found["tools"], found["skills"]) == (True, ["create_issue", "ok"], None)
+
+
+def test_a_server_of_ours_that_looks_elsewhere_says_why_it_is_empty(shell):
+    assert shell.run("install", "github:code-review", "--yes").status == 0
+    assert shell.run("mcp", "install", "--agent", "claude-code", "--yes").status == 0
+    done = shell.at_terminal("mcp", "check", "skillhub", say=[YES], columns=200)
+    assert "skills: none are listed" in done.out
+    assert "SKILLHUB_HOME is set here, and the server does not get it" in done.out

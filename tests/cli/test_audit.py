@@ -192,3 +192,33 @@ def test_a_registry_that_withdraws_a_skill_is_heard_and_obeyed(offered, tmp_path
     offline = shell.run("audit", "--offline")
     assert (offline.status, "withdrawn" in offline.out) == (1, True)
     assert "acme was not contacted: its last answer is used, 20" in offline.err
+
+
+def test_the_rule_form_says_the_same_of_a_path_and_of_what_is_installed_from_it(shell):
+    shell.skill("project/odd", head=f"license: {'x' * 10}\ncompatibility: {'y' * 600}\n")
+    forms = []
+    for word in ("./odd", "odd"):
+        found = shell.run("audit", word, "--offline", "--json").json["findings"] if word == "./odd" else None
+        if found is None:
+            assert shell.run("install", "./odd", "--yes", "--allow-unsigned").status == 0
+            for _ in range(2):  # scanned, and kept
+                found = shell.run("audit", word, "--offline", "--json").json["findings"]
+        forms.append([(each["severity"], each["message"]) for each in found if each["rule"] == "form"])
+    assert forms[0] == forms[1]
+    assert len(forms[0]) == 1 and "500 characters of compatibility" in forms[0][0][1]
+
+
+def test_the_first_lock_is_compared_with_none(shell):
+    assert shell.run("install", "github:code-review", "--yes").status == 0
+    done = shell.run("audit", "--from-lock", "/dev/null", "--json")
+    assert {each["rule"] for each in done.json["findings"]} == {"source-added"}
+    assert "code-review: added" in shell.run("diff", "--from-lock", "/dev/null").out
+    for command in ("audit", "diff"):  # what was to write it may have failed
+        done = shell.run(command, "--from-lock", "-", "--json", stdin=b"")
+        assert (done.status, done.error["hint"]) == (4, "where there was none: --from-lock /dev/null")
+
+
+def test_a_baseline_that_was_written_is_told(shell):
+    shell.skill("project/.agents/skills/loose")
+    assert "wrote base.json: a baseline of 1 finding" in shell.run("audit", "--write-baseline", "base.json").err
+    assert "wrote" not in shell.run("audit", "--write-baseline", "no.json", "--dry-run").err

@@ -112,3 +112,23 @@ def test_what_list_shows_show_shows(shell, folder):
     shell.skill("project/.claude/skills/code-review")
     assert shell.run("show", "code-review", "--json").json["source"] is None
     assert shell.run("show", "github:code-review", "--json").json["source"] == "github"
+
+
+def test_an_edited_copy_is_edited_in_list_and_show_and_its_state_stays(shell):
+    shell.skill("project/src/mine")
+    assert shell.run("install", "./src/mine", "--yes", "--allow-unsigned").status == 0
+    (row,) = shell.run("list", "--json").json["skills"]
+    assert (row["state"], row["edited"]) == ("enabled", [])
+    copy = shell.project / ".agents/skills/mine"
+    for change in (
+        lambda: shell.write("project/.agents/skills/mine/more.txt", "x"),
+        lambda: os.unlink(copy / "SKILL.md"),
+    ):
+        change()
+        for row in (shell.run("list", "--json").json["skills"][0], shell.run("show", "mine", "--json").json):
+            assert (row["state"], row["edited"]) == ("enabled", [str(copy)])
+        shown = shell.run("list").out
+        assert " edited " in shown and "skillhub diff mine" in shown
+        assert "edited" in shell.run("show", "mine").out
+    assert shell.run("sync", "--yes").status == 0
+    assert shell.run("list", "--json").json["skills"][0]["edited"] == []

@@ -65,11 +65,17 @@ def test_a_yes_pins_a_key_of_ones_own(shell, signed, key, name):
 
 
 def test_of_a_strangers_key_nothing_is_pinned_and_that_is_said(shell, signed):
-    asked = question(shell.run("install", "./mine", "--yes", "--json", **stranger(shell)))
+    done = shell.run("install", "./mine", "--yes", "--json", **stranger(shell))
+    [asked] = [each for each in done.json["questions"] if each["kind"] == "unsigned"]
     assert "install it as if unsigned?" in asked["message"]
     assert "nothing is proven" in " ".join(asked["details"])
     assert signed not in " ".join(asked["details"])
-    assert shell.at_terminal("install", "./mine", say=[(ASK, "y\n")] * 2, **stranger(shell)).status == 0
+    assert shell.at_terminal("install", "./mine", say=[(ASK, "y\n")], **stranger(shell)).status == 0
+    assert "signed_by" not in shell.lock()["skills"]["mine"]
+
+
+def test_a_strangers_signature_makes_a_skill_no_harder_to_install_than_none(shell, signed):
+    assert shell.run("install", "./mine", "--yes", "--allow-unsigned", **stranger(shell)).status == 0
     assert "signed_by" not in shell.lock()["skills"]["mine"]
 
 

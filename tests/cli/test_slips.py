@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.here import Here
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    return Here(tmp_path_factory.mktemp("slips"))
+
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
@@ -74,3 +81,35 @@ def test_the_agent_that_was_meant_is_named_first(shell, typed, meant):
 def test_a_place_behind_ssh_that_is_none_is_told_with_how_one_is_spelled(shell):
     done = shell.run("install", "git@host:a b/c")
     assert (done.status, "hint: git over ssh is git+ssh://git@host/repository\n" in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize("port", ["65536", "70000", "99999999999", "0", "x", "१"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "https://h.example:{}/x",
+            "http://127.0.0.1:{}",
+            "git+https://h.example:{}/a/b#c",
+            "git+ssh://git@h.example:{}/a",
+        ),
+        *(
+            "oci://h.example:{}/r/x:tag",
+            "mcp+https://h.example:{}/mcp",
+            "https://[::1]:{}/x.zip",
+            "git+http://h:{}/x",
+        ),
+    ],
+)
+def test_a_port_that_no_server_has_is_a_usage_error(here, url, port):
+    done = here.run("install", url.format(port), "--yes", "--json")
+    assert (done.status, done.error["code"]) == (2, "usage")
+    assert "expected a port from 1 to 65535" in done.error["message"]
+    if url.startswith("http"):
+        done = here.run("source", "add", "acme", url.format(port), "--json")
+        assert (done.status, "port from 1 to 65535" in done.error["message"]) == (2, True)
+
+
+@pytest.mark.parametrize("url", ["https://127.0.0.1:1/x", "https://[::1]:65535/x", "https://h.invalid/a:70000"])
+def test_a_port_that_a_server_may_have_is_asked(here, url):
+    assert here.run("install", url, "--yes", "--offline").status == 3

@@ -211,3 +211,12 @@ def test_the_plan_is_shown_where_nobody_is_asked(machine, repo):
         assert line in done.err
     assert "updated deploy" in done.out
     assert "run.sh" not in done.out
+
+
+def test_without_a_lock_nothing_is_said_to_be_the_newest(shell):
+    for words in (("update", "--check"), ("update",)):
+        done = shell.run(*words)
+        assert (done.status, done.err) == (0, "nothing to update: no skill is locked here\n")
+    assert "no skill is locked here" in shell.run("doctor").out
+    shell.write("project/skillhub.toml", '[skills]\ncode-review = { source = "github" }\n')
+    assert "skillhub install installs the skills of skillhub.toml" in shell.run("update", "--check").err

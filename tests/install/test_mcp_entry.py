@@ -171,3 +171,40 @@ def test_two_entries_of_ours_are_the_same_server_to_mcp_check(shell):
     checked = shell.run("mcp", "check", "skillhub")
     assert "is not the same server" not in checked.err
     assert checked.status == 6  # nobody is there to be asked
+
+
+@pytest.mark.parametrize("flags", [(), ("-g",)])
+@pytest.mark.parametrize("agent", ["cursor", "codex", "opencode"])
+def test_what_was_created_for_the_entry_goes_with_it_and_the_agent_is_not_in_use(here, agent, flags):
+    before = here.run("agents", "--json").json
+    place = here.home if flags else here.project
+    for more in ((), ("keep",)):
+        assert here.run("mcp", "install", "--agent", agent, "--yes", *flags).status == 0
+        written = here.run("mcp", "--print-config", agent, "--json", *flags).json["path"]
+        if more:
+            (place / os.path.dirname(written) / "mine").write_text("x")
+        assert here.run("mcp", "remove", "--agent", agent, *flags).status == 0
+        assert not os.path.exists(written)
+        if not more:
+            assert here.run("agents", "--json").json == before
+    assert (place / os.path.dirname(written) / "mine").exists()
+
+
+def test_a_file_that_was_there_empty_stays(here):
+    for text in ("", "{}", '{"mcpServers": {}}\n'):
+        here.write("project/.cursor/mcp.json", text)
+        assert here.run("mcp", "install", "--agent", "cursor", "--yes").status == 0
+        assert here.run("mcp", "remove", "--agent", "cursor").status == 0
+        assert (here.project / ".cursor/mcp.json").exists()
+
+
+def test_all_agents_are_named_by_a_hint_that_works(here):
+    here.write("project/.cursor/x", "")
+    for words in (("--agent", "all"), ()):
+        done = here.run("mcp", "install", *words, "--yes", "--json")
+        assert (done.status, done.error["hint"]) == (2, "--agent cursor")
+    assert here.run("mcp", "install", *done.error["hint"].split(), "--yes").status == 0
+
+
+def test_a_home_of_its_own_is_told_of(here):
+    assert "start with the same SKILLHUB_HOME" in here.run("mcp", "install", *CLAUDE, "--yes").err

@@ -233,3 +233,21 @@ def test_every_parameter_of_the_document_is_a_plain_schema():
                 assert given["schema"]["type"] in ("string", "integer"), given
                 if given["name"] == "host":
                     assert given["schema"]["enum"] == [*profiles()]
+
+
+def test_what_is_wrong_with_a_request_is_said_in_our_words(client):
+    for path, said in {
+        "/api/v1/skills?limit=x": "limit: expected a whole number",
+        "/api/v1/skills?limit=0&nope=1": "limit: expected at least 1; nope: unknown",
+        "/api/v1/skills?limit=501": "limit: expected at most 500",
+        "/api/v1/search": "q: missing",
+        "/api/v1/search?q=": "q: expected at least 1 characters",
+        f"/api/v1/skills?cursor={'x' * 401}": "cursor: expected at most 400 characters",
+    }.items():
+        assert client.get(path).json()["error"]["message"] == said
+    for body, said in {
+        "[]": "expected an object",
+        '{"name": 3}': "name: expected a text",
+        '{"name": "demo", "host": "nope"}': f"host: expected one of {', '.join(profiles())}",
+    }.items():
+        assert client.post("/api/v1/load", content=body, headers=JSON).json()["error"]["message"] == said
