@@ -1,5 +1,7 @@
 """Answers that are framed wrongly, twice or not at all: none is taken for another, and none of it is guessed."""
 
+import socket
+
 import pytest
 
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
@@ -20,6 +22,7 @@ def http():
 def hanging_up(data):
     def act(connection):
         connection.sendall(data)
+        connection.shutdown(socket.SHUT_RDWR)  # a close alone waits for the server's own end of reading
         connection.close()
 
     return act

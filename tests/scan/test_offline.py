@@ -1039,7 +1039,7 @@ def test_honest_instructions_are_shown_to_name_no_network():
 )
 @pytest.mark.parametrize("path", ["scripts/a.sh", "scripts/a.py"])
 def test_attack_no_program_takes_more_than_its_length(unit, path):
-    assert is_linear(lambda size: is_unsure({path: (unit * (size // len(unit))).encode(), "a.txt": b"x"}), 12_000)
+    assert is_linear(lambda size: is_unsure({path: (unit * (size // len(unit))).encode(), "a.txt": b"x"}), 6_000)
 
 
 @pytest.mark.parametrize(

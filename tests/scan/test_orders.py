@@ -201,4 +201,4 @@ UNITS = [
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("end", ["", " http agents.md user instructions rule previous curl"])
 def test_no_document_takes_more_than_its_length(unit, end):
-    assert is_linear(lambda size: scan(Tree({"a.md": File((unit * (size // len(unit)) + end).encode())})), 12_000)
+    assert is_linear(lambda size: scan(Tree({"a.md": File((unit * (size // len(unit)) + end).encode())})), 6_000)

@@ -177,4 +177,4 @@ UNITS = [
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_no_document_takes_more_than_its_length(unit):
-    assert is_linear(lambda size: scan(Tree({"a.md": File((unit * (size // len(unit))).encode())})), 12_000)
+    assert is_linear(lambda size: scan(Tree({"a.md": File((unit * (size // len(unit))).encode())})), 6_000)

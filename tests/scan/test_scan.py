@@ -183,8 +183,8 @@ UNITS = [
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("end", ["", " sh bash curl npx git add user follow https previous false post env dev"])
-def test_a_megabyte_of_one_thing_takes_linear_time(unit, end):
-    assert is_linear(lambda size: scan(tree(a=(unit * (size // len(unit)) + end).encode())), 37_500)
+def test_one_thing_many_times_takes_linear_time(unit, end):
+    assert is_linear(lambda size: scan(tree(a=(unit * (size // len(unit)) + end).encode())), 8_000)
 
 
 @given(st.binary(), st.sampled_from(["SKILL.md", "scripts/a.sh", "a.bin", "package.json"]))

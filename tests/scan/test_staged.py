@@ -83,4 +83,4 @@ def test_what_only_looks_like_it_is_let_through(commands):
 
 @pytest.mark.parametrize("unit", ["curl -o a b;", "./a;", "curl -o a https://a.invalid/a\n", "curl ", "mshta ", "; "])
 def test_attack_commands_without_end_take_time_in_proportion(unit):
-    assert is_linear(lambda size: seen(unit * (size // len(unit))), 20_000)
+    assert is_linear(lambda size: seen(unit * (size // len(unit))), 8_000)
