@@ -21,9 +21,10 @@ _SIGNS: Final = {
     name: sign(words, *patterns)
     for name, (words, *patterns) in {
         "fetch": (
-            "load install grab obtain visit go navigate lade herunter charg descarg 下载 скачай",
+            "load install grab obtain visit go navigate setup get lade herunter charg descarg 下载 скачай",
             r"\b(?:herunter|laden?\b|télécharg|descarg)|下载|скачай",
             r"\b(?:down-?loads?|install(?:er|ed|ation|ing)?|grab|obtain|visit|go to|navigate to)\b",
+            r"\b(?:setup|set it up|get (?:it|the \w{1,20})|get started) (?:here|from|at|guide|page|via)\b",
         ),
         "run": (
             "run execute launch open start click paste enter install setup führ exécut lance ejecut 运行 запуст",

@@ -20,7 +20,7 @@ FOUND = {
     "encoded-payload": 14,
     "environment-sent": 11,
     "evasion": 15,
-    "fake-prerequisite": 12,
+    "fake-prerequisite": 13,
     "hidden-text": 14,
     "memory-write": 11,
     "persistence": 8,
