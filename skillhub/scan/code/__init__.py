@@ -18,7 +18,7 @@ from skillhub.scan.code.decoded import decoded, is_worth
 from skillhub.scan.source import Sighting, SkillFiles, SourceFile
 
 # Raised with each change of what the readers see: results of a scan are kept under it.
-RULES_VERSION: Final = 4
+RULES_VERSION: Final = 5
 _LANGUAGES: Final = ("python", "shell", "javascript", "markdown")
 # Something is taken that is the user's; something hides what it is, or runs what it is given. All in small letters.
 _TAKES: Final = words(
