@@ -51,7 +51,8 @@ _NAMES: Mapping[str, Language] = {
     **dict.fromkeys(("markdown", "md", "text", "txt", "plain", "plaintext"), "markdown"),
 }
 # Emphasis, and what is not shown: between two letters neither parts a word.
-_UNSEEN: Final = dict.fromkeys(map(ord, "*\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+_UNSEEN: Final = "*\u00ad\u200b\u200c\u200d\u2060\ufeff"
+_GREEK_OR_CYRILLIC = re.compile(r"[\u0370-\u04ff]")
 # A word of Latin letters and of Greek or Cyrillic ones that look the same.
 _MIXED = re.compile(r"(?<!\w)(?=\w{0,40}[a-z])(?=\w{0,40}[\u0370-\u04ff])\w{2,40}")
 _LOOK_ALIKE: Final = str.maketrans("аеорсухіјѕԁһкмтνορ", "aeopcyxijsdhkmtvop")
@@ -289,8 +290,12 @@ Detector = Callable[[SkillFiles], Iterator[Sighting]]
 
 def _folded(text: str) -> str:
     """Return text in lower case, without emphasis and unseen characters; letters that only look Latin are."""
-    text = text.lower().translate(_UNSEEN)
-    return text if text.isascii() else _MIXED.sub(lambda match: match[0].translate(_LOOK_ALIKE), text)
+    text = text.lower()
+    for each in _UNSEEN:
+        text = text.replace(each, "")
+    if text.isascii() or not _GREEK_OR_CYRILLIC.search(text):
+        return text
+    return _MIXED.sub(lambda match: match[0].translate(_LOOK_ALIKE), text)
 
 
 def _parted(text: str, language: Language) -> Iterator[Passage]:

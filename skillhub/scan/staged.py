@@ -30,7 +30,7 @@ _STARTERS: Final = frozenset(
 # Keeps from the user, or from the system, that something is started.
 _HIDES = re.compile(r"\bxattr\s+-\w*[cd]|com\.apple\.quarantine|/tmp/\.\w|-w(?:indowstyle)?\s+hidden", re.IGNORECASE)
 _COMMAND = re.compile(r"\n|&&|\|\||[;|]|&(?=\s|$)|(?<=\s)&\s|\\\n")
-_SCRIPTLET = re.compile(r"\b(?:mshta|regsvr32)(?:\.exe)?\s[^\n]{0,80}https?://")
+_SCRIPTLET = re.compile(r"\b(?:mshta|regsvr32)(?:\.exe)?[^\S\n][^\n]{0,80}https?://")
 _WORD = re.compile(r"[^\s\"'`]{1,400}")
 # Of a command, no more words are looked at; a longer one does nothing that a short one could not.
 _WORDS_MAX: Final = 40
@@ -47,9 +47,10 @@ def staged(files: SkillFiles) -> Iterator[Sighting]:
 
 def _run(passage: Passage) -> Iterator[tuple[str, int]]:
     """Yield where a program of Windows is given an address, and runs what is there."""
-    for number, row in enumerate(passage.text.split("\n")):
-        if _SCRIPTLET.search(row.lower()):
-            yield "SH113", passage.line + number
+    text, line, counted = passage.text.lower(), passage.line, 0
+    for match in _SCRIPTLET.finditer(text):
+        line, counted = line + text.count("\n", counted, match.start()), match.start()
+        yield "SH113", line
 
 
 def _started(passage: Passage) -> Iterator[tuple[str, int]]:

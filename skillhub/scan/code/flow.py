@@ -170,6 +170,29 @@ def _kinds(name: str) -> tuple[str, ...]:
     return tuple(kind for kind, pattern in _CALLS if pattern.fullmatch(name))
 
 
+@lru_cache(1 << 14)
+def _known_of(folded: str) -> tuple[str, ...]:
+    """Return what kinds of value a fixed text is, in small letters: a place, a host, a shell, a command."""
+    found = [f"at {kind}" for kind, pattern in _TEXTS if pattern.search(folded)] if _ANY_TEXT.search(folded) else []
+    found += _hosts_of(folded)
+    looked_for = (("shell", _SHELL), ("sends", _SENDS_IN_TEXT), ("looks up", _LOOKS_UP))
+    return (*found, *(kind for kind, pattern in looked_for if pattern.search(folded)))
+
+
+def _hosts_of(folded: str) -> list[str]:
+    if _COLLECT.search(folded):
+        return ["host collect"]
+    match = _URL.search(folded) or _BARE.fullmatch(folded) or _ADDRESS.fullmatch(folded)
+    if match is None:
+        return []
+    host = match[match.lastindex or 0].partition(":")[0].rstrip(".")
+    if _HERE.match(host):
+        return ["host here"]
+    if _ADDRESS.fullmatch(host):
+        return ["host collect"]
+    return [f"host {kind}" for kind, pattern in _OWN if pattern.match(host)] or ["host other"]
+
+
 class Flow:
     """The graph of values of all programs of a skill, and what is known of them.
 
@@ -212,18 +235,10 @@ class Flow:
                 self.mark("blob", node, place)
             return
         folded = text.strip().replace("\\", "/").lower()
-        for kind, pattern in _TEXTS if _ANY_TEXT.search(folded) else ():
-            if pattern.search(folded):
-                self.mark(f"at {kind}", node, place)
-        self._host(folded, node, place)
+        for kind in _known_of(folded):
+            self.mark(kind, node, place)
         if _BLOB.fullmatch(text):
             self.mark("blob", node, place)
-        if _SHELL.search(folded):
-            self.mark("shell", node, place)
-        if _SENDS_IN_TEXT.search(folded):
-            self.mark("sends", node, place)
-        if _LOOKS_UP.search(folded):
-            self.mark("looks up", node, place)
         if file := _FILE.fullmatch(folded):
             self.join(("file", file[1] or file[2]), node)
 
@@ -285,20 +300,6 @@ class Flow:
                     away = "" if origin == place else f"{rules()[rule].title} (from {origin[0]}:{origin[1]})"
                     yield Sighting(rule, *place, away)
         yield from (Sighting(rule, *place) for rule, place in sorted(self.found))
-
-    def _host(self, folded: str, node: Node, place: Place) -> None:
-        match = _URL.search(folded) or _BARE.fullmatch(folded) or _ADDRESS.fullmatch(folded)
-        if _COLLECT.search(folded):
-            self.mark("host collect", node, place)
-        elif match:
-            host = match[match.lastindex or 0].partition(":")[0].rstrip(".")
-            own = [kind for kind, pattern in _OWN if pattern.match(host)]
-            if _HERE.match(host):
-                own = ["here"]
-            elif _ADDRESS.fullmatch(host):
-                own = ["collect"]
-            for kind in own or ["other"]:
-                self.mark(f"host {kind}", node, place)
 
     def _change(self, kind: str, into: str, by: str) -> None:
         reached = self._reached(kind)

@@ -18,6 +18,11 @@ from skillhub.scan.code.names import MODULES, Names, chain, text_of
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _SIGNS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
+_DECLARATIONS: Final = (ast.Global, ast.Nonlocal)
+_ASSIGNMENTS: Final = (ast.Assign, ast.AnnAssign)
+_IMPORTS: Final = (ast.Import, ast.ImportFrom)
+_NO_VALUES: Final = (ast.Compare, ast.Assert, ast.stmt)
+_LEAVES: Final = frozenset[type[ast.AST]]((ast.Name, ast.Constant, ast.alias, ast.Pass, ast.Break, ast.Continue))
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # What of a value is the value itself, and no part of it.
 _WHOLE = frozenset(
@@ -89,14 +94,14 @@ class Program:
                 if name:
                     self._functions.add(name)
                     scope.bound.add(name)
-            elif isinstance(node, ast.Global | ast.Nonlocal):
+            elif isinstance(node, _DECLARATIONS):
                 scope.free.update(node.names)
             elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
                 scope.bound.add(node.id)
-            elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            elif isinstance(node, _ASSIGNMENTS) and node.value is not None:
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                     self._names.add_name(target, node.value)
-            elif isinstance(node, ast.Import | ast.ImportFrom):
+            elif isinstance(node, _IMPORTS):
                 self._names.add_import(node)
             left.extend((each, inner) for each in reversed(_children(node)))
 
@@ -116,7 +121,7 @@ class Program:
             self._stack.append((node, into, scope))
 
     def _inner(self, node: ast.AST, into: Node, scope: _Scope) -> None:
-        into = 0 if isinstance(node, ast.Compare | ast.Assert | ast.stmt) else into
+        into = 0 if isinstance(node, _NO_VALUES) else into
         for each in _children(node):
             self._push(each, into, scope)
 
@@ -415,6 +420,8 @@ _HANDLERS: Final[dict[type[ast.AST], Callable[..., None]]] = {
 def _children(node: ast.AST) -> list[ast.AST]:
     """Return what is within a node, but for signs and contexts, which are half of a tree."""
     found: list[ast.AST] = []
+    if type(node) in _LEAVES:
+        return found
     for name in node._fields:
         value = getattr(node, name, None)
         if type(value) is list:
