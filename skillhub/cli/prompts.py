@@ -45,8 +45,11 @@ def show(question: Question, unshown: dict[str, Question], terminal: Terminal, l
     for each in filter(None, (head, replace(own, details=()) if question.kind == "install" else own)):
         terminal.prose("")
         terminal.prose(each.message, tone="bold")
+        for where, rows in each.compared:
+            terminal.prose(where, 2)
+            terminal.table(("", "configured", "the skill asks for"), rows, sys.stderr)
         is_short = each.kind in ("install", "unused") and not terminal.verbose
-        for line in each.details:
+        for line in () if each.compared else each.details:
             shorten = is_short and not isinstance(line, Quoted)
             terminal.prose(_PROVEN.sub(r"\1…", line) if shorten else line, 2)
 

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 
 from skillhub.formats.text import quoted
@@ -15,7 +16,7 @@ from skillhub.model import mcp_server
 from skillhub.model.hosts import Host
 from skillhub.model.manifest import Manifest
 from skillhub.model.needs import McpServer, Requirement
-from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Asked, Kind, Question
+from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Asked, Kind, Question, Rows
 from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Records, Scope, SkillScope
 from skillhub.model.server_command import Risk, steered_by
 from skillhub.project import mcp
@@ -147,15 +148,18 @@ class ServerNeed:
         if self.is_configured or choice == "skip" or not self.is_known:
             return
         about = f"{skill} needs the MCP server {need.name}"
-        if self._agents("different"):
+        conflict = partial(Question, skill=skill, details=tuple(self._against()), subject=need.name)
+        conflict = partial(conflict, compared=tuple(self._beside()))
+        if different := self._agents("different"):
             kind: Kind = "mcp-shell" if self.runs_code else "mcp-conflict"
             which = f"{'an' if server is None else 'another'} MCP server is configured as {need.name}"
-            runs = SERVER_RUNS["shell"] if self.runs_code else ""
-            message = f"{which}{runs}; use that one for {skill}, unchanged?"
-            yield Question(kind, skill, message, tuple(self._against()), need.name)
+            warnings = (
+                [SERVER_RUNS["shell"]] if self.runs_code else [mcp_server.warning(each.entry) for each in different]
+            )
+            yield conflict(kind, message=f"{which}{max(warnings)}; use that one for {skill}, unchanged?")
         elif names := ", ".join(each.file.agent for each in self.agents if each.others):
             message = f"{about}; {names} has another of that name in another place; use this one?"
-            yield Question("mcp-conflict", skill, message, tuple(self._against()), need.name)
+            yield conflict("mcp-conflict", message=message)
         if server is None or not (self.absent or self._brought()):
             return
         brought = (f"{each} has it already" for each in self._brought())
@@ -172,21 +176,28 @@ class ServerNeed:
 
     def _against(self) -> Iterator[str]:
         """Yield what is configured, which is what a yes agrees to, and what the skill would have instead."""
-        different = self._agents("different")
-        for each in different:
-            yield str(each)
-            yield from mcp_server.facts(each.entry)
-        for each in self.agents:
-            for where, entry in each.others:
-                yield f"{each.file.agent}: {where}"
-                yield from mcp_server.facts(entry)
+        for where, entry in self._places():
+            yield where
+            yield from mcp_server.facts(entry)
+        if self.need.server is not None:
+            another = "another" if self._agents("different") or self.absent else "the one that is configured"
+            yield f"the skill asks for {another}: {'; '.join(self.need.server.facts())}"
+
+    def _places(self) -> Iterator[tuple[str, object]]:
+        """Yield where a server of this name stands, and its entry."""
+        yield from ((str(each), each.entry) for each in self._agents("different"))
+        yield from ((f"{each.file.agent}: {where}", entry) for each in self.agents for where, entry in each.others)
         for each in self._agents("equal"):
             if each.others:
-                yield f"it would be used unchanged, as {each.file.path} has it"
-                yield from mcp_server.facts(each.entry)
-        if self.need.server is not None:
-            another = "another" if different or self.absent else "the one that is configured"
-            yield f"the skill asks for {another}: {'; '.join(self.need.server.facts())}"
+                yield f"it would be used unchanged, as {each.file.path} has it", each.entry
+
+    def _beside(self) -> Iterator[tuple[str, Rows]]:
+        """Yield the same as rows: what is configured, without what may be secret, beside what the skill asks for."""
+        ours = self.need.server.shown() if self.need.server is not None else {mcp_server.RUNS: "any of this name"}
+        for where, entry in self._places():
+            theirs = mcp_server.shown(entry) or {mcp_server.RUNS: "unknown"}
+            keys = [key for key in mcp_server.KEYS if key in theirs | ours]
+            yield where, tuple((key, theirs.get(key, "-"), ours.get(key, "-")) for key in keys)
 
     def remedies(self, skill: str, scope: Scope) -> tuple[str, ...]:
         """Return, as ``how_to_satisfy`` does, what to do where ``--mcp configure`` alone does not satisfy it."""
@@ -256,19 +267,20 @@ def server_need(
         file = mcp.config_file(agent.id, project.scope, *place)
         if file is not None:
             others = mcp.elsewhere(file, need.name, *place)
-            one = _agent_server(need, file, others, (written or {}).get(agent.id))
             is_users = project.scope != "project" or not file.path.startswith(project.base.rstrip(os.sep) + os.sep)
+            one = _agent_server(need, file, others, (written or {}).get(agent.id), is_users=is_users)
             found.append(replace(one, is_agreed=one.is_agreed or is_agreed or is_users))
     return ServerNeed(need, tuple(found), steered)
 
 
 def _agent_server(
-    need: Requirement, file: mcp.ConfigFile, others: Iterable[tuple[str, object]], written: object
+    need: Requirement, file: mcp.ConfigFile, others: Iterable[tuple[str, object]], written: object, *, is_users: bool
 ) -> _AgentServer:
     others, server, entry = tuple(others), need.server, mcp.servers(file).get(need.name)
     if server is None:
-        # Without a description any server will do, but a shell is asked about.
-        state: mcp.State = "absent" if entry is None else "different" if mcp_server.runs_code(entry) else "equal"
+        # Without a description any server will do, but a shell is asked about, and of a repository what may change.
+        is_asked = mcp_server.runs_code(entry) or (not is_users and mcp_server.warning(entry))
+        state: mcp.State = "absent" if entry is None else "different" if is_asked else "equal"
     else:
         state = mcp.state(file, need.name, server)
         if state == "absent" and not file.dialect.knows(server):

@@ -10,7 +10,8 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from skillhub.model.server_command import has_shell, loads_code, risk
+from skillhub.model.question import SERVER_RUNS
+from skillhub.model.server_command import Risk, has_shell, is_loopback, loads_code, risk
 
 # What an entry may say without running more than its command: `headersHelper` and `envFile` are not among it.
 _UNDERSTOOD = frozenset(
@@ -50,17 +51,30 @@ _RANDOM = re.compile(r"(?=[A-Za-z_]*[0-9])(?=[0-9_]*[A-Za-z])\w{16,}", re.ASCII)
 
 def runs_code(entry: object) -> bool:
     """Say whether an entry runs a shell or code that its words hold, whichever way the agent spells a command."""
+    return _risk(entry) == "shell"
+
+
+def warning(entry: object) -> str:
+    """Return what a question has to say of an entry: that it runs code, or what may be something else tomorrow."""
+    url = _URL.match(url_of(entry))
+    if url and url[1].lower() == "http://" and not is_loopback(url[2]):
+        return ", which is reached without encryption"
+    return SERVER_RUNS[_risk(entry)]
+
+
+def _risk(entry: object) -> Risk:
     if has_shell(texts(entry)):
-        return True
+        return "shell"
     if not isinstance(entry, dict):
-        return False
+        return "ordinary"
     command = entry.get("command", entry.get("cmd"))
     first = _split_words(command) if isinstance(command, str) and "args" not in entry else [*texts(command)]
     words = [*first, *texts(entry.get("args"))]
-    if any(key not in _UNDERSTOOD and any(texts(value)) for key, value in entry.items()):
-        return True
     given = (name for key in _VARIABLES for name in _names_given(entry.get(key)))
-    return bool(words) and (risk(words) == "shell" or any(map(loads_code, given)))
+    is_unknown = any(key not in _UNDERSTOOD and any(texts(value)) for key, value in entry.items())
+    if is_unknown or (words and any(map(loads_code, given))):
+        return "shell"
+    return risk(words) if words else "ordinary"
 
 
 def url_of(entry: object) -> str:
@@ -71,16 +85,26 @@ def url_of(entry: object) -> str:
 
 def facts(entry: object) -> tuple[str, ...]:
     """Return what an entry of an agent's file says of a server, a line each; it may be of any shape."""
+    found = shown(entry)
+    lines = [f"it {key}{'' if key == REACHED else ':'} {found[key]}" for key in KEYS if key in found]
+    return tuple(lines if found.keys() - {GIVEN} else ["what it runs is unknown", *lines])
+
+
+KEYS = RUNS, REACHED, GIVEN = "runs", "is reached at", "is given"
+
+
+def shown(entry: object) -> dict[str, str]:
+    """Return what an entry of an agent's file runs, where it is reached and what it is given."""
     entry = entry if isinstance(entry, dict) else {}
-    command = [*texts(entry.get("command")), *texts(entry.get("args"))]
-    urls = [each for key, each in entry.items() if key.lower().endswith("url") and isinstance(each, str)]
-    given = [name for key in _GIVEN for name in _names_given(entry.get(key))]
-    found = [f"it runs: {' '.join(_masked(command))}"] if command else []
+    command = [*texts(entry.get("command", entry.get("cmd"))), *texts(entry.get("args"))]
+    urls = [each for key, each in entry.items() if key.lower().endswith(("url", "uri")) and isinstance(each, str)]
+    options = entry.get("requestOptions")
+    parts = (entry, options if isinstance(options, dict) else {})
+    given = [name for part in parts for key in _GIVEN for name in _names_given(part.get(key))]
     # What is no URL may be a password in any part of it.
-    found += [f"it is reached at {_host(url) if (url := _URL.match(each)) else '…'}" for each in urls]
-    found = found or ["what it runs is unknown"]
-    found += [f"it is given: {', '.join(given)}"] if given else []
-    return tuple(line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…" for line in found)
+    hosts = [_host(url) if (url := _URL.match(each)) else "…" for each in urls]
+    found = {RUNS: " ".join(_masked(command)), REACHED: ", ".join(hosts), GIVEN: ", ".join(given)}
+    return {key: text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…" for key, text in found.items() if text}
 
 
 def _names_given(value: object) -> list[str]:

@@ -21,7 +21,7 @@ from skillhub.formats.text import as_command, is_hidden, is_name, quote
 from skillhub.formats.yaml import Node
 from skillhub.model.finding import Issue
 from skillhub.model.reference import Named, parse_ref
-from skillhub.model.server_command import Risk, loads_code, risk
+from skillhub.model.server_command import Risk, is_loopback, loads_code, risk
 from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.model.version import Range
 
@@ -50,7 +50,6 @@ _URL = re.compile(
     r"(?:[/?#][!-\[\]-~]*)?",
     re.ASCII | re.IGNORECASE,
 )
-_LOOPBACK = re.compile(r"localhost|127(?:\.[0-9]{1,3}){3}|\[::1\]", re.IGNORECASE)
 # `$VAR`, `${VAR}`, `${env:VAR}` and `{env:VAR}`, as agents expand them in their configuration; some expand
 # `${input:…}` and `{file:…}` as well.
 _REFERENCE = re.compile(r"\$\{?(?:env:)?(\w+)|\{env:(\w+)", re.ASCII)
@@ -106,6 +105,11 @@ class McpServer:
             return (f"it is reached at {self.url}", given)
         given = f"it is given the variables {', '.join(self.env)}" if self.env else "it is given no variable"
         return (f"it runs: {as_command(*self.command)}", given)
+
+    def shown(self) -> dict[str, str]:
+        """Return the same as ``mcp_server.shown`` of an entry, and whole: nothing of a skill is a secret."""
+        found = {"runs": as_command(*self.command) if self.command else "", "is reached at": self.url or ""}
+        return {key: text for key, text in {**found, "is given": ", ".join(self.variables)}.items() if text}
 
     @property
     def risk(self) -> Risk:
@@ -190,7 +194,7 @@ def _check_url(url: str) -> None:
     match = _URL.fullmatch(url)
     if match is None:
         raise FormatError(f"expected an https URL without user and blanks, found {quote(url)}")
-    if match["scheme"].lower() == "http" and not _LOOPBACK.fullmatch(match["host"]):
+    if match["scheme"].lower() == "http" and not is_loopback(match["host"]):
         raise FormatError(f"expected https (http is only for this machine), found {quote(url)}")
 
 

@@ -44,6 +44,7 @@ Way = Literal["save", "merge", "take", "keep"]
 
 # What `--accept` takes; the first two answer questions, `needs` only makes an open need no failure.
 Accept = Literal["findings", "mcp", "needs"]
+Rows = tuple[tuple[str, str, str], ...]
 Flag = Literal["--yes", "--allow-unsigned", "--accept findings", "--accept mcp"]
 
 
@@ -106,6 +107,8 @@ class Question:
         row: Of ``install``, the skill in short: name, version, source, signer, capabilities, needs.
         alike: What a yes to all is about: the very signer, source or capability; without it nothing else is answered.
         tree: Of ``install``, what is to be installed, for who wants to read it first.
+        compared: Of ``mcp-conflict``, the details in another form: each place, and what stands there beside what the
+            skill asks for.
     """
 
     kind: Kind
@@ -117,6 +120,7 @@ class Question:
     row: tuple[str, ...] = ()
     alike: str = ""
     tree: Tree | None = field(default=None, repr=False, compare=False)
+    compared: tuple[tuple[str, Rows], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Literal
 Risk = Literal["ordinary", "unpinned", "shell"]
 _WORDS_MAX = 1000
 _WORD_MAX = 2048
+_LOOPBACK = re.compile(r"localhost|127(?:\.[0-9]{1,3}){3}|\[::1\]", re.IGNORECASE)
 _RANKS: Sequence[Risk] = ("ordinary", "unpinned", "shell")
 
 # A shell anywhere among the words, so that no wrapper (env, nice, sudo, busybox, docker run) can hide it.
@@ -380,6 +381,11 @@ def has_shell(words: Iterable[str]) -> bool:
 def runs_any_command(program: str) -> bool:
     """Say whether a program is a shell, an interpreter or a wrapper, which runs anything by its words."""
     return has_shell((program,)) or _names(_program(program), _NAMED_IN_ARGUMENTS | _PREFIXES)
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host of a URL is this machine."""
+    return _LOOPBACK.fullmatch(host) is not None
 
 
 def loads_code(name: str) -> bool:

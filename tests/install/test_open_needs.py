@@ -246,6 +246,28 @@ def test_attack_a_repository_plants_a_server_that_runs_a_shell(world, tool):
     assert servers(world) == {"tracker": PLANTED}
 
 
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"command": "npx", "args": ["-y", "tracker"]}, "without a fixed version"),
+        ({"command": "docker", "args": ["run", "-i", "a/tracker:1"]}, "without a fixed version"),
+        ({"type": "http", "url": "http://tracker.example/mcp"}, "without encryption"),
+    ],
+)
+def test_attack_a_repository_plants_a_server_that_may_be_another_tomorrow(world, entry, told):
+    beside(world, ".mcp.json", {"mcpServers": {"tracker": entry}})
+    answers = Answers("yes", mcp_conflict="unanswered")
+    outcome = world.install(needy(world, "type: mcp, value: tracker"), answers=answers, mcp="configure", **CLAUDE)
+    assert (state(outcome), opened(outcome)) == ("disabled", ["mcp:tracker"])
+    (question,) = [each for each in answers.seen if each.kind.startswith("mcp")]
+    assert told in question.message
+    (place, rows), *_ = question.compared
+    assert place.startswith("claude-code: ")
+    assert rows[0][2] in ("any of this name", "-")
+    assert state(world.enable("plain", mcp="configure", answers=Answers("yes"))) == "enabled"
+    assert not [each for each in world.install(answers=answers).asked if each[0].kind.startswith("mcp")]
+
+
 def test_a_shell_at_one_agent_is_not_agreed_to_by_what_is_said_of_another(world):
     (world.base / ".mcp.json").write_text(json.dumps({"mcpServers": {"tracker": PLANTED}}))
     answers = Answers("yes")

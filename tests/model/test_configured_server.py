@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.model.mcp_server import facts, runs_code
+from skillhub.model.mcp_server import facts, runs_code, shown, url_of, warning
 from tests.support.effort import at_most
 
 TOKEN = "ghp_Zk3vQ9xT1bLm7RyWc5Hn2Pf8Dg4Js6UaEo0i"
@@ -32,6 +32,63 @@ TOKEN = "ghp_Zk3vQ9xT1bLm7RyWc5Hn2Pf8Dg4Js6UaEo0i"
 )
 def test_what_is_agreed_to_is_told(entry, told):
     assert list(facts(entry)) == told
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"command": "npx", "args": ["-y", "pkg"]}, "fixed version"),
+        ({"command": "npx", "args": ["-y", "pkg@latest"]}, "fixed version"),
+        ({"command": "npx", "args": ["-y", "pkg@^1.2.3"]}, "fixed version"),
+        ({"command": "npx", "args": ["-y", "@a/pkg@1.2.3"]}, ""),
+        ({"command": "npm", "args": ["exec", "pkg"]}, "fixed version"),
+        ({"command": ["bunx", "pkg"]}, "fixed version"),
+        ({"command": "bunx", "args": ["pkg@1.2.3"]}, ""),
+        ({"command": "pnpm", "args": ["dlx", "pkg"]}, "fixed version"),
+        ({"command": "yarn", "args": ["dlx", "pkg@next"]}, "fixed version"),
+        ({"cmd": "uvx", "args": ["pkg"]}, "fixed version"),
+        ({"cmd": "uvx", "args": ["pkg==1.2.3"], "env_keys": ["A"], "timeout": 300}, ""),
+        ({"command": "uv", "args": ["tool", "run", "pkg>=1"]}, "fixed version"),
+        ({"command": "pipx", "args": ["run", "pkg"]}, "fixed version"),
+        ({"command": "pipx", "args": ["run", "pkg==1.0"]}, ""),
+        ({"command": "docker", "args": ["run", "-i", "--rm", "ghcr.io/a/b"]}, "fixed version"),
+        ({"command": "docker", "args": ["run", "-i", "a/b:1.2.3"]}, "fixed version"),
+        ({"command": "podman", "args": ["run", "-i", f"a/b@sha256:{'0' * 64}"]}, ""),
+        ({"command": "deno", "args": ["run", "-A", "npm:pkg"]}, "fixed version"),
+        ({"command": "deno", "args": ["run", "-A", "jsr:@a/pkg@1.2.3"]}, ""),
+        ({"command": "deno", "args": ["run", "https://x.example/mod.ts"]}, "unchecked code"),
+        ({"command": "go", "args": ["run", "example.com/x@latest"]}, "fixed version"),
+        ({"command": "npx", "args": ["github:a/b"]}, "fixed version"),
+        ({"command": "npx -y pkg"}, "fixed version"),
+        ({"command": {"path": "npx", "args": ["pkg"]}}, "fixed version"),
+        ({"type": "inline_python", "code": "print()"}, "unchecked code"),
+        ({"command": "uvx", "args": ["pkg==1.0"], "envFile": ".env"}, "unchecked code"),
+        ({"url": "http://hub.example/mcp"}, "without encryption"),
+        ({"httpUrl": "HTTP://10.0.0.1:80"}, "without encryption"),
+        ({"serverUrl": "http://localhost.evil.example"}, "without encryption"),
+        ({"uri": "http://me:pw@hub.example"}, "without encryption"),
+        ({"url": "http://127.0.0.1@hub.example/"}, "without encryption"),
+        ({"url": "http://127.0.0.1:8080/mcp"}, ""),
+        ({"url": "http://[::1]:80/"}, ""),
+        ({"url": "https://hub.example"}, ""),
+        ({"command": "hub"}, ""),
+        ("npx", ""),
+    ],
+)
+def test_attack_what_may_be_something_else_tomorrow_is_warned_of(entry, told):
+    assert told in warning(entry) if told else not warning(entry)
+
+
+def test_the_words_of_every_agent_are_read():
+    goose = {"type": "stdio", "cmd": "hub", "args": ["--key", "hunter2"], "envs": {"A": "hunter2"}, "env_keys": ["B"]}
+    assert shown(goose) == {"runs": "hub --key …", "is given": "A, B"}
+    assert not runs_code(goose)
+    assert url_of({"type": "streamable_http", "uri": "https://x.example/a"}) == "https://x.example/a"
+    headers = {"Authorization": "Bearer hunter2"}
+    assert shown({"url": "https://x.example/hunter2", "requestOptions": {"headers": headers}}) == {
+        "is reached at": "https://x.example/…",
+        "is given": "Authorization",
+    }
 
 
 @pytest.mark.parametrize(
