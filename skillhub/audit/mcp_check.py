@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -42,7 +42,10 @@ _MOST = 1000  # tools, and skills
 _NAME_MAX = 200
 # What every program gets, and what the SDK gives to the servers that it starts.
 _GIVEN = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "SYSTEMROOT", "TEMP", "APPDATA", "USERPROFILE")
-_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_NAME = r"([A-Za-z_][A-Za-z0-9_]*)"
+_REFERENCE = re.compile(
+    rf"\$\{{\{{ ?secrets\.{_NAME} ?\}}\}}|\$\{{(?:env:)?{_NAME}(?::-([^}}]*))?\}}|\{{env:{_NAME}\}}"
+)
 
 
 @dataclass(frozen=True)
@@ -96,17 +99,19 @@ class CheckedServer:
     def given(self) -> dict[str, str]:
         """The environment that it gets."""
         found = {name: self.environ[name] for name in _GIVEN if name in self.environ}
-        for key in ("env", "environment"):
+        for key in ("env", "environment", "envs"):
             found |= self._values(self.entry.get(key))
-        return found | {each: self._value(each) for each in mcp_server.texts(self.entry.get("env_vars"))}
+        names = mcp_server.texts([self.entry.get(key) or [] for key in ("env_vars", "env_keys")])
+        return found | {each: self._value(each) for each in names}
 
     @property
     def headers(self) -> dict[str, str]:
         """What a request bears."""
         found = self._values(self.entry.get("headers")) | self._values(self.entry.get("http_headers"))
-        named = self.entry.get("env_http_headers")
+        options, named = self.entry.get("requestOptions"), self.entry.get("env_http_headers")
+        found |= self._values(options.get("headers") if isinstance(options, dict) else {})
         found |= {
-            str(each): self._value(str(name)) for each, name in (named if isinstance(named, dict) else {}).items()
+            str(each): self._value(str(name)) for each, name in (named.items() if isinstance(named, dict) else ())
         }
         if bearer := self.entry.get("bearer_token_env_var"):
             found["Authorization"] = f"Bearer {self._value(str(bearer))}"
@@ -115,21 +120,21 @@ class CheckedServer:
     @property
     def variables(self) -> list[str]:
         """The names of the person's variables whose values it gets beside those that every program gets."""
-        named = [self.entry.get(key) or [] for key in ("env_vars", "bearer_token_env_var", "env_http_headers")]
-        found = [*mcp_server.texts(named), *(each[1] or each[3] for each in _REFERENCE.finditer(str(self.entry)))]
-        return sorted({*found})
+        named = [
+            self.entry.get(key) or [] for key in ("env_vars", "env_keys", "bearer_token_env_var", "env_http_headers")
+        ]
+        references = (next(filter(None, each.groups())) for each in _REFERENCE.finditer(str(self.entry)))
+        return sorted({*mcp_server.texts(named), *references})
 
     def question(self) -> Question:
         """Return what a person has to agree to."""
-        given = (
-            [*self.variables] if self.url else [*(each for each in _GIVEN if each in self.environ), *self.variables]
-        )
+        started: tuple[str, ...] = ()
+        message, given = f"Call the MCP server {self.name}?", self.variables
+        if not self.url:
+            message = f"Start the MCP server {self.name}, a program that can do all that you can?"
+            started = (f"the program is {self.command[0]}", f"it is started in {self.cwd}")
+            given = [*(each for each in _GIVEN if each in self.environ), *given]
         gets = f"it gets the values of your variables {', '.join(given)}" if given else "it gets no variable of yours"
-        if self.url:
-            message = f"Call the MCP server {self.name}?"
-            return Question("mcp-check", self.name, message, (*self.facts, gets, self.place), self.name)
-        started = (f"the program is {self.command[0]}", f"it is started in {self.cwd}")
-        message = f"Start the MCP server {self.name}, a program that can do all that you can?"
         return Question("mcp-check", self.name, message, (*self.facts, *started, gets, self.place), self.name)
 
     @property
@@ -141,8 +146,8 @@ class CheckedServer:
         return {str(name): self._resolved(value) for name, value in rows.items() if isinstance(value, str)}
 
     def _resolved(self, text: str) -> str:
-        found = _REFERENCE.sub(lambda each: self._value(each[1] or each[3], each[2]), text)
-        if re.search(r"\$\{\w+:", found):
+        found = _REFERENCE.sub(lambda each: self._value(each[1] or each[2] or each[4], each[3]), text)
+        if re.search(r"\$\{(?:\w+:|\{)", found):
             raise UsageError(f"the MCP server {self.name} uses what only its agent can fill in", where=self.place)
         return found
 
@@ -201,7 +206,7 @@ def _facts(file: mcp.ConfigFile, entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _words(entry: Mapping[str, Any]) -> list[Any]:
     """Return the words of a command, as some agents split it and others do not."""
-    parts = (entry.get("command", []), entry.get("args", []))
+    parts = (entry.get("command", entry.get("cmd", [])), entry.get("args", []))
     return [word for part in parts for word in (part if isinstance(part, list) else [part])]
 
 
@@ -285,35 +290,33 @@ async def _look(checked: CheckedServer, posted: _ThroughWeb | None, said: bytear
         async with Client(transport, read_timeout_seconds=seconds, cache=None) as client:
             about, capable = client.server_info, client.server_capabilities
             declared = {**(capable.experimental or {}), **(capable.extensions or {})}
-            tools = [each async for each in _tools(client)] if capable.tools is not None else []
-            skills = [each async for each in _skills(client)] if EXTENSION in declared else None
+            tools = await _listed(partial(_tools, client)) if capable.tools is not None else ()
+            skills = await _listed(partial(_skills, client)) if EXTENSION in declared else None
             server = _short(f"{about.name} {about.version}" if about else "")
-            return ServerContent(
-                server, client.protocol_version, tuple(tools), None if skills is None else tuple(skills)
-            )
+            return ServerContent(server, client.protocol_version, tools, skills)
 
 
-async def _tools(client: Client) -> AsyncIterator[str]:
-    cursor, left = None, _MOST
-    while left > 0:
-        page = await client.list_tools(cursor=cursor)
-        for each in page.tools[:left]:
-            yield _short(each.name)
-        left -= max(len(page.tools), 1)
-        if (cursor := page.next_cursor) is None:
-            return
+async def _listed(ask: Callable[[str | None], Awaitable[tuple[list[str], str | None]]]) -> tuple[str, ...]:
+    """Ask for one page after another, and return what they name, shortened."""
+    found: list[str] = []
+    cursor = None
+    for _ in range(_MOST):
+        names, cursor = await ask(cursor)
+        found += map(_short, names)
+        if cursor is None or len(found) >= _MOST:
+            break
+    return tuple(found[:_MOST])
 
 
-async def _skills(client: Client) -> AsyncIterator[str]:
-    cursor, left = None, _MOST
-    while left > 0:
-        request = _ListSkills(params=PaginatedRequestParams(cursor=cursor))
-        page = await client.session.send_request(request, _Skills)
-        for each in page.skills[:left]:
-            yield _short(str(each.get("uri")) if isinstance(each, dict) else "")
-        left -= max(len(page.skills), 1)
-        if (cursor := page.next_cursor) is None:
-            return
+async def _tools(client: Client, cursor: str | None) -> tuple[list[str], str | None]:
+    page = await client.list_tools(cursor=cursor)
+    return [each.name for each in page.tools], page.next_cursor
+
+
+async def _skills(client: Client, cursor: str | None) -> tuple[list[str], str | None]:
+    request = _ListSkills(params=PaginatedRequestParams(cursor=cursor))
+    page = await client.session.send_request(request, _Skills)
+    return [str(each.get("uri")) if isinstance(each, dict) else "" for each in page.skills], page.next_cursor
 
 
 def _short(text: str) -> str:
