@@ -8,6 +8,7 @@ from skillhub.answers.skills import AnswerRow, IssueRow, Json, JsonAnswer, Quest
 from skillhub.model.lock import Kind as SignerKind
 from skillhub.model.record import Scope, SkillScope
 from skillhub.policy.policy import Level
+from skillhub.project.intent import SourceKind
 
 
 class KeyRow(AnswerRow):
@@ -170,7 +171,7 @@ class SourceRow(AnswerRow):
     """A source by its alias; ``scope`` is ``project`` where this project brings it."""
 
     name: Text
-    kind: Literal["registry", "well-known"]
+    kind: SourceKind
     url: Text
     root: Text | None
     scope: Scope = "user"
@@ -178,6 +179,30 @@ class SourceRow(AnswerRow):
 
 class SourceAnswer(SourceRow, JsonAnswer, commands=["source add", "source remove", "source trust"]):
     """A source that was added, trusted or removed."""
+
+
+class SuggestedAnswer(JsonAnswer, commands=["source add suggested"]):
+    """The suggested sources that were added, and by alias why others were not."""
+
+    sources: tuple[SourceRow, ...]
+    left: dict[Text, Text]
+
+
+class RefreshRow(AnswerRow):
+    """What a source lists now, and which names came and went; the commit of a repository, before and now."""
+
+    name: Text
+    skills: int
+    from_commit: Text | None
+    commit: Text | None
+    added: Texts
+    removed: Texts
+
+
+class RefreshAnswer(JsonAnswer, commands=["source refresh"]):
+    """The sources that were asked again."""
+
+    sources: tuple[RefreshRow, ...]
 
 
 class RoleRow(AnswerRow):
@@ -197,13 +222,14 @@ class MetadataRow(AnswerRow):
 
 
 class SourceFactsRow(SourceRow):
-    """A source, and the trust in it."""
+    """A source, and the trust in it; ``refreshed`` is when it was asked, ``commit`` where a repository was then."""
 
     root_version: int | None
     expires: Text | None
     roles: tuple[RoleRow, ...]
     metadata: tuple[MetadataRow, ...]
     refreshed: Text | None
+    commit: Text | None = None
     changes: Texts
     warnings: Texts
 

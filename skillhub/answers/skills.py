@@ -569,9 +569,18 @@ class HitRow(AnswerRow):
     reason: Text
 
 
+class ListingRow(AnswerRow):
+    """When a repository or the like was last asked what it has, and at which commit."""
+
+    source: Text
+    refreshed: Text
+    commit: Text | None
+
+
 class SearchAnswer(JsonAnswer, commands=["search"]):
-    """What was found, the best first."""
+    """What was found, the best first; ``listings`` are the sources that are not asked each time."""
 
     hits: tuple[HitRow, ...]
     count: int
     truncated: bool
+    listings: tuple[ListingRow, ...] = ()

@@ -35,6 +35,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "index": "skillhub.model.index.IndexListing",
     "intent": "skillhub.project.intent.IntentFile",
     "known-agents": "skillhub.model.hosts.AgentsFile",
+    "listing": "skillhub.sources.history.ListingFile",
     "lock": "skillhub.model.lock.LockFile",
     "marketplace": "skillhub.sources.layout.MarketplaceFile",
     "mcp-entries": "skillhub.install.mcp_entry.McpEntriesFile",

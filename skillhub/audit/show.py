@@ -14,13 +14,13 @@ from skillhub.edits.patch import difference, read_edited, text_of
 from skillhub.errors import Drifted, Forbidden, NotFound, SecurityError, SourceError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import word
-from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock, choose_release
-from skillhub.install.context import LeftOut, Options, Ports, State, command, read_state, refuse_unknown, wanted_of
+from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock
+from skillhub.install.context import LeftOut, Options, Ports, State, command, read_state, refuse_unknown
 from skillhub.install.gather import rebase_patch, wanted_under
 from skillhub.install.links import Linker
 from skillhub.install.needs import facts_of
 from skillhub.install.obtain import by_source, from_lock
-from skillhub.install.resolve import look_up, resolve_ref, resolve_wanted, typed
+from skillhub.install.resolve import chosen_release, look_up, resolve_ref, resolve_wanted, typed
 from skillhub.install.review import admit
 from skillhub.model.finding import Finding
 from skillhub.model.index import Index, Release
@@ -31,7 +31,7 @@ from skillhub.model.record import Records, Skill
 from skillhub.model.reference import Named, Ref
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.copies import need_check, needs_of, unmanaged, view
-from skillhub.project.intent import Intent
+from skillhub.project.intent import Intent, is_from, wanted_of
 from skillhub.project.project import Project
 from skillhub.runtime.discover import found_skill
 from skillhub.runtime.folder import Agreed, Folder
@@ -117,7 +117,7 @@ def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:
     lock = ports.project.lock()
     if isinstance(ref, Named) and ref.range is None:
         entry = lock.skills.get(ref.name)
-        if entry is not None and ref.source in (None, entry.source):
+        if entry is not None and (ref.source in (None, entry.source) or _is_from(entry, ref.source, ports)):
             return _installed(ref.name, entry, lock, ports)
         if ref.source is None and (found := _found(ref.name, ports)):
             return found
@@ -128,9 +128,14 @@ def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:
         raise UsageError("--skill is for a place that holds several skills", where=str(ref))
     with typed(ref, ports):
         source, index = look_up(ref, ports)
-    releases = index.releases(ref.name)
-    release = choose_release(ref, releases)
+    releases = index.releases(ref.name) if source.place is None else ()
+    release = chosen_release(ref, source, index)
     return _offered(by_source(source, release, index, ports).run(), releases, ports)
+
+
+def _is_from(entry: Locked, alias: str, ports: Ports) -> bool:
+    source = ports.sources.all().get(alias)
+    return source is not None and source.place is not None and is_from(entry, source.place, ports.project.base)
 
 
 def _only(ref: Ref, skill: str | None, state: State, ports: Ports) -> Candidate:

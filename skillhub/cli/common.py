@@ -193,7 +193,7 @@ class Common:
         scratch = scratch or self.dry_run
         project = self.open_project()
         project.waiting = lambda: self.terminal.say("another skillhub process uses this project; waiting for it")
-        sources = self.sources.within(project)
+        sources = self.sources.within(project, remember=not scratch)
         time = self.time(remember=not scratch)
         network = OpenNetwork(
             self.home, sources, self.user_home, offline=self.offline, scratch=scratch, bundle=bundle, time=time

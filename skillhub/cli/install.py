@@ -138,6 +138,8 @@ def pick(
     if not releases:
         common.terminal.say("no source lists a skill; skillhub source list shows your sources")
         return 0
+    for alias, each in listed.kept.items():
+        common.terminal.say(f"{alias} was {each.shown(ports.clock())}", "dim")
     picked = choose(common.terminal, releases)
     if not picked:
         common.terminal.say("no skill was chosen", "dim")

@@ -55,7 +55,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "serve": Command("server", "Serve the skills of this project over HTTP: a page and an API.", _SEE),
     "source": Command(
-        "trust", "Manage the registries and sites that skills come from.", _TRUST, "add list show remove trust"
+        "trust", "Manage the sources that skills come from.", _TRUST, "add list show refresh remove trust"
     ),
     "publisher": Command("trust", "Manage trusted publishers.", _TRUST, "list trust remove"),
     "new": Command("author", "Create a skill.", _WRITE),

@@ -6,11 +6,16 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 from skillhub.cli.common import Arg, Common, Strings, read_as, read_file
-from skillhub.errors import FormatError, NotFound, StateError, UsageError
+from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError
+from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command
+from skillhub.install.context import Ports
 from skillhub.install.sources import Pin, SourceView, add_source, trust_source, view_source
+from skillhub.install.sources import suggested as suggested_places
+from skillhub.model.provenance import Delta
 from skillhub.model.reference import masked
+from skillhub.project.intent import SourceKind
 from skillhub.project.user_state import Trusted
 from skillhub.sources.configured import Source, Sources
 from skillhub.trust import x509
@@ -20,29 +25,68 @@ SourceName = Annotated[str, Arg("NAME", "The source's alias.")]
 Root = Annotated[str | None, Arg("--root FILE", "Its 1.root.json, from another channel.")]
 Fingerprint = Annotated[str | None, Arg("--fingerprint sha256:…", "The SHA-256 of its 1.root.json.")]
 _ROOT_CAP = 512_000
+_ROOTLESS: dict[SourceKind, str] = {
+    "well-known": "a site, not a registry: only its operator vouches for its skills",
+    "git": "a repository, not a registry: whoever may push to it decides what its skills are",
+    "oci": "an OCI artifact, not a registry: whoever may push it decides what its skills are",
+    "mcp": "an MCP server, not a registry: whoever runs it decides what its skills are",
+    "folder": "a folder of this machine, not a registry",
+}
 
 
 def source_add(
     common: Common,
-    name: SourceName,
-    url: Annotated[str, Arg("URL", "The URL of the registry or the site.")],
+    name: Annotated[str | None, Arg("[NAME]", "The source's alias.")] = None,
+    url: Annotated[
+        str | None, Arg("[REF]", "A URL, owner/repo@rev, git+https://…, oci://…, mcp+https://…, ./folder.")
+    ] = None,
     root: Root = None,
     fingerprint: Fingerprint = None,
-    allow_unsigned: Annotated[bool, Arg("--allow-unsigned", "Accept a site that is not a registry.")] = False,
+    allow_unsigned: Annotated[bool, Arg("--allow-unsigned", "Accept a source that is not a registry.")] = False,
+    suggested: Annotated[bool, Arg("--suggested", "Offer well-known public repositories, one by one.")] = False,
 ) -> int:
     """Add a registry, pinned by its root. Without --root or --fingerprint you are shown it and asked.
 
-    A well-known site that is no registry can be added as well: nobody but whoever serves it vouches for it.
+    A repository, a site, a folder, an OCI artifact or an MCP server can be added too, at a branch, tag or
+    commit as the reference says. It has no root and vouches for nothing: each skill of it is asked about.
 
-    Example: skillhub source add acme https://skills.acme.example --fingerprint sha256:…
+    Example: skillhub source add anthropics anthropics/skills
     """
     ports = common.ports(allow_unsigned=allow_unsigned)
+    if suggested and name is None:
+        return _add_suggested(common, ports)
+    if name is None or url is None or suggested:
+        raise UsageError("expected NAME and REF, or --suggested alone", hint="skillhub source add NAME owner/repo")
     known = ports.sources.mine()
     source = add_source(name, url, _pin(root, fingerprint), ports, dry_run=common.dry_run)
     if source in known.values():
         return common.done("source add", _json(source), f"already added: {source.alias} is {_spelled(source)}")
     done = "would add" if common.dry_run else "added"
     return common.done("source add", _json(source), f"{done} {source.alias}: {_spelled(source)}", "green")
+
+
+def _add_suggested(common: Common, ports: Ports) -> int:
+    """Ask about each suggested repository that the user does not have; what cannot be reached is left out."""
+    known, added, left = ports.sources.mine(), [], []
+    for alias, url in suggested_places().items():
+        if alias in known or url in [each.url for each in known.values()]:
+            continue
+        try:
+            added.append(add_source(alias, url, Pin(), ports, dry_run=common.dry_run))
+        except Refused as error:
+            if not common.asks or common.yes:
+                raise
+            left.append((alias, error.message))
+        except (SourceError, Forbidden) as error:
+            common.terminal.warn(f"warning: {alias} ({url}) was not added: {error.message}")
+            left.append((alias, error.message))
+    if common.json:
+        return common.answer("source add suggested", {"sources": [_json(each) for each in added], "left": dict(left)})
+    for each in added:
+        common.terminal.did(f"{'would add' if common.dry_run else 'added'} {each.alias}: {_spelled(each)}", "green")
+    if not added and not left:
+        common.terminal.say("you have every suggested source")
+    return 0
 
 
 def source_list(common: Common) -> int:
@@ -66,8 +110,10 @@ def source_show(common: Common, name: SourceName) -> int:
     """
     ports = common.ports()
     source = ports.sources.get(name)
-    skills = ports.listing(source).skills
-    newest = [releases[0] for _, releases in sorted(skills.items())]
+    listing = ports.listing(source)
+    newest = [releases[0] for _, releases in sorted(listing.skills.items())]
+    for warning in listing.warnings if source.place else ():
+        common.terminal.warn(f"warning: {warning}")
     if common.json:
         return common.answer("source show", {**_facts(source, common), "skills": newest})
     _draw(source, common)
@@ -78,6 +124,38 @@ def source_show(common: Common, name: SourceName) -> int:
     cells = [(each.name, each.version or "-", each.publisher or "-", each.description) for each in newest]
     common.terminal.table(("NAME", "VERSION", "PUBLISHER", "DESCRIPTION"), cells)
     return 0
+
+
+def source_refresh(
+    common: Common, names: Annotated[Strings, Arg("[NAME]...", "Sources (default: all without a root).")] = None
+) -> int:
+    """Read again what sources list: which skills came and went. What is installed stays until update.
+
+    Example: skillhub source refresh anthropics
+    """
+    ports = common.ports()
+    chosen = [ports.sources.get(name) for name in names or ()]
+    rows = []
+    for source in chosen or [each for each in ports.sources.all().values() if each.place]:
+        before = ports.sources.kept_listing(source)
+        try:
+            now = ports.listing(source, refresh=True).skills
+        except (SourceError, Forbidden) as error:
+            if chosen:
+                raise
+            common.terminal.warn(f"warning: {source.alias} was left out: {error.message}")
+            continue
+        after = ports.sources.kept_listing(source)
+        delta = Delta.of_names(before.index.skills if before else now, now)
+        was, is_now = (each and each.commit for each in (before, after))
+        told = {"from_commit": was, "commit": is_now, "added": delta.added, "removed": delta.removed}
+        rows.append({"name": source.alias, "skills": len(now), **told})
+        if not common.json:
+            moved = f", {was[:12]} -> {is_now[:12]}" if was and is_now and was != is_now else ""
+            common.terminal.did(f"{source.alias}: {len(now)} skill{'' if len(now) == 1 else 's'}{moved}")
+            for line in [*(f"  + {each}" for each in delta.added), *(f"  - {each}" for each in delta.removed)]:
+                common.terminal.out(line)
+    return common.answer("source refresh", {"sources": rows}) if common.json else 0
 
 
 def source_remove(common: Common, name: SourceName) -> int:
@@ -143,7 +221,10 @@ def _draw(source: Source, common: Common) -> None:
     if source.named_by != "person":
         out("  proposed by this project and used only here; skillhub sends it no credentials")
     if source.root is None:
-        out("  a site, not a registry: only its operator vouches for its skills", "yellow")
+        out(f"  {_ROOTLESS[source.kind]}", "yellow")
+        if kept := common.sources.kept_listing(source):
+            count = len(kept.index.skills)
+            out(f"  {count} skill{'' if count == 1 else 's'}, {kept.shown(common.time().now())}")
         return
     view = _view(source, common)
     out(f"  root {source.root}, now version {view.root.version}, expires {view.root.expires}")
@@ -161,7 +242,10 @@ def _facts(source: Source, common: Common) -> dict[str, Any]:
     if source.root is not None:
         return _view_json(_view(source, common))
     lists: dict[str, list[str]] = {"roles": [], "metadata": [], "changes": [], "warnings": []}
-    return {"scope": "user", **_json(source), "root_version": None, "expires": None, "refreshed": None, **lists}
+    kept = common.sources.kept_listing(source)
+    refreshed, commit = (times.spell(kept.listed), kept.commit) if kept else (None, None)
+    told = {"root_version": None, "expires": None, "refreshed": refreshed, "commit": commit}
+    return {"scope": "user", **_json(source), **told, **lists}
 
 
 def _view_json(view: SourceView) -> dict[str, Any]:
@@ -174,18 +258,19 @@ def _view_json(view: SourceView) -> dict[str, Any]:
         "roles": roles,
         "metadata": view.metadata,
         "refreshed": view.refreshed,
+        "commit": None,
         "changes": list(view.changes),
         "warnings": list(view.warnings),
     }
 
 
 def _json(source: Source) -> dict[str, Any]:
-    facts = {"name": source.alias, "kind": source.locked().kind, "url": source.url, "root": source.root}
+    facts = {"name": source.alias, "kind": source.kind, "url": source.url, "root": source.root}
     return facts if source.named_by == "person" else {**facts, "scope": "project"}
 
 
 def _spelled(source: Source) -> str:
-    return f"{source.url}, root {source.root}" if source.root else str(source.locked())
+    return f"{masked(source.url)}, root {source.root}" if source.root else str(source.locked())
 
 
 # ``publisher``: lists, trusts and removes those who may sign skills.

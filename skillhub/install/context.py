@@ -22,10 +22,10 @@ from skillhub.model.lock import Lock, Locked, place_of
 from skillhub.model.provenance import Changes, Provenance, SourceChange
 from skillhub.model.question import YES, Answer, Approver, Asked, Question, how_to_answer, unanswerable
 from skillhub.model.record import LinkKind, Record, Records, Scope, Skill, SkillScope, typed_flags
-from skillhub.model.reference import Local, Remote, SiteReference, parse_remote, url_of
+from skillhub.model.reference import Local, Remote, url_of
 from skillhub.net.target import Who
 from skillhub.policy.policy import ORIGIN, Policies, Subject
-from skillhub.project.intent import Intent, Wanted
+from skillhub.project.intent import Intent, Wanted, in_full, wanted_of
 from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers, voucher
@@ -190,6 +190,7 @@ class Ports:
             SourceError, SecurityError, FormatError: as for ``open``.
         """
         self.check_allowed(self.url_of(ref))
+        named_by = "person" if self.sources.is_own(ref) else named_by
         return self.network.reach(ref, pin, named_by=named_by, check_allowed=self.check_allowed)
 
     def fetch_root(self, url: str, meant: Digest | None = None, *, named_by: Who = "person") -> bytes:
@@ -217,18 +218,23 @@ class Ports:
         """
         if source.root is not None:
             return self.open(source).release_index([name])
-        index = self.reach(SiteReference(source.url), named_by=source.named_by).index((name,))
+        index = self.reach(source.ref, named_by=source.named_by).index((name,))
         return Index({name: index.releases(name)}, warnings=index.warnings)
 
-    def listing(self, source: Source) -> Index:
+    def listing(self, source: Source, *, refresh: bool = False) -> Index:
         """Return the newest release of every skill of a source, to search in and to show; never the authority.
+
+        What a repository or the like lists is kept for a day, unless it is to be asked anew.
 
         Raises:
             SourceError, SecurityError, FormatError: the source cannot be opened.
         """
         if source.root is not None:
             return self.open(source).listing()
-        return self.reach(SiteReference(source.url), named_by=source.named_by).index()
+        if source.place is None or isinstance(source.ref, Local):
+            return self.reach(source.ref, named_by=source.named_by).index()
+        self.check_allowed(self.url_of(source.ref))
+        return self.sources.listed(source, self.clock(), lambda: self.reach(source.ref).index(), refresh=refresh)
 
     def check_allowed(self, url: str, root: Digest | None = None) -> None:
         """Refuse a place that nothing may come from.
@@ -440,15 +446,6 @@ class State:
         return place_of(record.provenance.source) == source and git in (None, record.provenance.server)
 
 
-def wanted_of(entry: Locked) -> Wanted:
-    """Return what a lock's entry asks for where the intent is silent: the newest from where it came."""
-    if entry.local:
-        return Wanted(path=entry.path, plugin=entry.plugin, name=entry.name)
-    if entry.named:
-        return Wanted(source=entry.source, name=entry.name)
-    return replace(Wanted.of(parse_remote(entry.place), entry.path, entry.plugin), name=entry.name)
-
-
 def read_state(ports: Ports) -> State:
     """Read all three.
 
@@ -481,7 +478,8 @@ def read_unchecked(ports: Ports) -> State:
         FormatError, StateError: as for ``read_state``.
     """
     lock = ports.project.lock()
-    return State(lock, ports.project.intent(), _records(lock, ports))
+    places = {alias: each.place for alias, each in ports.sources.all().items() if each.place is not None}
+    return State(lock, in_full(ports.project.intent(), lock, places), _records(lock, ports))
 
 
 def _records(lock: Lock, ports: Ports) -> Records:

@@ -24,29 +24,18 @@ from skillhub.install.candidates import (
     spelled,
     without_files,
 )
-from skillhub.install.context import LeftOut, Options, Ports, State, command, reinstall, wanted_of
+from skillhub.install.context import LeftOut, Options, Ports, State, command, reinstall
 from skillhub.install.known_bad import with_advisories
 from skillhub.install.obtain import checked_as_archive, from_lock, prefetched, with_patched_tree
-from skillhub.install.resolve import (
-    ResolvedSkill,
-    matching,
-    no_match,
-    offered_by,
-    ranges_on,
-    resolve_locked,
-    resolve_ref,
-    resolve_wanted,
-    satisfies,
-    words_for,
-)
+from skillhub.install.resolve import ResolvedSkill, ranges_on, resolve_locked, resolve_ref, resolve_wanted, satisfies
 from skillhub.install.review import admit, too_young
-from skillhub.model.index import Release
+from skillhub.model.index import Release, fitting, no_match, offered_by, words_for
 from skillhub.model.lock import Locked, Patch
-from skillhub.model.reference import Git, GitHub, Mcp, Named, Oci, Ref, SiteReference
+from skillhub.model.reference import Git, GitHub, Mcp, Named, Oci, Ref
 from skillhub.model.tree import Tree
 from skillhub.model.version import is_version, precedence
 from skillhub.net.target import Who, by_agreement
-from skillhub.project.intent import Wanted
+from skillhub.project.intent import Wanted, wanted_of
 
 # The refusal of ``--all`` where skills failed verification: all of them are named, to be left out.
 
@@ -161,7 +150,7 @@ def gather(
         raise UnsafeSkills(unsafe, where=", ".join(map(str, refs)), excepted=options.excepted)
     offered = [each.release for each in resolved if each.release]
     for word in options.skills:  # a word that is no skill's: where a reference is one skill, it was not chosen by it
-        if word not in gathered.found and not matching(word, offered):
+        if word not in gathered.found and not fitting(word, offered):
             raise no_match(word, [*gathered.found], ", ".join(map(str, refs)))
     return gathered
 
@@ -191,7 +180,7 @@ def _without_excepted(resolved: Sequence[ResolvedSkill], options: Options) -> li
         UsageError: it names what is not there.
     """
     offered = [each.release for each in resolved if each.release]
-    fits = {word: matching(word, offered) for word in options.excepted}
+    fits = {word: fitting(word, offered) for word in options.excepted}
     if unknown := [quote(word) for word, found in fits.items() if not found]:
         names = ", ".join(list(words_for(offered).values())[:40]) or "none to choose from"
         message = f"--except: no such skill here: {', '.join(unknown)}"
@@ -548,7 +537,7 @@ def _where_now(name: str, entry: Locked, wanted: Wanted, state: State, ports: Po
         source = ports.sources.all().get(wanted.source or entry.source)
         if wanted.path is None and source is not None and source.root is None:
             # Raises if the whole site is gone: then nothing is known of its other skills either.
-            ports.reach(SiteReference(source.url), named_by=source.named_by).index((own,))
+            ports.reach(source.ref, named_by=source.named_by).index((own,))
         elif wanted.path is None and source is not None:
             with suppress(NotFound):
                 ports.releases(source, own)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from skillhub.archive import Entry, Unpacked, gather, unpack
 from skillhub.disk import files
 from skillhub.edits.patch import apply, read_patch
-from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, SourceMismatch, UsageError, WrongBytes
+from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
 from skillhub.install import candidates
@@ -31,23 +31,12 @@ from skillhub.install.candidates import (
     spelled,
 )
 from skillhub.install.context import Place, Ports, Report, command
-from skillhub.model import mcp_server
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import LOCAL, Locked, by_word, of_plugin
 from skillhub.model.record import Scope
-from skillhub.model.reference import (
-    Mcp,
-    McpConfigured,
-    SiteReference,
-    holds_secret,
-    masked,
-    parse_ref,
-    parse_remote,
-    repository,
-)
+from skillhub.model.reference import Local, holds_secret, masked, parse_remote, repository
 from skillhub.model.tree import Tree
 from skillhub.net.target import Who, by_agreement
-from skillhub.project import mcp
 from skillhub.project.copies import portable
 from skillhub.scan.capability import is_kept_for_documentation
 from skillhub.sources.configured import Source
@@ -57,6 +46,9 @@ from skillhub.trust.registry import agrees, publisher_of
 
 # One pipeline for every kind of source: bytes -> verified, unpacked, read and scanned, all in memory.
 # What comes out is a ``Candidate``: nothing of it is on disk and nobody has agreed to it yet.
+
+
+_Trees = Collection[Digest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +85,10 @@ def by_source(
     """Return how to obtain a release that ``Ports.releases`` gave; ``locked`` is as for ``by_place``."""
     if source.root is not None:
         return by_registry(source, release, index, ports, locked)
-    place = ports.reach(SiteReference(source.url), named_by=source.named_by)
-    return by_place(place, source.alias, release, ports, locked)
+    if isinstance(source.ref, Local):
+        return by_path(os.path.join(source.ref.path, release.path or ""), ports, "", locked, plugin=release.plugin)
+    place = ports.reach(source.ref, named_by=source.named_by)
+    return by_place(place, source.ref.source if source.place else source.alias, release, ports, locked)
 
 
 def by_registry(
@@ -176,41 +170,19 @@ def by_place(
     return Acquisition(lambda: place.unpacked(release), verify, release.size or 0)
 
 
-def configured(ref: McpConfigured, ports: Ports) -> tuple[Mcp, Who]:
-    """Return the server that an agent's configuration has under a name, and who named its URL.
-
-    Raises:
-        NotFound: none has that name.
-        UsageError: it is started by a command, or two that have it differ, or its URL cannot be used.
-        FormatError, StateError: a configuration cannot be read.
-    """
-    project, place = ports.project, (ports.project.base, ports.user_home, ports.environ)
-    entries = [*mcp.configured(ref.name, project.scope, *place)]
-    urls = {mcp_server.url_of(each): file.scope for file, each in entries}
-    named = ", ".join(file.path for file, _ in entries)
-    if not entries:
-        hint = "mcp+https://host/mcp names a server by its URL"
-        raise NotFound(f"no agent's configuration has an MCP server {ref.name}", hint=hint)
-    if "" in urls:
-        hint = command(project.scope, "mcp", "check", ref.name)
-        message = f"{ref.name} is started by a command, and install starts none"
-        raise UsageError(message, where=named, hint=f"to see what it serves: {hint}")
-    if len(urls) > 1:
-        raise UsageError(
-            f"{ref.name} has several URLs", where=named, hint="give the one that is meant: mcp+https://…"
-        )
-    ((url, scope),) = urls.items()
-    found = parse_ref(f"mcp+{url}")
-    if not isinstance(found, Mcp):
-        raise UsageError(f"expected the URL of an MCP server, found {quote(url)}", where=named)
-    return found, "person" if scope == "user" else "repository"
-
-
 def by_path(
-    path: str, ports: Ports, base: str = "", locked: Collection[Digest] = (), known: Locked | None = None
+    path: str,
+    ports: Ports,
+    base: str = "",
+    locked: _Trees = (),
+    known: Locked | None = None,
+    plugin: str | None = None,
 ) -> Acquisition:
-    """Return how to read a folder or an archive of this machine, as ``from_path`` does."""
-    return Acquisition(nothing, lambda _: from_path(path, ports, base, locked, known))
+    """Return how to read a folder or an archive of this machine, as ``from_path`` does, as part of a plugin."""
+    found = Acquisition(nothing, lambda _: from_path(path, ports, base, locked, known))
+    return found.map(
+        lambda each: replace(each, entry=replace(each.entry, source=of_plugin(each.entry.source, plugin)))
+    )
 
 
 def from_path(
@@ -524,7 +496,7 @@ def _at_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Acqui
     else:
         source = ports.sources.get(entry.source) if entry.named else None
         if source is not None:
-            place = ports.reach(SiteReference(source.url), named_by=source.named_by)
+            place = ports.reach(source.ref, named_by=source.named_by)
         else:
             place = ports.reach(parse_remote(entry.place), named_by=named_by)
         kind: Literal["files", "archive"] = "files" if entry.digest is None else "archive"

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 
 from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, did_you_mean, quote, spelled_like
+from skillhub.formats.text import as_command, did_you_mean, spelled_like
 from skillhub.install.candidates import Candidate, TreeBudget, choose_release, is_within, locked_elsewhere
 from skillhub.install.context import Options, Place, Ports, State, unreachable_hint
-from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source, configured
-from skillhub.model.index import Index, Release
+from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source
+from skillhub.install.sources import configured
+from skillhub.model.index import Index, Release, choose_skills
 from skillhub.model.lock import Lock, Locked, of_plugin
 from skillhub.model.manifest import Manifest
 from skillhub.model.needs import Requirement
@@ -23,7 +24,7 @@ from skillhub.model.reference import Git, GitHub, Local, McpConfigured, Named, R
 from skillhub.model.tree import SKILL_MD
 from skillhub.net.target import Who, by_agreement
 from skillhub.project.copies import portable
-from skillhub.project.intent import Wanted
+from skillhub.project.intent import Wanted, is_at_place, is_from, wanted_of
 from skillhub.sources.configured import Source
 
 
@@ -139,16 +140,7 @@ def _of_folder(
 
 def _of_path(path: str, state: State, ports: Ports, plugin: str | None = None) -> ResolvedSkill:
     wanted = Wanted(path=portable(os.path.expanduser(path), ports.project.base), plugin=plugin)
-    return ResolvedSkill(path, _read_path(path, plugin, "", state, ports), wanted)
-
-
-def _read_path(
-    path: str, plugin: str | None, base: str, state: State, ports: Ports, known: Locked | None = None
-) -> Acquisition:
-    def of_its_plugin(found: Candidate) -> Candidate:
-        return replace(found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin)))
-
-    return by_path(path, ports, base, state.trees, known).map(of_its_plugin)
+    return ResolvedSkill(path, by_path(path, ports, "", state.trees, plugin=plugin), wanted)
 
 
 def resolve_locked(name: str, entry: Locked, state: State, ports: Ports) -> ResolvedSkill:
@@ -186,7 +178,7 @@ def resolve_wanted(
             raise FormatError(error.message, where=where, hint=error.hint) from error
         return replace(found, name=name, acquisition=found.acquisition.map(check_name))
     if wanted.path is not None:
-        acquisition = _read_path(wanted.path, wanted.plugin, ports.project.base, state, ports, known)
+        acquisition = by_path(wanted.path, ports, ports.project.base, state.trees, known, wanted.plugin)
         return ResolvedSkill(name, acquisition.map(check_name))
     found = resolve_named(Named(own, wanted.source, wanted.version), ports, state.trees)
     return replace(found.called(name), wanted=None)
@@ -221,9 +213,7 @@ def satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
     if wanted.name != entry.name:
         return False
     if ref is not None:
-        folder = getattr(ref, "path", None)
-        inside = folder is None or entry.path == folder or (entry.path or "").startswith(f"{folder}/")
-        return inside and (canonical(entry.place), entry.plugin) == (canonical(ref.source), wanted.plugin)
+        return is_from(entry, ref) and entry.plugin == wanted.plugin
     if wanted.path is not None:
         return entry.path == portable(os.path.join(base, os.path.expanduser(wanted.path)), base)
     return wanted.source in (None, entry.source) and is_within(entry, wanted.version)
@@ -231,7 +221,11 @@ def satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
 
 def _of_name(ref: Named, key: str, state: State, ports: Ports) -> ResolvedSkill:
     entry = state.lock.skills.get(key)
-    is_it = entry is not None and ref.source in (None, entry.source) and entry.own_name(key) == ref.name
+    # One that is not there is a slip, and no sign of tampering.
+    source = None if entry is None or ref.source in (None, entry.source) else ports.sources.get(ref.source)
+    place, base = source and source.place, ports.project.base
+    is_name = entry is not None and entry.own_name(key) == ref.name
+    is_it = entry is not None and is_name and (source is None or (place and is_from(entry, place, base)))
     if entry is not None and is_it and is_within(entry, ref.range):
         # What a source says now never changes a locked entry; only `update` does.
         # Who names no range agrees to the one that stands there; the line may be a person's own.
@@ -240,10 +234,12 @@ def _of_name(ref: Named, key: str, state: State, ports: Ports) -> ResolvedSkill:
         if entry.named and not said:
             range_ = ref.range or _onward(ports.sources.get(entry.source), entry.version)
             wanted = Wanted(source=entry.source, version=range_)
+        elif place and not said:
+            wanted = wanted_of(entry)
         return replace(resolve_locked(key, entry, state, ports), wanted=wanted)
-    if entry is not None and not is_it:
-        if ref.source is not None:
-            ports.sources.get(ref.source)  # one that is not there is a slip, and no sign of tampering
+    # At another revision of the same place it is what was asked for; the lock then has that one.
+    is_same = is_it or (entry is not None and is_name and place and is_at_place(entry, place, base))
+    if entry is not None and not is_same:
         raise locked_elsewhere(key, entry, str(replace(ref, range=None)), ports.project.scope)
     with typed(ref, ports):
         return resolve_named(ref, ports)
@@ -261,10 +257,36 @@ def resolve_named(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> 
         NotFound, TakenBack, UsageError: see ``choose_source`` and ``choose_release``.
     """
     source, index = look_up(ref, ports)
-    release = choose_release(ref, index.releases(ref.name), ports.policies.settled(ports.clock()))
+    release = chosen_release(ref, source, index, ports.policies.settled(ports.clock()))
     wanted = Wanted(source=source.alias, version=ref.range or _onward(source, release.version))
+    if isinstance(source.place, Local):
+        folder = os.path.join(source.place.path, release.path or "")
+        wanted = Wanted(path=portable(folder, ports.project.base), plugin=release.plugin)
+    elif source.place is not None:
+        wanted = Wanted.of(source.place, release.path, release.plugin)
     acquisition = by_source(source, release, index, ports, locked)
     return ResolvedSkill(ref.name, acquisition, wanted, release=release)
+
+
+def chosen_release(ref: Named, source: Source, index: Index, settled: str | None = None) -> Release:
+    """Return the release that is meant; a place has one of each name, which is no version of another.
+
+    Raises:
+        NotFound, TakenBack, UsageError: see ``choose_release``.
+        UsageError: a range of versions of a place; or it has several skills of that name.
+    """
+    if source.place is None:
+        return choose_release(ref, index.releases(ref.name), settled)
+    if ref.range is not None:
+        pinned = as_command("skillhub", "install", f"{source.alias}:{ref.name}")
+        message = f"{source.alias} is {source.place}, whose skills have no version ranges"
+        raise UsageError(message, where=str(ref), hint=f"{pinned}; a revision is pinned when a source is added")
+    try:
+        (release,) = choose_skills(str(ref), index, (ref.name,), every=False, pick=lambda _: ())
+    except UsageError as error:
+        error.hint = f"{as_command('skillhub', 'install', str(source.place))} --skill and one of these"
+        raise
+    return release
 
 
 def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
@@ -285,7 +307,8 @@ def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
     found, refusal, known = {}, None, ports.sources.all()
     for alias, source in known.items():
         try:
-            found[alias] = ports.releases(source, ref.name)
+            if source.place is None or ref.name in ports.listing(source).skills:
+                found[alias] = ports.releases(source, ref.name)
         except NotFound:
             continue
         except Forbidden as error:
@@ -509,84 +532,3 @@ def _conflict(name: str, demands: Sequence[_Demand], found: str | None) -> NeedC
     chains = "; ".join(map(str, demands))
     has = f", but {name} resolves to {found}" if found else f", and no version of {name} satisfies all of them"
     return NeedConflict(f"{chains}{has}", where=name, hint="skillhub show NAME lists the versions of a skill")
-
-
-Choose = Callable[[Sequence[Release]], Sequence[Release]]
-
-
-def choose_skills(
-    asked: str, index: Index, words: Sequence[str], *, every: bool, pick: Choose
-) -> tuple[Release, ...]:
-    """Return the skills of a place that are meant: all, those of ``words``, its only one, or those picked.
-
-    Args:
-        asked: The reference, for messages.
-        index: What the place offers.
-        words: Names, ``plugin:name``, or folders of the place.
-        every: Take all of them.
-        pick: Asks a person; with nobody there it returns nothing.
-
-    Raises:
-        NotFound: the place has no skill, or none of that name.
-        UsageError: it has several, and none was chosen; or a name fits several.
-    """
-    offered = offered_by(index)
-    if not offered:
-        reasons = "; ".join(index.warnings[:3])
-        hint = "a skill is a folder with a SKILL.md"
-        raise NotFound("there is no skill here" + (f": {reasons}" if reasons else ""), where=asked, hint=hint)
-    if words:
-        return tuple(dict.fromkeys(_the_match(word, offered, asked) for word in words))
-    if every or len(offered) == 1:
-        return offered
-    picked = tuple(pick(offered))
-    if not picked:
-        names = ", ".join(dict.fromkeys(words_for(offered).values()))
-        hint = "say which: --skill NAME; install takes it several times, or --all"
-        raise UsageError(f"there are {len(offered)} skills here: {names}", where=asked, hint=hint)
-    return picked
-
-
-def offered_by(index: Index) -> tuple[Release, ...]:
-    """Return each skill of a place."""
-    return tuple(release for name in index.names for release in index.skills[name])
-
-
-def matching(word: str, offered: Sequence[Release]) -> list[Release]:
-    """Return the skills that a word fits: a name, ``plugin:name``, or else a folder."""
-    plugin, _, name = word.rpartition(":")
-    fits = [each for each in offered if each.name == name and (not plugin or each.plugin == plugin)]
-    folder = word.strip("/").removesuffix(f"/{SKILL_MD}")
-    return fits or [each for each in offered if each.path and each.path == folder]
-
-
-def _the_match(word: str, offered: Sequence[Release], asked: str) -> Release:
-    fits = matching(word, offered)
-    if not fits:
-        raise no_match(word, [each.name for each in offered[:40]], asked)
-    if len(fits) > 1:
-        unique = words_for(offered)
-        names = ", ".join(unique[each] for each in fits)
-        raise UsageError(f"{word} fits several skills: {names}", where=asked, hint="give one of these with --skill")
-    return fits[0]
-
-
-def no_match(word: str, names: Sequence[str], asked: str) -> NotFound:
-    """Return the error about a word that none of these names fits."""
-    hint = f"there are: {', '.join(dict.fromkeys(names))}"
-    return NotFound(f"there is no skill {quote(word)} here", where=asked, hint=hint)
-
-
-def words_for(offered: Sequence[Release]) -> dict[Release, str]:
-    """Return what tells each release from all others of its name."""
-    named = Counter(each.name for each in offered)
-    of_plugin = Counter((each.name, each.plugin) for each in offered)
-
-    def word(release: Release) -> str:
-        if named[release.name] == 1:
-            return release.name
-        if release.plugin and of_plugin[release.name, release.plugin] == 1:
-            return f"{release.plugin}:{release.name}"
-        return release.path or release.name
-
-    return {each: word(each) for each in offered}

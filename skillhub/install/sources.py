@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from skillhub import sources as sources_room
 from skillhub.disk import files
 from skillhub.errors import (
     Forbidden,
@@ -21,14 +23,17 @@ from skillhub.errors import (
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote, word
-from skillhub.install.context import Options, Ports, State, ask, ask_person, read_state
+from skillhub.install.context import Options, Ports, State, ask, ask_person, command, read_state
+from skillhub.model import mcp_server
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import LockedSource
 from skillhub.model.question import YES, Asked, Question
-from skillhub.model.reference import Named, Ref
+from skillhub.model.reference import Local, Mcp, McpConfigured, Named, Ref, parse_ref
 from skillhub.net.target import RequestTarget, Who
-from skillhub.project.intent import is_proposed, proposals
+from skillhub.project import mcp
+from skillhub.project.intent import is_proposed, place_at, proposals
 from skillhub.sources.configured import EMBEDDED_URL, Source, Sources, check, root_fingerprint
+from skillhub.sources.history import KeptListing
 from skillhub.trust.roles import (
     CEREMONY_DAYS,
     LISTING,
@@ -205,11 +210,11 @@ class Pin:
 
 
 def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -> Source:
-    """Add the registry at ``url``, its metadata verified from the root that is trusted; or the site, if it is none.
+    """Add the registry at ``url``, its metadata verified from the root that is trusted; or what else is there.
 
     Args:
         alias: What this user will call it.
-        url: Its base.
+        url: Its base, or a reference to a repository, a folder, an OCI artifact or an MCP server.
         pin: Which root is meant.
         ports: What the command works with.
         dry_run: Ask nothing and add nothing.
@@ -218,19 +223,22 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
         UsageError: alias or URL are none.
         Forbidden: a policy forbids the place; it was not asked then.
         WrongBytes: the registry shows another root than the fingerprint names.
-        Refused: nobody agreed to the fingerprint, or to a site that has none.
+        Refused: nobody agreed to the fingerprint, or to a source that has none.
         SourceMismatch: the alias is taken by another source.
         TrustDowngrade: there was a registry at this URL before, and now there is none.
         NotFound: there is neither a registry nor a site.
         SecurityError, SourceError, FormatError: as for opening it; it is not added then.
     """
+    url = _in_full(url, ports)
     check(alias, url)
+    if place_at(url) is not None:
+        return _add_place(alias, url, pin, ports, dry_run=dry_run)
     if url == EMBEDDED_URL and pin == Pin():
         pin = Pin(fingerprint=root_fingerprint())  # who has the package has its word for what is in it
     _refuse(url, pin, ports)
     root = _root(url, pin, ports)
     source = ports.sources.meant(alias, url, root)
-    question = _site(source, ports) if source.root is None else first_root(alias, url, source.root)
+    question = _rootless(source, ports) if source.root is None else first_root(alias, url, source.root)
     if dry_run:
         return source
     if pin == Pin() and ports.sources.mine().get(alias) != source:
@@ -238,6 +246,79 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
     if root is not None:
         ports.open(source, root)
     return ports.sources.add(alias, url, root)
+
+
+def _in_full(text: str, ports: Ports) -> str:
+    """Return how the URL of a source is kept: a reference in full, a folder by its absolute path."""
+    if text == EMBEDDED_URL or (text.lower().startswith(("https://", "http://")) and place_at(text) is None):
+        return text
+    ref = parse_ref(text)
+    if isinstance(ref, McpConfigured):
+        ref, named_by = configured(ref, ports)
+        if named_by != "person":
+            message = f"only a file of this project says which server {quote(text)} is"
+            raise UsageError(message, hint=f"if you trust it, name it by its URL: {ref}")
+    if isinstance(ref, Local):
+        full = os.path.abspath(os.path.expanduser(ref.path))
+        if not os.path.isdir(full):
+            raise NotFound("expected a folder of skills", where=ref.path)
+        if os.path.lexists(os.path.join(full, "metadata", "1.root.json")):
+            hint = "add the URL that it mirrors, and the folder under [mirrors] in config.toml"
+            raise UsageError("expected a folder of skills, found a registry", where=ref.path, hint=hint)
+        return full
+    return text if isinstance(ref, Named) else str(ref)
+
+
+def _add_place(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool) -> Source:
+    if pin != Pin():
+        raise UsageError(f"{quote(url)} is not a registry: it has no root", hint="leave --root and --fingerprint out")
+    source = ports.sources.meant(alias, url, None)
+    if ports.sources.mine().get(alias) == source:
+        return source
+    ports.check_allowed(ports.url_of(source.ref))
+    question = _rootless(source, ports)
+    if not dry_run:
+        ask_person(question, ports)
+        ports.sources.add(alias, url, None)
+        ports.listing(source, refresh=True)  # what was read for the question; now it is kept
+    return source
+
+
+def suggested() -> Mapping[str, str]:
+    """Return well-known public repositories by the alias that is proposed; none of them is vouched for."""
+    with open(os.path.join(os.path.dirname(sources_room.__file__), "suggested.json"), encoding="utf-8") as file:
+        found: dict[str, str] = json.load(file)
+    return found
+
+
+def configured(ref: McpConfigured, ports: Ports) -> tuple[Mcp, Who]:
+    """Return the server that an agent's configuration has under a name, and who named its URL.
+
+    Raises:
+        NotFound: none has that name.
+        UsageError: it is started by a command, or two that have it differ, or its URL cannot be used.
+        FormatError, StateError: a configuration cannot be read.
+    """
+    project, place = ports.project, (ports.project.base, ports.user_home, ports.environ)
+    entries = [*mcp.configured(ref.name, project.scope, *place)]
+    urls = {mcp_server.url_of(each): file.scope for file, each in entries}
+    named = ", ".join(file.path for file, _ in entries)
+    if not entries:
+        hint = "mcp+https://host/mcp names a server by its URL"
+        raise NotFound(f"no agent's configuration has an MCP server {ref.name}", hint=hint)
+    if "" in urls:
+        hint = command(project.scope, "mcp", "check", ref.name)
+        message = f"{ref.name} is started by a command, and install starts none"
+        raise UsageError(message, where=named, hint=f"to see what it serves: {hint}")
+    if len(urls) > 1:
+        raise UsageError(
+            f"{ref.name} has several URLs", where=named, hint="give the one that is meant: mcp+https://…"
+        )
+    ((url, scope),) = urls.items()
+    found = parse_ref(f"mcp+{url}")
+    if not isinstance(found, Mcp):
+        raise UsageError(f"expected the URL of an MCP server, found {quote(url)}", where=named)
+    return found, "person" if scope == "user" else "repository"
 
 
 def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -> Source:
@@ -341,15 +422,16 @@ def _root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> byte
     return found
 
 
-def _site(source: Source, ports: Ports) -> Question:
-    offered = ports.listing(source)
+def _rootless(source: Source, ports: Ports) -> Question:
+    offered = ports.reach(source.ref).index()
     count = len(offered.skills)
-    message = f"{source.url} is not a registry: only its server vouches for its skills. Add it as {source.alias}?"
+    vouches = "nobody vouches" if source.place else "only its server vouches"
+    message = f"{word(source.url)} is not a registry: {vouches} for its skills. Add it as {source.alias}?"
     details = (
-        f"it offers {count} {'skill' if count == 1 else 'skills'}; the lock will pin what is installed",
         *offered.warnings,
+        f"it offers {count} {'skill' if count == 1 else 'skills'}; each is asked about when it is installed",
     )
-    return Question("unsigned", source.alias, message, details)
+    return Question("place", source.alias, message, details)
 
 
 # The trust in a source as this machine keeps it: its root, its keys, when its metadata expires; no network.
@@ -433,10 +515,11 @@ def _metadata(folder: str, role: str) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Listings:
-    """What all sources list, and a warning for each that could not be asked."""
+    """What all sources list, a warning for each that could not be asked, and what is kept of places."""
 
     each: tuple[tuple[Source, Index], ...] = ()
     warnings: tuple[str, ...] = ()
+    kept: Mapping[str, KeptListing] = field(default_factory=dict)
 
     def releases(self) -> tuple[Release, ...]:
         """Return the newest release of each skill of each source that one may choose, by name.
@@ -470,16 +553,18 @@ def listings(ports: Ports, *, needed: bool = True) -> Listings:
         FormatError: a listing is malformed.
         StateError: the disk refuses.
     """
-    found, warnings, failed = [], [], None
+    found, warnings, failed, places = [], [], None, {}
     for alias, source in ports.sources.all().items():
         try:
             found.append((source, ports.listing(source)))
+            if (kept := ports.sources.kept_listing(source)) is not None:
+                places[alias] = kept
         except (SourceError, Forbidden) as error:
             failed = error
             warnings.append(f"{alias} was left out: {error.message}")
     if needed and failed is not None and not found:
         raise failed
-    return Listings(tuple(found), tuple(warnings))
+    return Listings(tuple(found), tuple(warnings), places)
 
 
 def propose_source(alias: str, source: LockedSource) -> Question:

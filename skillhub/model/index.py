@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, PlainSerializer
 
-from skillhub.errors import FormatError, NotFound
+from skillhub.errors import FormatError, NotFound, UsageError
 from skillhub.formats.digest import Digest, is_hex
 from skillhub.formats.document import (
     NAME,
@@ -28,6 +28,7 @@ from skillhub.formats.document import (
     version_of,
 )
 from skillhub.formats.text import clean, is_inner_path, is_name, quote
+from skillhub.model.tree import SKILL_MD
 from skillhub.model.version import VERSION_PATTERN, is_version, precedence
 
 # `files`: single files beside a SKILL.md, as v0.1.0 of the discovery has them; `tree`: a folder of a git commit.
@@ -147,6 +148,89 @@ class Index:
 def newest_first(releases: tuple[Release, ...]) -> tuple[Release, ...]:
     """Return these releases, all of which have a version, by descending precedence."""
     return tuple(sorted(releases, key=lambda release: precedence(release.version or "0.0.0"), reverse=True))
+
+
+# Which skills of a place are meant: by name, plugin or folder, or as a person picks.
+
+Choose = Callable[[Sequence[Release]], Sequence[Release]]
+
+
+def choose_skills(
+    asked: str, index: Index, words: Sequence[str], *, every: bool, pick: Choose
+) -> tuple[Release, ...]:
+    """Return the skills of a place that are meant: all, those of ``words``, its only one, or those picked.
+
+    Args:
+        asked: The reference, for messages.
+        index: What the place offers.
+        words: Names, ``plugin:name``, or folders of the place.
+        every: Take all of them.
+        pick: Asks a person; with nobody there it returns nothing.
+
+    Raises:
+        NotFound: the place has no skill, or none of that name.
+        UsageError: it has several, and none was chosen; or a name fits several.
+    """
+    offered = offered_by(index)
+    if not offered:
+        reasons = "; ".join(index.warnings[:3])
+        hint = "a skill is a folder with a SKILL.md"
+        raise NotFound("there is no skill here" + (f": {reasons}" if reasons else ""), where=asked, hint=hint)
+    if words:
+        return tuple(dict.fromkeys(_the_match(word, offered, asked) for word in words))
+    if every or len(offered) == 1:
+        return offered
+    picked = tuple(pick(offered))
+    if not picked:
+        names = ", ".join(dict.fromkeys(words_for(offered).values()))
+        hint = "say which: --skill NAME; install takes it several times, or --all"
+        raise UsageError(f"there are {len(offered)} skills here: {names}", where=asked, hint=hint)
+    return picked
+
+
+def offered_by(index: Index) -> tuple[Release, ...]:
+    """Return each skill of a place."""
+    return tuple(release for name in index.names for release in index.skills[name])
+
+
+def fitting(word: str, offered: Sequence[Release]) -> list[Release]:
+    """Return the skills that a word fits: a name, ``plugin:name``, or else a folder."""
+    plugin, _, name = word.rpartition(":")
+    fits = [each for each in offered if each.name == name and (not plugin or each.plugin == plugin)]
+    folder = word.strip("/").removesuffix(f"/{SKILL_MD}")
+    return fits or [each for each in offered if each.path and each.path == folder]
+
+
+def _the_match(word: str, offered: Sequence[Release], asked: str) -> Release:
+    fits = fitting(word, offered)
+    if not fits:
+        raise no_match(word, [each.name for each in offered[:40]], asked)
+    if len(fits) > 1:
+        unique = words_for(offered)
+        names = ", ".join(unique[each] for each in fits)
+        raise UsageError(f"{word} fits several skills: {names}", where=asked, hint="give one of these with --skill")
+    return fits[0]
+
+
+def no_match(word: str, names: Sequence[str], asked: str) -> NotFound:
+    """Return the error about a word that none of these names fits."""
+    hint = f"there are: {', '.join(dict.fromkeys(names))}"
+    return NotFound(f"there is no skill {quote(word)} here", where=asked, hint=hint)
+
+
+def words_for(offered: Sequence[Release]) -> dict[Release, str]:
+    """Return what tells each release from all others of its name."""
+    named = Counter(each.name for each in offered)
+    of_plugin = Counter((each.name, each.plugin) for each in offered)
+
+    def word(release: Release) -> str:
+        if named[release.name] == 1:
+            return release.name
+        if release.plugin and of_plugin[release.name, release.plugin] == 1:
+            return f"{release.plugin}:{release.name}"
+        return release.path or release.name
+
+    return {each: word(each) for each in offered}
 
 
 # The documents of a source: its public listing, and what a registry signs.

@@ -18,6 +18,7 @@ Kind = Literal[
     "capability",  # another version can do what the one before could not
     "need",  # another version needs what the one before did not
     "source",  # a project proposes a registry that this user does not have
+    "place",  # a source without a root is to be added: it vouches for nothing, each install of it is asked about
     "root",  # a registry's root is to be trusted on first use
     "env",  # a variable is missing; the answer carries its value
     "mcp",  # an MCP server is to be written into agents' configuration
@@ -79,6 +80,7 @@ BEFOREHAND: Mapping[Kind, Beforehand] = {
     "capability": _POLICY,
     "need": _POLICY,
     "source": Beforehand(otherwise="{subject}, or trusted-sources in the machine's or your policy"),
+    "place": Beforehand(("--yes", "--allow-unsigned")),
     "root": Beforehand(otherwise="--fingerprint sha256:… or --root FILE"),
     "env": Beforehand(otherwise="--env {subject}=VALUE"),
     "mcp": Beforehand(("--yes", "--accept mcp"), policy=True),

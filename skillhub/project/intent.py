@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from functools import cached_property
-from typing import Annotated, ClassVar, get_args
+from functools import cached_property, lru_cache
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -37,10 +37,22 @@ from skillhub.formats.document import (
 )
 from skillhub.formats.text import clean, is_alias, is_name, quote
 from skillhub.formats.toml import CAP, spell_toml, strict_toml
-from skillhub.model.lock import Lock, LockedSource
+from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.provenance import is_same_source
 from skillhub.model.record import LinkKind
-from skillhub.model.reference import NO_SECRET, Git, GitHub, Mcp, Remote, holds_secret, parse_remote
+from skillhub.model.reference import (
+    NO_SECRET,
+    Git,
+    GitHub,
+    Local,
+    Mcp,
+    Oci,
+    Remote,
+    canonical,
+    holds_secret,
+    parse_ref,
+    parse_remote,
+)
 from skillhub.model.version import Range
 from skillhub.policy.policy import Level, Policies, Policy, PolicyRules, parse_policy, policy_of
 
@@ -49,6 +61,9 @@ if sys.platform == "win32":
 
 # ``skillhub.toml``: what a project wants, as a person writes it; edits keep its comments and its order.
 
+Place = Git | GitHub | Oci | Mcp | Local  # what an alias may stand for besides a registry and a site
+SourceKind = Literal["registry", "well-known", "git", "oci", "mcp", "folder"]
+PLACE_KINDS: Mapping[type[Place], SourceKind] = {Git: "git", GitHub: "git", Oci: "oci", Mcp: "mcp", Local: "folder"}
 _URL = re.compile(r"https?://[^/?#\\]|embedded:\Z", re.ASCII | re.IGNORECASE)
 
 
@@ -63,10 +78,11 @@ def _range(value: object) -> str:
 
 def _url(value: object) -> str:
     url = visible(value)
-    if not _URL.match(url) or holds_secret(url):
+    place = place_at(url)
+    if isinstance(place, Local) or (place is None and not _URL.match(url)) or holds_secret(url):
         # A credential there is not repeated.
-        raise FormatError("expected the URL of a source, https:// and no user in it")
-    return url
+        raise FormatError("expected the URL of a source, https:// and no user in it, or a repository as owner/repo")
+    return url if place is None else str(place)
 
 
 def _place(value: object) -> str:
@@ -81,6 +97,16 @@ def _short(value: object) -> object:
     if isinstance(value, str):
         return {"version": _range(value)}
     return value if isinstance(value, dict) else wrong("a string or a table", value)
+
+
+@lru_cache(maxsize=256)  # a source is asked what it is over and over
+def place_at(url: str) -> Place | None:
+    """Return what the URL of a source refers to where that is neither a registry nor a site."""
+    try:
+        ref = parse_ref(url)
+    except UsageError:
+        return None
+    return ref if isinstance(ref, Place) else None
 
 
 _Source = Annotated[str, Read(name_that(is_alias, "source"), **ALIAS)]
@@ -158,12 +184,29 @@ class Wanted:
 @part
 @dataclass(frozen=True, slots=True)
 class ProposedSource:
-    """A source that the repository proposes; to a user who does not have it, it is a Question."""
+    """A source that the repository proposes; to a user who does not have it, a registry is a Question.
+
+    A repository, an OCI artifact or an MCP server vouches for nothing: its alias is a short name in this file alone.
+    """
 
     UNKNOWN: ClassVar = "known: url, root"
 
     url: _Url
     root: Absent[Sha256] = None
+
+    def check(self) -> None:
+        """Refuse a root of what is no registry.
+
+        Raises:
+            FormatError: there is one.
+        """
+        if self.root is not None and self.place is not None:
+            raise FormatError("expected no root: this is not a registry", where=".root")
+
+    @property
+    def place(self) -> Place | None:
+        """What the alias is short for; None of a registry and of a site."""
+        return place_at(self.url)
 
 
 @part
@@ -293,16 +336,76 @@ def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
     for alias, wanted in intent.sources.items():
         url, locked = wanted.url.rstrip("/"), lock.sources.get(alias)
         if locked is None:
-            found[alias] = LockedSource(kind="registry", url=url, root=wanted.root)
+            if wanted.place is None:
+                found[alias] = LockedSource(kind="registry", url=url, root=wanted.root)
             continue
         found[alias] = LockedSource(kind=locked.kind, url=url, root=wanted.root or locked.root)
-        if not is_same_source(locked, found[alias]):
+        if wanted.place is not None or not is_same_source(locked, found[alias]):
             root = f" with root {wanted.root}" if wanted.root else ""
             raise SourceMismatch(
                 f"the lock has the source {alias} as {locked}; skillhub.toml names {url}{root}",
                 hint=f"remove what is locked from {alias}, or correct [sources.{alias}]",
             )
     return found
+
+
+def is_from(entry: Locked, place: Remote | Local, base: str = "") -> bool:
+    """Return whether a locked skill is from this place, at the revision that it names; a folder there counts."""
+    if isinstance(place, Local):
+        there = os.path.normpath(os.path.join(base, entry.path or ""))
+        return entry.local and os.path.join(there, "").startswith(os.path.join(os.path.normpath(place.path), ""))
+    folder = getattr(place, "path", None)
+    inside = folder is None or entry.path == folder or (entry.path or "").startswith(f"{folder}/")
+    return inside and canonical(entry.place) == canonical(place.source)
+
+
+def is_at_place(entry: Locked, place: Place, base: str = "") -> bool:
+    """Return whether a locked skill is from this place, at whatever revision."""
+    if isinstance(place, Local):
+        return is_from(entry, place, base)
+    try:
+        return is_alias(entry.place) is False and canonical(parse_remote(entry.place).place) == canonical(place.place)
+    except UsageError:
+        return False
+
+
+def in_full(intent: Intent, lock: Lock, known: Mapping[str, Place] | None = None) -> Intent:
+    """Return the intent with each line that names a place by its alias naming the place itself.
+
+    Args:
+        intent: As a person wrote it; an alias that it defines itself means what it says there.
+        lock: Tells the folder and the plugin of what is locked from there.
+        known: The places that this user has an alias for.
+
+    Raises:
+        FormatError: the line has a range of versions, or the alias stands for a folder of this machine.
+    """
+    places = {**(known or {}), **{alias: each.place for alias, each in intent.sources.items() if each.place}}
+    found = {}
+    for name, wanted in intent.skills.items():
+        place = places.get(wanted.source or "")
+        if place is None:
+            continue
+        if wanted.version is not None or isinstance(place, Local):
+            what = "a range of versions" if wanted.version else "a folder of this machine"
+            hint = "a branch, tag or commit is pinned in the source: owner/repo@v2" if wanted.version else "path = …"
+            raise FormatError(f"{wanted.source} is {place}: {what} is not allowed", where=f"skills.{name}", hint=hint)
+        entry = lock.skills.get(name)
+        if entry is not None and is_from(entry, place):
+            line = Wanted.of(place, entry.path, entry.plugin)
+        else:
+            line = Wanted.of(place, getattr(place, "path", None), None)
+        found[name] = replace(line, name=wanted.name)
+    return replace(intent, skills={**intent.skills, **found}) if found else intent
+
+
+def wanted_of(entry: Locked) -> Wanted:
+    """Return what a lock's entry asks for where the intent is silent: the newest from where it came."""
+    if entry.local:
+        return Wanted(path=entry.path, plugin=entry.plugin, name=entry.name)
+    if entry.named:
+        return Wanted(source=entry.source, name=entry.name)
+    return replace(Wanted.of(parse_remote(entry.place), entry.path, entry.plugin), name=entry.name)
 
 
 def sources_since(before: Lock, lock: Lock, intent: Intent) -> dict[str, LockedSource]:
@@ -313,6 +416,8 @@ def sources_since(before: Lock, lock: Lock, intent: Intent) -> dict[str, LockedS
     found = dict(lock.sources)
     for alias, wanted in intent.sources.items():
         url, locked = wanted.url.rstrip("/"), lock.sources.get(alias)
+        if wanted.place is not None:
+            continue
         if locked is None:
             found[alias] = LockedSource(kind="registry", url=url, root=wanted.root)
         elif locked == before.sources.get(alias):

@@ -1,11 +1,12 @@
-"""The sources of a user and of a project: registries, each pinned by its first root, and sites; the embedded one."""
+"""The sources of a user and of a project: registries, each pinned by its first root; sites, repositories, folders."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import Annotated
 from urllib.parse import unquote
@@ -18,14 +19,15 @@ from skillhub.errors import FormatError, NotFound, SourceMismatch, StateError, U
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Items, Members, Read, Sha256, part, text_that, wrong
 from skillhub.formats.text import RESERVED_ALIASES, as_command, check_port, is_alias, quote
+from skillhub.model.index import Index
 from skillhub.model.lock import LockedSource
 from skillhub.model.provenance import is_same_source
-from skillhub.model.reference import NO_SECRET, holds_secret, parse
+from skillhub.model.reference import NO_SECRET, Local, Remote, SiteReference, canonical, holds_secret, parse, url_of
 from skillhub.net.fetch import FolderFetcher
 from skillhub.net.target import Who
-from skillhub.project.intent import is_proposed, proposals
+from skillhub.project.intent import PLACE_KINDS, Place, SourceKind, is_proposed, place_at, proposals
 from skillhub.project.project import Project
-from skillhub.sources.history import LastSeen
+from skillhub.sources.history import KeptListing, KeptListings, LastSeen
 
 # The registry inside the package. Its keys are public test keys: it is read from nowhere but the package.
 
@@ -68,11 +70,11 @@ def root_fingerprint() -> Digest:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A registry, or a well-known site that is none, under the alias that this user gave it.
+    """A registry, a well-known site that is none, or any other place, under the alias that this user gave it.
 
     Attributes:
-        url: Its base, or ``embedded:`` for the one inside the package.
-        root: SHA-256 of its ``1.root.json``, for a registry that starts over is another source; None of a site.
+        url: Its base, or ``embedded:`` for the one inside the package; of a place the reference in full.
+        root: SHA-256 of its ``1.root.json``, for a registry that starts over is another source; None of all others.
         named_by: ``person`` if it is one of the user's; ``repository`` if only a project names it, in which alone it
             counts: it is reached with care, and nobody there is told who asks.
     """
@@ -87,9 +89,24 @@ class Source:
         """Whether it is the one that ships inside the package."""
         return self.url == EMBEDDED_URL
 
+    @property
+    def place(self) -> Place | None:
+        """What the alias is short for: a lock names that itself, and never the alias. None of registry and site."""
+        return place_at(self.url)
+
+    @property
+    def ref(self) -> Remote | Local:
+        """What is asked where no registry proves what it offers."""
+        return self.place or SiteReference(self.url)
+
+    @property
+    def kind(self) -> SourceKind:
+        """What it is."""
+        return PLACE_KINDS[type(self.place)] if self.place else self.locked().kind
+
     def is_meant(self, locked: LockedSource) -> bool:
         """Say whether a lock means this source."""
-        return is_same_source(self.locked(), locked)
+        return self.place is None and is_same_source(self.locked(), locked)
 
     def locked(self) -> LockedSource:
         """Return what the lock says of it."""
@@ -110,14 +127,17 @@ def check(alias: str, url: str) -> None:
         if alias != EMBEDDED_ALIAS:
             raise UsageError(f"the registry inside the package is called {EMBEDDED_ALIAS}")
         return
+    place = place_at(url)
+    if isinstance(place, Local) and not os.path.isabs(place.path):
+        raise UsageError("expected the absolute path of a folder")
+    if place is not None:
+        return
     if holds_secret(url):
         raise UsageError("a source's URL names no user, no password and no other credential", hint=NO_SECRET)
     scheme, _, rest = url.partition("://")
     if scheme.lower() not in ("https", "http"):
-        raise UsageError(
-            "expected the URL of a source to begin with https://",
-            hint="or http:// on loopback; for a folder: the URL that it mirrors, and [mirrors] in config.toml",
-        )
+        hint = "or http:// on loopback; a repository is owner/repo or git+https://host/repository, a folder ./folder"
+        raise UsageError("expected the URL of a source to begin with https://", hint=hint)
     check_port(url)
     if re.search(r"[?#]|/\.well-known(/|$)|\.json$", rest) or not _is_url(url):
         # A registry would not be found to be one from its index.
@@ -142,7 +162,7 @@ def _alias_and_meaning(value: object) -> tuple[str, str]:
     wrong("an alias and what it meant", value)
 
 
-_url = text_that(lambda url: url == EMBEDDED_URL or _is_url(url), "the URL of a source")
+_url = text_that(lambda url: url == EMBEDDED_URL or _is_url(url) or place_at(url) is not None, "the URL of a source")
 _Url = Annotated[str, Read(_url, type="string", format="uri")]
 _Former = Items[Annotated[tuple[str, str], Read(_alias_and_meaning, type="array")]]
 
@@ -195,8 +215,10 @@ def _agreed(document: AgreedSourcesFile | None) -> AgreedSourcesFile:
 class Sources:
     """All sources of a user, kept in ``<state>``, never read from a repository."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, *, remember: bool = True) -> None:
         self._home = home
+        self._remember = remember
+        self._listings = KeptListings(home, remember=remember)
         path = os.path.join(home.state, "sources.json")
         self._file = StateFile(path, "the sources of a user", _HINT, SourcesFile)
         path, what = os.path.join(home.state, "project-sources.json"), "the sources of projects that a user agreed to"
@@ -231,9 +253,27 @@ class Sources:
             raise NotFound(f"no source is named {quote(alias)}", hint=hint)
         return known[alias]
 
-    def within(self, project: Project) -> ProjectSources:
-        """Return the sources that count in a project."""
-        return ProjectSources(self._home, project)
+    def within(self, project: Project, *, remember: bool = True) -> ProjectSources:
+        """Return the sources that count in a project; without ``remember`` no listing is kept."""
+        return ProjectSources(self._home, project, remember=remember)
+
+    def kept_listing(self, source: Source) -> KeptListing | None:
+        """Return what is kept of what a place lists; None if nothing is."""
+        return None if source.place is None else self._listings.read(source.url)
+
+    def listed(self, source: Source, now: datetime, ask: Callable[[], Index], *, refresh: bool = False) -> Index:
+        """Return what a place lists: as it is kept unless that is old, or the person asks to ``refresh`` it.
+
+        Raises:
+            SourceError, SecurityError, FormatError: as for ``KeptListings.listed``.
+        """
+        url = "" if isinstance(source.ref, Local) else url_of(source.ref, os.environ)
+        return self._listings.listed(source.url, url, now, ask, refresh=refresh)
+
+    def is_own(self, ref: Remote | Local) -> bool:
+        """Say whether the user has this place as a source, whatever the revision: then they named it themselves."""
+        places = [each.place for each in self.mine().values()]
+        return not isinstance(ref, Local) and any(_at(each) == _at(ref) for each in places if each is not None)
 
     def had_another(self, alias: str) -> bool:
         """Say whether the alias was another source's before, of whose skills this one has no say."""
@@ -290,11 +330,12 @@ class Sources:
         """
         check(alias, url)
         root_digest = Digest.of(first_root) if first_root is not None else None
-        source = Source(alias, url.rstrip("/"), root_digest, named_by)
+        source = Source(alias, url.rstrip("/") or url, root_digest, named_by)
         if source.root == root_fingerprint() and not source.embedded:
             raise UsageError("that is the root of the embedded registry, whose keys are public test keys")
         known = self._file.read(_user_sources).registries, self._agreed_file.read(_agreed).registries
-        if source.root is None and any(_place(source.url) in registries for registries in known):
+        is_site = source.root is None and source.place is None
+        if is_site and any(_place(source.url) in registries for registries in known):
             message = "expected a registry, as before, found a site without metadata"
             hint = "the metadata may have been removed; ask its operator"
             raise errors.TrustDowngrade(message, where=source.url, hint=hint)
@@ -335,6 +376,8 @@ class Sources:
             gone = self.get(alias)
             self._write({name: source for name, source in self.mine().items() if name != alias}, gone)
         self._forget(gone)
+        if all(each.url != gone.url for each in self.mine().values()):
+            self._listings.forget(gone.url)
         return gone
 
     def _forget(self, gone: Source, project: str | None = None) -> None:
@@ -378,8 +421,8 @@ class ProjectSources(Sources):
     intent of the project say the same; no other project has any of it.
     """
 
-    def __init__(self, home: Home, project: Project) -> None:
-        super().__init__(home)
+    def __init__(self, home: Home, project: Project, *, remember: bool = True) -> None:
+        super().__init__(home, remember=remember)
         self._project = project
         self._proposed_here: Mapping[str, Source] | None = None
         self._adopted: dict[str, tuple[Source, bytes | None]] = {}
@@ -476,6 +519,10 @@ def _meaning(source: Source | None) -> str:
     if source is None:
         return ""
     return source.url if source.embedded or source.root is None else source.root
+
+
+def _at(ref: Remote | Local) -> str:
+    return "" if isinstance(ref, Local) else canonical(url_of(ref, os.environ)).removesuffix(".git")
 
 
 def _root_of(source: Source) -> Digest:

@@ -1,11 +1,11 @@
-"""What sources showed before: metadata last seen, dates first seen, the latest time shown; in ``<state>``."""
+"""What sources showed before: metadata and listings, dates first seen, the latest time shown; in ``<state>``."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Annotated
@@ -15,12 +15,24 @@ from pydantic import PlainSerializer
 from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
-from skillhub.errors import FormatError, NameNotOwned, StateError
+from skillhub.errors import FormatError, NameNotOwned, SourceError, StateError
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import NAME, Document, Members, Read, part, text_that, wrong
+from skillhub.formats.document import (
+    NAME,
+    Absent,
+    Document,
+    Items,
+    Members,
+    ObjectId,
+    Read,
+    SkillName,
+    part,
+    text_that,
+    wrong,
+)
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import is_name, quote
+from skillhub.formats.text import clean, is_name, quote
 from skillhub.model import advisory
 from skillhub.model.advisory import AdvisoriesDocument, Said
 from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release, parse_namespaces, parse_releases
@@ -216,6 +228,146 @@ class LastSeen:
             for release in parse_releases(files.read(path, DOCUMENT_CAP) or b"", path)[1]:
                 found.setdefault(release.name, []).append(release)
         return {name: tuple(releases) for name, releases in found.items()}
+
+
+# What a place that proves nothing listed when it was last asked: to search in and to show, never the authority.
+
+LISTING_AGE = timedelta(days=1)  # an older one is read again where that can be done
+_LISTING_HINT = "delete the file; the source is then asked again"
+_TEXT_MAX = 1024
+_Text = Annotated[str, Read(text_that(lambda text: clean(text) == text, "a text without hidden characters"))]
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    name: SkillName
+    description: _Text = ""
+    path: Absent[_Text] = None
+    plugin: Absent[_Text] = None
+    rev: Absent[ObjectId] = None
+
+
+class ListingFile(StateDocument):
+    """A file in ``listings`` in the state: what a source without metadata listed, and when."""
+
+    source: str
+    listed: _Time
+    commit: Absent[ObjectId] = None
+    skills: Items[_Listed]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptListing:
+    """What a place listed, when, and at which commit; None of what is no repository."""
+
+    listed: datetime
+    commit: str | None
+    index: Index
+
+    def is_old(self, now: datetime) -> bool:
+        """Return whether it is to be read again; one from the future is."""
+        return not timedelta() <= now - self.listed < LISTING_AGE
+
+    def age(self, now: datetime) -> str:
+        """Return how long ago it was read, for a person."""
+        minutes = int((now - self.listed).total_seconds() // 60)
+        for many, unit in ((1440, "day"), (60, "hour"), (1, "minute")):
+            if minutes >= many:
+                count = minutes // many
+                return f"{count} {unit}{'s' if count > 1 else ''} ago"
+        return "just now" if minutes == 0 else "at a time that has not come yet"
+
+    def shown(self, now: datetime) -> str:
+        """Return when it was read, and at which commit, for a person."""
+        return f"listed {self.age(now)}{f' at {self.commit[:12]}' if self.commit else ''}"
+
+
+class KeptListings:
+    """The listings of all places that are sources, a file for each.
+
+    Args:
+        home: Where they are.
+        remember: Whether a new one is written; a command that changes nothing keeps none.
+    """
+
+    def __init__(self, home: Home, *, remember: bool = True) -> None:
+        self._folder = os.path.join(home.state, "listings")
+        self._remember = remember
+
+    def read(self, source: str) -> KeptListing | None:
+        """Return what is kept of a place, by its reference; one that is damaged, or of another place, is none."""
+        with suppress(StateError):
+            return self._file(source).read(lambda document: _kept_listing(document, source))
+        return None
+
+    def listed(self, source: str, url: str, now: datetime, ask: Callable[[], Index], *, refresh: bool) -> Index:
+        """Return what a place lists: as it is kept unless that is old, or it is to be asked in any case.
+
+        Args:
+            source: The place, by its reference.
+            url: Where it is; the commit is kept of what is there.
+            now: The time.
+            ask: Reads what it lists now.
+            refresh: Whether the person wants to know what it lists now.
+
+        Raises:
+            SourceError: it cannot be asked, and nothing is kept, or it was to be refreshed.
+            SecurityError, FormatError: as for asking it.
+        """
+        kept = self.read(source)
+        if kept is not None and not refresh and not kept.is_old(now):
+            return kept.index
+        try:
+            index = ask()
+        except SourceError as error:
+            if kept is None or refresh:
+                raise
+            warning = f"it was listed {kept.age(now)}, and cannot be asked now: {error.message}"
+            return replace(kept.index, warnings=(warning,))
+        if self._remember:
+            offered = [each for name in index.names for each in index.skills[name]]
+            commit = next((each.rev for each in offered if each.rev and each.url == url), None)
+            document = {"source": source, "listed": now.isoformat(), "skills": [*map(_row, offered)]}
+            # Where the disk refuses it is of use to this command alone.
+            with suppress(StateError, FormatError):
+                self._file(source).write({**document, **({"commit": commit} if commit else {})})
+        return index
+
+    def forget(self, source: str) -> None:
+        """Forget what is kept of a place."""
+        with suppress(OSError):
+            os.unlink(self._path(source))
+
+    def _file(self, source: str) -> StateFile[ListingFile]:
+        return StateFile(self._path(source), "what a source listed", _LISTING_HINT, ListingFile)
+
+    def _path(self, source: str) -> str:
+        return os.path.join(self._folder, f"{Digest.of(source.encode()).hex}.json")
+
+
+def _row(release: Release) -> dict[str, str]:
+    values = {"path": release.path, "plugin": release.plugin, "rev": release.rev}
+    told = {"name": release.name, "description": clean(release.description)[:_TEXT_MAX]}
+    return told | {key: value for key, value in values.items() if value is not None}
+
+
+def _kept_listing(document: ListingFile | None, source: str) -> KeptListing | None:
+    if document is None or document.source != source:
+        return None
+    found: dict[str, tuple[Release, ...]] = {}
+    for row in document.skills:
+        release = Release(
+            name=row.name,
+            url=source,
+            type="tree",
+            description=row.description,
+            path=row.path,
+            plugin=row.plugin,
+            rev=row.rev,
+        )
+        found[row.name] = (*found.get(row.name, ()), release)
+    return KeptListing(document.listed, document.commit, Index(found))
 
 
 # The latest time that verified metadata has shown this machine: expiry is judged no earlier.

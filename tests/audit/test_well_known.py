@@ -51,8 +51,8 @@ def changed(web: Web, name: str = "pdf", body: str = "Do it otherwise.") -> None
 
 def test_a_site_is_added_once_a_person_agrees_that_nobody_signs_it(world: Reaching, web: Web) -> None:
     error = refused(world, Refused, lambda: add_source("docs", web.url(""), Pin(), world.ports(Answers())))
-    assert [question.kind for question, _ in error.asked] == ["unsigned"]
-    source = add_source("docs", web.url("/"), Pin(), world.ports(Answers(unsigned="yes")))
+    assert [question.kind for question, _ in error.asked] == ["place"]
+    source = add_source("docs", web.url("/"), Pin(), world.ports(Answers(place="yes")))
     assert (source.url, source.root) == (web.url(""), None)
     assert world.sources.get("docs") == source
     assert web.seen[ROOT] == 2

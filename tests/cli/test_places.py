@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.support.cli import REPO
-from tests.support.gitrepos import Repo
+from tests.support.gitrepos import Repo, files
 from tests.support.site import JSON, WELL_KNOWN, current, offer
 from tests.support.web import Web, answer
 
@@ -34,12 +34,13 @@ def added(shell, web):
     return shell
 
 
-def test_nobody_agrees_by_yes_alone_that_nobody_vouches_for_a_site(shell, web):
-    done = shell.run("source", "add", "docs", web.url(""), "--yes", "--json")
+def test_a_site_vouches_for_nothing_and_is_added_by_yes(shell, web):
+    done = shell.run("source", "add", "docs", web.url(""), "--json")
     assert (done.status, done.error["code"]) == (6, "refused")
-    assert [each["kind"] for each in done.json["questions"]] == ["unsigned"]
+    assert [each["kind"] for each in done.json["questions"]] == ["place"]
     assert shell.run("source", "add", "docs", web.url(""), "--dry-run", "--json").json["root"] is None
     assert [each["name"] for each in shell.run("source", "list", "--json").json["sources"]] == ["github"]
+    assert shell.run("source", "add", "docs", web.url(""), "--yes").status == 0
 
 
 def test_a_fingerprint_means_a_registry(shell, web):
@@ -158,8 +159,14 @@ def test_the_examples_of_the_page_run(shell):
     """Those of places that are no sources are run beside the tests of their kind."""
     kinds = {line.rsplit(" --", 1)[0].partition(" ")[0] for line in SHOWN}
     assert kinds == {"source", "install", "update", "diff"}
-    assert len(SHOWN) == 9
+    assert len(SHOWN) == 12
     shell.skill("project/pdf-tools")
+    shell.skill("project/my-skills/notes")
+    repo = Repo(shell.folder / "team.git")
+    repo.tag("v2", repo.commit(files("Do it.\n")))
+    meant = ("https://github.com/anthropics/skills", "https://git.example/team/skills.git")
+    wanted = "".join(f"\tinsteadOf = {each}\n" for each in meant)
+    shell.write("home/.gitconfig", f'[url "{repo.url}"]\n{wanted}')
     with Web() as web:
         web.at(WELL_KNOWN, answer(current(offer(web, "pdf-tools")), JSON))
         shell.write("hub/config/config.toml", f'[mirrors]\n"https://skills.example" = "{web.url("")}"\n')

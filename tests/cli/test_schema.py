@@ -22,7 +22,7 @@ REPO = Path(__file__).parents[2]
 
 # What they print is a document of another format, or another program's.
 NO_ANSWERS = {"env exec", "lock export", "pick"}
-NO_COMMANDS = {"audit --explain", "--version", "doctor policy", "error", "show file"}
+NO_COMMANDS = {"audit --explain", "--version", "doctor policy", "error", "show file", "source add suggested"}
 
 
 def check(command, value):

@@ -28,6 +28,7 @@ ANSWERED = {
     "capability": {"--yes"},
     "need": {"--yes"},
     "source": set(),
+    "place": {"--yes", "--allow-unsigned"},
     "root": set(),
     "env": set(),
     "mcp": {"--yes", "--accept mcp"},
