@@ -6,11 +6,12 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
 INTEROP := .venv-interop
+SITE    := .venv-site
 
 # What is compiled once is for all processes, or each of those that test would compile all of the tests again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint test-interop test-conformance bench bench-audit fixtures docs clean
+.PHONY: help demo test lint test-interop test-conformance bench bench-audit fixtures docs site clean
 .DEFAULT_GOAL := help
 
 help:            ## this list
@@ -76,5 +77,15 @@ docs: $(READY)   ## write again what the program says of itself: the commands an
 	@$(BIN)/python docs/build.py
 	@$(BIN)/python docs/demo.py --record >/dev/null
 
+$(SITE)/.ready: docs/site/requirements.txt
+	@command -v $(PYTHON) >/dev/null || { echo "name a Python with: make PYTHON=python3.12 site"; exit 2; }
+	@echo "setting up $(SITE), once; later runs need no network"
+	@made=$$(mktemp -d) && $(PYTHON) -I -m venv "$$made/venv" && rm -rf $(SITE) && mv "$$made/venv" $(SITE) && rmdir "$$made"
+	@$(SITE)/bin/python -I -m pip install --quiet --disable-pip-version-check -r docs/site/requirements.txt
+	@echo '*' > $(SITE)/.gitignore && touch $@
+
+site: $(SITE)/.ready   ## the documentation as a site in build/site, its links checked; set up on first use
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/python -P -m mkdocs --quiet build -f docs/site/mkdocs.yml
+
 clean:           ## remove the virtual environments and caches
-	rm -rf $(VENV) $(INTEROP) .venv-conformance .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
+	rm -rf $(VENV) $(INTEROP) $(SITE) .venv-conformance .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import pytest
 import typer
+import yaml
 
 from skillhub.cli.app import build
 from tests.support.cli import SECONDS, Shell
@@ -23,6 +24,7 @@ PAGES = sorted([*REPO.glob("*.md"), *REPO.glob("docs/**/*.md")])
 TEXTS = {str(page.relative_to(REPO)): page.read_text(encoding="utf-8") for page in PAGES}
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 NAMED = re.compile(r"\[`([\w./-]+): (\w+)`\]\(([^)]+)\)")
+COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 COMMAND = re.compile(r"^(?:\$ |    )?(skillhub .*)$", re.MULTILINE)
 MY_SKILL = """\
 ---
@@ -58,6 +60,21 @@ def test_links_lead_to_files_and_headings(page):
         assert found.exists(), f"{page} links to {target}"
         if anchor:
             assert anchor in anchors(found.read_text(encoding="utf-8")), f"{page} links to {target}"
+
+
+def test_every_page_has_one_place_in_the_site():
+    site = yaml.safe_load((REPO / "docs/site/mkdocs.yml").read_text(encoding="utf-8"))
+
+    def placed(rows):
+        for row in rows:
+            for target in row.values() if isinstance(row, dict) else [row]:
+                yield from placed(target) if isinstance(target, list) else [target]
+
+    assert [next(iter(row)) for row in site["nav"][1:]] == ["Tutorial", "How-to", "Reference", "Explanation"]
+    named = list(placed(site["nav"]))
+    pages = {path.removeprefix("docs/") for path in TEXTS if path.startswith("docs/") and "/adr/" not in path}
+    outside = {"index.md", "changelog.md", "contributing.md", "security.md"}  # stand at the top of the repository
+    assert sorted(named) == sorted({*pages, *outside, "adr/*.md"}), "name it in docs/site/mkdocs.yml"
 
 
 @pytest.mark.parametrize("page", TEXTS)
@@ -171,6 +188,38 @@ def test_the_tour_of_the_readme_runs(machine):
     shutil.rmtree(machine.project / "my-skill")  # the tour makes one
     for line in lines:
         machine.follow(line)
+
+
+def test_the_tutorial_runs_and_shows_what_is_seen(machine):
+    """Each command is typed, each prompt that is shown is answered so, and each other line that is shown is seen."""
+    blocks = re.findall(r"^```(sh|text)\n(.*?)^```$", TEXTS["docs/tutorial.md"], re.MULTILINE | re.DOTALL)
+    assert len(blocks) > 15
+    for at, (language, text) in enumerate(blocks):
+        if language == "text":
+            continue
+        shown = blocks[at + 1][1].splitlines() if blocks[at + 1 : at + 2] and blocks[at + 1][0] == "text" else []
+        prompts = [(found[1], f"{found[2]}\n") for line in shown if (found := re.match(r" *(\[.*: )(\w)$", line))]
+        seen = ""
+        for line in text.splitlines():
+            if not line.startswith("skillhub "):
+                typed(machine, line)
+                continue
+            words = shlex.split(line, comments=True)[1:]
+            asks = prompts and words[0] in ("install", "sync", "update")
+            done = machine.at_terminal(*words, say=prompts) if asks else machine.run(*words)
+            seen += COLOUR.sub("", done.out + done.err).replace("\r\n", "\n")
+            expected = re.search(r"# exit status (\d)", line)
+            assert done.status == int(expected[1] if expected else 0), f"{line}: {seen}"
+        rows = [row.strip() for row in seen.split("\n")]
+        assert [line for line in shown if not any(row.startswith(line.strip()) for row in rows)] == [], seen
+
+
+def typed(machine, line):
+    """Type a line that is a shell's own; what a page tells to set up goes below the machine's project."""
+    if line.startswith("cd "):
+        machine.project = machine.project / line.removeprefix("cd ")
+        return
+    subprocess.run(["sh", "-ec", line], cwd=machine.project, check=True)
 
 
 def publishing(machine, part):

@@ -286,7 +286,7 @@ def test_names_say_what_a_module_is():
 
 
 @pytest.mark.parametrize(
-    "target", ["demo", "test", "lint", "test-interop", "bench", "fixtures", "docs", "clean", "help"]
+    "target", ["demo", "test", "lint", "test-interop", "bench", "fixtures", "docs", "site", "clean", "help"]
 )
 def test_make_knows_what_the_pages_name(target):
     makefile = (REPO / "Makefile").read_text("utf-8")

@@ -48,8 +48,8 @@ def test_the_job_that_may_sign_runs_nothing_of_the_repository():
 def test_every_python_from_the_oldest_supported_is_tried_on_three_systems():
     own = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     jobs = read("test.yml")["jobs"]
-    for job in jobs.values():
-        pythons = job["strategy"]["matrix"]["python"]
+    for name in ("test", "windows"):
+        pythons = jobs[name]["strategy"]["matrix"]["python"]
         assert own["requires-python"] == f">={pythons[0]}"
         assert pythons == ["3.11", "3.12", "3.13", "3.14"]
     systems = {*jobs["test"]["strategy"]["matrix"]["os"], jobs["windows"]["runs-on"]}
