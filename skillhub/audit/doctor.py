@@ -12,10 +12,11 @@ from skillhub.install.context import Ports, command
 from skillhub.install.known_bad import advised_skills
 from skillhub.model.hosts import Host, detect, hosts
 from skillhub.model.record import Need, Skill
+from skillhub.net.settings import CONFIG, Settings
 from skillhub.policy.policy import rows
 from skillhub.project import copies as links
 from skillhub.project.copies import agent_folders, managed, unmanaged, users_skills
-from skillhub.project.project import tracked_copies, unrelated_git
+from skillhub.project.project import INTENT, tracked_copies, unrelated_git
 from skillhub.runtime.agent import unnamed
 from skillhub.runtime.catalog import Catalog, Root
 from skillhub.runtime.discover import discover
@@ -58,7 +59,7 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     agents = detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
     roots = tuple(_roots(agents, ports))
     sources, source_check = _sources(ports)
-    checks = [source_check, *_intent_and_policy(ports), *_clock(time), *_known_bad(ports)]
+    checks = [source_check, *_intent_and_policy(ports), *_defaults(ports), *_clock(time), *_known_bad(ports)]
     try:
         skills = managed(ports.project, ports.store, ports.environ)
     except SkillhubError as error:
@@ -105,6 +106,28 @@ def _intent_and_policy(ports: Ports) -> Iterator[Check]:
         return
     shown = f"{len(found)} lines; {command(ports.project.scope, 'doctor', 'policy')} shows them"
     yield Check("policy", True, shown if found else "no policy applies")
+
+
+def _defaults(ports: Ports) -> Iterator[Check]:
+    """Yield what a command without flags takes here, and which file says so."""
+    try:
+        mine = Settings.read(ports.project.home).install
+    except SkillhubError as error:
+        yield Check("defaults", False, f"{error.where}: {error.message}", error.hint)
+        return
+    try:
+        intent = ports.project.intent()
+    except SkillhubError:  # which is told of by itself
+        return
+    usual = {"agents": "those found here", "link": "copy", "scope": "project"}
+    shown = []
+    for key, built_in in usual.items():
+        said = [(INTENT, getattr(intent, key, None)), (CONFIG, getattr(mine, key))]
+        if key == "scope" and ports.project.scope == "project" and ports.project.has_lock_or_intent():
+            said = []
+        file, value = next(((file, value) for file, value in said if value), ("built in", built_in))
+        shown.append(f"{key}: {value if isinstance(value, str) else ', '.join(value)} ({file})")
+    yield Check("defaults", True, "; ".join(shown))
 
 
 def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:

@@ -233,6 +233,7 @@ def _perform(command: Run, values: Mapping[str, Any]) -> int:
         if is_dataclass(kind):
             typed = [each.name for each in parameters(kind) if each.name in given]  # type: ignore[arg-type]
             given[name] = kind(**{each: given.pop(each) for each in typed})  # type: ignore[operator]
+    given["common"] = given["common"].in_scope()
     # Much of what a command makes stays, and hardly any of it is cyclic: the searches were 6 % of an install.
     gc.freeze()
     gc.set_threshold(400_000, 50)

@@ -28,6 +28,7 @@ from skillhub.model.index import Release
 from skillhub.model.lock import CAP, Lock
 from skillhub.model.question import Accept, Approver
 from skillhub.model.record import LinkKind
+from skillhub.net.settings import CONFIG, Settings
 from skillhub.project.intent import Intent, read_policies
 from skillhub.project.project import Project
 from skillhub.project.store import Store
@@ -146,6 +147,18 @@ class Common:
         if not os.path.isdir(self.project):
             raise NotFound("the project's folder does not exist", where=self.project)
         return Project(os.path.abspath(self.project), "project", self.home)
+
+    def in_scope(self) -> Common:
+        """Return the same with ``--global`` where no flag and no project names a scope and the user's default is so.
+
+        Raises:
+            FormatError, StateError: ``config.toml`` is malformed, or cannot be read.
+        """
+        home = self.home
+        if self.user_scope or self.project is not None or not os.path.lexists(os.path.join(home.config, CONFIG)):
+            return self
+        is_user = Settings.read(home).install.scope == "user"
+        return replace(self, user_scope=True) if is_user and not self.open_project().has_lock_or_intent() else self
 
     def wanted(self) -> Intent:
         """Return the intent for who only looks; one that cannot be read is warned of, and counts as empty."""

@@ -26,8 +26,9 @@ from skillhub.model.hosts import Host
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.provenance import Changes, Provenance
 from skillhub.model.question import Asked, Question
-from skillhub.model.record import Facts, Record, Records
+from skillhub.model.record import Facts, LinkKind, Record, Records
 from skillhub.model.tree import Tree
+from skillhub.net.settings import Settings
 from skillhub.project import copies
 from skillhub.project.copies import NeedCheck, link_folders, need_check, needs_of
 from skillhub.project.intent import edit
@@ -256,6 +257,7 @@ class Planner:
     folders: tuple[str, ...]
     linker: Linker
     is_satisfied: NeedCheck
+    link: LinkKind
 
     @classmethod
     def of(cls, options: Options, state: State, ports: Ports) -> Planner:
@@ -268,7 +270,8 @@ class Planner:
         agents = chosen_agents(options, state.records, state.intent, ports)
         folders = link_folders(ports.project, agents, ports.user_home, ports.environ)
         linker = Linker(ports.project, ports.store)
-        return cls(options, state, ports, agents, folders, linker, need_check(ports.environ))
+        link = state.intent.link or Settings.read(ports.project.home).install.link or "copy"
+        return cls(options, state, ports, agents, folders, linker, need_check(ports.environ), link)
 
     def plan(self, candidate: Candidate) -> Plan:
         """Work out what taking the candidate would mean: its needs, its places, and what differs from before.
@@ -317,7 +320,7 @@ class Planner:
         return [f"{each.name} will not load it: it demands a folder named {own}, as the skill is" for each in strict]
 
     def _linking(self, candidate: Candidate, record: Record | None) -> Linking:
-        kind = self.options.link or (record.link if record else None) or self.state.intent.link or "copy"
+        kind = self.options.link or (record.link if record else None) or self.link
         folders = self.folders
         if candidate.entry.name is not None:
             agents = [each for each in self.agents if not each.named_folder]

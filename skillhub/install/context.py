@@ -23,6 +23,7 @@ from skillhub.model.provenance import Changes, Provenance, SourceChange
 from skillhub.model.question import YES, Answer, Approver, Asked, Question, how_to_answer, unanswerable
 from skillhub.model.record import LinkKind, Record, Records, Scope, Skill, SkillScope, typed_flags
 from skillhub.model.reference import Local, Remote, url_of
+from skillhub.net.settings import Settings
 from skillhub.net.target import Who
 from skillhub.policy.policy import ORIGIN, Policies, Subject
 from skillhub.project.intent import Intent, Wanted, in_full, wanted_of
@@ -301,9 +302,8 @@ class Outcome:
 
     def preceded(self, asked: Iterable[Asked], left: Iterable[LeftOut], warnings: Iterable[str]) -> Outcome:
         """Return the outcome with what was asked, left out and warned of before."""
-        return replace(
-            self, asked=(*asked, *self.asked), left=(*left, *self.left), warnings=(*warnings, *self.warnings)
-        )
+        asked, left = (*asked, *self.asked), (*left, *self.left)
+        return replace(self, asked=asked, left=left, warnings=(*warnings, *self.warnings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,7 +555,7 @@ def chosen_agents(options: Options, records: Records, intent: Intent, ports: Por
     Of those, the ones that the policies let have skills.
 
     Raises:
-        UsageError: an id that is no agent's; of the intent's it is a FormatError.
+        UsageError: an id that is no agent's; of a file's it is a FormatError.
         Forbidden: a policy forbids one that was asked for by name.
     """
     chosen = _chosen(options, records, intent, ports)
@@ -570,7 +570,7 @@ def chosen_agents(options: Options, records: Records, intent: Intent, ports: Por
 
 
 def _chosen(options: Options, records: Records, intent: Intent, ports: Ports) -> tuple[Host, ...]:
-    for ids in (options.agents, records.agents, intent.agents):
+    for ids in (options.agents, records.agents, intent.agents, Settings.read(ports.project.home).install.agents):
         if "all" in ids:
             return tuple(hosts().values())
         if ids:

@@ -1,4 +1,4 @@
-"""``config.toml`` of the user: tokens, mirrors and trusted hosts; logins by those tokens and by the netrc."""
+"""``config.toml`` of the user: defaults, tokens, mirrors, trusted hosts; logins by those tokens and by the netrc."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self, get_args
 
 from pydantic import Field
 
 from skillhub.disk import files
 from skillhub.disk.home import Home
-from skillhub.errors import FormatError, UnsafeTransfer
-from skillhub.formats.document import Document, Items, Members, Read, visible
+from skillhub.errors import FormatError, UnsafeTransfer, UsageError
+from skillhub.formats.document import Absent, Document, Items, Members, Read, one_of, part, visible
 from skillhub.formats.text import quote
 from skillhub.formats.toml import CAP, strict_toml
+from skillhub.model.hosts import host
+from skillhub.model.record import LinkKind, Scope
 from skillhub.model.reference import NO_SECRET, PORTS, holds_secret, parse
 from skillhub.net.target import RequestTarget, is_loopback
 
+CONFIG = "config.toml"
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:]+)(?::[1-9][0-9]{0,4})?", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 
@@ -81,6 +85,32 @@ def _place(value: object) -> str:
     return place
 
 
+def _agent(value: object) -> str:
+    name = visible(value)
+    try:
+        return name if name == "all" else host(name).id
+    except UsageError as error:
+        raise FormatError(error.message, hint=error.hint) from error
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class InstallDefaults:
+    """What a person wants wherever neither a flag nor a project's ``skillhub.toml`` says otherwise.
+
+    Attributes:
+        agents: The agents to enable skills for; where none is named, those that are found here.
+        link: Copies or links; None is a copy.
+        scope: What commands are about outside of a project with a lock or an intent; None is the project.
+    """
+
+    UNKNOWN: ClassVar = "known: agents, link, scope"
+
+    agents: Items[Annotated[str, Read(_agent, type="string", minLength=1)]] = ()
+    link: Absent[Annotated[LinkKind, one_of(*get_args(LinkKind))]] = None
+    scope: Absent[Annotated[Scope, one_of(*get_args(Scope))]] = None
+
+
 _Base = Annotated[str, Read(_base, type="string", pattern="^https?://")]
 _Mirror = Annotated[str, Read(_mirror, type="string", pattern="^(https?|file)://")]
 _TOKEN = {
@@ -98,16 +128,18 @@ class Settings(Document):
         mirrors: Where to fetch instead of a URL and what is below it, a folder of this machine too; neither ends with
             a slash.
         trusted: Hosts, and with each the one port that is meant; None is the usual one of whatever is spoken.
+        install: Defaults for the commands that install.
         advisories: Files, relative to the folder of the settings, and URLs that say what is known to be bad.
     """
 
     OBJECT = "a table"
-    UNKNOWN = "known: advisories, trusted-hosts, [tokens], [mirrors]; check the spelling"
+    UNKNOWN = "known: advisories, trusted-hosts, [install], [mirrors], [tokens]; check the spelling"
 
     tokens: Members[Annotated[str, Read(_name_of_host)], Annotated[str, Read(_variable, type="object", **_TOKEN)]] = (
         Field(default_factory=dict)
     )
     mirrors: Members[_Base, _Mirror] = Field(default_factory=dict)
+    install: InstallDefaults = InstallDefaults()
     trusted: Items[Annotated[tuple[str, int | None], Read(_trusted)]] = Field((), alias="trusted-hosts")
     advisories: Items[Annotated[str, Read(_place, type="string", minLength=1)]] = ()
 
@@ -119,7 +151,7 @@ class Settings(Document):
             FormatError: the file is no TOML, or says something that means nothing here.
             StateError: it cannot be read.
         """
-        path = os.path.join(home.config, "config.toml")
+        path = os.path.join(home.config, CONFIG)
         return cls.parse(files.read(os.path.realpath(path), CAP) or b"", path)
 
     @classmethod

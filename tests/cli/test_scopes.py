@@ -182,3 +182,36 @@ def test_who_works_in_their_home_meets_their_own_skills_once(shell):
     assert shell.run("audit", "--json", cwd=shell.home).json["findings"] == []
     shell.skill("home/.agents/skills/loose")
     assert [each["name"] for each in shell.run("list", "--json", cwd=shell.home).json["skills"]] == ["loose"]
+
+
+def test_a_persons_defaults_count_behind_flags_and_the_project(shell):
+    def config(text):
+        shell.write(str(shell.hub / "config/config.toml"), f"[install]\n{text}")
+
+    config('agents = ["claude-code"]\nlink = "symlink"\nscope = "user"')
+    done = shell.run("install", REF, "--yes", "--json")
+    assert done.json["skills"][0]["scope"] == "user"
+    copies = [shell.home / folder / "skills/release-notes" for folder in (".agents", ".claude")]
+    assert links(done) == [*map(str, copies)]
+    assert all(each.is_symlink() for each in copies)
+    assert [each["scope"] for each in shell.run("list", "--json").json["skills"]] == ["user"]
+    assert "scope: user (config.toml)" in shell.run("doctor").out
+    # A flag, and a folder that is a project, say otherwise.
+    done = shell.run("install", REF, "--yes", "--json", "--project", ".", "--link", "copy", "--agent", "codex")
+    assert links(done) == [str(shell.project / ".agents/skills/release-notes")]
+    assert [each["scope"] for each in shell.run("list", "--json").json["skills"]] == ["project"]
+    shell.run("remove", "release-notes")
+    shell.write(str(shell.project / "skillhub.toml"), '[install]\nagents = ["roo"]\nlink = "copy"\n[skills]\n')
+    done = shell.run("install", REF, "--yes", "--json")
+    assert links(done) == [str(shell.project / place / "skills/release-notes") for place in (".agents", ".roo")]
+    assert not (shell.project / ".roo/skills/release-notes").is_symlink()
+    assert "agents: roo (skillhub.toml); link: copy (skillhub.toml)" in shell.run("doctor").out
+
+
+def test_attack_defaults_that_mean_nothing_stop_the_program(shell):
+    for text in ('scope = "root"', 'agents = ["nobody"]', 'link = "../x"', "yes = true"):
+        shell.write(str(shell.hub / "config/config.toml"), f"[install]\n{text}\n")
+        done = shell.run("install", REF, "--yes", "--json")
+        assert (done.status, done.error["code"]) == (4, "format")
+        assert "config.toml: install" in done.error["where"]
+        assert list(shell.project.iterdir()) == []

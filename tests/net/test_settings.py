@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.net.settings import Settings
+from skillhub.net.settings import InstallDefaults, Settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "config.md"
 
@@ -29,6 +29,7 @@ def test_the_file_of_the_page_is_read_as_told(tmp_path):
         "https://registry.example/team": "http://127.0.0.1:8080",
         "https://registry.example/copied": "file:///srv/registry",
     }
+    assert found.install == InstallDefaults(("claude-code", "codex"), "copy", "project")
     assert set(found.trusted) == {("git.corp.example", None), ("10.0.0.7", 8443)}
 
 
@@ -59,6 +60,15 @@ def test_the_file_of_the_page_is_read_as_told(tmp_path):
         ('trusted-hosts = ["git.corp.example:0"]', "expected a host"),
         ('trusted-hosts = ["git.corp.example:99999"]', "expected a host"),
         ('trusted-hosts = ["::1"]', "expected a host"),
+        ('[install]\nagents = "codex"', "expected a list"),
+        ('[install]\nagents = ["codx"]', "there is no agent 'codx'"),
+        ('[install]\nagents = [""]', "expected"),
+        ('[install]\nagents = ["c\u200bodex"]', "expected"),
+        ('[install]\nlink = "hard"', "expected copy or symlink"),
+        ('[install]\nscope = "machine"', "expected project or user"),
+        ("[install]\nscope = true", "expected project or user"),
+        ("[install]\nyes = true", "unknown key 'yes'"),
+        ("install = 1", "expected a table"),
         ("[tokens", "TOML"),
         (f"{'a.' * 5000}a = 1", "dots"),
     ],
@@ -76,6 +86,8 @@ def test_what_means_nothing_here_is_refused(text, said):
         ('[mirrors]\n"https://a" = "ftp://b"', "config.toml: mirrors.https://a"),
         ('trusted-hosts = ["a.example", "*"]', "config.toml: trusted-hosts[1]"),
         ("mirrors = 1", "config.toml: mirrors"),
+        ('[install]\nagents = ["codex", "codx"]', "config.toml: install.agents[1]"),
+        ('[install]\nscope = "all"', "config.toml: install.scope"),
     ],
 )
 def test_what_means_nothing_here_is_named_by_its_place(text, where):
