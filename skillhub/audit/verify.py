@@ -273,7 +273,7 @@ def _check_copies(
         if listing is None:
             yield TreeProblem("unknown", path, "differs from the lock, and the store no longer lists its files")
             continue
-        yield from links.inspect(path, listing, ports.store.path(entry.tree), record.link)[1]
+        yield from links.inspect(path, listing, ports.store, record.link)[1]
 
 
 def _install(project: Project) -> str:

@@ -18,8 +18,8 @@ from skillhub.cli.network import OpenNetwork
 from skillhub.cli.prompts import Flags, Person, pick
 from skillhub.cli.terminal import Terminal, Tone, is_interactive
 from skillhub.disk import files
-from skillhub.disk.home import Home, user_home
-from skillhub.disk.usage import throwaway
+from skillhub.disk.home import Home, throwaway, user_home
+from skillhub.disk.proved import Proved
 from skillhub.errors import FormatError, NotFound, SkillhubError, UsageError, extra
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_alias, quote
@@ -196,15 +196,24 @@ class Common:
         return Person(self.terminal, flags) if self.asks and not (self.yes or self.dry_run) else flags
 
     def ports(
-        self, *, allow_unsigned: bool = False, scratch: bool = False, bundle: SkillBundle | None = None
+        self,
+        *,
+        allow_unsigned: bool = False,
+        scratch: bool = False,
+        bundle: SkillBundle | None = None,
+        believed: bool = False,
     ) -> Ports:
         """Return the world for a flow; nothing of the network is loaded before a registry is opened.
 
         With ``scratch``, and for a dry run, what sources say is learned for this command alone: nothing is written to
-        remember it. With a ``bundle``, that is all the network there is.
+        remember it. With a ``bundle``, that is all the network there is. With ``believed``, what was hashed before
+        and has not changed since is not hashed again.
         """
         scratch = scratch or self.dry_run
         project = self.open_project()
+        path = os.path.join(self.home.state, "proved", f"{project.key}.json")
+        proved = Proved(path, believed=believed, kept=not scratch)
+        self.undo.callback(proved.save)
         project.waiting = lambda: self.terminal.say("another skillhub process uses this project; waiting for it")
         sources = self.sources.within(project, remember=not scratch)
         time = self.time(remember=not scratch)
@@ -214,7 +223,7 @@ class Common:
         self.undo.callback(network.close)
         return Ports(
             project=project,
-            store=self.store,
+            store=Store(self.home.data, proved),
             sources=sources,
             publishers=self.publishers,
             network=network,
@@ -282,6 +291,9 @@ TrustSource = Annotated[
     Strings, Arg("--trust-source NAME=sha256:…", "Trust this registry of the project, by its root (repeatable).")
 ]
 AllowUnsigned = Annotated[bool, Arg("--allow-unsigned", "Accept unsigned skills.")]
+Verify = Annotated[
+    bool, Arg("--verify", "Hash every byte, also of files that look unchanged since they were hashed.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

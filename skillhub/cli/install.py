@@ -15,6 +15,7 @@ from skillhub.cli.common import (
     NoEnable,
     Strings,
     TrustSource,
+    Verify,
     read_file,
     trusted_sources,
 )
@@ -59,6 +60,7 @@ def install(
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,
     trust_source: TrustSource = None,
+    verify: Verify = False,
 ) -> int:
     """Find skills, verify and scan them, ask, then store, lock and enable them; all or none.
 
@@ -80,7 +82,7 @@ def install(
         trusted=trusted_sources(trust_source),
     )
     if from_ is None:
-        ports = common.ports(allow_unsigned=allow_unsigned)
+        ports = common.ports(allow_unsigned=allow_unsigned, believed=not verify)
         outcome = flow([parse_ref(ref) for ref in refs or []], options, ports)
     else:
         if refs:
@@ -173,7 +175,7 @@ def update(
     if every and chosen:
         raise UsageError("--all and names exclude each other", hint="leave one of the two out")
     if check:
-        outcome = available_updates(chosen, common.ports(scratch=True))
+        outcome = available_updates(chosen, common.ports(scratch=True, believed=True))
         if common.json or common.open_project().lock().skills:
             show_changes(common, outcome)
         else:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from skillhub.audit.show import with_edits
 from skillhub.audit.verify import BEYOND_SYNC, Verified
 from skillhub.audit.verify import verify as verify_flow
-from skillhub.cli.common import Arg, Common, Enabling, Names, Strings
+from skillhub.cli.common import Arg, Common, Enabling, Names, Strings, Verify
 from skillhub.cli.render import finish, show_outcome, skills_table
 from skillhub.errors import Refused, SkillhubError
 from skillhub.install import install as installing
@@ -173,14 +173,14 @@ def _hints(found: Sequence[Verified], project: Project, common: Common) -> Itera
         yield f"{common.command('patch', *edited)} keeps them as a patch in the project"
 
 
-def sync(common: Common) -> int:
+def sync(common: Common, verify: Verify = False) -> int:
     """Restore what differs from the lock, and finish interrupted work. Enables nothing new.
 
     Edits made by hand are asked about; --yes saves them as a patch in skillhub-edits/ first.
 
     Example: skillhub sync
     """
-    ports = common.ports()
+    ports = common.ports(believed=not verify)
     outcome = restored(ports, dry_run=common.dry_run)
     show_outcome(common, outcome, "sync", "synced")
     waiting = not_agreed(ports.project)

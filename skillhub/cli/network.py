@@ -10,8 +10,7 @@ from shutil import copytree, rmtree
 from typing import TYPE_CHECKING
 
 from skillhub.disk import files
-from skillhub.disk.home import Home
-from skillhub.disk.usage import throwaway
+from skillhub.disk.home import Home, throwaway
 from skillhub.errors import SourceError, UnsafeTransfer, UsageError
 from skillhub.formats.text import as_command
 from skillhub.install.context import CheckAllowed, Place, Registry

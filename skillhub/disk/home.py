@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 
 from skillhub.disk.files import disk_error
 from skillhub.errors import StateError
@@ -139,3 +140,16 @@ def _refuse_others(folder: str) -> None:
             where=folder,
             hint="check its content, then: chmod go-w",
         )
+
+
+def throwaway() -> TemporaryDirectory[str]:
+    """Return a new folder among those that the system keeps for a while; its name tells which process made it.
+
+    Raises:
+        StateError: the disk refuses, or there is no place for it.
+    """
+    try:
+        return TemporaryDirectory(prefix=f"skillhub-{os.getpid()}-", ignore_cleanup_errors=True)
+    except OSError as error:
+        hint = "let TMPDIR name a folder that you may write to, with some space"
+        raise StateError(f"no temporary folder can be made: {error.strerror}", hint=hint) from error

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import gettempdir
 from typing import NamedTuple
 
 from skillhub.disk import files
@@ -139,19 +139,6 @@ def _stamp(path: str) -> float:
 # Temporary folders of one command, and those that killed commands left behind.
 
 _NAME = re.compile(r"(?a)skillhub-(\d{1,10})-\w{8}")
-
-
-def throwaway() -> TemporaryDirectory[str]:
-    """Return a new folder among those that the system keeps for a while; its name tells which process made it.
-
-    Raises:
-        StateError: the disk refuses, or there is no place for it.
-    """
-    try:
-        return TemporaryDirectory(prefix=f"skillhub-{os.getpid()}-", ignore_cleanup_errors=True)
-    except OSError as error:
-        hint = "let TMPDIR name a folder that you may write to, with some space"
-        raise StateError(f"no temporary folder can be made: {error.strerror}", hint=hint) from error
 
 
 def abandoned(before: float) -> Iterator[Old]:

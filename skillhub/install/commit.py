@@ -7,23 +7,25 @@ unused, what is locked and not linked is linked by ``sync``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import skillhub
 from skillhub.archive.entries import RESERVED
 from skillhub.disk import files
 from skillhub.errors import StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.install import candidates
-from skillhub.install.candidates import Candidate
+from skillhub.install.candidates import Candidate, ReleaseStatus
 from skillhub.install.context import Options, Ports, State, chosen_agents, read_state
-from skillhub.install.known_bad import with_advisories
+from skillhub.install.known_bad import advised, with_advisories
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.needs import AnsweredNeeds, OpenNeeds, facts_of, open_for_more_agents, open_needs
+from skillhub.install.resolve import ResolvedSkill
 from skillhub.install.review import admit, check_against_record, consent, moved_records, rebased_lock
 from skillhub.model.finding import Finding, at_least, in_short
 from skillhub.model.hosts import Host
-from skillhub.model.lock import Lock, Locked
+from skillhub.model.lock import Lock, Locked, Signer
 from skillhub.model.provenance import Changes, Provenance
 from skillhub.model.question import Asked, Question
 from skillhub.model.record import Facts, LinkKind, Record, Records
@@ -77,7 +79,8 @@ def commit(changes: Sequence[Change], options: Options, before: State, ports: Po
         for change in changes:
             if change.linking is not None:
                 linker.save(change.linking, now.records.skills.get(change.name), change.candidate.tree)
-        known = [link for change in changes for link in change.record.links]
+        known = [link for record in now.records.skills.values() for link in record.links]
+        known += [link for change in changes for link in change.record.links]
         copies.sweep(ports.project, known, copies.shared_folders(ports.project))
         for done, change in enumerate(changes):
             ports.report("storing", done, len(changes))
@@ -330,6 +333,82 @@ class Planner:
         wanted |= dict.fromkeys(record.links if record else ())
         linking = self.linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
         return self.linker.merging(linking, candidate.tree, record)
+
+    def is_settled(self, name: str, world: object) -> bool:
+        """Say whether ``plan`` is known to find nothing to do, and nothing to say, for a skill as it is locked."""
+        ports, record, entry = self.ports, self.state.agreed(name), self.state.lock.skills[name]
+        proved = ports.store.proved
+        facts = deciding(name, world, self.state, ports)
+        return (
+            record is not None
+            and facts is not None
+            and proved.is_noted(name, facts)
+            and self.options.link in (None, record.link)
+            and {f"{folder}/{name}" for folder in self.folders} <= {*record.links}
+            and self.linker.in_place(name, record) is not None
+            and ports.store.has(entry.tree)
+            and proved.holds(ports.store.path(entry.tree), entry.tree)
+        )
+
+
+def world_of(ports: Ports) -> object:
+    """Return what decides about every skill: this version, and whom and what the user allows."""
+    rules = [(policy.where, [*policy.rules()]) for policy in ports.policies.each]
+    return skillhub.__version__, repr((ports.publishers.all(), ports.sources.all(), rules))
+
+
+def deciding(name: str, world: object, state: State, ports: Ports) -> object:
+    """Return all, beside the bytes, that decides whether an enabled skill is in order as it is locked.
+
+    None if that has to be looked at each time: what its registry or an advisory tells of, what a time decides, what
+    is patched, or is written into the configuration of an agent.
+    """
+    entry, record = state.lock.skills[name], state.agreed(name)
+    if record is None or not record.enabled or entry.patch or any(need.kind == "mcp" for need in record.facts.needs):
+        return None
+    root = ports.root_of(entry)
+    status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
+    if status.objection or status.yanked or candidates.revoking(status) or advised(name, entry, None, ports):
+        return None
+    pinned = None
+    if entry.signed_by:
+        pinned = ports.publishers.pinned(candidates.pin_name(name, entry, root))
+        if pinned is None or {Signer.parse(each).kind for each in entry.signed_by} != {"key"}:
+            return None
+    needed = [(each, state.lock.skills.get(each), state.enabled(each) is not None) for each in entry.dependencies]
+    if not all(locked and is_enabled for _, locked, is_enabled in needed):
+        return None
+    versions = [(each, locked.version) for each, locked, _ in needed if locked]
+    size = status.release.size if status.release else None
+    return world, entry, record, state.lock.sources.get(entry.source), pinned, size, versions
+
+
+def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, ports: Ports) -> set[str]:
+    """Return which of these skills are to stay as they are: they are in order, and so are those that they need.
+
+    What is not named here is obtained, verified and planned. What is, is copied nowhere.
+    """
+    proved = ports.store.proved
+    asked = [each for each in resolved if each.is_locked and not options.env and proved.is_believed]
+    said = {each.name for each in asked if each.wanted in (None, state.intent.skills.get(each.name))}
+    if not said:
+        return said
+    planner, world = Planner.of(options, state, ports), world_of(ports)
+    found = {name for name in said if planner.is_settled(name, world)}
+    waiting = [each.name for each in resolved if each.name not in found]
+    while waiting:
+        needing = found.intersection(state.lock.dependents.get(waiting.pop(), ()))
+        found -= needing
+        waiting += needing
+    return found
+
+
+def note_settled(done: Mapping[str, Candidate], names: Iterable[str], state: State, ports: Ports) -> None:
+    """Keep which of these skills, just planned, were in order, with nothing to say of them."""
+    world = world_of(ports)
+    for name in names:
+        if not done[name].warnings and (facts := deciding(name, world, state, ports)) is not None:
+            ports.store.proved.note(name, facts)
 
 
 def new_first(candidate: Candidate, record: Record | None, ports: Ports) -> Candidate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -95,6 +95,7 @@ class Gathered:
     Attributes:
         excepted: The names that ``--except`` left nothing of.
         withdrawn: The names of which the locked release was withdrawn.
+        settled: Those that are asked for, and are in order as they are.
     """
 
     found: dict[str, Candidate] = field(default_factory=dict)
@@ -102,14 +103,21 @@ class Gathered:
     warnings: list[str] = field(default_factory=list)
     excepted: set[str] = field(default_factory=set)
     withdrawn: set[str] = field(default_factory=set)
+    settled: set[str] = field(default_factory=set)
 
 
 def gather(
-    refs: Sequence[Ref], options: Options, state: State, ports: Ports, *, named_by: Who = "person"
+    refs: Sequence[Ref],
+    options: Options,
+    state: State,
+    ports: Ports,
+    *,
+    named_by: Who = "person",
+    settled: Callable[[Sequence[ResolvedSkill]], Collection[str]] = lambda _: (),
 ) -> Gathered:
     """Return a candidate for each skill that the references mean; without any, for each of lock and intent.
 
-    ``named_by`` says who named the references, as for ``Ports.reach``.
+    ``named_by`` says who named the references, as for ``Ports.reach``; ``settled`` which are not to be obtained.
 
     Raises:
         NotFound: none has a skill that was chosen by name.
@@ -129,6 +137,8 @@ def gather(
         gathered.warnings.extend(warnings)
     every, resolved = resolved, _without_excepted(resolved, options)
     gathered.excepted.update({each.name for each in every} - {each.name for each in resolved})
+    gathered.settled.update(settled(resolved))
+    resolved = [each for each in resolved if each.name not in gathered.settled]
     failing: list[tuple[Release, SecurityError]] = []
     with prefetched([each.acquisition for each in resolved], ports.report) as coming:
         for each, turn in zip(resolved, coming, strict=True):
@@ -150,7 +160,7 @@ def gather(
         raise UnsafeSkills(unsafe, where=", ".join(map(str, refs)), excepted=options.excepted)
     offered = [each.release for each in resolved if each.release]
     for word in options.skills:  # a word that is no skill's: where a reference is one skill, it was not chosen by it
-        if word not in gathered.found and not fitting(word, offered):
+        if word not in gathered.found and word not in gathered.settled and not fitting(word, offered):
             raise no_match(word, [*gathered.found], ", ".join(map(str, refs)))
     return gathered
 

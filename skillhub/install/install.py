@@ -9,7 +9,7 @@ from dataclasses import replace
 from skillhub.errors import FormatError, Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import NO_FILES
 from skillhub.install.candidates import Candidate, TreeBudget, about_skill
-from skillhub.install.commit import Change, Plan, Planner, changes_of, commit, decide
+from skillhub.install.commit import Change, Plan, Planner, changes_of, commit, decide, note_settled, settled
 from skillhub.install.context import (
     LeftOut,
     Options,
@@ -60,16 +60,20 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     if missing:
         note = f"you do not have the source {', '.join(missing)}; its skills are not known yet"
         return Outcome((), False, tuple(asked), (note,))
-    gathered = gather(refs, options, state, ports)
+    gathered = gather(refs, options, state, ports, settled=lambda each: settled(each, options, state, ports))
     found, notes = gathered.found, gathered.warnings
     if not options.frozen:
-        found, missing = with_dependencies(found, state, ports, gathered.excepted)
+        found, missing = with_dependencies(found, state, ports, gathered.excepted, gathered.settled)
         notes += missing
     if not (refs or options.frozen):
         found, apart = without_other_signers(found, state, ports)
         notes += apart
     outcome = apply(found, options, state, ports)
+    note_settled(found, outcome.unchanged, state, ports)
     ports.sources.keep()
+    stay = [name for name in state.lock.skills if name in gathered.settled]
+    views = _views(stay, state.records.skills, state, ports)
+    outcome = replace(outcome, skills=(*views, *outcome.skills), unchanged=outcome.unchanged | gathered.settled)
     return outcome.preceded(asked, gathered.left, notes)
 
 

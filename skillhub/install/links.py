@@ -145,12 +145,11 @@ class Linker:
         Raises:
             StateError: something is in the way that skillhub did not put there.
         """
-        stored = self._store.path(listing.digest)
         was = record.tree if record is not None else None
         steps = []
         for link in wanted:
             path = self._place(link)
-            found, _ = copies.inspect(path, listing, stored, kind)
+            found, _ = copies.inspect(path, listing, self._store, kind)
             do: Action = "keep" if found == "equal" else "make"
             if found == "edited":
                 if record is None or link not in record.links:
@@ -165,6 +164,17 @@ class Linker:
             steps.append(Step(link, path, do, edited))
         return Linking(name, kind, tuple(steps), previous_tree=was, is_new=was not in (None, listing.digest))
 
+    def in_place(self, name: str, record: Record) -> Linking | None:
+        """Return the linking of a skill whose copies are all known to be as they were proved to be, else None.
+
+        Raises:
+            LinkLeavesProject, StateError: as for ``plan``.
+        """
+        steps = tuple(Step(link, self._place(link), "keep") for link in record.links)
+        if record.link != "copy" or not all(self._store.proved.holds(each.path, record.tree) for each in steps):
+            return None
+        return Linking(name, "copy", steps, previous_tree=record.tree)
+
     def _place(self, link: str) -> str:
         """Return where a link is to be; its folder is looked at once for all skills, before anything is made.
 
@@ -175,7 +185,7 @@ class Linker:
         folder, _, name = link.rpartition("/")
         if folder not in self._folders:
             path = copies.place(self._project, link)
-            if not os.path.isdir(there := _first_there(path)):
+            if not os.path.isdir(there := copies.first_there(path)):
                 raise copies.foreign_error(there)
             self._folders[folder] = path.removesuffix(name)
         return self._folders[folder] + name
@@ -199,7 +209,8 @@ class Linker:
         steps = []
         for link in record.links:
             path = copies.place(self._project, link)
-            if not os.path.lexists(path) or self._is_stored(path, record.tree):
+            is_there = not self._store.proved.holds(path, record.tree) and os.path.lexists(path)
+            if not is_there or self._is_stored(path, record.tree):
                 steps.append(Step(link, path, "keep"))
                 continue
             steps.append(Step(link, path, "save", self._edits(path, record)))
@@ -209,7 +220,7 @@ class Linker:
         """Return the files of a place that are not as the record says they were put there, if that is known."""
         is_back = coming is not None and coming.digest == record.tree
         base = coming if is_back else self._store.listing(record.tree)
-        return _edits(copies.inspect(path, base, "", record.link)[1], path) if base is not None else ()
+        return _edits(copies.inspect(path, base, self._store, record.link)[1], path) if base is not None else ()
 
     def _is_stored(self, path: str, was: Digest | None = None) -> bool:
         """Return whether ``path`` holds, to the byte, a tree of the store, so that nothing is lost with it.
@@ -290,14 +301,6 @@ def _edits(problems: Sequence[TreeProblem], path: str) -> tuple[str, ...]:
     inside = [each for each in problems if each.path != path]
     lines = [f"  {_MARKS.get(each.code, '~')} {each.path[len(path) + 1 :]}" for each in inside[:_MOST]]
     return (*lines, *([f"  and {len(inside) - _MOST} more"] if inside[_MOST:] else []))
-
-
-def _first_there(path: str) -> str:
-    """Return the nearest of the folders above ``path`` that is there, or what is there in place of one."""
-    path = os.path.dirname(path)
-    while not os.path.lexists(path) and path != os.path.dirname(path):
-        path = os.path.dirname(path)
-    return path
 
 
 def _edited_meanwhile(path: str) -> StateError:
@@ -541,6 +544,9 @@ def _plan(
     """Return what is to be done in each place, and what skillhub did not put there and leaves."""
     plans: dict[str, Linking] = {}
     for name, record in state.records.skills.items():
+        if state.enabled(name) and (linking := linker.in_place(name, record)):
+            plans[name] = linking
+            continue
         whole = fetched.get(record.tree)
         listing = whole.listing if whole is not None else ports.store.listing(record.tree)
         if state.enabled(name) and listing is not None:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 
 from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
@@ -25,6 +26,7 @@ from skillhub.model.tree import SKILL_MD
 from skillhub.net.target import Who, by_agreement
 from skillhub.project.copies import portable
 from skillhub.project.intent import Wanted, is_at_place, is_from, wanted_of
+from skillhub.project.store import Store
 from skillhub.sources.configured import Source
 
 
@@ -36,6 +38,7 @@ class ResolvedSkill:
         wanted: The line to write into the intent; None leaves what is there.
         optional: Whether it came with ``--all``, and may be left out.
         release: What the source offers, where one does.
+        is_locked: Whether it is the very skill that the lock has.
     """
 
     name: str
@@ -43,10 +46,12 @@ class ResolvedSkill:
     wanted: Wanted | None = None
     optional: bool = False
     release: Release | None = None
+    is_locked: bool = False
 
     def called(self, name: str) -> ResolvedSkill:
         """Return the same under the name that it is to have here."""
-        return replace(self, name=name, acquisition=self.acquisition.map(lambda found: found.called(name)))
+        acquisition = self.acquisition.map(lambda found: found.called(name))
+        return replace(self, name=name, acquisition=acquisition, is_locked=self.is_locked and name == self.name)
 
 
 def resolve_ref(
@@ -146,7 +151,7 @@ def _of_path(path: str, state: State, ports: Ports, plugin: str | None = None) -
 def resolve_locked(name: str, entry: Locked, state: State, ports: Ports) -> ResolvedSkill:
     """Return the very skill that the lock names."""
     is_agreed = state.agreed(name) is not None
-    return ResolvedSkill(name, by_lock(name, entry, ports, agreed=is_agreed, scanned=not is_agreed))
+    return ResolvedSkill(name, by_lock(name, entry, ports, agreed=is_agreed, scanned=not is_agreed), is_locked=True)
 
 
 def resolve_wanted(
@@ -385,12 +390,17 @@ class _Demand:
 
 
 def with_dependencies(
-    found: Mapping[str, Candidate], state: State, ports: Ports, excepted: Collection[str] = ()
+    found: Mapping[str, Candidate],
+    state: State,
+    ports: Ports,
+    excepted: Collection[str] = (),
+    settled: Collection[str] = (),
 ) -> tuple[dict[str, Candidate], list[str]]:
     """Return the candidates with all that they need and nobody has yet, and warnings of what cannot be found.
 
     What is not found leaves the need open, and a skill that cannot do without it disabled. A need without a source
-    is looked for where the skill that has it came from, and nowhere else. One that is ``excepted`` is not looked for.
+    is looked for where the skill that has it came from, and nowhere else. One that is ``excepted`` is not looked for;
+    what is ``settled`` was asked for, too, and stays as it is locked.
 
     Raises:
         UsageError: one that is excepted is needed.
@@ -400,6 +410,7 @@ def with_dependencies(
     whole, warnings, held = dict(found), [], TreeBudget(ports.store)
     chains: dict[str, tuple[str, ...]] = {name: (name,) for name in whole}
     demands: dict[str, list[_Demand]] = {}
+    content: dict[str, Locked] = {}  # with which all demands so far are met
     queue = deque(whole)
     while queue:
         parent = whole[queue.popleft()]
@@ -407,10 +418,12 @@ def with_dependencies(
             demand = _Demand(need, chains[parent.name])
             demands.setdefault(need.name, []).append(demand)
             taken = whole[need.name].entry if need.name in whole else state.lock.skills.get(need.name)
-            if taken is not None and all(is_within(taken, each.need.range) for each in demands[need.name]):
+            due = [demand] if content.get(need.name) is taken else demands[need.name]
+            if taken is not None and all(is_within(taken, each.need.range) for each in due):
+                content[need.name] = taken
                 continue
-            if need.name in found:
-                raise _conflict(need.name, demands[need.name], found[need.name].entry.version)
+            if taken is not None and (need.name in found or need.name in settled):
+                raise _conflict(need.name, demands[need.name], taken.version)
             if need.name in excepted:
                 warnings.append(_left_out(demand))
                 continue
@@ -457,10 +470,15 @@ def ranges_on(name: str, lock: Lock, ports: Ports, but: Collection[str] = ()) ->
     for each in lock.dependents.get(name, ()):
         if each in but:
             continue
-        tree = ports.store.read(lock.skills[each].tree)
-        needs = _needs(Manifest.read(tree)) if tree is not None else ()
+        needs = _stored_needs(ports.store, lock.skills[each].tree)
         found += [(each, need.range) for need in needs if need.name == name and need.range]
     return found
+
+
+@lru_cache(maxsize=4096)  # one skill may need many, and each of these is asked about
+def _stored_needs(store: Store, tree: Digest) -> tuple[Requirement, ...]:
+    stored = store.read(tree)
+    return tuple(_needs(Manifest.read(stored))) if stored is not None else ()
 
 
 def _needs(manifest: Manifest) -> Iterator[Requirement]:

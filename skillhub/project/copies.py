@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, get_args
 
 from skillhub.disk import files
 from skillhub.disk.files import FOLDER
-from skillhub.disk.folders import TreeProblem, clone_tree, compare, is_link, remove_tree, write_tree
+from skillhub.disk.folders import TreeProblem, clone_tree, is_link, remove_tree, write_tree
 from skillhub.errors import FormatError, StateError
 from skillhub.model.hosts import Host, hosts, skill_folder
 from skillhub.model.lock import Locked, Signer
@@ -126,25 +126,25 @@ def _folder(base: str, folder: str) -> str:
     return os.path.join(base, folder.replace("/", os.sep))
 
 
-def inspect(path: str, listing: Listing, stored: str, kind: LinkKind) -> tuple[Found, list[TreeProblem]]:
-    """Return whether ``path`` holds the tree of ``listing``, by every byte; and if not, how it differs.
+def inspect(path: str, listing: Listing, store: Store, kind: LinkKind) -> tuple[Found, list[TreeProblem]]:
+    """Return whether ``path`` holds the tree of ``listing``, as ``Store.compare`` does; and if not, how it differs.
 
     Args:
         path: The place in an agent's folder.
         listing: What ought to be there.
-        stored: The tree's folder in the store, where a link of kind ``symlink`` must lead.
+        store: Where a link of kind ``symlink`` must lead.
         kind: What ought to be there: a copy, or a link, in whose place a copy will do.
     """
     if not os.path.lexists(path):
         return "absent", [TreeProblem("missing-link", path, "the skill is enabled, but its copy is missing")]
     if is_link(path):
-        if kind == "symlink" and os.readlink(path).removeprefix(_LONG_PATH) == stored:
+        if kind == "symlink" and os.readlink(path).removeprefix(_LONG_PATH) == store.path(listing.digest):
             return "equal", []
         return "edited", [TreeProblem("wrong-link", path, "a link that skillhub did not make")]
     if not os.path.isdir(path):
         return "edited", [TreeProblem("not-a-folder", path, "expected the skill's folder")]
     # In place of a link a copy will do: some disks have no links.
-    problems = compare(path, listing)
+    problems = store.compare(path, listing)
     return ("edited" if problems else "equal"), problems
 
 
@@ -276,6 +276,14 @@ def _rows(folder: str, at: int | None) -> Iterator[os.DirEntry[str]]:
     finally:
         if handle is not None:
             os.close(handle)
+
+
+def first_there(path: str) -> str:
+    """Return the nearest of the folders above ``path`` that is there, or what is there in place of one."""
+    path = os.path.dirname(path)
+    while not os.path.lexists(path) and path != os.path.dirname(path):
+        path = os.path.dirname(path)
+    return path
 
 
 def foreign_error(path: str) -> StateError:

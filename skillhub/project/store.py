@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 
 from skillhub.disk import files
 from skillhub.disk.folders import LARGEST, TreeProblem, compare, remove_tree, walk, write_file, write_tree
+from skillhub.disk.proved import Proved
 from skillhub.errors import FormatError, StateError, UnsafeArchive
 from skillhub.formats.digest import Digest, is_hex
 from skillhub.model.tree import File, Listing, Tree
@@ -26,10 +27,12 @@ class Store:
 
     Args:
         data: The ``data`` folder of a ``Home``.
+        proved: What was hashed before, here and in agents' folders.
     """
 
-    def __init__(self, data: str) -> None:
+    def __init__(self, data: str, proved: Proved | None = None) -> None:
         self.root = os.path.join(data, "store")
+        self.proved = proved or Proved()
 
     def path(self, tree: Digest) -> str:
         """Return where this tree is or would be."""
@@ -88,31 +91,52 @@ class Store:
         return None
 
     def check(self, tree: Digest) -> list[TreeProblem]:
-        """Hash every byte of the stored tree against its digest and return what differs."""
+        """Compare every byte of the stored tree with its digest and return what differs; see ``compare``."""
         path = self.path(tree)
         if not self.has(tree):
             return [TreeProblem("missing", path, "the store does not hold this tree")]
+        if self.proved.holds(path, tree):
+            return []
         listing = self.listing(tree)
         if listing is None:
             return [
                 TreeProblem("listing", f"{path}.listing", "the list of the stored files is missing or was changed")
             ]
-        return compare(path, listing)
+        return self.compare(path, listing, _PARTS[0])
+
+    def compare(self, folder: str, listing: Listing, beside: str = "") -> list[TreeProblem]:
+        """Return in what a folder differs from a listing; every byte is hashed, unless the same was proved before.
+
+        Args:
+            folder: One of the store, or the copy of a skill in an agent's folder.
+            listing: What ought to be there.
+            beside: The end of the name of a file beside it that has to stay as it is, too.
+        """
+        if self.proved.holds(folder, listing.digest):
+            return []
+        look = self.proved.before(folder, beside)
+        problems = compare(folder, listing)
+        self.proved.keep(folder, listing.digest, None if problems else look)
+        return problems
 
     def read(self, tree: Digest) -> Tree | None:
         """Return the stored tree if it is whole, else None."""
         if not self.has(tree):
             return None
         whole: dict[str, File] = {}
+        path = self.path(tree)
+        look = self.proved.before(path, _PARTS[0])
         try:
-            for found in walk(self.path(tree), largest=LARGEST):
+            for found in walk(path, largest=LARGEST):
                 if found.file is None:
                     return None
                 whole[found.path] = found.file
         except (OSError, UnsafeArchive):
             return None
         read = Tree(whole)
-        return read if read.digest == tree else None
+        is_whole = read.digest == tree
+        self.proved.keep(path, tree, look if is_whole and self.listing(tree) is not None else None)
+        return read if is_whole else None
 
     def trees(self) -> Iterator[Digest]:
         """Yield every tree that has a folder here, whole or not.

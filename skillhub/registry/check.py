@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from skillhub.archive import unpack
-from skillhub.disk.usage import throwaway
+from skillhub.disk.home import throwaway
 from skillhub.errors import NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.text import as_command
 from skillhub.install.sources import metadata_files

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 from skillhub.disk import files
 from skillhub.disk.home import Home
+from skillhub.disk.proved import Stamp, is_settled, stamp_of
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
@@ -30,7 +31,7 @@ from skillhub.project.project import LOCK, Project, project_folder, state_key
 from skillhub.project.store import Store
 from skillhub.runtime.catalog import LockedNames, folded
 from skillhub.runtime.discover import HEAD, Surroundings, upwards
-from skillhub.runtime.walk import Stamp, are_facts, changed, facts_in, opened, stamp_of, write_own
+from skillhub.runtime.walk import are_facts, facts_in, opened, write_own
 
 # Reads the folder of one skill: its files, never outside of it, and whether they are what was agreed to.
 
@@ -49,14 +50,11 @@ class Agreed:
         tree: As the lock has it.
         listing: Of that tree, where it is known; then an error says which file it is about.
         state: A folder of ours where it is kept what was found whole, and by what to tell that it still is.
-        grain: Seconds in which a file may change twice and keep its stamp, for that is how coarse the clocks of
-            disks are (FAT's is); what is younger is hashed each time.
     """
 
     tree: Digest
     listing: Listing | None = None
     state: str | None = None
-    grain: float = 2.0
 
 
 class Folder:
@@ -170,12 +168,12 @@ class Folder:
             raise _drifted(f"it holds more than {FILES_MAX} files", self.path)
         if record and (facts := self._seen(record, agreed.tree)) is not None:
             return facts
-        oldest = time.time_ns() - int(agreed.grain * 1e9)
+        now = time.time_ns()
         found = Listing(self.hashed(agreed.listing))
         if found.digest != agreed.tree:
             raise _drifted(_difference(found, agreed), self.path)
         facts = facts_in(self._heads, os.path.basename(self.path))
-        if record and all(changed(each) < oldest for each in self.stamps.values()):
+        if record and all(is_settled(each, now) for each in self.stamps.values()):
             with suppress(StateError):  # where nothing can be written, all is read again each time
                 write_own(record, json.dumps(self._record(agreed.tree) | {"facts": facts}).encode())
         return facts

@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, cast
 
 from skillhub.disk.files import CLOEXEC, NO_LINK, disk_errors, read, write_atomic
+from skillhub.disk.proved import Stamp, is_settled, stamp_of
 from skillhub.errors import FormatError, SecurityError, SkillhubError, StateError
 from skillhub.formats.text import check_paths, is_name, quote
 from skillhub.model import needs
@@ -27,22 +28,6 @@ from skillhub.runtime.catalog import NamedCommand, Problem
 
 _READ: Final = os.O_RDONLY | NO_LINK | CLOEXEC
 _LINK = frozenset({errno.ELOOP, getattr(errno, "EMLINK", errno.ELOOP)})
-
-
-# Size, times of change of content and of anything, inode: an edit that keeps all four is not made by hand.
-# One text, for that is what JSON gives back the soonest.
-Stamp: TypeAlias = str
-
-
-def stamp_of(status: os.stat_result) -> Stamp:
-    """Return what tells whether something on the disk has changed since."""
-    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
-
-
-def changed(stamp: Stamp) -> int:
-    """Return when what has this stamp was last changed in any way, in nanoseconds."""
-    _, content, anything, _ = stamp.split()
-    return max(int(content), int(anything))
 
 
 def opened(path: str) -> tuple[int, os.stat_result] | None:
@@ -461,9 +446,8 @@ _FACTS: Final[Mapping[str, type]] = {
 _CACHE_CAP: Final = 1 << 28
 _NEVER: Final[Stamp] = ""
 # An edit within the same tick of the file system's clock as the last one leaves the stamp as it was. Ticks are
-# 10 ms at most where stamps have fractions of a second, and 2 s where they have none.
+# 10 ms at most where stamps have fractions of a second.
 _TICK: Final = 50_000_000
-_COARSE_TICK: Final = 2_000_000_000
 
 
 class Cache:
@@ -527,14 +511,9 @@ class Cache:
 
 
 def _settled(stamps: Mapping[str, Stamp], now: int) -> dict[str, Stamp]:
-    return {path: stamp if _is_settled(stamp, now) else _NEVER for path, stamp in stamps.items()}
-
-
-def _is_settled(stamp: Stamp, now: int) -> bool:
-    if stamp == _NEVER:
-        return False
-    last = changed(stamp)
-    return last < now - (_TICK if last % 1_000_000_000 else _COARSE_TICK)
+    return {
+        path: stamp if stamp != _NEVER and is_settled(stamp, now, _TICK) else _NEVER for path, stamp in stamps.items()
+    }
 
 
 def _dump(find: Find) -> list[Any]:

@@ -9,6 +9,7 @@ from threading import RLock
 from time import time_ns
 from typing import Any, Final
 
+from skillhub.disk.proved import is_settled
 from skillhub.errors import Drifted, FormatError, NotFound, Refused, SkillhubError
 from skillhub.formats import yaml
 from skillhub.formats.digest import Digest
@@ -23,10 +24,9 @@ from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.folder import Folder, Locks
 from skillhub.runtime.loading import NOT_THE_SKILLS, Loaded, Request, load
 from skillhub.runtime.resolve import Caller, may_invoke
-from skillhub.runtime.walk import Cache, changed
+from skillhub.runtime.walk import Cache
 
 FILE_MAX: Final = 64 * 1024 * 1024
-_SETTLED: Final = 2_000_000_000  # nanoseconds; the stamp of a file that changed earlier tells of every later change
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +201,8 @@ class ServedContent:
             for name, listed in listing.items()
         )
         served = ServedSkill(skill, listing.digest, files, _front(folder))
-        is_settled = skill.managed or all(changed(each) < time_ns() - _SETTLED for each in folder.stamps.values())
-        if is_settled:
+        is_kept = skill.managed or all(is_settled(each, time_ns()) for each in folder.stamps.values())
+        if is_kept:
             self._known[path] = proof, served
         return served
 

@@ -46,7 +46,7 @@ def test_a_person_is_asked(shell):
 
 MAKES_AND_IS_KILLED = """
 import os, signal, sys
-from skillhub.disk.usage import throwaway
+from skillhub.disk.home import throwaway
 folder = throwaway()
 open(os.path.join(folder.name, "timestamp.json"), "w").close()
 print(folder.name, flush=True)

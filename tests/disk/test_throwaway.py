@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.disk.usage import throwaway
+from skillhub.disk.home import throwaway
 from skillhub.errors import StateError
 from tests.support.faults import Faults, forbidden, in_child, no_space
 

@@ -113,9 +113,9 @@ def test_where_no_link_can_be_made_a_copy_does(world):
     stored, path = world.store.put(tree), place(world)
     copies.make(world.project, path, tree, stored, "symlink", [refuse])
     assert not os.path.islink(path)
-    assert copies.inspect(path, tree.listing, stored, "symlink") == ("equal", [])
+    assert copies.inspect(path, tree.listing, world.store, "symlink") == ("equal", [])
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
-    assert copies.inspect(path, tree.listing, stored, "symlink")[0] == "edited"
+    assert copies.inspect(path, tree.listing, world.store, "symlink")[0] == "edited"
 
 
 def test_where_one_sort_of_link_is_not_allowed_the_next_is_tried(world):

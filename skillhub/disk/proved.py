@@ -1,0 +1,198 @@
+"""Stamps, by which to tell that a file is as it was; and the index of folders of which every byte was hashed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from skillhub.disk import files
+from skillhub.errors import FormatError, StateError
+
+# Size, times of change of content and of anything, inode, device, mode: an edit that keeps all is not made by hand.
+# One text, for that is what JSON gives back the soonest.
+Stamp: TypeAlias = str
+
+# An edit within the same tick of the file system's clock as the last one leaves the stamp as it was. Ticks are
+# 10 ms at most where stamps have fractions of a second, and 2 s where they have none.
+GRAIN: Final = 2_000_000_000
+_SECOND: Final = 1_000_000_000
+_VERSION: Final = 1
+_CAP: Final = 256 << 20
+# What Windows calls the time of change is that of creation: there each byte is hashed.
+_HAS_CHANGE_TIME = os.name == "posix"
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return what tells whether something on the disk has changed since."""
+    size, content, anything = status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return f"{size} {content} {anything} {status.st_ino} {status.st_dev} {status.st_mode}"
+
+
+def changed(stamp: Stamp) -> int:
+    """Return when what has this stamp was last changed in any way, in nanoseconds."""
+    content, anything = stamp.split()[1:3]
+    return max(int(content), int(anything))
+
+
+def is_settled(stamp: Stamp, now: int, grain: int = GRAIN) -> bool:
+    """Say whether a change after ``now`` changes the stamp, by a clock that ticks at least once in ``grain``."""
+    last = changed(stamp)
+    return last < now - (grain if last % _SECOND else max(grain, GRAIN))
+
+
+def is_proof(stamp: Stamp, now: int) -> bool:
+    """Say whether who finds the same stamp later need not hash again; a clock of whole seconds may be another's."""
+    return is_settled(stamp, now, GRAIN) and int(stamp.split()[2]) % _SECOND != 0
+
+
+class Stamps(NamedTuple):
+    """What was seen of a folder.
+
+    Attributes:
+        names: What is in it, as it is spelled behind the folder's path; the empty one is the folder itself.
+        stamps: That of each.
+    """
+
+    names: tuple[str, ...]
+    stamps: tuple[Stamp, ...]
+
+    @property
+    def digest(self) -> str:
+        """What tells it from every other."""
+        # No name holds a zero byte, and no stamp does.
+        return sha256("\0".join((*self.names, *self.stamps)).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+class Proved:
+    """Folders that were found whole, to the byte, and by what to tell that they still are.
+
+    A folder counts as whole if in it, and in all that is below it, nothing has another stamp than when it was hashed.
+    What changed less than two seconds before it was hashed is hashed again, and so is what a clock of whole seconds
+    dates. It only spares the look at bytes that stay where they are: what is copied anywhere is hashed as ever.
+
+    Args:
+        path: The file that it is kept in, below ``<state>``; empty where nothing is kept.
+        believed: Whether what it says counts; else every byte is hashed, and what differs is forgotten.
+        kept: Whether what is found out is kept.
+
+    Attributes:
+        is_believed: Whether that is so here.
+    """
+
+    def __init__(self, path: str = "", *, believed: bool = False, kept: bool = True) -> None:
+        self._path = path
+        self.is_believed = believed and bool(path) and _HAS_CHANGE_TIME
+        self._is_kept = kept and bool(path) and _HAS_CHANGE_TIME
+        self._is_changed = False
+
+    def holds(self, folder: str, tree: str) -> bool:
+        """Say whether a folder was found to be this tree, and nothing in it has changed since."""
+        if not self.is_believed:
+            return False
+        row = self._folders.get(folder)
+        try:
+            return row is not None and row[0] == tree and _look(folder, row[1].split("\0")).digest == row[2]
+        except (OSError, ValueError, TypeError, AttributeError, LookupError):
+            return False
+
+    def before(self, folder: str, beside: str = "") -> Stamps | None:
+        """Look at a folder that is about to be hashed; None where that is of no use.
+
+        Args:
+            folder: Which one.
+            beside: The end of the name of a file beside it that is to be as it was, too.
+        """
+        if not self._is_kept:
+            return None
+        now = time.time_ns()
+        with suppress(OSError):
+            if all(is_proof(stamp, now) for stamp in _look(folder, [""]).stamps):
+                look = _look(folder, [*_names(folder), *([beside] if beside else [])])
+                return look if all(is_proof(stamp, now) for stamp in look.stamps) else None
+        return None
+
+    def keep(self, folder: str, tree: str, look: Stamps | None) -> None:
+        """Keep that a folder was found to be this tree after ``look`` was had at it; without one, that it was not."""
+        if not self._is_kept:
+            return
+        row = None
+        with suppress(OSError, ValueError):
+            if look is not None and _look(folder, look.names) == look:
+                row = [tree, "\0".join(look.names), look.digest]
+        if row != self._folders.get(folder):
+            self._is_changed = True
+            self._folders.pop(folder, None)
+            if row is not None:
+                self._folders[folder] = row
+
+    def is_noted(self, name: str, facts: object) -> bool:
+        """Say whether ``note`` was called with these facts."""
+        return self.is_believed and self._notes.get(name) == _digest(facts)
+
+    def note(self, name: str, facts: object) -> None:
+        """Keep that something holds under a name, as long as all the facts that decide it are the same."""
+        if self._is_kept and self._notes.get(name) != (digest := _digest(facts)):
+            self._is_changed = True
+            self._notes[name] = digest
+
+    def save(self) -> None:
+        """Write what is new, for the owner alone; a full disk is no error."""
+        if not self._is_changed:
+            return
+        self._is_changed = False
+        there = {folder: row for folder, row in self._folders.items() if os.path.lexists(folder)}
+        block = {"version": _VERSION, "folders": there, "notes": self._notes}
+        with suppress(StateError):
+            files.write_atomic(self._path, json.dumps(block).encode("ascii"), mode=0o600, sync=False)
+
+    @property
+    def _folders(self) -> dict[str, Any]:
+        return self._read[0]
+
+    @property
+    def _notes(self) -> dict[str, Any]:
+        return self._read[1]
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what is kept; nothing if it is damaged, or not written by this user alone."""
+        with suppress(OSError, FormatError, StateError, ValueError, TypeError, LookupError, RecursionError):
+            status = os.lstat(self._path)
+            if status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077:
+                block = json.loads(files.read(self._path, _CAP) or b"null")
+                if block["version"] == _VERSION:
+                    return {**block["folders"]}, {**block["notes"]}
+        return {}, {}
+
+
+def _look(folder: str, names: Sequence[str]) -> Stamps:
+    """Look at what is in a folder.
+
+    Raises:
+        OSError: something is no longer there.
+    """
+    return Stamps(tuple(names), tuple([stamp_of(os.lstat(folder + name)) for name in names]))
+
+
+def _names(folder: str) -> list[str]:
+    """Return all that is below a folder, links unfollowed, as it is spelled behind the folder's path."""
+    found, waiting = [""], [""]
+    while waiting:
+        name = waiting.pop()
+        with os.scandir(folder + name) as rows:
+            for row in rows:
+                found.append(inner := f"{name}{os.sep}{row.name}")
+                if row.is_dir(follow_symlinks=False):
+                    waiting.append(inner)
+    return found
+
+
+def _digest(facts: object) -> str:
+    return sha256(repr(facts).encode("utf-8", "surrogateescape")).hexdigest()

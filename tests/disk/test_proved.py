@@ -1,0 +1,252 @@
+"""The index of folders that were found whole: what it tells apart, and what of it counts for nothing."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from skillhub.disk import proved
+from skillhub.disk.proved import GRAIN, Proved, is_proof, is_settled, stamp_of
+
+TREE, SECOND = "sha256:" + "1" * 64, 1_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Let what changed just now count as old: the tests wait for no clock."""
+    monkeypatch.setattr(proved, "GRAIN", 0)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "skill"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "empty").mkdir()
+    (folder / "SKILL.md").write_text("one")
+    (folder / "scripts/run.sh").write_text("two")
+    (tmp_path / "skill.listing").write_text("three")
+    return folder
+
+
+@pytest.fixture
+def index(tmp_path, folder):
+    """Return an index that has the folder, as the next command reads it."""
+    path = tmp_path / "state" / "proved" / "key.json"
+    first = Proved(str(path), believed=True)
+    first.keep(str(folder), TREE, first.before(str(folder), ".listing"))
+    first.note("plain", ("some", "facts"))
+    first.save()
+    assert oct(path.stat().st_mode & 0o777) == "0o600"
+    return path
+
+
+def holds(index, folder, tree=TREE) -> bool:
+    return Proved(str(index), believed=True).holds(str(folder), tree)
+
+
+def same_size_and_time(path, text):
+    was = path.stat()
+    path.write_text(text)
+    os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (was.st_size, was.st_mtime_ns)
+
+
+def replaced(path, text):
+    other = path.with_name("other")
+    other.write_text(text)
+    shutil.copystat(path, other)
+    os.replace(other, path)
+
+
+def through_a_hard_link(path, text):
+    other = path.parents[2] / "elsewhere" if path.parent.name == "scripts" else path.parents[1] / "elsewhere"
+    os.link(path, other)
+    same_size_and_time(other, text)
+
+
+def through_a_writable_handle(path, text):
+    handle = os.open(path, os.O_RDWR)
+    os.pwrite(handle, text.encode(), 0)
+    os.close(handle)
+
+
+EDITS = {
+    "an edit": lambda folder: (folder / "SKILL.md").write_text("1"),
+    "the same size, and its time set back": lambda folder: same_size_and_time(folder / "SKILL.md", "eno"),
+    "the same below a folder": lambda folder: same_size_and_time(folder / "scripts/run.sh", "owt"),
+    "another file of its name, size and time": lambda folder: replaced(folder / "SKILL.md", "eno"),
+    "through a hard link elsewhere": lambda folder: through_a_hard_link(folder / "SKILL.md", "eno"),
+    "through a handle, without a write of the whole": lambda f: through_a_writable_handle(f / "SKILL.md", "e"),
+    "its mode": lambda folder: (folder / "SKILL.md").chmod(0o755),
+    "a file more": lambda folder: (folder / "more.md").write_text(""),
+    "a file in a folder that was empty": lambda folder: (folder / "empty/more.md").write_text(""),
+    "a folder more": lambda folder: (folder / "scripts/more").mkdir(),
+    "a file less": lambda folder: (folder / "scripts/run.sh").unlink(),
+    "an empty folder less": lambda folder: (folder / "empty").rmdir(),
+    "a file of another name": lambda folder: (folder / "SKILL.md").rename(folder / "skill.md"),
+    "a link in place of a file": lambda folder: (
+        (folder / "SKILL.md").rename(folder.parent / "moved"),
+        (folder / "SKILL.md").symlink_to(folder.parent / "moved"),
+    ),
+    "a link in place of a folder": lambda folder: (
+        (folder / "scripts").rename(folder.parent / "moved"),
+        (folder / "scripts").symlink_to(folder.parent / "moved"),
+    ),
+    "a link in place of all": lambda folder: (folder.rename(f"{folder}2"), folder.symlink_to(f"{folder}2")),
+    "a copy with all its times": lambda folder: (
+        shutil.copytree(folder, f"{folder}2", copy_function=shutil.copy2),
+        shutil.rmtree(folder),
+        os.rename(f"{folder}2", folder),
+    ),
+    "what lies beside it": lambda folder: same_size_and_time(folder.parent / "skill.listing", "eerht"),
+    "all of it gone": shutil.rmtree,
+}
+
+
+@pytest.mark.parametrize("what", EDITS)
+def test_attack_an_edit_that_hides_itself_is_seen(index, folder, what):
+    assert holds(index, folder)
+    EDITS[what](folder)
+    assert not holds(index, folder)
+
+
+def test_attack_an_edit_in_the_tick_of_the_last_one_is_hashed_again(tmp_path, folder, monkeypatch):
+    monkeypatch.setattr(proved, "GRAIN", GRAIN)
+    young = Proved(str(tmp_path / "index.json"), believed=True)
+    assert young.before(str(folder)) is None
+    young.keep(str(folder), TREE, young.before(str(folder)))
+    assert not young.holds(str(folder), TREE)
+
+
+@pytest.mark.parametrize(
+    ("content", "anything", "now", "proves"),
+    [
+        (5 * SECOND + 1, 5 * SECOND + 1, 8 * SECOND, True),
+        (5 * SECOND + 1, 5 * SECOND + 1, 7 * SECOND, False),  # as young as the look
+        (5 * SECOND + 1, 9 * SECOND + 1, 8 * SECOND, False),  # the clock was set back since, or is another's
+        (9 * SECOND + 1, 5 * SECOND + 1, 8 * SECOND, False),
+        (5 * SECOND, 5 * SECOND, 900 * SECOND, False),  # FAT, or NFS from a server that keeps seconds
+        (5 * SECOND, 5 * SECOND + 1, 900 * SECOND, True),  # from an archive
+    ],
+)
+def test_attack_a_coarse_clock_or_one_that_is_set_back_proves_nothing(content, anything, now, proves, monkeypatch):
+    monkeypatch.setattr(proved, "GRAIN", GRAIN)
+    assert is_proof(f"3 {content} {anything} 7 8 33188", now) == proves
+
+
+def test_a_stamp_is_settled_once_the_clock_has_ticked(monkeypatch):
+    monkeypatch.setattr(proved, "GRAIN", GRAIN)
+    assert is_settled(f"3 {SECOND + 1} {SECOND + 1} 7 8 9", SECOND + 101, 99)
+    assert not is_settled(f"3 {SECOND + 1} {SECOND + 1} 7 8 9", SECOND + 101, 100)
+    assert not is_settled(f"3 {SECOND} {SECOND} 7 8 9", 2 * SECOND, 99)  # in whole seconds a tick is two
+
+
+def test_attack_a_file_that_changes_while_it_is_hashed_is_not_kept(tmp_path, folder):
+    index = Proved(str(tmp_path / "index.json"), believed=True)
+    look = index.before(str(folder))
+    same_size_and_time(folder / "SKILL.md", "eno")
+    index.keep(str(folder), TREE, look)
+    assert not index.holds(str(folder), TREE)
+
+
+def forge(index, change):
+    block = json.loads(index.read_text())
+    change(block)
+    index.write_text(json.dumps(block))
+
+
+FORGERIES = {
+    "cut off": lambda index: index.write_bytes(index.read_bytes()[:-7]),
+    "empty": lambda index: index.write_bytes(b""),
+    "no JSON": lambda index: index.write_bytes(b"\xff\xfe"),
+    "another type": lambda index: index.write_text("[1]"),
+    "nested beyond reason": lambda index: index.write_text("[" * 100_000),
+    "of another version": lambda index: forge(index, lambda block: block.update(version=2)),
+    "rows of another type": lambda index: forge(
+        index, lambda block: block.update(folders={k: 7 for k in block["folders"]})
+    ),
+    "no rows": lambda index: forge(index, lambda block: block.update(folders=None)),
+    "names that are none": lambda index: forge(
+        index, lambda block: [row.__setitem__(1, 7) for row in block["folders"].values()]
+    ),
+    "another digest": lambda index: forge(
+        index, lambda block: [row.__setitem__(2, "0" * 64) for row in block["folders"].values()]
+    ),
+    "written by others": lambda index: index.chmod(0o620),
+    "read by others": lambda index: index.chmod(0o644),
+    "a link": lambda index: (index.rename(f"{index}2"), index.symlink_to(f"{index}2")),
+    "a folder": lambda index: (index.unlink(), index.mkdir()),
+    "a pipe": lambda index: (index.unlink(), os.mkfifo(index, 0o600)),
+}
+
+
+@pytest.mark.parametrize("how", FORGERIES)
+def test_attack_an_index_that_is_damaged_or_not_the_owners_alone_counts_for_nothing(index, folder, how):
+    FORGERIES[how](index)
+    assert not holds(index, folder)
+    assert not Proved(str(index), believed=True).is_noted("plain", ("some", "facts")) or how.endswith(
+        ("type", "digest", "none")
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives a file away")
+def test_attack_an_index_of_another_user_counts_for_nothing(index, folder):
+    os.chown(index, 12345, -1)
+    assert not holds(index, folder)
+
+
+def test_attack_an_index_from_another_machine_proves_nothing_here(index, folder, tmp_path):
+    """A home that is copied brings the index, and files with other inodes and times of change."""
+    shutil.copytree(tmp_path, f"{tmp_path}-there", copy_function=shutil.copy2)
+    shutil.rmtree(folder)
+    shutil.copytree(f"{tmp_path}-there/skill", folder, copy_function=shutil.copy2)
+    assert not holds(index, folder)
+
+
+def test_another_tree_or_folder_or_fact_is_not_what_was_proved(index, folder):
+    found = Proved(str(index), believed=True)
+    assert found.holds(str(folder), TREE)
+    assert not found.holds(str(folder), TREE.replace("1", "2"))
+    assert not found.holds(str(folder / "scripts"), TREE)
+    assert found.is_noted("plain", ("some", "facts"))
+    assert not found.is_noted("plain", ("some", "other facts"))
+    assert not found.is_noted("other", ("some", "facts"))
+
+
+def test_who_does_not_believe_it_hashes_and_forgets_what_differs(index, folder):
+    checking = Proved(str(index))
+    assert not checking.holds(str(folder), TREE)
+    assert not checking.is_noted("plain", ("some", "facts"))
+    checking.keep(str(folder), TREE, None)
+    checking.save()
+    assert not holds(index, folder)
+
+
+def test_who_only_looks_writes_nothing(index, folder, tmp_path):
+    before = index.read_bytes()
+    for other in (Proved(str(index), believed=True, kept=False), Proved()):
+        other.keep(str(folder), TREE, other.before(str(folder)))
+        other.keep(str(tmp_path), TREE, other.before(str(tmp_path)))
+        other.note("more", 1)
+        other.save()
+    assert index.read_bytes() == before
+
+
+def test_what_is_gone_leaves_the_index(index, folder):
+    shutil.rmtree(folder)
+    other = Proved(str(index), believed=True)
+    other.note("more", 1)
+    other.save()
+    assert json.loads(index.read_text())["folders"] == {}
+
+
+def test_names_of_any_bytes_are_kept(tmp_path):
+    folder = tmp_path / "skill"
+    folder.mkdir()
+    (folder / os.fsdecode(b"\xff\n\x01")).write_text("one")
+    index = Proved(str(tmp_path / "index.json"), believed=True)
+    index.keep(str(folder), TREE, index.before(str(folder)))
+    index.save()
+    assert holds(tmp_path / "index.json", folder)
+    assert len(stamp_of(folder.stat()).split()) == 6
