@@ -19,7 +19,7 @@ from skillhub.cli.prompts import Flags, Person, pick
 from skillhub.cli.terminal import Terminal, Tone, is_interactive
 from skillhub.disk import files
 from skillhub.disk.home import Home, throwaway, user_home
-from skillhub.disk.proved import Proved
+from skillhub.disk.proved import ProvedFolders
 from skillhub.errors import FormatError, NotFound, SkillhubError, UsageError, extra
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_alias, quote
@@ -212,7 +212,7 @@ class Common:
         scratch = scratch or self.dry_run
         project = self.open_project()
         path = os.path.join(self.home.state, "proved", f"{project.key}.json")
-        proved = Proved(path, believed=believed, kept=not scratch)
+        proved = ProvedFolders(path, believed=believed, kept=not scratch)
         self.undo.callback(proved.save)
         project.waiting = lambda: self.terminal.say("another skillhub process uses this project; waiting for it")
         sources = self.sources.within(project, remember=not scratch)

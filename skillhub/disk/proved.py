@@ -70,7 +70,7 @@ class Stamps(NamedTuple):
         return sha256("\0".join((*self.names, *self.stamps)).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-class Proved:
+class ProvedFolders:
     """Folders that were found whole, to the byte, and by what to tell that they still are.
 
     A folder counts as whole if in it, and in all that is below it, nothing has another stamp than when it was hashed.

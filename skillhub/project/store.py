@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 
 from skillhub.disk import files
 from skillhub.disk.folders import LARGEST, TreeProblem, compare, remove_tree, walk, write_file, write_tree
-from skillhub.disk.proved import Proved
+from skillhub.disk.proved import ProvedFolders
 from skillhub.errors import FormatError, StateError, UnsafeArchive
 from skillhub.formats.digest import Digest, is_hex
 from skillhub.model.tree import File, Listing, Tree
@@ -30,9 +30,9 @@ class Store:
         proved: What was hashed before, here and in agents' folders.
     """
 
-    def __init__(self, data: str, proved: Proved | None = None) -> None:
+    def __init__(self, data: str, proved: ProvedFolders | None = None) -> None:
         self.root = os.path.join(data, "store")
-        self.proved = proved or Proved()
+        self.proved = proved or ProvedFolders()
 
     def path(self, tree: Digest) -> str:
         """Return where this tree is or would be."""

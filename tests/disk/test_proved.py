@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from skillhub.disk import proved
-from skillhub.disk.proved import GRAIN, Proved, is_proof, is_settled, stamp_of
+from skillhub.disk.proved import GRAIN, ProvedFolders, is_proof, is_settled, stamp_of
 
 TREE, SECOND = "sha256:" + "1" * 64, 1_000_000_000
 
@@ -33,7 +33,7 @@ def folder(tmp_path):
 def index(tmp_path, folder):
     """Return an index that has the folder, as the next command reads it."""
     path = tmp_path / "state" / "proved" / "key.json"
-    first = Proved(str(path), believed=True)
+    first = ProvedFolders(str(path), believed=True)
     first.keep(str(folder), TREE, first.before(str(folder), ".listing"))
     first.note("plain", ("some", "facts"))
     first.save()
@@ -42,7 +42,7 @@ def index(tmp_path, folder):
 
 
 def holds(index, folder, tree=TREE) -> bool:
-    return Proved(str(index), believed=True).holds(str(folder), tree)
+    return ProvedFolders(str(index), believed=True).holds(str(folder), tree)
 
 
 def same_size_and_time(path, text):
@@ -113,7 +113,7 @@ def test_attack_an_edit_that_hides_itself_is_seen(index, folder, what):
 
 def test_attack_an_edit_in_the_tick_of_the_last_one_is_hashed_again(tmp_path, folder, monkeypatch):
     monkeypatch.setattr(proved, "GRAIN", GRAIN)
-    young = Proved(str(tmp_path / "index.json"), believed=True)
+    young = ProvedFolders(str(tmp_path / "index.json"), believed=True)
     assert young.before(str(folder)) is None
     young.keep(str(folder), TREE, young.before(str(folder)))
     assert not young.holds(str(folder), TREE)
@@ -143,7 +143,7 @@ def test_a_stamp_is_settled_once_the_clock_has_ticked(monkeypatch):
 
 
 def test_attack_a_file_that_changes_while_it_is_hashed_is_not_kept(tmp_path, folder):
-    index = Proved(str(tmp_path / "index.json"), believed=True)
+    index = ProvedFolders(str(tmp_path / "index.json"), believed=True)
     look = index.before(str(folder))
     same_size_and_time(folder / "SKILL.md", "eno")
     index.keep(str(folder), TREE, look)
@@ -185,7 +185,7 @@ FORGERIES = {
 def test_attack_an_index_that_is_damaged_or_not_the_owners_alone_counts_for_nothing(index, folder, how):
     FORGERIES[how](index)
     assert not holds(index, folder)
-    assert not Proved(str(index), believed=True).is_noted("plain", ("some", "facts")) or how.endswith(
+    assert not ProvedFolders(str(index), believed=True).is_noted("plain", ("some", "facts")) or how.endswith(
         ("type", "digest", "none")
     )
 
@@ -205,7 +205,7 @@ def test_attack_an_index_from_another_machine_proves_nothing_here(index, folder,
 
 
 def test_another_tree_or_folder_or_fact_is_not_what_was_proved(index, folder):
-    found = Proved(str(index), believed=True)
+    found = ProvedFolders(str(index), believed=True)
     assert found.holds(str(folder), TREE)
     assert not found.holds(str(folder), TREE.replace("1", "2"))
     assert not found.holds(str(folder / "scripts"), TREE)
@@ -215,7 +215,7 @@ def test_another_tree_or_folder_or_fact_is_not_what_was_proved(index, folder):
 
 
 def test_who_does_not_believe_it_hashes_and_forgets_what_differs(index, folder):
-    checking = Proved(str(index))
+    checking = ProvedFolders(str(index))
     assert not checking.holds(str(folder), TREE)
     assert not checking.is_noted("plain", ("some", "facts"))
     checking.keep(str(folder), TREE, None)
@@ -225,7 +225,7 @@ def test_who_does_not_believe_it_hashes_and_forgets_what_differs(index, folder):
 
 def test_who_only_looks_writes_nothing(index, folder, tmp_path):
     before = index.read_bytes()
-    for other in (Proved(str(index), believed=True, kept=False), Proved()):
+    for other in (ProvedFolders(str(index), believed=True, kept=False), ProvedFolders()):
         other.keep(str(folder), TREE, other.before(str(folder)))
         other.keep(str(tmp_path), TREE, other.before(str(tmp_path)))
         other.note("more", 1)
@@ -235,7 +235,7 @@ def test_who_only_looks_writes_nothing(index, folder, tmp_path):
 
 def test_what_is_gone_leaves_the_index(index, folder):
     shutil.rmtree(folder)
-    other = Proved(str(index), believed=True)
+    other = ProvedFolders(str(index), believed=True)
     other.note("more", 1)
     other.save()
     assert json.loads(index.read_text())["folders"] == {}
@@ -245,7 +245,7 @@ def test_names_of_any_bytes_are_kept(tmp_path):
     folder = tmp_path / "skill"
     folder.mkdir()
     (folder / os.fsdecode(b"\xff\n\x01")).write_text("one")
-    index = Proved(str(tmp_path / "index.json"), believed=True)
+    index = ProvedFolders(str(tmp_path / "index.json"), believed=True)
     index.keep(str(folder), TREE, index.before(str(folder)))
     index.save()
     assert holds(tmp_path / "index.json", folder)

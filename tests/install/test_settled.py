@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.disk import folders, proved
-from skillhub.disk.proved import Proved
+from skillhub.disk.proved import ProvedFolders
 from skillhub.errors import KnownBad, Refused, Withdrawn
 from skillhub.project.store import Store
 from skillhub.registry.upkeep import withdraw, yank
@@ -41,7 +41,7 @@ def remembering(world, believed=True):
     def anew(answers=None):
         world.store.proved.save()
         path = os.path.join(world.home.state, "proved", "key.json")
-        world.store = Store(world.home.data, Proved(path, believed=believed))
+        world.store = Store(world.home.data, ProvedFolders(path, believed=believed))
         return ports(world, answers)
 
     world.ports = anew
