@@ -286,9 +286,11 @@ class OpenNetwork:
         if key not in self._commits:
             kept = self._home.cache
             cache, beneath = (self._scratch_cache, kept) if self._scratch else (kept, None)
-            mirrors = self._settings.mirrors
+            mirrors, tokens = self._settings.mirrors, self._settings.tokens
             web = None if self._offline or url.startswith("file:") else self._web(url)
-            bounds = GitLimits(offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by, web=web)
+            bounds = GitLimits(
+                offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by, tokens=tokens, web=web
+            )
             self._commits[key] = open_repository(url, rev, cache=cache, environ=os.environ, bounds=bounds)
         return self._commits[key]
 

@@ -336,7 +336,7 @@ def resolve(
     if not text.strip():
         raise UsageError("expected a message, found none", hint="skillhub resolve '$NAME and a task'")
     agent, seen = seen_by(common, host)
-    rules = MentionRules(leads=len(seen.skills) if agent.many else 1)
+    rules = MentionRules(leads=len(seen.skills) if agent.many else 1, folder=_folder(common))
     found = mentioned(text, seen, rules=rules)
     if common.json:
         return common.answer("resolve", found.to_json())

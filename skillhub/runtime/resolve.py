@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,12 +98,14 @@ class MentionRules:
         leads: How many skills one message may load.
         connectors: Names that mean something else to this host, such as its apps; they win.
         objection: Says why a skill that is meant cannot be loaded, such as files that nobody agreed to.
+        folder: Where a link that is a relative path begins; without it such a link leads nowhere.
     """
 
     caller: Caller = "user"
     leads: int = 1
     connectors: Collection[str] = ()
     objection: Callable[[Skill], str | None] | None = None
+    folder: str = ""
 
 
 def mentioned(
@@ -227,7 +230,8 @@ class _Meaning:
         """Return what a link means: by its path alone, whatever it is called."""
         if path.startswith(_CONNECTORS):
             return _connector(typed, ())
-        skill = self._catalog.at(path.removeprefix("skill://"))
+        # An absolute path stays what it is.
+        skill = self._catalog.at(os.path.join(self.rules.folder, path.removeprefix("skill://").strip()))
         if skill is not None:
             return self._chosen(typed.text, skill, skill.full_name)
         message = f"There is no skill at {quote(path)}, linked to as {quote(typed.name)}."

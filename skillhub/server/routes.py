@@ -100,7 +100,9 @@ def _call(workplace: Workplace, taken: asked.CallTaken) -> dict[str, Any]:
 
 def _resolve(workplace: Workplace, taken: asked.ResolveTaken) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
-    return mentioned(taken.text, catalog, rules=MentionRules(leads=len(catalog.skills) if row.many else 1)).to_json()
+    leads = len(catalog.skills) if row.many else 1
+    rules = MentionRules(leads=leads, folder=workplace.within(None).cwd)
+    return mentioned(taken.text, catalog, rules=rules).to_json()
 
 
 def _load(workplace: Workplace, taken: asked.LoadTaken) -> dict[str, Any]:

@@ -170,6 +170,7 @@ class GitLimits:
             slash. It changes where objects come from, and no id.
         beneath: The folder of all caches whose objects are read too, and which stays as it is.
         named_by: Who says where it is.
+        tokens: By host the variable that holds a token for it, as the person configured it.
         web: Finds out where a server redirects git; without it no redirect is followed.
     """
 
@@ -180,6 +181,7 @@ class GitLimits:
     mirrors: Mapping[str, str] = field(default_factory=dict)
     beneath: str | None = None
     named_by: Who = "person"
+    tokens: Mapping[str, str] = field(default_factory=dict)
     web: Web | None = None
 
 

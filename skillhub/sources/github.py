@@ -23,7 +23,16 @@ from pydantic import ConfigDict
 from skillhub.archive.entries import unsafe
 from skillhub.disk import files
 from skillhub.disk.home import user_home
-from skillhub.errors import FormatError, NotFound, RateLimited, SourceError, StateError, UsageError, WrongBytes
+from skillhub.errors import (
+    FormatError,
+    NotFound,
+    RateLimited,
+    SourceError,
+    StateError,
+    UnsafeTransfer,
+    UsageError,
+    WrongBytes,
+)
 from skillhub.formats import yaml
 from skillhub.formats.document import ForeignDocument, Items, matching
 from skillhub.formats.text import is_object_id, quote
@@ -35,10 +44,12 @@ from skillhub.sources.git_program import GitLimits
 from skillhub.sources.git_repository import choose, spellings
 from skillhub.sources.git_snapshot import GitSnapshot, object_id, of_skills, open_git
 
-# Which GitHub is meant, github.com or a server of a company, and the token for it.
+# Which GitHub is meant, github.com or a server of a company, and the token for it; tokens for other servers.
 
 _TOKEN = re.compile(r"[!-~]{1,1024}", re.ASCII)
 _HOST_CAP = 1 << 16
+_HOST = re.compile(r"(?i)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[1-9][0-9]{0,4})?", re.ASCII)
+_HOSTED = ".ghe.com"  # GitHub's own servers for companies, which have the variables and the API of github.com
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +70,20 @@ class GitHubHost:
 def host_of(environ: Mapping[str, str]) -> GitHubHost:
     """Return the GitHub that the environment names as GitHub's own tools do; without a word, github.com.
 
-    ``GITHUB_SERVER_URL`` and ``GITHUB_API_URL`` say where it is. The token is that of ``GH_TOKEN`` or
-    ``GITHUB_TOKEN``, or the one that ``gh`` keeps in its ``hosts.yml``.
+    ``GH_HOST`` or ``GITHUB_SERVER_URL``, and ``GITHUB_API_URL``, say where it is. The token is that of ``GH_TOKEN``
+    or ``GITHUB_TOKEN``, of a company's own server ``GH_ENTERPRISE_TOKEN`` or ``GITHUB_ENTERPRISE_TOKEN``, or the one
+    that ``gh`` keeps in its ``hosts.yml``.
 
     Raises:
-        UsageError: one of the URLs is neither https nor on this machine.
+        UsageError: one of the URLs is neither https nor on this machine, or ``GH_HOST`` is no host.
     """
+    named = environ.get("GH_HOST")
+    if named and not _HOST.fullmatch(named):
+        raise UsageError(f"expected a host such as git.corp.example, found {quote(named)}", where="GH_HOST")
     site = site_of(environ)
     usual = "https://api.github.com" if site == PUBLIC else f"{site}/api/v3"
+    if site.endswith(_HOSTED):
+        usual = site.replace("https://", "https://api.", 1)
     api = (environ.get("GITHUB_API_URL") or usual).rstrip("/")
     for name, url in (("GITHUB_SERVER_URL", site), ("GITHUB_API_URL", api)):
         if not url.startswith("https://") and not RequestTarget.parse(url).loopback:
@@ -76,8 +93,9 @@ def host_of(environ: Mapping[str, str]) -> GitHubHost:
 
 def _token(environ: Mapping[str, str], site: str) -> str | None:
     names = ["GH_TOKEN", "GITHUB_TOKEN"]
-    if site != PUBLIC:
-        names = ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", *names]
+    if site != PUBLIC and not site.endswith(_HOSTED):
+        # A token of github.com is none of the business of a server that only ``GH_HOST`` names; gh has it so too.
+        names = ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", *([] if environ.get("GH_HOST") else names)]
     token = next((environ[name].strip() for name in names if environ.get(name)), None) or _kept(environ, site)
     if token is not None and not _TOKEN.fullmatch(token):
         raise UsageError("expected a token of visible ASCII characters", where="GITHUB_TOKEN")
@@ -97,6 +115,33 @@ def _kept(environ: Mapping[str, str], site: str) -> str | None:
         token = entry.get("oauth_token") if isinstance(entry, dict) else None
         return token if isinstance(token, str) and token else None
     return None
+
+
+def token_for(url: str, environ: Mapping[str, str], tokens: Mapping[str, str]) -> str | None:
+    """Return what lets one in at a repository: a token of the user's settings, or ``GITLAB_TOKEN`` at GitLab.
+
+    Args:
+        url: The repository; only over https, or on this machine.
+        environ: The environment; ``GITLAB_HOST`` names a company's own GitLab.
+        tokens: By host, or host and port, the variable that holds the token.
+
+    Raises:
+        UsageError: the token cannot be sent.
+    """
+    try:
+        target = RequestTarget.parse(url)
+    except UnsafeTransfer:  # told by whoever reaches it
+        return None
+    if target.scheme != "https" and not target.loopback:
+        return None
+    variable = tokens.get(f"{target.host}:{target.port}") or tokens.get(target.host)
+    gitlab = (environ.get("GITLAB_HOST") or "gitlab.com").removeprefix("https://").rstrip("/").lower()
+    if variable is None and target.authority == gitlab:
+        variable = "GITLAB_TOKEN"
+    token = environ.get(variable or "", "").strip()
+    if token and not _TOKEN.fullmatch(token):
+        raise UsageError("expected a token of visible ASCII characters", where=variable)
+    return token or None
 
 
 def _gh_folder(environ: Mapping[str, str]) -> str:
@@ -356,9 +401,11 @@ def open_repository(
     """
     site = site_of(environ)
     inner = _PATH.fullmatch(url.removeprefix(site)) if url.startswith(site + "/") else None
+    token = token_for(url, environ, bounds.tokens)
     if inner is None:
-        return open_git(url, rev, cache=cache, environ=environ, bounds=bounds)
+        return open_git(url, rev, cache=cache, environ=environ, bounds=bounds, token=token)
     host = host_of(environ)
+    host = replace(host, token=token or host.token)
     if shutil.which("git", path=environ.get("PATH")) is None:
         web = bounds.web
         if web is None or bounds.offline:

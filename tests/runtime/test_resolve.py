@@ -378,3 +378,25 @@ def test_completion_offers_no_connector_and_nothing_that_cannot_be_loaded():
     assert complete("$dep", 4, CATALOG, MentionRules(connectors=("deploy",))).names == ()
     assert complete("$dep", 4, CATALOG, MentionRules(objection=lambda _: "drifted")).names == ()
     assert complete("$dep", 4, CATALOG, MentionRules(caller="model")).names == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "outcome"),
+    [
+        ("deploy", "activated"),
+        ("./deploy/SKILL.md", "activated"),
+        (" ../-/deploy ", "activated"),
+        ("/r/-/deploy", "activated"),
+        ("skill://deploy", "activated"),
+        ("../deploy", "missing-path"),
+        ("../../../../etc/passwd", "missing-path"),
+        ("/deploy", "missing-path"),
+        (".", "missing-path"),
+        ("deploy\0", "missing-path"),
+        ("~/deploy", "missing-path"),
+    ],
+)
+def test_a_link_may_be_relative_to_the_working_folder(path, outcome):
+    assert only(f"[$x]({path})", rules=MentionRules(folder="/r/-"))[0].outcome == outcome
+    if not path.startswith(("/", "~")):
+        assert only(f"[$x]({path})")[0].outcome == "missing-path"

@@ -2,6 +2,7 @@
 
 import json
 import os
+from base64 import b64encode
 
 import pytest
 
@@ -15,12 +16,14 @@ from skillhub.errors import (
     UsageError,
     WrongBytes,
 )
+from skillhub.model.reference import GitHub, url_of
 from skillhub.net.client import Http
 from skillhub.sources.git_program import GitLimits
 from skillhub.sources.git_snapshot import GitSnapshot, open_git
-from skillhub.sources.github import host_of, open_repository
+from skillhub.sources.github import host_of, open_repository, token_for
 from tests.support.github_api import GitHubServer
 from tests.support.gitrepos import SKILL, link, program, submodule
+from tests.support.gitserver import served
 
 REPOSITORY = "https://github.com/acme/skills"
 FILES = {
@@ -238,6 +241,72 @@ def test_a_company_has_a_github_of_its_own(tmp_path):
     )  # fmt: skip
     public = host_of({"HOME": str(tmp_path)})
     assert (public.site, public.api, public.token) == ("https://github.com", "https://api.github.com", None)
+
+
+@pytest.mark.parametrize(
+    ("named", "site", "api", "token"),
+    [
+        ({"GH_HOST": "git.corp.example"}, "https://git.corp.example", "https://git.corp.example/api/v3", "corp"),
+        ({"GH_HOST": "acme.ghe.com"}, "https://acme.ghe.com", "https://api.acme.ghe.com", "public"),
+        ({"GH_HOST": "github.com"}, "https://github.com", "https://api.github.com", "public"),
+        (
+            {"GH_HOST": "git.corp.example", "GITHUB_SERVER_URL": "https://github.com"},
+            "https://git.corp.example",
+            "https://git.corp.example/api/v3",
+            "corp",
+        ),
+    ],
+)
+def test_gh_host_names_a_server_as_it_does_to_gh(named, site, api, token, tmp_path):
+    tokens = {"GH_TOKEN": "public", "GH_ENTERPRISE_TOKEN": "corp", "HOME": str(tmp_path)}
+    host = host_of({**tokens, **named})
+    assert (host.site, host.api, host.token) == (site, api, token)
+    assert url_of(GitHub("o", "r"), named) == f"{site}/o/r"
+
+
+def test_attack_a_server_that_gh_host_names_gets_no_token_of_github(tmp_path):
+    tokens = {"GH_TOKEN": "public", "GITHUB_TOKEN": "public", "HOME": str(tmp_path)}
+    for name in ("evil.example", "evilghe.com", "ghe.com.evil.example", "github.com.evil.example"):
+        assert host_of({**tokens, "GH_HOST": name}).token is None
+    for name in ("evil.example/x", "user@evil.example", "a b", "-x", "http://evil.example", "[::1]", "x?y", "x#y"):
+        with pytest.raises(UsageError):
+            host_of({**tokens, "GH_HOST": name})
+
+
+_TOKENS = {"git.example": "T", "git.example:8443": "P"}
+_VARIABLES = {"T": "t", "P": "p", "GITLAB_TOKEN": "g"}
+
+
+@pytest.mark.parametrize(
+    ("url", "more", "token"),
+    [
+        ("https://git.example/a/b", {}, "t"),
+        ("https://git.example:8443/a/b", {}, "p"),
+        ("https://gitlab.com/a/b.git", {}, "g"),
+        ("https://gitlab.com:8443/a/b.git", {}, None),
+        ("https://gitlab.com/a/b.git", {"GITLAB_HOST": "gitlab.corp.example"}, None),
+        ("https://gitlab.corp.example/a", {"GITLAB_HOST": "https://gitlab.corp.example/"}, "g"),
+        ("https://gitlab.corp.example:8443/a", {"GITLAB_HOST": "gitlab.corp.example:8443"}, "g"),
+        ("https://gitlab.com.evil.example/a", {}, None),
+        ("https://evil.example/gitlab.com", {}, None),
+        ("http://gitlab.com/a", {}, None),
+        ("http://git.example/a", {}, None),
+        ("ssh://git@gitlab.com/a", {}, None),
+        ("file:///gitlab.com/a", {}, None),
+        ("https://git.example/a", {"T": ""}, None),
+    ],
+)
+def test_attack_a_token_goes_to_its_own_host_over_https_alone(url, more, token):
+    assert token_for(url, {**_VARIABLES, **more}, _TOKENS) == token
+
+
+def test_a_token_of_the_settings_lets_git_in(repo, environ, tmp_path):
+    repo.commit(FILES)
+    environ |= {"PATH": os.environ["PATH"], "T": "secret"}
+    with served(repo.path, password="Basic " + b64encode(b"x-access-token:secret").decode()) as server:
+        bounds = GitLimits(tokens={server.url.split("/")[2]: "T"})
+        found = open_repository(server.url, None, cache=str(tmp_path / "cache"), environ=environ, bounds=bounds)
+        assert list(found.read(["LICENSE"])) == [b"Free.\n"]
 
 
 @pytest.mark.parametrize("url", ["http://api.example", "file:///etc/passwd", "https:example", "ext::sh"])
