@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -9,8 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from skillhub.project.intent import Wanted, edit
+from skillhub.trust.roles import WELL_KNOWN, skill_path
+
 REPO = Path(__file__).resolve().parents[1]
-WORKFLOWS = {path.name: path for path in sorted((REPO / ".github/workflows").glob("*.yml"))}
+EXAMPLES = REPO / "docs" / "examples"
+FILES = [*(REPO / ".github/workflows").glob("*.yml"), *EXAMPLES.glob("*.yml")]
+WORKFLOWS = {path.name: path for path in sorted(FILES)}
 
 
 def read(name: str) -> dict:
@@ -54,3 +60,48 @@ def test_every_python_from_the_oldest_supported_is_tried_on_three_systems():
         assert pythons == ["3.11", "3.12", "3.13", "3.14"]
     systems = {*jobs["test"]["strategy"]["matrix"]["os"], jobs["windows"]["runs-on"]}
     assert {system.partition("-")[0] for system in systems} == {"ubuntu", "macos", "windows"}
+
+
+def test_the_job_that_may_push_runs_no_skillhub():
+    jobs = read("skillhub-update.yml")["jobs"]
+    assert jobs["propose"]["permissions"] == {"contents": "write", "pull-requests": "write"}
+    assert "permissions" not in jobs["update"]
+    assert not any(
+        re.search(r"\b(pip|python|skillhub (update|install))\b", each.get("run", ""))
+        for each in jobs["propose"]["steps"]
+    )
+    assert jobs["update"]["steps"][0]["with"] == {"persist-credentials": False}
+    (words,) = [each["run"] for each in jobs["update"]["steps"] if "skillhub update" in each.get("run", "")]
+    assert "--pr-body" in words and "GH_TOKEN" not in str(jobs["update"])
+
+
+def test_the_managers_for_renovate_find_what_skillhub_writes():
+    document = json.loads((EXAMPLES / "renovate.json").read_text("utf-8"))
+    lines = {
+        "hello": Wanted(source="acme", version="^1.2.0"),
+        "both-2": Wanted(source="acme", version=">=1.1,<2"),
+        "other": Wanted(source="github", version="^1.2.0"),
+        "newest": Wanted(source="acme"),
+        "deploy": Wanted(git="https://git.example/team/skills", rev="v2.1.0"),
+        "plain": Wanted(git="https://git.example/team/skills", rev="main"),
+        "mine": Wanted(path="./skills/mine"),
+    }
+    text = edit(b'# acme\n[install]\nagents = ["codex"]\n', lines, ()).decode()
+    found = []
+    for manager in document["customManagers"]:
+        (pattern,) = manager["matchStrings"]
+        assert (
+            re.search(
+                r"\(\?[=!<]",
+                pattern.replace("(?<depName>", "").replace("(?<currentValue>", "").replace("(?<packageName>", ""),
+            )
+            is None
+        )
+        assert manager["managerFilePatterns"] == ["/(^|/)skillhub\\.toml$/"]
+        found.append([match.groupdict() for match in re.finditer(pattern.replace("(?<", "(?P<"), text)])
+    tags = {"depName": "deploy", "packageName": "https://git.example/team/skills", "currentValue": "v2.1.0"}
+    ranges = [("hello", "^1.2.0"), ("both-2", ">=1.1,<2")]
+    assert found == [[{"depName": name, "currentValue": value} for name, value in ranges], [tags]]
+    # What the page promises of the file that a registry shows.
+    url = document["customDatasources"]["skillhub"]["defaultRegistryUrlTemplate"]
+    assert url.endswith(f"/{WELL_KNOWN}/{skill_path('{{packageName}}')}")

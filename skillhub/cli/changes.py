@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -35,7 +35,7 @@ from skillhub.exchange import other_locks
 from skillhub.formats.text import Quoted, clean, quote, word
 from skillhub.install.context import Options, Ports
 from skillhub.install.resolve import satisfies
-from skillhub.model.lock import CAP
+from skillhub.model.lock import CAP, Lock
 from skillhub.model.provenance import SourceChange, source_changes
 from skillhub.model.reference import Named, parse_ref
 from skillhub.project.intent import sources_since
@@ -68,9 +68,7 @@ def diff(
     sources: tuple[SourceChange, ...] = ()
     form = "json" if common.json else form
     if from_lock is not None:
-        old = read_lock(from_lock)
-        sources = source_changes(old.sources, sources_since(old, ports.project.lock(), ports.project.intent()))
-        found = diff_locks(old, names or [], ports)
+        found, sources = _since(read_lock(from_lock), names or [], ports)
     elif not names:
         return _every_edit(ports, form, common.terminal)
     else:
@@ -84,6 +82,43 @@ def diff(
     else:
         _draw(found, sources, common.terminal)
     return 0
+
+
+def _since(old: Lock, names: Sequence[str], ports: Ports) -> tuple[list[Diff], tuple[SourceChange, ...]]:
+    """Compare another state of the lock, and of the sources that it counts on, with the present one."""
+    sources = source_changes(old.sources, sources_since(old, ports.project.lock(), ports.project.intent()))
+    return diff_locks(old, names, ports), sources
+
+
+_BODY_MAX = 60_000  # of 65,536 characters that GitHub takes; other forges take more
+
+
+def write_review(path: str, old: Lock | Sequence[str], ports: Ports) -> None:
+    """Write the text for whoever reviews what changed since a lock, or what an update of these skills would change.
+
+    It is that of ``diff --from-lock --format markdown``, or of ``diff NAME``; what is too long for the body of a pull
+    request is left out, the differences of files first, and the text says so.
+
+    Raises:
+        SourceError, SecurityError, FormatError: what an update would bring cannot be had.
+        StateError: the disk refuses.
+    """
+    if isinstance(old, Lock):
+        found, sources = _since(old, [], ports)
+    else:
+        found, sources = [diff_flow(Named(name), ports) for name in old], ()
+    text = _joined(_markdown(found, sources))
+    if len(text) > _BODY_MAX:
+        note = "The differences of files are left out here: `skillhub diff --from-lock FILE` shows them."
+        lines = [note, "", *_markdown([replace(each, patch="") for each in found], sources)]
+        text = _joined(lines)
+        if len(text) > _BODY_MAX:
+            text = f"{text[:_BODY_MAX].rpartition(chr(10))[0]}\n\nThe rest is left out: it is too long.\n"
+    files.write_atomic(os.path.realpath(os.path.expanduser(path)), text.encode("utf-8", "replace"))
+
+
+def _joined(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _every_edit(ports: Ports, form: str, terminal: Terminal) -> int:

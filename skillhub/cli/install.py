@@ -158,6 +158,9 @@ def update(
     skill: Annotated[Strings, Arg("--skill NAME", "Also update this skill (repeatable).")] = None,
     every: Annotated[bool, Arg("--all", "All locked skills; not together with names.")] = False,
     frozen: Annotated[bool, Arg("--frozen", "Fail if an update would change the lock.")] = False,
+    pr_body: Annotated[
+        str | None, Arg("--pr-body FILE", "Write what a reviewer should see, as Markdown for a pull request.")
+    ] = None,
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,
     trust_source: TrustSource = None,
@@ -175,15 +178,25 @@ def update(
     if every and chosen:
         raise UsageError("--all and names exclude each other", hint="leave one of the two out")
     if check:
-        outcome = available_updates(chosen, common.ports(scratch=True, believed=True))
-        if common.json or common.open_project().lock().skills:
+        ports = common.ports(scratch=True, believed=True)
+        outcome = available_updates(chosen, ports)
+        if pr_body is not None:
+            from skillhub.cli.changes import write_review
+
+            write_review(pr_body, [each.name for each in outcome.skills], ports)
+        if common.json or ports.project.lock().skills:
             show_changes(common, outcome)
         else:
             common.say_nothing_locked("update", common.wanted().skills)
         return _BEHIND if outcome.skills or outcome.left or outcome.pending else 0
     options = enabling.options(common, enable=not no_enable, frozen=frozen, trusted=trusted_sources(trust_source))
     ports = common.ports(allow_unsigned=allow_unsigned)
+    before = ports.project.lock()
     outcome = update_flow(chosen, options, replace(ports, plan=_planning(common)))
+    if pr_body is not None and not common.dry_run:
+        from skillhub.cli.changes import write_review
+
+        write_review(pr_body, before, ports)
     if not (common.json or ports.project.lock().skills):
         common.say_nothing_locked("update", common.wanted().skills)
         return 0

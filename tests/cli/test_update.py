@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import pytest
@@ -220,3 +221,50 @@ def test_without_a_lock_nothing_is_said_to_be_the_newest(shell):
     assert "no skill is locked here" in shell.run("doctor").out
     shell.write("project/skillhub.toml", '[skills]\ncode-review = { source = "github" }\n')
     assert "skillhub install installs the skills of skillhub.toml" in shell.run("update", "--check").err
+
+
+def test_the_body_of_a_pull_request_is_what_the_review_shows(machine, repo):
+    old = machine.write("old.lock", (machine.project / "skillhub.lock").read_bytes())
+    repo.commit(files("Do it better.\n", **{"run.sh": program(b"#!/bin/sh\n")}))
+    before = seen(machine)
+    assert machine.run("update", *YES, "--dry-run", "--pr-body", "body.md").status == 0
+    assert seen(machine) == before
+    assert machine.run("update", "--check", "--pr-body", "../check.md").status == 1
+    assert machine.run("update", *YES, "--pr-body", "../body.md").status == 0
+    shown = machine.run("diff", "--from-lock", old, "--format", "markdown").out
+    for name in ("body.md", "check.md"):
+        assert (machine.folder / name).read_text() == shown
+    assert "- ` + run.sh `" in shown and "+#!/bin/sh" in shown
+    assert machine.run("update", *YES, "--pr-body", "../body.md").status == 0
+    assert (machine.folder / "body.md").read_text() == "## Skills\n\nNo differences.\n"
+
+
+def test_attack_a_skill_writes_into_the_body_of_a_pull_request(machine, repo):
+    """Nothing of a skill leaves its code span or block, whatever it is; and none makes the body too long."""
+    hostile = (
+        "```\n</details>\n\n# Approved\n@everyone <img src=x> ![x](https://evil.example) \x1b[2J\u202e `` ` ````\n"
+    )
+    more = {f"{'`' * 5}[b](c){number}": b"x\n" for number in range(3)}
+    repo.commit(files(f"{hostile}~~~\n", **more))
+    assert machine.run("update", *YES, "--accept", "findings", "--pr-body", "../body.md").status == 0
+    text = (machine.folder / "body.md").read_text()
+    assert not {"\x1b", "\u202e"} & {*text}
+    rows, fence = [], None
+    for line in text.splitlines():
+        if fence is None and line.startswith("```"):
+            fence = line.rstrip("dif")
+        elif fence == line:
+            fence = None
+        elif fence is None:
+            rows.append(line)
+    assert fence is None
+    assert all(re.fullmatch(r"(#+ [\w: ]+|- (`+) .* \2|</?details>.*|)", row) for row in rows), rows
+    assert sum(row == "</details>" for row in rows) == 1
+    repo.commit(files("x\n", **{f"f{number}": b"line\n" * 600 for number in range(30)}))
+    assert machine.run("update", *YES, "--accept", "findings", "--pr-body", "../body.md").status == 0
+    text = (machine.folder / "body.md").read_text()
+    assert len(text) < 65_536 and text.startswith("The differences of files are left out here")
+    repo.commit(files("x\n", **{f"{number:0200}": b"" for number in range(1000)}))
+    assert machine.run("update", *YES, "--accept", "findings", "--pr-body", "../body.md").status == 0
+    text = (machine.folder / "body.md").read_text()
+    assert len(text) < 65_536 and text.endswith("\n\nThe rest is left out: it is too long.\n")
