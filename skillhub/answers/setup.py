@@ -54,6 +54,29 @@ class VariablesAnswer(JsonAnswer, commands=["env list"]):
     variables: tuple[VariableRow, ...]
 
 
+class ProfileAnswer(JsonAnswer, commands=["profile save", "profile remove"]):
+    """A profile that was saved, or removed."""
+
+    name: Text
+    skills: Texts
+    changed: bool
+
+
+class ProfileRow(AnswerRow):
+    """A set of skills that a person has saved; ``missing`` are those that are not installed."""
+
+    name: Text
+    skills: Texts
+    missing: Texts
+    in_use: bool
+
+
+class ProfilesAnswer(JsonAnswer, commands=["profile list"]):
+    """The profiles of a project, or of the user scope."""
+
+    profiles: tuple[ProfileRow, ...]
+
+
 class PlaceRow(AnswerRow):
     """What is kept in one place on this disk."""
 

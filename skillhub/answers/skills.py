@@ -168,7 +168,10 @@ class ShadowedRow(AnswerRow):
 
 
 class OutcomeAnswer(
-    JsonAnswer, commands=["adopt", "disable", "enable", "install", "lock import", "patch", "remove", "sync", "update"]
+    JsonAnswer,
+    commands=[
+        *("adopt", "disable", "enable", "install", "lock import", "patch", "profile use", "remove", "sync", "update")
+    ],
 ):
     """What became of skills: install, update, sync, enable, disable, remove, patch, adopt, lock import."""
 

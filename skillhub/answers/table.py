@@ -55,6 +55,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "releases": "skillhub.model.index.ReleasesDocument",
     "root": "skillhub.trust.roles.RootFile",
     "secrets": "skillhub.project.user_state.SecretsFile",
+    "skill-profiles": "skillhub.install.profiles.SkillProfilesFile",
     "shown-time": "skillhub.sources.history.ShownTimeFile",
     "sites": "skillhub.net.download.SitesFile",
     "skill": "skillhub.model.index.SkillDocument",

@@ -18,6 +18,7 @@ from skillhub.install.context import Outcome, Ports, command
 from skillhub.install.known_bad import advised_skills
 from skillhub.install.links import sync as sync_flow
 from skillhub.install.obtain import from_lock
+from skillhub.install.profiles import SkillProfiles, save_profile, saved_profiles, use_profile
 from skillhub.model.advisory import Match
 from skillhub.model.lock import Locked
 from skillhub.model.record import Skill
@@ -249,3 +250,69 @@ def remove(common: Common, names: Names) -> int:
     outcome = installing.remove(names, common.ports(), dry_run=common.dry_run)
     show_outcome(common, outcome, "remove", "removed")
     return 0
+
+
+ProfileName = Annotated[str, Arg("NAME", "The profile.")]
+
+
+def profile_list(common: Common) -> int:
+    """List the profiles of this project, or of the user scope, and which is in use.
+
+    Example: skillhub profile list
+    """
+    rows = saved_profiles(common.ports())
+    if common.json:
+        return common.answer("profile list", {"profiles": [each._asdict() for each in rows]})
+    if not rows:
+        common.terminal.say(f"no profiles are saved here; {common.command('profile', 'save', 'NAME')} saves one")
+    for each in rows:
+        is_used = " (in use)" if each.in_use else ""
+        common.terminal.out(f"{each.name}{is_used}: {', '.join(each.skills) or 'nothing'}")
+        if each.missing:
+            common.terminal.out(f"  not installed: {', '.join(each.missing)}", "yellow")
+    return 0
+
+
+def profile_save(common: Common, name: ProfileName) -> int:
+    """Save the skills that are enabled now as a profile, in place of one of that name. Only you have it.
+
+    Example: skillhub profile save review
+    """
+    skills, changed = save_profile(name, common.ports(), dry_run=common.dry_run)
+    counted = "1 skill" if len(skills) == 1 else f"{len(skills)} skills"
+    value = {"name": name, "skills": [*skills], "changed": changed and not common.dry_run}
+    saved = "would save" if common.dry_run else "saved"
+    return common.done("profile save", value, f"{saved} {name}: {counted}", "green")
+
+
+def profile_use(common: Common, enabling: Enabling, name: ProfileName) -> int:
+    """Enable the skills of a profile and disable all others of this project; all or none.
+
+    What `enable` would ask is asked. Skills that are not installed are named: exit status 6.
+
+    Example: skillhub profile use review
+    """
+    options = enabling.options(common)
+    used = use_profile(name, options, common.ports())
+    outcome = used.outcome
+    if not common.json:
+        for each in used.disabled:
+            common.terminal.did(f"{'would disable' if common.dry_run else 'disabled'} {each}", "yellow")
+        kept = tuple(skill for skill in outcome.skills if skill.name not in used.disabled)
+        outcome = replace(outcome, skills=kept)
+    return finish(common, outcome, options, "enable", "enabled")
+
+
+def profile_remove(common: Common, name: ProfileName) -> int:
+    """Forget a profile; its skills stay as they are.
+
+    Example: skillhub profile remove review
+    """
+    profiles = SkillProfiles(common.open_project())
+    skills = profiles.get(name)
+    if not common.dry_run:
+        profiles.put(name, None)
+    value = {"name": name, "skills": [*skills], "changed": not common.dry_run}
+    return common.done(
+        "profile remove", value, f"{'would remove' if common.dry_run else 'removed'} the profile {name}"
+    )

@@ -40,6 +40,7 @@ COMMANDS: dict[str, Command] = {
     "patch": Command("changes", "Keep local edits of a skill as a patch in the project.", _USE),
     "adopt": Command("changes", "Lock skills that are already in agents' folders.", _USE),
     "lock": Command("changes", "Import, export, fix and merge locks.", _USE, "import export fix merge"),
+    "profile": Command("installed", "Save and use named sets of enabled skills.", _USE, "list save use remove"),
     "bundle": Command("install", "Pack all that the lock needs into one file.", _USE, "export"),
     "env": Command("env", "Manage variables for skills in the system's keyring.", _USE, "list set unset exec"),
     "audit": Command("audit", "Audit installed skills and their sources.", _USE),

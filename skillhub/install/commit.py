@@ -63,8 +63,10 @@ class Change:
         return self.candidate.name
 
 
-def commit(changes: Sequence[Change], options: Options, before: State, ports: Ports) -> bool:
-    """Make all changes; return whether anything is other than before.
+def commit(
+    changes: Sequence[Change], options: Options, before: State, ports: Ports, cleared: Sequence[Linking] = ()
+) -> bool:
+    """Make all changes, and disable what is ``cleared``; return whether anything is other than before.
 
     Raises:
         StateError: the disk refuses, or another process changed one of these skills meanwhile.
@@ -79,7 +81,12 @@ def commit(changes: Sequence[Change], options: Options, before: State, ports: Po
         for change in changes:
             if change.linking is not None:
                 linker.save(change.linking, now.records.skills.get(change.name), change.candidate.tree)
-        known = [link for record in now.records.skills.values() for link in record.links]
+        had = now.records.skills
+        for each in cleared:
+            linker.save(each, had.get(each.name))
+        off = {each.name: had[each.name] for each in cleared if each.name in had}
+        off = {name: replace(record, enabled=False, held="user", links=()) for name, record in off.items()}
+        known = [link for record in had.values() for link in record.links]
         known += [link for change in changes for link in change.record.links]
         copies.sweep(ports.project, known, copies.shared_folders(ports.project))
         for done, change in enumerate(changes):
@@ -92,7 +99,7 @@ def commit(changes: Sequence[Change], options: Options, before: State, ports: Po
             if change.needs is not None:
                 change.needs.write(ports.project)
                 changed |= bool(change.needs.writes)
-        after = {**now.records.skills, **{change.name: change.record for change in changes}}
+        after = {**had, **off, **{change.name: change.record for change in changes}}
         records = Records(
             moved_records(after, now.lock, lock, ports),
             agents=tuple(dict.fromkeys((*now.records.agents, *options.agents))),
@@ -107,6 +114,8 @@ def commit(changes: Sequence[Change], options: Options, before: State, ports: Po
         for done, change in enumerate(changes):
             ports.report("enabling", done, len(changes))
             changed |= _link(change, now.records.skills.get(change.name), linker, ports)
+        for each in cleared:
+            linker.take_away(each)
         write_records(records, ports)
         return changed or records != now.records
 

@@ -127,15 +127,22 @@ def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: P
     )
 
 
-def carry_out(plans: Sequence[Plan], options: Options, asked: Sequence[Asked], state: State, ports: Ports) -> Outcome:
-    """Turn the agreed plans into changes, commit them, and show what came of it."""
+def carry_out(
+    plans: Sequence[Plan],
+    options: Options,
+    asked: Sequence[Asked],
+    state: State,
+    ports: Ports,
+    cleared: Sequence[Linking] = (),
+) -> Outcome:
+    """Turn the agreed plans into changes, commit them with what is to be disabled, and show what came of it."""
     answers: defaultdict[str, list[Asked]] = defaultdict(list)
     for question, answer in asked:
         answers[question.skill].append((question, answer))
     plans, kept = _settled(plans, answers, state)
     changes, is_satisfied = _decided(plans, answers, state, ports)
     recorded = [each for each in changes if _is_recorded(each, state)]
-    changed = not options.dry_run and commit(changes, options, state, ports)
+    changed = not options.dry_run and commit(changes, options, state, ports, cleared)
     supplied = {each.name: each.needs.satisfied if each.needs else each.supplied for each in changes}
     skills = [
         view(each.name, each.candidate.entry, each.record, is_satisfied, ports.project, ports.store)
@@ -241,8 +248,10 @@ def _with_supplied(skill: Skill, supplied: Collection[str]) -> Skill:
 # Enable: the needs of locked skills are checked again, and skills without open needs are linked.
 
 
-def enable(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
+def enable(names: Sequence[str], options: Options, ports: Ports, disabling: Sequence[str] = ()) -> Outcome:
     """Check the needs of locked skills again, ask about what is open, and link those that nothing holds back.
+
+    Those of ``disabling`` are disabled in the same step: both are done, or neither.
 
     Raises:
         NotFound: a name that is not locked.
@@ -261,8 +270,16 @@ def enable(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
             records[name] = replace(records[name], held="")
     planner = Planner.of(options, replace(state, records=replace(state.records, skills=records)), ports)
     plans = [planner.plan(each) for each in candidates]
-    asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
-    return carry_out(plans, options, asked, state, ports)
+    clearing = _clearing(disabling, state, ports)
+    questions = [question for each in plans for question in each.questions()]
+    asked = ask([*questions, *removal_questions(clearing)], ports, options.dry_run)
+    cleared = [linking for each in clearing if (linking := each.answered(asked))]
+    known = state.records.skills
+    off = {each.name: replace(known[each.name], enabled=False, links=()) for each in cleared}
+    without = replace(state, records=replace(state.records, skills={**known, **off}))
+    outcome = carry_out(plans, options, asked, without, ports, cleared)
+    views = _views([*off], off, state, ports)
+    return replace(outcome, skills=(*outcome.skills, *views), disabled=outcome.disabled | off.keys())
 
 
 def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outcome:
@@ -378,13 +395,18 @@ def _ask(names: Sequence[str], state: State, ports: Ports, dry_run: bool) -> tup
     Raises:
         Refused: nobody agreed.
     """
-    linker, records = Linker(ports.project, ports.store), state.records.skills
-    # To keep a copy would be to keep the skill: that is a no to the command.
-    found = [
-        replace(linker.plan_removal(name, records[name]), ways=("save", "take")) for name in names if name in records
-    ]
+    found = _clearing(names, state, ports)
     asked = ask(removal_questions(found), ports, dry_run)
     return [linking for each in found if (linking := each.answered(asked))], tuple(asked)
+
+
+def _clearing(names: Iterable[str], state: State, ports: Ports) -> list[Linking]:
+    """Return what is to be done where these skills are linked, and are to be no longer."""
+    linker, records = Linker(ports.project, ports.store), state.records.skills
+    # To keep a copy would be to keep the skill: that is a no to the command.
+    return [
+        replace(linker.plan_removal(name, records[name]), ways=("save", "take")) for name in names if name in records
+    ]
 
 
 def _views(names: Sequence[str], records: Mapping[str, Record], state: State, ports: Ports) -> tuple[Skill, ...]:

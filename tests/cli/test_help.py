@@ -18,6 +18,7 @@ GROUPS = {
     "publisher": ("list", "trust", "remove"),
     "key": ("new", "list"),
     "bundle": ("export",),
+    "profile": ("list", "save", "use", "remove"),
     "cache": ("info", "gc"),
     "env": ("list", "set", "unset", "exec"),
     "registry": ("init", "add", "check", "serve"),

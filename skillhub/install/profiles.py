@@ -1,0 +1,146 @@
+"""Profiles: named sets of enabled skills, kept for a person and a project in ``<state>``; one is used as a whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import NamedTuple
+
+from skillhub.disk.state_file import StateDocument, StateFile
+from skillhub.errors import NotFound, UsageError
+from skillhub.formats.document import Items, SkillName, part
+from skillhub.formats.text import did_you_mean, is_name, quote, spelled_like
+from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, command, read_state, read_unchecked
+from skillhub.install.install import enable
+from skillhub.project.project import Project
+
+_HINT = "move the file away, and save your profiles again with skillhub profile save"
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class SkillProfile:
+    """A set of skills that are to be enabled in one project.
+
+    Attributes:
+        key: What names the project, or the user's own scope, in the files that this machine keeps.
+        project: The folder, for a person.
+    """
+
+    key: str
+    project: str
+    name: SkillName
+    skills: Items[SkillName] = ()
+
+
+class SkillProfilesFile(StateDocument):
+    """``profiles.json`` in the state: the sets of skills that a user has saved."""
+
+    profiles: Items[SkillProfile]
+
+
+def _parse(document: SkillProfilesFile | None) -> tuple[SkillProfile, ...]:
+    return () if document is None else document.profiles
+
+
+class UsedProfile(NamedTuple):
+    """What became of the skills of a profile, and the names of those that it has disabled."""
+
+    outcome: Outcome
+    disabled: tuple[str, ...]
+
+
+class SavedProfile(NamedTuple):
+    """A profile as it is shown; ``missing`` are those of its skills that are not installed."""
+
+    name: str
+    skills: tuple[str, ...]
+    missing: tuple[str, ...]
+    in_use: bool
+
+
+class SkillProfiles:
+    """The profiles of a user for one project; raises StateError if the file is damaged or the disk refuses."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        path = os.path.join(project.home.state, "profiles.json")
+        self._file = StateFile(path, "the profiles of a user", _HINT, SkillProfilesFile)
+
+    def all(self) -> Mapping[str, Sequence[str]]:
+        """Return the skills of each profile, by its name."""
+        return {each.name: each.skills for each in self._file.read(_parse) if each.key == self._project.key}
+
+    def get(self, name: str) -> Sequence[str]:
+        """Return the skills of a profile.
+
+        Raises:
+            NotFound: there is none of this name here.
+        """
+        known = self.all()
+        if name not in known:
+            listed = f"{command(self._project.scope, 'profile', 'list')} shows your profiles here"
+            hint = f"{did_you_mean(spelled_like(name, known))} {listed}".lstrip()
+            raise NotFound(f"there is no profile {quote(name)} here", hint=hint)
+        return known[name]
+
+    def put(self, name: str, skills: Sequence[str] | None) -> None:
+        """Keep a profile, in place of one of its name; without skills forget it."""
+        with self._file.locked():
+            kept = [each for each in self._file.read(_parse) if (each.key, each.name) != (self._project.key, name)]
+            if skills is not None:
+                kept.append(SkillProfile(self._project.key, self._project.base, name, tuple(sorted(skills))))
+            kept.sort(key=lambda each: (each.project, each.key, each.name))
+            self._file.write({"profiles": [asdict(each) for each in kept]})
+
+
+def saved_profiles(ports: Ports) -> list[SavedProfile]:
+    """Return the profiles of this project, by name; raises as ``SkillProfiles``."""
+    state, found = read_unchecked(ports), []
+    for name, skills in SkillProfiles(ports.project).all().items():
+        missing = tuple(each for each in skills if each not in state.lock.skills)
+        is_used = {*skills} - {*missing} == {*_enabled_now(state)}
+        found.append(SavedProfile(name, tuple(skills), missing, is_used))
+    return found
+
+
+def _enabled_now(state: State) -> tuple[str, ...]:
+    return tuple(sorted(state.records.enabled(state.lock.skills)))
+
+
+def save_profile(name: str, ports: Ports, *, dry_run: bool = False) -> tuple[tuple[str, ...], bool]:
+    """Keep what is enabled now as a profile; return it, and whether that differs from what was kept before.
+
+    Raises:
+        UsageError: the name is no name.
+    """
+    if not is_name(name):
+        hint = "lower-case letters, digits and single hyphens, at most 64"
+        raise UsageError(f"{quote(name)} cannot name a profile", hint=hint)
+    profiles, skills = SkillProfiles(ports.project), _enabled_now(read_unchecked(ports))
+    is_new = profiles.all().get(name) != skills
+    if is_new and not dry_run:
+        profiles.put(name, skills)
+    return skills, is_new
+
+
+def use_profile(name: str, options: Options, ports: Ports) -> UsedProfile:
+    """Enable the skills of a profile and disable all others, all or none; those that are not installed are named.
+
+    Raises:
+        NotFound: there is no such profile.
+        Refused, SecurityError, SourceError, StateError: as ``enable`` and ``disable`` raise them.
+    """
+    state, wanted = read_state(ports), SkillProfiles(ports.project).get(name)
+    locked, records = state.lock.skills, state.records.skills
+    coming = [each for each in wanted if each in locked and state.enabled(each) is None]
+    # What waits for a need, too, or the next install would enable it.
+    going = [each for each in records if each in locked and each not in wanted and records[each].held != "user"]
+    outcome = enable(coming, options, ports, disabling=going)
+    missing = [
+        LeftOut(each, "not-installed", f"it is in the profile {name}, and is not installed here")
+        for each in wanted
+        if each not in locked
+    ]
+    return UsedProfile(replace(outcome, left=(*outcome.left, *missing)), tuple(going))

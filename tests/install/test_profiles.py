@@ -1,0 +1,155 @@
+"""Profiles: what is saved, what is enabled and disabled to match, and that it is all or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from skillhub.errors import NotFound, Refused, StateError, UsageError
+from skillhub.install.context import Options
+from skillhub.install.profiles import SkillProfiles, save_profile, saved_profiles, use_profile
+from tests.support.killing import KILLER, Killed
+from tests.support.world import Answers, refused
+
+A, B, C = "code-review", "release-notes", "systematic-debugging"
+
+
+@pytest.fixture
+def three(world):
+    """A world with three skills, of which the profile ``two`` has the first two and ``last`` the last."""
+    world.install(*(f"github:{each}" for each in (A, B, C)), agents=("claude-code",))
+    world.disable(C)
+    save_profile("two", world.ports())
+    world.enable(C)
+    world.disable(A, B)
+    save_profile("last", world.ports())
+    return world
+
+
+def enabled(world):
+    return sorted(each.name for each in world.copy("").iterdir())
+
+
+def use(world, name, answers=None, **options):
+    return use_profile(name, Options(**options), world.ports(answers))
+
+
+def test_a_profile_enables_its_skills_and_disables_all_others(three):
+    used = use(three, "two", Answers())
+    assert (enabled(three), used.disabled, used.outcome.changed) == ([A, B], (C,), True)
+    assert [(each.name, each.state) for each in used.outcome.skills] == [
+        (A, "enabled"),
+        (B, "enabled"),
+        (C, "disabled"),
+    ]
+    assert three.problems() == []
+    three.install(answers=Answers())
+    assert enabled(three) == [A, B]  # what it disabled stays so
+    again = use(three, "two", Answers())
+    assert (again.disabled, again.outcome.changed) == ((), False)
+    assert [(each.name, each.in_use) for each in saved_profiles(three.ports())] == [("last", False), ("two", True)]
+
+
+def test_a_profile_is_of_a_person_and_a_project_and_in_no_lock(three):
+    before = {path: path.read_bytes() for path in (three.base / "skillhub.lock", three.base / "skillhub.toml")}
+    use(three, "two")
+    assert before == {path: path.read_bytes() for path in before}
+    users = three.project.users(str(three.user_home))
+    assert SkillProfiles(users).all() == {}
+    assert SkillProfiles(three.project).all() == {"last": (C,), "two": (A, B)}
+
+
+def test_what_is_not_installed_is_named(three):
+    three.remove(B)
+    used = use(three, "two")
+    assert (enabled(three), [(each.name, each.code) for each in used.outcome.left]) == ([A], [(B, "not-installed")])
+    assert saved_profiles(three.ports())[1].missing == (B,)
+    refused(three, NotFound, lambda: use(three, "tow"))
+
+
+def test_a_profile_asks_what_enable_asks_and_a_no_changes_nothing(three):
+    copy = three.copy(C) / "SKILL.md"
+    copy.write_text(copy.read_text() + "Mine.\n")
+    answers = Answers("no")
+    refused(three, Refused, lambda: use(three, "two", answers))
+    assert [(each.kind, each.skill) for each in answers.seen] == [("local-edit", C)]
+    use(three, "two", Answers("save"))
+    assert (enabled(three), os.listdir(three.base / "skillhub-edits")) == ([A, B], [f"{C}-1.patch"])
+
+
+def test_a_dry_run_of_a_profile_changes_nothing(three):
+    before = three.snapshot()
+    use(three, "two", dry_run=True)
+    save_profile("other", three.ports(), dry_run=True)
+    assert {path: each[1] for path, each in before.items()} == {
+        path: each[1] for path, each in three.snapshot().items()
+    }
+
+
+@pytest.mark.parametrize("name", ["", "../x", "Two", "a b", "a" * 65, "\x1b[2J", "-g"])
+def test_attack_a_profile_with_a_hostile_name(three, name):
+    refused(three, UsageError, lambda: save_profile(name, three.ports()))
+    refused(three, NotFound, lambda: use(three, name))
+
+
+@pytest.mark.parametrize(
+    "profiles",
+    [
+        b"",
+        b"[]",
+        b'{"version": 2, "profiles": []}',
+        b'{"version": 1, "profiles": [{"key": "k", "project": "/", "name": "../x", "skills": []}]}',
+        b'{"version": 1, "profiles": [{"key": "k", "project": "/", "name": "x", "skills": ["../../etc"]}]}',
+        b'{"version": 1, "profiles": [{"key": "k", "project": "/", "name": "x", "skills": "all"}]}',
+        b'{"version": 1, "profiles": [{"key": "k", "project": "/", "name": "x", "skills": [], "agree": true}]}',
+        b'{"version": 1, "profiles": [], "profiles": []}',
+    ],
+)
+def test_attack_a_forged_file_of_profiles_is_refused(three, profiles):
+    Path(three.home.state, "profiles.json").write_bytes(profiles)
+    error = refused(three, StateError, lambda: use(three, "two"))
+    assert "profiles.json" in error.where
+
+
+def test_attack_a_forged_profile_enables_nothing_that_nobody_agreed_to(three):
+    """A profile names skills; a yes to one is none of it."""
+    path = Path(three.home.state, "projects", f"{three.project.key}.json")
+    document = json.loads(path.read_bytes())
+    del document["skills"][A]
+    path.write_text(json.dumps(document))
+    answers = Answers("no")
+    refused(three, Refused, lambda: use(three, "two", answers))
+    assert ("install", A) in [(each.kind, each.skill) for each in answers.seen]
+
+
+def test_attack_another_process_changes_a_skill_while_a_person_thinks(three):
+    copy = three.copy(C) / "SKILL.md"
+    copy.write_text(copy.read_text() + "Mine.\n")
+    answers = Answers("save")
+    answers.meanwhile = lambda: three.remove(A, answers=Answers("yes"))
+    with pytest.raises(StateError, match="another process"):
+        use(three, "two", answers)
+    assert enabled(three) == [C]
+
+
+def test_attack_a_profile_that_is_cut_off_is_healed_by_sync(three):
+    """Killed before any of its steps, it is as it was, or as it is to be, once ``sync`` has run."""
+    kills, healed = 0, set()
+    while True:
+        KILLER.left = kills
+        try:
+            use(three, "two")
+        except Killed:
+            three.sync()
+            assert three.problems() == []
+            healed.add(tuple(enabled(three)))
+            use(three, "last")
+            kills += 1
+        else:
+            KILLER.left = None
+            break
+    assert (kills > 3, healed) == (True, {(C,), (A, B)})
+    assert enabled(three) == [A, B]
