@@ -1,5 +1,7 @@
-"""The demo: one skill from nothing to enabled, with the real program on a real terminal of its own.
+"""The demo: skills found, read, installed and updated, needs met, a change noticed; on a real terminal of its own.
 
+First from a repository that is made here and stands in for one on GitHub: that is the picture in the README. Then
+from the registry inside the package.
 Everything happens in a temporary folder that is thrown away. The questions are answered by this script, through a
 pseudo terminal, so that what is shown is what a person would see. Exits 1 if anything is not as expected.
 
@@ -16,8 +18,11 @@ import re
 import select
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from demo_source import FIRST, SECOND, URL, commit
+from demo_source import program as git
 
 HERE = Path(__file__).resolve().parent
 COLUMNS, ROWS = 80, 40
@@ -139,6 +144,30 @@ def expect(holds: bool, otherwise: str) -> None:
         raise UnexpectedError(otherwise)
 
 
+def session(stage: Stage) -> None:
+    """Find a skill in a repository, look at it, install it, and update it."""
+    repository = Path(stage.root, "mirror", "agent-skills")
+    commit(repository, FIRST, day=1)
+    os.symlink(git(), os.path.join(stage.programs, "git"))
+    settings = f'[url "{repository.as_uri()}"]\n\tinsteadOf = {URL}\n'
+    Path(stage.environ["HOME"], ".gitconfig").write_text(settings, encoding="utf-8")
+    os.mkdir(os.path.join(stage.project, ".claude"))
+    stage.tell("Find a skill.")
+    stage.skillhub("source", "add", "acme", "acme/agent-skills", answers=[("[N]o: ", "y")])
+    expect("acme" in stage.skillhub("search", "pdf"), "it was not found")
+    stage.tell("Look at it. Nothing is installed yet.")
+    expect("merge.py" in stage.skillhub("show", "acme:pdf", "--files"), "its files were not shown")
+    expect("PdfWriter" in stage.skillhub("show", "acme:pdf", "--file", "scripts/merge.py"), "no text was shown")
+    stage.tell("Install it: into the folders of the agents that are used here.")
+    seen = stage.skillhub("install", "acme:pdf", answers=[("[N]o: ", "y")])
+    expect("not signed" in seen and "installed pdf: enabled" in seen, "it was not installed as unsigned")
+    stage.tell("A week later its authors have changed it.")
+    commit(repository, SECOND, day=8)
+    seen = stage.skillhub("update", answers=[("[N]o: ", "y")])
+    expect("+ references/forms.md" in seen and "updated pdf: enabled" in seen, "it was not updated")
+    stage.skillhub("verify")
+
+
 def act_one(stage: Stage) -> None:
     """Install it where its needs are not met."""
     stage.tell("A new, empty project. This machine has no GitHub CLI and no token.")
@@ -192,11 +221,11 @@ def act_three(stage: Stage) -> None:
     stage.skillhub("verify")
 
 
-def play() -> str:
-    """Play all acts in a new temporary folder and return the transcript, with colours."""
+def play(*acts: Callable[[Stage], None]) -> str:
+    """Play in a new temporary folder and return the transcript, with colours."""
     with tempfile.TemporaryDirectory(prefix="skillhub demo é ") as folder:
         stage = Stage(folder)
-        for act in (act_one, act_two, act_three):
+        for act in acts:
             act(stage)
         return stage.transcript
 
@@ -204,7 +233,8 @@ def play() -> str:
 def main(argv: Sequence[str]) -> int:
     """Play, and with ``--record`` keep what was seen."""
     try:
-        transcript = play()
+        first = play(session)
+        second = play(act_one, act_two, act_three)
     except UnexpectedError as error:
         sys.stderr.write(f"\nthe demo went wrong: {error}\n")
         return 1
@@ -212,8 +242,8 @@ def main(argv: Sequence[str]) -> int:
         from demo_svg import drawn  # noqa: PLC0415 - only who records needs it
 
         folder = Path(argv[-1]) if argv[-1] != "--record" else HERE
-        (folder / "demo.txt").write_text(COLOUR.sub("", transcript), encoding="utf-8")
-        (folder / "demo.svg").write_text(drawn(transcript, COLUMNS), encoding="utf-8")
+        (folder / "demo.txt").write_text(COLOUR.sub("", first + second), encoding="utf-8")
+        (folder / "demo.svg").write_text(drawn(first, COLUMNS), encoding="utf-8")
     return 0
 
 

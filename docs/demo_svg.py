@@ -18,7 +18,7 @@ def drawn(transcript: str, columns: int) -> str:
     width, height = columns * WIDTH + 2 * MARGIN, len(rows) * HEIGHT + 2 * MARGIN
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" role="img">',
-        "<title>skillhub installs a signed skill, asks, and finds a change made behind its back</title>",
+        "<title>skillhub finds a skill, shows its files, and asks before it installs or updates it</title>",
         f"<style>{''.join(f'.c{code}{{{style}}}' for code, style in STYLE.items())}</style>",
         f'<rect width="{width:.0f}" height="{height}" rx="8" fill="#0d1117"/>',
         '<g font-family="ui-monospace,Menlo,Consolas,monospace" font-size="14" fill="#e6edf3">',
