@@ -35,7 +35,7 @@ from skillhub.runtime.ranking import LIMIT_MAX
 from skillhub.runtime.resolve import MentionRules, mentioned
 from skillhub.runtime.state import set_reach
 from skillhub.scan import scan
-from skillhub.scan.capability import in_words
+from skillhub.scan.capability import in_words, undeclared_variables
 
 HostName = Annotated[str, Arg("--host NAME", "The agent whose folders, rules and texts are used.")]
 Window = Annotated[int | None, Arg("--window TOKENS", "The size of the model's context, in tokens.", min=1)]
@@ -74,6 +74,9 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
     signed = ", ".join(f"{one.named(skill.vouched_by)} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
     is_found = not skill.managed and skill.state == "enabled"
     state = skill.state if skill.managed or is_found else "not installed"
+    undeclared = undeclared_variables(
+        skill.capabilities, (each.name for each in skill.requires if each.kind == "env")
+    )
     rows = [
         ("source", "(unmanaged)" if is_found else skill.source or ""),
         *((("commit", shown.commit if terminal.verbose else shown.commit[:12]),) if shown.commit else ()),
@@ -83,6 +86,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         *((("tree", skill.tree),) if skill.tree else ()),
         *(("" if number else "patched by", text) for number, text in enumerate(_patched(shown))),
         ("can", in_words(skill.capabilities)),
+        *((("undeclared", f"reads {', '.join(undeclared)}"),) if undeclared else ()),
         *((f"needs {need.kind}", f"{need.name}{'' if need.satisfied else ' (missing)'}") for need in skill.requires),
         *(("edited" if link in (skill.edited or ()) else "link", link) for link in skill.links),
         *(("release", _spelled(each)) for each in shown.releases),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 
 from skillhub.formats.text import quoted
@@ -40,13 +41,23 @@ def how_to_satisfy(skill: str, need: Need, scope: SkillScope) -> tuple[str, ...]
         store = f"or to store it: {command(scope, 'env', 'set', need.name)}"
         return (*once, store) if find_spec("keyring") else once
     if need.kind == "program":
-        return (f"install the program {need.name}, then: {enable}",)
+        hints = [f"{manager} install {package}" for manager, package in _packages().get(need.name, {}).items()]
+        hint = f" ({', '.join(hints)})" if hints else ""
+        return (f"install the program {need.name}{hint}, then: {enable}",)
     if need.kind == "mcp":
         return f"to configure it: {enable} --mcp configure", _or_skip(enable)
     return (
         f"when a source has it: {command(scope, 'install')}",
         f"or install it from another source ({command(scope, 'install', 'REF')}), then: {enable}",
     )
+
+
+@cache
+def _packages() -> Mapping[str, Mapping[str, str]]:
+    """Return by program and package manager the name of its package; what a skill says of that is never shown."""
+    with open(os.path.join(os.path.dirname(mcp_server.__file__), "packages.json"), "rb") as file:
+        programs: Mapping[str, Mapping[str, str]] = json.load(file)["programs"]
+    return programs
 
 
 def _or_skip(enable: str) -> str:

@@ -33,7 +33,7 @@ from skillhub.model.tree import SIGNATURE
 from skillhub.net.target import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.scan import scan
-from skillhub.scan.capability import NETWORK_UNKNOWN, capabilities, in_words
+from skillhub.scan.capability import NETWORK_UNKNOWN, capabilities, in_words, undeclared_variables
 from skillhub.scan.secrets import masked
 from skillhub.sources.configured import EMBEDDED_URL, Source
 from skillhub.trust.registry import publisher_of
@@ -70,6 +70,15 @@ def consent(
     if changes is not None:
         questions += _new(candidate, changes)
     return [*questions, install]
+
+
+def _undeclared(candidate: Candidate) -> Iterator[str]:
+    declared = (need.name for need in candidate.manifest.requires if need.kind == "env")
+    names = [word(each) for each in undeclared_variables(candidate.capabilities, declared)]
+    if names:
+        more = f" and {len(names) - _FILES_MAX} more" if len(names) > _FILES_MAX else ""
+        told = "any variable" if "*" in names else f"{', '.join(names[:_FILES_MAX])}{more}"
+        yield f"its scripts read, though it does not declare: {told}"
 
 
 def _new(candidate: Candidate, changes: Changes) -> list[Question]:
@@ -114,6 +123,7 @@ def _install(
         *([_TRYING_OUT] if (entry.url or "").startswith(EMBEDDED_URL) else ()),
         *(["it will stay disabled; missing: program " + ", program ".join(programs)] if programs else ()),
         f"it needs: {needs or 'nothing'}",
+        *_undeclared(candidate),
         f"it can: {in_words(candidate.capabilities)}",
         _content(candidate),
         # A place without a name of its own is spelled by its URL already.

@@ -38,6 +38,7 @@ _NAMES = {
     "mcp": re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII),
     "program": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}", re.ASCII),
 }
+_PROGRAM = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.+-]*?) {0,3}(?:@|(?=[<>=^~]))(.+)", re.ASCII)
 # Variables that steer shells, loaders, interpreters, package tools, proxies, or skillhub itself.
 _FORBIDDEN = re.compile(
     r"PATH|HOME|SHELL|IFS|ENV|BASH_ENV|NODE_OPTIONS|JAVA_TOOL_OPTIONS"
@@ -125,7 +126,7 @@ class Requirement:
 
     Attributes:
         server: How to configure an MCP server, where the skill says so.
-        range: The versions of another skill that will do; None is any.
+        range: The versions of another skill, or of a program, that will do; None is any.
         source: Where the other skill is to come from, if not from where this one came: an alias of the user's.
     """
 
@@ -240,6 +241,8 @@ class _Tool(ForeignDocument):
         """
         if self.type == "skill":
             return _skill(self.value, self.description, required=self.required)
+        if self.type == "program":
+            return _program(self.value, self.description, required=self.required)
         server = self._server(declared) if self.type == "mcp" else None
         return Requirement(_TYPES[self.type], self.value, self.description, self.required, server)
 
@@ -399,7 +402,7 @@ class _Reading:
         for key, kind in kinds:
             for number, name in valid(enumerate(getattr(declared.requires, key))):
                 with self.leniently(f"{where}.requires.{key}[{number}]"):
-                    self.add(Requirement(kind, name))
+                    self.add(_program(name) if kind == "program" else Requirement(kind, name))
         if any_of := [quote(name) for _, name in valid(enumerate(declared.requires.any_bins))]:
             names = ", ".join(any_of[:20])
             message = f"one of these programs is needed, which is not checked: {names}"
@@ -420,6 +423,19 @@ class _Reading:
             # A sentence has words that are good names: it is names throughout, or none of it is.
             for need in [_skill(word, "", required=True) for word in node.replace(",", " ").split()]:
                 self.add(need)
+
+
+def _program(text: str, description: str = "", *, required: bool = True) -> Requirement:
+    """Return the need of a program: ``gh``, ``gh>=2.40`` or ``gh@^2``; nothing asks it for its version."""
+    match = _PROGRAM.fullmatch(text)
+    if match is None:
+        return Requirement("program", text, description, required)
+    try:
+        wanted = Range(match[2]).text
+    except UsageError as error:
+        raise FormatError(error.message) from error
+    about = f"version {wanted}{f'; {description}' if description else ''}"[:TEXT_MAX]
+    return Requirement("program", match[1], about, required, range=wanted)
 
 
 def _skill(text: Node, description: str, *, required: bool) -> Requirement:

@@ -111,6 +111,12 @@ def _is_told(path: str, file: File) -> bool:
     return runs_by_itself(path, file) or not path.startswith("scripts/")
 
 
+def undeclared_variables(found: Iterable[str], declared: Iterable[str]) -> tuple[str, ...]:
+    """Return the variables among capabilities that a skill reads and does not name among its needs, ``*`` for any."""
+    names = {each.removeprefix("env:") for each in found if each.startswith("env:")}
+    return tuple(sorted(names - {*declared}))
+
+
 def in_words(found: Iterable[str]) -> str:
     """Return for a person what a skill can do; that no network was seen is no proof that there is none."""
     names = [*found]

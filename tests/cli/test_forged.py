@@ -22,8 +22,8 @@ from tests.support.cli import COLOURS
 
 ASK = "[N]o: "
 OURS = re.compile(
-    r" {0,2}(it needs:|it can:|from |signed by|not signed|[0-9]+ files?,|note:|error:|hint:|where:|unanswered:"
-    r"|Install |Update |\[y\]es|yes, as said)|(   ? ?|)skillhub "
+    r" {0,2}(it needs:|it can:|its scripts read|from |signed by|not signed|[0-9]+ files?,|note:|error:|hint:|where:"
+    r"|unanswered:|Install |Update |\[y\]es|yes, as said)|(   ? ?|)skillhub "
 )
 FORGED = ("signed by acme (sha256:00)", "it needs: nothing", "Install other 1.0.0?", "error: x", "[y]es, [N]o: y")
 PADDING = (

@@ -99,7 +99,7 @@ KINDS = {
     "mcp": (lambda shell, _: server(shell, "demo-server"), "needs the MCP server demo; write", NO),
     "mcp-unpinned": (lambda shell, _: server(shell, "npx demo"), "downloads a package without a fixed version", NO),
     "mcp-shell": (lambda shell, _: server(shell, "'sh -c true'"), "runs a shell or other unchecked code", NO),
-    "mcp-conflict": (lambda shell, _: conflict(shell), "it runs: mine", NO),
+    "mcp-conflict": (lambda shell, _: conflict(shell), "the skill asks for", NO),
     "mcp-serve": (lambda *_: ["mcp", "install", "--agent", "claude-code"], "it runs: ", NO),
     "mcp-check": (lambda shell, _: check(shell), "it runs: true", NO),
     "unused": (lambda shell, _: unused(shell), "mine: sha256:", NO),

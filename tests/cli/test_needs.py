@@ -6,6 +6,8 @@ import pytest
 
 from tests.cli.test_questions import ASK, serving
 
+READS = "import os\\nprint(len(os.environ['SAID_TOKEN'] + os.environ['OTHER_KEY']))\\n"
+
 
 def told(done):
     """Return what was told, as one line."""
@@ -20,7 +22,8 @@ def test_what_to_type_where_no_agent_keeps_servers_in_a_file(shell):
     assert [line for line in done.err.splitlines() if line.startswith("    ")] == [
         "    no agent with a configuration file for MCP servers was found here; to configure claude-code: "
         "skillhub enable served --mcp configure --agent claude-code",
-        "    or for another agent: codex, cursor, gemini-cli, github-copilot, kiro-cli, opencode",
+        "    or for another agent: amp, codex, continue, cursor, gemini-cli, github-copilot, kiro-cli, opencode, "
+        "roo, zed",
         "    or if you configure it yourself: skillhub enable served --mcp skip",
     ]
     assert shell.run("enable", "served", "--mcp", "configure", "--agent", "claude-code").status == 0
@@ -199,3 +202,14 @@ def test_what_is_enabled_stays_so_when_its_value_is_gone(shell):
     assert shell.run("disable", "needy").status == 0
     assert shell.run("enable", "needy").status == 6  # to be enabled, it needs the value again
     assert shell.run("enable", "needy", "--env", "SOME_TOKEN=v").status == 0
+
+
+def test_variables_that_scripts_read_and_nobody_declared_are_named(shell):
+    told = "agents/openai.yaml", "dependencies: {tools: [{type: env_var, value: SAID_TOKEN, required: false}]}"
+    folder = shell.skill("src/reader", **{told[0]: told[1], "scripts/a.py": READS})
+    done = shell.run("install", str(folder), "--json")
+    (asked,) = [each for each in done.json["questions"] if each["kind"] == "install"]
+    assert "its scripts read, though it does not declare: OTHER_KEY" in asked["details"]
+    assert shell.run("install", str(folder), "--yes", "--allow-unsigned", "--accept", "findings").status == 0
+    assert " undeclared    reads OTHER_KEY" in shell.run("show", "reader").out
+    assert "SAID_TOKEN" not in next(each for each in asked["details"] if each.startswith("its scripts read"))

@@ -1,10 +1,11 @@
 """What to type about an open need: it works where the skill is that has it."""
 
+import re
 from importlib.util import find_spec
 
 import pytest
 
-from skillhub.install.needs import how_to_satisfy
+from skillhub.install.needs import _packages, how_to_satisfy
 from skillhub.model.record import Need
 
 
@@ -32,3 +33,23 @@ def test_nothing_is_offered_to_be_stored_where_no_keyring_is():
 def test_what_is_typed_about_a_need_is_for_the_scope_of_the_skill(kind, scope):
     need = Need(kind, "base", "", required=True, satisfied=False)
     assert all("--global" in way for way in how_to_satisfy("top", need, scope)) is (scope == "user")
+
+
+def test_a_missing_program_comes_with_the_names_of_its_packages():
+    need = Need("program", "gh", "version >=2.40", required=True, satisfied=False)
+    (way,) = how_to_satisfy("top", need, "project")
+    hints = "apt install gh, brew install gh, winget install GitHub.cli"
+    assert way == f"install the program gh ({hints}), then: skillhub enable top"
+
+
+def test_every_name_of_a_package_can_be_typed():
+    for program, packages in _packages().items():
+        assert re.fullmatch(r"[a-z0-9-]+", program)
+        assert packages.keys() <= {"apt", "brew", "winget"}
+        assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", each) for each in packages.values())
+
+
+def test_attack_a_skill_names_a_program_and_tells_what_to_install(tmp_path):
+    for name in ("gh-cli", "GH", "jq2", "nodejs"):
+        need = Need("program", name, "apt install evil", required=True, satisfied=False)
+        assert how_to_satisfy("top", need, "project") == (f"install the program {name}, then: skillhub enable top",)

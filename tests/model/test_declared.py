@@ -1,5 +1,7 @@
 """Needs and interface from ``agents/*.yaml`` and from other clients' metadata."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,6 +142,56 @@ def test_what_is_broken_warns_and_blocks_nothing(broken):
     (warning,) = found.warnings
     assert warning.code == "bad-declaration"
     assert warning.where.startswith(OPENAI)
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "wanted"),
+    [
+        ("gh", "gh", None),
+        ("gh>=2.40", "gh", ">=2.40"),
+        ("gh >=2.40, <3", "gh", ">=2.40, <3"),
+        ("gh@^2", "gh", "^2"),
+        ("gh @ 2.1.0", "gh", "2.1.0"),
+        ("node~20.1", "node", "~20.1"),
+        ("g++>=12", "g++", ">=12"),
+        ("python3.11=3.11.4", "python3.11", "=3.11.4"),
+        ("yt-dlp<2030", "yt-dlp", "<2030"),
+        ("c++", "c++", None),
+    ],
+)
+def test_a_program_with_versions(value, name, wanted):
+    found = read(f"dependencies: {{tools: [{{type: program, value: '{value}', description: Reads checks}}]}}")
+    (need,) = found.requires
+    assert (need.spell(), need.range) == (f"program:{name}", wanted)
+    assert need.description == (f"version {wanted}; Reads checks" if wanted else "Reads checks")
+    (need,) = read(metadata={"openclaw": {"requires": {"bins": [value]}}}).requires
+    assert (need.name, need.range, need.description) == (name, wanted, f"version {wanted}" if wanted else "")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "gh>=",
+        "gh>=2; rm -rf /",
+        "gh@$(id)",
+        "gh@latest",
+        "gh>=2\n3",
+        "gh>",
+        ">=2",
+        "@2",
+        "/bin/gh>=2",
+        "gh @ ",
+        "gh==x",
+        "gh>=" + "1" * 1000,
+        "gh    >=2",
+        "gh>=\u202e2",
+        "é>=2",
+    ],
+)
+def test_attack_versions_of_a_program_that_are_none(value):
+    found = read(f"dependencies: {{tools: [{{type: program, value: {json.dumps(value)}}}]}}")
+    assert not found.requires
+    assert [each.code for each in found.warnings] == ["bad-declaration"]
 
 
 def test_one_broken_tool_does_not_hide_the_others():
