@@ -475,11 +475,12 @@ class McpConfigAnswer(JsonAnswer, commands=["mcp"]):
 
 
 class McpNeedRow(AnswerRow):
-    """The tools of a server that a skill names, and those that the server lacks."""
+    """The tools of a server that a skill names, those that the server lacks, and another server that it describes."""
 
     skill: Text
     tools: Texts
     missing: Texts
+    describes: Text | None
 
 
 class McpCheckAnswer(JsonAnswer, commands=["mcp check"]):

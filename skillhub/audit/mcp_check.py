@@ -56,6 +56,7 @@ class CheckedServer:
         place: The file, or the skill.
         facts: What is to be known before it is started; no value of a variable.
         base: The folder of the project.
+        file: Where an agent has it.
     """
 
     name: str
@@ -64,6 +65,12 @@ class CheckedServer:
     facts: tuple[str, ...]
     base: str
     environ: Mapping[str, str]
+    file: mcp.ConfigFile | None = None
+
+    @property
+    def login(self) -> str:
+        """How a person logs in to it: with the agent, which keeps its own login."""
+        return self.file.login(self.name) if self.file is not None else "log in with the agent that is to use it"
 
     @property
     def url(self) -> str:
@@ -187,7 +194,7 @@ def to_check(name: str, agent: str | None, ports: Ports) -> CheckedServer:
         if any(not mcp.is_equal(_without_type(each), _without_type(entry)) for _, each in others):
             hint = " or ".join(as_command("--agent", each.agent) for each, _ in entries)
             raise UsageError(f"{name} is not the same server for every agent", hint=f"say whose: {hint}")
-        return make(f"{file.agent}: {file.path}", entry, _facts(file, entry))
+        return make(f"{file.agent}: {file.path}", entry, _facts(file, entry), file=file)
     for skill, server in _described(name, ports):
         url = {"url": server.url, "bearer_token_env_var": server.bearer} if server.url else {}
         entry = url or {"command": server.command[0], "args": [*server.command[1:]], "env_vars": [*server.env]}
@@ -218,15 +225,23 @@ def _described(name: str, ports: Ports) -> Iterator[tuple[str, McpServer]]:
                 yield skill, need.server
 
 
-def wanted_tools(name: str, ports: Ports) -> dict[str, tuple[str, ...]]:
-    """Return by skill which tools of the server it may use, as its ``allowed-tools`` name them."""
-    before = f"tools:mcp__{name}__"
-    locked = ports.project.lock().skills.items()
-    named = {
-        skill: tuple(each.removeprefix(before) for each in entry.capabilities if each.startswith(before))
-        for skill, entry in locked
+def compared(checked: CheckedServer, found: ServerContent, ports: Ports) -> list[dict[str, Any]]:
+    """Return for each skill that needs the server which tools it names, which of them it lacks, and another server.
+
+    The tools are those of ``allowed-tools``; another server is one that the skill describes and the agent has not.
+    """
+    before, file, rows = f"tools:mcp__{checked.name}__", checked.file, []
+    others = {
+        skill: "; ".join(server.facts())
+        for skill, server in (_described(checked.name, ports) if file is not None else ())
+        if file is not None and not mcp.is_same(file, checked.entry, server)
     }
-    return {skill: tools for skill, tools in named.items() if tools or f"mcp:{name}" in dict(locked)[skill].requires}
+    for skill, entry in ports.project.lock().skills.items():
+        tools = [each.removeprefix(before) for each in entry.capabilities if each.startswith(before)]
+        if tools or f"mcp:{checked.name}" in entry.requires:
+            missing = [each for each in tools if each != "*" and each not in found.tools]
+            rows.append({"skill": skill, "tools": tools, "missing": missing, "describes": others.get(skill)})
+    return rows
 
 
 @dataclass(frozen=True)
@@ -404,7 +419,7 @@ class _ThroughWeb(httpx2.AsyncBaseTransport):
     """Sends what the SDK posts through our own client, to the one URL that was agreed to."""
 
     def __init__(self, checked: CheckedServer, web: Web) -> None:
-        self._url = checked.url
+        self._url, self._login = checked.url, checked.login
         self._headers = checked.headers
         self._web = web
         self.error: SkillhubError | None = None
@@ -426,7 +441,7 @@ class _ThroughWeb(httpx2.AsyncBaseTransport):
             self.error = error
             raise httpx2.ConnectError("it cannot be asked") from error
         if answer.status == 401:
-            hint = "log in with the agent, which keeps its own login; or name a token for this host in config.toml"
+            hint = f"log in with the agent: {self._login}; or name a token for this host in config.toml"
             self.error = SourceError("the MCP server wants a login", where=self._url, hint=hint)
             raise httpx2.ConnectError("it wants a login")
         kept = {name: value for name, value in answer.headers.items() if name in ("content-type", "mcp-session-id")}

@@ -111,14 +111,7 @@ def mcp_check(
     network = OpenNetwork(common.home, ports.sources, common.user_home, offline=common.offline)
     common.undo.callback(network.close)
     found = checking.look(checked, network.web(checked.url) if checked.url else None)
-    needs = [
-        {
-            "skill": skill,
-            "tools": tools,
-            "missing": [each for each in tools if each != "*" and each not in found.tools],
-        }
-        for skill, tools in checking.wanted_tools(name, ports).items()
-    ]
+    needs = checking.compared(checked, found, ports)
     is_fine = not any(row["missing"] for row in needs)
     is_ours = found.server.startswith("skillhub") and found.skills == () and not checked.url
     if is_ours and HOME in ports.environ and HOME not in checked.given:
@@ -135,12 +128,10 @@ def mcp_check(
         common.terminal.out(f"skills: {', '.join(found.skills) or 'none are listed'}")
     for row in needs:
         missing = ", ".join(row["missing"])
-        told = (
-            f"{row['skill']} names tools that it lacks: {missing}"
-            if missing
-            else f"{row['skill']} finds what it needs"
-        )
-        common.terminal.out(told, "yellow" if missing else "plain")
+        told = f"names tools that it lacks: {missing}" if missing else "finds what it needs"
+        common.terminal.out(f"{row['skill']} {told}", "yellow" if missing else "plain")
+        if row["describes"]:
+            common.terminal.out(f"{row['skill']} describes another server: {row['describes']}", "yellow")
     return 0 if is_fine else 1
 
 

@@ -403,7 +403,11 @@ class AnsweredNeeds:
 
     def lines(self) -> tuple[str, ...]:
         """Return what is written, a line for each file."""
-        found = (f"{file.path}: the MCP server {server.need.name}" for server, file in self.writes)
+        found = []
+        for one, file in self.writes:
+            server = one.described()
+            login = f"; if it wants a login: {file.login(one.need.name)}" if server.url and not server.bearer else ""
+            found.append(f"{file.path}: the MCP server {one.need.name}{login}")
         return tuple(dict.fromkeys(found))
 
     def write(self, project: Project) -> None:

@@ -379,6 +379,9 @@ def test_it_is_compared_with_what_a_skill_names(shell):
     assert done.status == 1
     assert "wanting names tools that it lacks: gone" in done.out
     assert "fine finds what it needs" in done.out
+    assert "fine describes another server: it runs: demo-server; it is given no variable" in " ".join(
+        done.out.split()
+    )
 
 
 def test_a_server_that_only_a_skill_describes(shell):
@@ -410,13 +413,30 @@ def test_a_server_at_a_url_is_called_through_our_own_client(shell, era):
         assert {headers["authorization"] for _, headers in there.seen} == {"Bearer hunter2"}
 
 
+LOGINS = (
+    (".codex/config.toml", '[mcp_servers.demo]\nurl = "URL"\n', "codex mcp login demo"),
+    (".amp/settings.json", '{"amp.mcpServers": {"demo": {"url": "URL"}}}', "amp mcp oauth login demo"),
+    (
+        ".continue/mcpServers/skillhub.yaml",
+        "mcpServers: [{name: demo, url: URL}]",
+        "use demo in continue, which opens",
+    ),
+)
+
+
 def test_a_server_that_wants_a_login_names_the_way(shell):
     with skill_server() as there:
         there.alter = lambda *_: Raw(b"{}", 401, {"WWW-Authenticate": 'Bearer resource_metadata="https://x.example"'})
         shell.write("project/.mcp.json", json.dumps({"mcpServers": {"demo": {"url": there.url}}}))
         done = shell.at_terminal("mcp", "check", "demo", say=[YES], columns=200)
         assert done.status == 3
-        assert "log in with the agent" in done.out
+        assert "log in with the agent: type /mcp in Claude Code" in done.out
+        (shell.project / ".mcp.json").unlink()
+        for path, text, login in LOGINS:
+            file = shell.write(f"project/{path}", text.replace("URL", there.url))
+            done = shell.at_terminal("mcp", "check", "demo", say=[YES], columns=200)
+            assert login in done.out
+            file.unlink()
 
 
 def test_attack_a_server_at_a_url_sends_us_elsewhere(shell):
