@@ -1,4 +1,3 @@
-import json
 import os
 import stat
 import subprocess
@@ -302,7 +301,7 @@ from skillhub.model.needs import McpServer
 from skillhub.project import mcp
 from tests.support.agents import owner
 project, times = sys.argv[1], int(sys.argv[2])
-file = mcp.config_file("claude-code", "project", project, project, {})
+file = mcp.config_file(sys.argv[3], "project", project, project, {})
 busy = False
 def agent(event, arguments):
     # The agent, which knows nothing of our lock, writes after we read and before we rename.
@@ -310,7 +309,7 @@ def agent(event, arguments):
     if event == "open" and ".skillhub-" in str(arguments[0]) and times and not busy:
         busy, times = True, times - 1
         with open(file.path, "w") as stream:
-            stream.write('{"n": %d}' % times)
+            stream.write(('{"n": %d}' if file.path.endswith("json") else "n: %d\\n") % times)
         busy = False
 sys.addaudithook(agent)
 try:
@@ -320,15 +319,17 @@ except StateError as error:
 """
 
 
-@pytest.mark.parametrize(("times", "data"), [(2, {"n": 0, "mcpServers": {"ours": ...}}), (99, {"n": 94})])
-def test_what_an_agent_writes_meanwhile_is_not_undone(place, times, data):
-    file = place.file("claude-code")
-    Path(file.path).write_text("{}")
-    arguments = [sys.executable, "-c", MEANWHILE, str(place.project), str(times)]
+@pytest.mark.parametrize("agent", ["claude-code", "continue"])
+@pytest.mark.parametrize(("times", "number"), [(2, 0), (99, 94)])
+def test_what_an_agent_writes_meanwhile_is_not_undone(place, times, number, agent):
+    file = place.file(agent)
+    os.makedirs(os.path.dirname(file.path), exist_ok=True)
+    Path(file.path).write_text("{}" if agent == "claude-code" else "")
+    there = place.everything()
+    arguments = [sys.executable, "-c", MEANWHILE, str(place.project), str(times), agent]
     done = subprocess.run(arguments, cwd=REPOSITORY, check=True, timeout=SECONDS, capture_output=True, text=True)
-    found = json.loads(Path(file.path).read_text())
-    if "mcpServers" in found:
-        found["mcpServers"]["ours"] = ...
-    assert found == data
+    found = yaml.safe_load(Path(file.path).read_text())
+    assert found["n"] == number
+    assert ("mcpServers" in found) == (times == 2)
     assert ("keeps changing" in done.stdout) == (times == 99)
-    assert place.everything() == [".mcp.json"]
+    assert place.everything() == there

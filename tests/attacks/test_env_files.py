@@ -1,0 +1,96 @@
+"""A `.env` that git tracks is neither read nor written, wherever it stands and however it is spelled."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.cli import SECONDS, Shell
+
+SECRET = "DEMO_TOKEN=hunter2-of-the-file\n"
+TOOLS = """dependencies:
+  tools:
+    - {type: env_var, value: DEMO_TOKEN, description: "see .env"}
+    - {type: mcp, value: demo, command: demo-server --env-file .env, env: [DEMO_TOKEN]}
+"""
+# Every file that is opened, moved, linked or removed while these command lines run, in one process.
+WATCH = """
+import json, os, sys
+touched = []
+def hook(event, args):
+    if event == "open" or event.startswith(("os.re", "os.li", "os.sy", "os.tr", "os.ch", "shutil.")):
+        touched.extend(os.fsdecode(each) for each in args if isinstance(each, (str, bytes)))
+sys.addaudithook(hook)
+from skillhub.cli.main import main
+statuses = [main(words) for words in json.loads(sys.argv[1])]
+print(json.dumps({"statuses": statuses, "touched": touched}), file=sys.__stdout__)
+"""
+
+
+def git(folder, *words):
+    subprocess.run(["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b.c", *words], check=True)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    return Shell(tmp_path)
+
+
+def test_attack_no_env_file_that_git_tracks_is_read_or_written(shell):
+    names = ["work/.env", "work/.env.local", "work/in/.env", "work/in/.ENV", "work/in/sub/.Env", "work/in/deep/.env"]
+    for name in names:
+        shell.write(name, SECRET)
+    shell.write("work/in/config/real", SECRET)
+    os.symlink("config/real", shell.folder / "work/in/.env.link")
+    shell.write("work/in/.mcp.json", '{"mcpServers": {"other": {"command": "hub", "envFile": ".env"}}}')
+    shell.write("work/in/skillhub.toml", "")
+    skill = shell.skill("skills/reader", **{"agents/openai.yaml": TOOLS})
+    for folder, added in (("work/in", "."), ("work/in/deep", "."), ("work", ":!in")):
+        git(shell.folder / folder, "init", "-q")
+        git(shell.folder / folder, "add", "-f", "--", added)
+        git(shell.folder / folder, "commit", "-qm", "all")
+    before = {name: (shell.folder / name).read_bytes() for name in names}
+    install = ["install", str(skill), "--yes", "--allow-unsigned", "--accept", "mcp", "--mcp", "configure"]
+    commands = [
+        [*install, "--agent", "claude-code", "--env", "DEMO_TOKEN=x"],
+        *(["show", "reader"], ["list"], ["doctor"], ["verify"], ["audit"], ["sync", "--yes"], ["env", "list"]),
+        *(["mcp", "check", "demo"], ["mcp", "check", "other"], ["disable", "reader"], ["enable", "reader"]),
+        ["remove", "reader"],
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", WATCH, json.dumps(commands)],
+        cwd=shell.folder / "work/in",
+        env=shell.having({}),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    # `doctor` finds that an agent is missing, no server is on PATH, and the value was given to one command alone.
+    assert found["statuses"] == [0, 0, 0, 1, 0, 0, 0, 0, 3, 3, 0, 6, 0], done.stderr
+    named = {os.path.basename(path) for path in found["touched"]}
+    assert {".mcp.json", "skillhub.lock"} <= named  # the watch works
+    assert not [name for name in named if name.casefold().startswith(".env")]
+    assert not [path for path in found["touched"] if path.endswith("config/real")]
+    assert {name: (shell.folder / name).read_bytes() for name in names} == before
+    assert "hunter2" not in done.stdout + done.stderr
+    written = [path.read_text(errors="replace") for path in (shell.folder / "work/in").glob("*") if path.is_file()]
+    assert not [text for text in written if "hunter2" in text and text != SECRET]
+
+
+@pytest.mark.parametrize("where", [".mcp.json", ".continue/mcpServers/skillhub.yaml", ".zed/settings.json"])
+def test_attack_a_configuration_that_leads_to_the_env_file(shell, where):
+    shell.write("project/.env", "")
+    git(shell.project, "init", "-q")
+    path = shell.project / where
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.symlink(os.path.relpath(shell.project / ".env", path.parent), path)
+    agent = {".m": "claude-code", ".c": "continue", ".z": "zed"}[where[:2]]
+    done = shell.run("mcp", "install", "--agent", agent, "--yes")
+    assert (done.status, ".env file" in done.err) == (7, True), done.err
+    assert (shell.project / ".env").read_text() == ""
