@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_args
 
 from skillhub.cli.network import OpenNetwork
-from skillhub.cli.prompts import Flags, Person, pick
+from skillhub.cli.prompts import Flags, Person
 from skillhub.cli.terminal import Terminal, Tone, is_interactive
 from skillhub.disk import files
 from skillhub.disk.home import Home, throwaway, user_home
@@ -263,7 +263,14 @@ class Common:
         """Let a person pick; with nobody there nothing is picked."""
         if self.yes or not self.asks:
             return ()
-        return pick(self.terminal, offered)
+        return self.pick(offered)
+
+    def pick(self, offered: Sequence[Release], *, named: bool = False) -> Sequence[Release]:
+        """Let the person who is there pick; ``named`` says that an alias stands where a plugin's name would."""
+        from skillhub.cli import picker  # here, for most commands offer nothing
+
+        project = self.open_project()
+        return picker.pick(self.terminal, offered, project.lock(), project.base, named=named)
 
 
 def working_folder() -> str:

@@ -19,7 +19,6 @@ from skillhub.cli.common import (
     read_file,
     trusted_sources,
 )
-from skillhub.cli.prompts import pick as choose
 from skillhub.cli.render import finish, show_changes, show_plan, show_sources
 from skillhub.disk import files
 from skillhub.errors import UsageError
@@ -126,6 +125,9 @@ def pick(
 ) -> int:
     """Choose from the skills that all sources list, and install them. Needs a terminal.
 
+    With the extra pick: arrow keys, words that filter, a preview. A numbered list without it, if TERM is
+    dumb, or if SKILLHUB_PICKER is set to list, for screen readers.
+
     Example: skillhub pick
     """
     if not common.asks:
@@ -142,7 +144,7 @@ def pick(
         return 0
     for alias, each in listed.kept.items():
         common.terminal.say(f"{alias} was {each.shown(ports.clock())}", "dim")
-    picked = choose(common.terminal, releases)
+    picked = common.pick(releases, named=True)
     if not picked:
         common.terminal.say("no skill was chosen", "dim")
         return 0

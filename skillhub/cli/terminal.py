@@ -143,7 +143,7 @@ class Terminal:
         """
         stream = stream or sys.stdout
         cells = [[collapsed(cell) for cell in row] for row in (head, *rows)]
-        *widths, last = (max(map(_cells, column)) for column in zip(*cells, strict=True))
+        *widths, last = (max(map(cells_of, column)) for column in zip(*cells, strict=True))
         below = " " * (sum(widths) + 2 * len(widths))
         columns = _columns() if stream.isatty() else None
         drawn: list[tuple[str, str, Tone]] = []
@@ -155,17 +155,22 @@ class Terminal:
         else:
             for *others, text in cells:
                 padded = [
-                    f"{cell}{' ' * (width - _cells(cell))}  " for cell, width in zip(others, widths, strict=True)
+                    f"{cell}{' ' * (width - cells_of(cell))}  " for cell, width in zip(others, widths, strict=True)
                 ]
                 drawn.append(("".join(padded), text, "plain" if drawn else "bold"))
         for start, text, tone in drawn:
-            for row in _rows(start, text, below, columns, None):
+            for row in rows_of(start, text, below, columns, None):
                 self._put(stream, _line(row.rstrip(), tone, stream))
 
     @property
     def size(self) -> os.terminal_size:
         """The columns and the lines that the screen has."""
         return _size()
+
+    @property
+    def obeys_escapes(self) -> bool:
+        """Whether what it asks on can be drawn on as a whole."""
+        return _obeys_escapes(sys.stderr)
 
     def progress(self, doing: str, done: int, of: int) -> None:
         """Draw how far a command is, on a terminal and once it has taken a second."""
@@ -208,7 +213,7 @@ class Terminal:
         below = start if bar else " " * (len(start) + _BELOW if hang is None else hang)
         # A result may be copied word by word, and of talk a command.
         whole = None if bar else _RESULT if stream is sys.stdout else _COMMAND
-        for row in _rows(start, text.lstrip(" "), below, columns, whole):
+        for row in rows_of(start, text.lstrip(" "), below, columns, whole):
             self._put(stream, _line(row, tone, stream))
 
     def _put(self, stream: TextIO, line: str) -> None:
@@ -234,7 +239,7 @@ def _line(text: str, tone: Tone, stream: TextIO) -> str:
 def _prompt(text: str) -> str:
     indent = " " * (len(text) - len(text.lstrip(" ")))
     below = indent + " " * _BELOW
-    rows = _rows(indent, clean(text).lstrip(" "), below, _columns() if sys.stderr.isatty() else None, _COMMAND)
+    rows = rows_of(indent, clean(text).lstrip(" "), below, _columns() if sys.stderr.isatty() else None, _COMMAND)
     return "\n".join(rows) + " "
 
 
@@ -246,7 +251,7 @@ def _barred(text: str) -> list[str]:
     return [BAR + piece for piece in _cut(clean(text), room, room)]
 
 
-def _rows(start: str, text: str, below: str, columns: int | None, whole: re.Pattern[str] | None) -> list[str]:
+def rows_of(start: str, text: str, below: str, columns: int | None, whole: re.Pattern[str] | None) -> list[str]:
     """Break a line into rows for a terminal; off a terminal, without ``columns``, it stays one line.
 
     The first row begins with ``start``, each other with ``below``, further in than any line of ours begins. A word
@@ -255,17 +260,17 @@ def _rows(start: str, text: str, below: str, columns: int | None, whole: re.Patt
     """
     if columns is None:
         return [start + text]
-    room = max(columns - _cells(below), _NARROW)
+    room = max(columns - cells_of(below), _NARROW)
     row, rows = start, []
     for number, found in enumerate(_WORD.findall(text)):
         word = found
-        if number and _cells(row) + _cells(word) > columns:
+        if number and cells_of(row) + cells_of(word) > columns:
             rows.append(row)
             word = word.lstrip(" ")
-            is_moved = not below.strip() and room < _cells(word) <= columns - _MOVED
+            is_moved = not below.strip() and room < cells_of(word) <= columns - _MOVED
             row = " " * _MOVED if is_moved else below
         stays = whole is not None and whole.fullmatch(word)
-        *pieces, last = [word] if stays else _cut(word, columns - _cells(row), room)
+        *pieces, last = [word] if stays else _cut(word, columns - cells_of(row), room)
         for piece in pieces:
             rows.append(row + piece)
             row = below
@@ -277,7 +282,7 @@ def _cut(word: str, first: int, room: int) -> Iterator[str]:
     """Yield a word cut so that the first piece has so many cells at most, and each other as many as there is room."""
     piece, cells, most = "", 0, max(first, 1)
     for char in word:
-        width = _cells(char)
+        width = cells_of(char)
         if piece and cells + width > most:
             yield piece
             piece, cells, most = "", 0, room
@@ -285,14 +290,14 @@ def _cut(word: str, first: int, room: int) -> Iterator[str]:
     yield piece
 
 
-def _cells(text: str) -> int:
+def cells_of(text: str) -> int:
     """Return how many cells a terminal may take for a text: more than most do, never fewer."""
     if text.isascii():
         return len(text)
-    return sum(map(_cells_of, text))
+    return sum(map(_cells_of_char, text))
 
 
-def _cells_of(char: str) -> int:
+def _cells_of_char(char: str) -> int:
     if char.isascii() or (char.isalpha() and unicodedata.east_asian_width(char) not in "WF"):
         return 1
     return 1 if unicodedata.category(char).startswith("M") else 2
@@ -326,9 +331,9 @@ def _columns() -> int:
 
 def shortened(text: str, cells: int) -> str:
     """Return a text of so many cells at most."""
-    if _cells(text) <= cells:
+    if cells_of(text) <= cells:
         return text
-    room = cells - _cells(_LEFT)
+    room = cells - cells_of(_LEFT)
     return next(_cut(text, room, room)) + _LEFT if room > 0 else ""
 
 

@@ -16,7 +16,7 @@ PROMPT, ASK = "empty to stop: ", "[N]o: "
 
 def test_what_is_picked_is_asked_about_and_installed(shell):
     say = [(PROMPT, "release notes\n"), (PROMPT, "release-notes\n"), (ASK, "y\n")]
-    done = shell.at_terminal("pick", say=say)
+    done = shell.at_terminal("pick", say=say, SKILLHUB_PICKER="list")
     assert done.status == 0, done.out
     assert set(shell.lock()["skills"]) == {"release-notes"}
     assert (shell.project / ".agents/skills/release-notes/SKILL.md").exists()
@@ -30,9 +30,37 @@ def test_without_a_person_it_is_a_usage_error(shell, words):
 
 
 def test_nothing_picked_changes_nothing(shell):
-    done = shell.at_terminal("pick", say=[(PROMPT, "\n")])
+    done = shell.at_terminal("pick", say=[(PROMPT, "\n")], SKILLHUB_PICKER="list")
     assert (done.status, "no skill was chosen" in done.out) == (0, True)
     assert not (shell.project / "skillhub.lock").exists()
+
+
+def test_what_is_installed_is_marked_and_a_reference_with_several_skills_opens_the_picker(shell):
+    for each in ("pdf", "csv"):
+        shell.skill(f"project/repo/{each}")
+    assert shell.run("install", "./repo", "--skill", "pdf", "--yes", "--allow-unsigned").status == 0
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    done = shell.at_terminal("install", "./repo", say=[(PROMPT, "\n")], TERM="dumb")
+    assert (done.status, "  2  pdf  installed | Does" in done.out) == (2, True), done.out
+    assert "  1  csv            | Does" in done.out
+    done = shell.at_terminal("pick", say=[(PROMPT, "\n")], TERM="dumb", columns=120)
+    assert "installed | Writes release" in done.out
+    shell.skill("project/other/repo/pdf")
+    shell.skill("project/other/repo/csv")
+    done = shell.at_terminal("install", "./other/repo", say=[(PROMPT, "\n")], TERM="dumb")
+    assert "pdf  name in use | " in done.out
+
+
+def test_the_whole_screen_picks_and_installs(shell):
+    pytest.importorskip("prompt_toolkit")
+    # Words that filter, Tab to mark, Esc to see all again, the arrows to the next, Enter.
+    done = shell.at_terminal("pick", say=[("esc stops", "release notes\t\r"), (ASK, "y\n")])
+    assert done.status == 0, done.out
+    assert set(shell.lock()["skills"]) == {"release-notes"}
+    assert done.raw.count(b"\x1b[?1049h") == done.raw.count(b"\x1b[?1049l") == 1
+    for keys, status in (("\x04", 0), ("\x03", 130)):
+        done = shell.at_terminal("pick", say=[("esc stops", keys)])
+        assert (done.status, done.raw.count(b"\x1b[?1049l")) == (status, 1), done.out
 
 
 class Listing:

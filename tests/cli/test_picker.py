@@ -1,4 +1,4 @@
-"""A person picks among many skills, by number, name or word; on a real terminal."""
+"""A person picks among many skills: by number, name or word on a real terminal, by keys on the whole screen."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import json
 
 import pytest
 
+from skillhub.cli.picker import Offered
+from skillhub.model.index import Release
+from skillhub.model.lock import Lock
 from tests.support.cli import Shell, hidden_in
 
 PROMPT = "empty to stop: "
 MANY = [
-    ("pdf", None, "Reads and writes PDF files."),
+    ("pdf", "acrobat", "Reads and writes PDF files."),
     ("access", "discord", "Who may post."),
-    ("access", "telegram", "Who may write."),
     ("notes", "office", "Meeting notes, as PDF too."),
+    ("access", "telegram", "Who may write."),
 ]
 
 
@@ -29,7 +32,8 @@ def picker(tmp_path):
 
 
 def picked(picker, *lines, rows=MANY, **more):
-    done = picker.at_terminal(*map(json.dumps, rows), say=[(PROMPT, f"{line}\n") for line in lines], **more)
+    say = [(PROMPT, f"{line}\n") for line in lines]
+    done = picker.at_terminal(*map(json.dumps, rows), say=say, **{"TERM": "dumb", **more})
     assert done.status == 0, done.out
     return json.loads(done.out.rpartition("picked ")[2]), done
 
@@ -42,8 +46,8 @@ def picked(picker, *lines, rows=MANY, **more):
         ("1-3,4", [0, 1, 2, 3]),
         ("1 1", [0]),
         ("pdf", [0]),
-        ("PDF notes", [0, 3]),
-        ("telegram:access", [2]),
+        ("PDF notes", [0, 2]),
+        ("telegram:access", [3]),
         ("all", [0, 1, 2, 3]),
         ("", []),
         ("  ", []),
@@ -54,11 +58,11 @@ def test_numbers_names_and_all(picker, line, expected):
 
 
 def test_words_narrow_the_list_and_numbers_stay(picker):
-    found, done = picked(picker, "who may", "3")
-    assert found == [2]
+    found, done = picked(picker, "who may", "4")
+    assert found == [3]
     assert done.out.count("Reads and writes") == 1
     assert picked(picker, "files pdf", "all")[0] == [0]
-    assert picked(picker, "post", "write", "all")[0] == [0, 2]
+    assert picked(picker, "post", "write", "all")[0] == [0, 3]
 
 
 @pytest.mark.parametrize("line", ["0", "5", "2-9", "3-2", "99999999999", "access", "nothing-of-the-kind"])
@@ -69,7 +73,7 @@ def test_what_means_nothing_or_several_picks_nothing(picker, line):
 
 
 def test_a_keyboard_that_ends_picks_nothing(picker):
-    done = picker.at_terminal(*map(json.dumps, MANY), say=[(PROMPT, "\x04")])
+    done = picker.at_terminal(*map(json.dumps, MANY), say=[(PROMPT, "\x04")], TERM="dumb")
     assert done.out.rstrip().endswith("picked []")
 
 
@@ -81,6 +85,23 @@ def test_the_list_fits_the_screen(picker):
     assert len(shown) < 24
     assert all(len(line) <= 60 for line in shown)
     assert f"and {100 - len(shown)} more" in done.out
+    found, done = picked(picker, "more", "more", f"{len(shown) + 1}", rows=rows, columns=60)
+    assert found == [len(shown)]
+    assert done.out.count("  1  skill-0 ") == 1
+    assert f" {len(shown) + 1}  skill-{len(shown)} " in done.out
+    assert "and 0 more" not in done.out
+    assert picked(picker, *["more"] * 9, "all", rows=rows, columns=60)[0] == list(range(100))
+
+
+def test_each_group_has_a_heading(picker):
+    _, done = picked(picker, "")
+    shown = [line.rstrip() for line in done.out.splitlines()]
+    assert [each for each in shown if each.endswith(":")][:4] == ["acrobat:", "discord:", "office:", "telegram:"]
+
+
+@pytest.mark.parametrize("environ", [{"SKILLHUB_PICKER": "list"}, {"WITHOUT_EXTRA": "1"}])
+def test_a_list_for_a_screen_reader_and_without_the_extra(picker, environ):
+    assert picked(picker, "2", TERM="xterm", **environ)[0] == [1]
 
 
 @pytest.mark.parametrize("columns", [80, 100, 140])
@@ -100,3 +121,111 @@ def test_attack_a_description_that_steers_the_terminal(picker):
     _, done = picked(picker, "\x1b[31mzz", "", rows=rows)
     shown = done.raw.replace(b"^[[31mzz", b"")
     assert hidden_in(shown, on_terminal=True) == []
+
+
+# The whole screen.
+
+
+def offered(rows=MANY):
+    releases = [Release(name=n, plugin=p, path=f"x/{p}/{n}", description=d, url="u") for n, p, d in rows]
+    return Offered(releases, Lock(), "")
+
+
+@pytest.fixture
+def screen():
+    pytest.importorskip("prompt_toolkit")
+    from skillhub.cli.screen import Screen
+
+    return Screen(offered())
+
+
+def keyed(screen, keys):
+    """Return what is taken once these keys were pressed."""
+    from prompt_toolkit.input import create_pipe_input
+    from prompt_toolkit.output import DummyOutput
+
+    with create_pipe_input() as keyboard:
+        keyboard.send_text(keys)
+        return screen.run(keyboard, DummyOutput())
+
+
+UP, DOWN, HOME, END, PAGE = "\x1b[A", "\x1b[B", "\x1b[H", "\x1b[F", "\x1b[6~"
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("\r", [0]),
+        (f"{DOWN}{DOWN}\r", [2]),
+        (f"{DOWN}{UP}{UP}\r", [0]),
+        (f"{END}\r", [3]),
+        (f"{PAGE}{HOME}\r", [0]),
+        ("\t\t\r", [0, 1]),
+        (f"{END}\t{HOME}\t\r", [0, 3]),
+        ("\t\x1b[A\t\r", [1]),
+        ("\x01\r", [0, 1, 2, 3]),
+        ("\x01\x01\x04", []),
+        ("who may\r", [1]),
+        (f"who may{DOWN}\r", [3]),
+        ("pdf\x01\r", [0, 2]),
+        ("pdf\x7f\x7f\x7fwrite\x01\r", [0, 3]),
+        ("telegram\t\x15\t\r", [3]),
+        ("nothing of the kind\r\x15\r", [0]),
+        ("\x1b[200~who\nmay\x1b[201~\r", [1]),
+        ("\x1bOP\x1b[C\x1b[D\x00\r", [0]),
+        ("\x04", []),
+    ],
+)
+def test_keys_on_the_screen(screen, keys, expected):
+    assert keyed(screen, keys) == expected
+
+
+def test_ctrl_c_stops_the_command(screen):
+    with pytest.raises(KeyboardInterrupt):
+        keyed(screen, "\x03")
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(40, 12), (50, 24), (80, 24), (200, 60)])
+@pytest.mark.parametrize("text", ["", "x", "Does a great deal of " * 50, "読み書き" * 100, "🎉 " * 300, "x" * 2000])
+def test_the_screen_is_filled_and_no_line_is_too_long(screen, columns, lines, text):
+    screen.offered = offered([(f"skill-{number}", f"p{number % 3}", text) for number in range(100)])
+    screen.narrow("")
+    for keys in (0, 1, 50, 10**9):
+        screen.move(keys)
+        drawn = [line for _, line in screen.draw(columns, lines)]
+        assert len(drawn) == lines
+        assert all(len(line) < columns for line in drawn)
+        assert sum(line.startswith("> [") for line in drawn) == 1
+        assert drawn[-1]
+    screen.narrow("nothing of the kind")
+    assert [line for _, line in screen.draw(columns, lines)][2].startswith("no skill matches"[: columns - 2])
+
+
+HOSTILE = [
+    "x\n> [x] pdf  installed | Reads and writes PDF files.",
+    "\r\x1b[2J\x1b[1;1H1 skill",
+    "\x1b]0;title\x07\x1b]52;c;aGk=\x07",
+    "\u202egnirts\u2066\u200b\u2028",
+    " installed | pdf",
+    "a" + "\u0301" * 400,
+    "<b>bold</b><style fg='red'>x</style>",
+    "[SetCursorPosition]",
+    "\U000e0041\ufe0f\u3164" * 80,
+    " " * 200 + "[x] pdf",
+    "\x9b31m\x90q\x9c",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_attack_text_of_a_skill_draws_what_is_ours(screen, text):
+    """No hidden character, one row for a skill, and behind the bar or in quotes whatever it says of itself."""
+    screen.offered = offered([("a", text, text), ("b", f"p{text}", "b"), ("a", f"q{text}", text)])
+    screen.narrow("")
+    drawn = [line for _, line in screen.draw(80, 24)]
+    assert hidden_in("\n".join(drawn).encode("utf-8", "surrogateescape")) == []
+    rows = [line for line in drawn if line.startswith(("> [", "  ["))]
+    assert len(rows) == 3
+    assert all(line[3] == " " for line in rows)
+    assert not any("[x]" in line.partition("| ")[0] for line in rows if "'" not in line)
+    assert not any(line.partition("| ")[0].rstrip().endswith("installed") for line in rows if "'" not in line)
+    assert len(drawn) == 24

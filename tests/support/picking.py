@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Sequence
 
 from skillhub.cli.main import ready
-from skillhub.cli.prompts import pick
+from skillhub.cli.picker import pick
 from skillhub.cli.terminal import Terminal
 from skillhub.model.index import Release
+from skillhub.model.lock import Lock
 
 
 def main(args: Sequence[str]) -> int:
     ready()
+    if "WITHOUT_EXTRA" in os.environ:
+        sys.modules["prompt_toolkit"] = None  # as for an import system that does not find it
     offered = [
         Release(name=n, plugin=p, path=f"x/{p}/{n}", description=d, url="u") for n, p, d in map(json.loads, args)
     ]
-    print("picked", [offered.index(each) for each in pick(Terminal(), offered)])
+    print("picked", [offered.index(each) for each in pick(Terminal(), offered, Lock(), "")])
     return 0

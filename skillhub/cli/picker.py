@@ -1,0 +1,191 @@
+"""Lets a person pick among many skills: on the whole screen, or line by line so that a screen reader can follow."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+
+from skillhub.cli.terminal import BAR, Terminal, cells_of, shortened
+from skillhub.formats.text import Quoted, collapsed, word
+from skillhub.model.index import Release
+from skillhub.model.lock import Lock, Locked
+
+_HELP = "numbers or names to choose, words to filter the list, {more}all for the whole list, empty to stop:"
+_NUMBERS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
+_AROUND = 5  # lines of the screen that are not rows of the list
+_LEAST = (40, 12)  # columns and lines of a screen that holds a list and a preview
+LIST = "SKILLHUB_PICKER"  # the variable that has it be a list, `list`
+
+
+def pick(
+    terminal: Terminal, releases: Sequence[Release], lock: Lock, base: str, *, named: bool = False
+) -> tuple[Release, ...]:
+    """Let the person at the terminal pick; empty if they stop.
+
+    Args:
+        terminal: Where they sit.
+        releases: What is offered.
+        lock: What is installed, and is marked.
+        base: The folder that the lock's own paths begin at.
+        named: The source's alias stands where a plugin's name would.
+    """
+    offered = Offered(releases, lock, base, named=named)
+    # Its library takes a tenth of a second, and may not be there.
+    choose = import_module("skillhub.cli.screen").choose if _draws(terminal) else _by_line
+    chosen: list[int] = choose(terminal, offered)
+    return tuple(offered.releases[number] for number in chosen)
+
+
+def _draws(terminal: Terminal) -> bool:
+    """Say whether the whole screen may be used: it can be drawn on, nobody wants a list, and the extra is there."""
+    columns, lines = terminal.size
+    is_wanted = not os.environ.get(LIST) and terminal.obeys_escapes and columns >= _LEAST[0] and lines >= _LEAST[1]
+    return is_wanted and find_spec("prompt_toolkit") is not None
+
+
+class Offered:
+    """Every release by its group, with what it is called here: its name, or what tells it from others of that name.
+
+    Attributes:
+        releases: Sorted by group.
+        groups: Of each its plugin, or else the folder that its own is in.
+        labels: What each is called.
+        marks: ``installed`` if it is, ``name in use`` if another of its name is.
+        descriptions: What each says of itself, in one line.
+    """
+
+    def __init__(self, releases: Sequence[Release], lock: Lock, base: str, *, named: bool = False) -> None:
+        self.releases = sorted(releases, key=_group)
+        self.groups = [collapsed(_group(each)) for each in self.releases]
+        names = Counter(release.name for release in releases)
+        full = Counter((release.plugin, release.name) for release in releases)
+        labels = [
+            release.name
+            if names[release.name] == 1
+            else f"{release.plugin}:{release.name}"
+            if release.plugin and full[release.plugin, release.name] == 1
+            else release.path or release.name
+            for release in self.releases
+        ]
+        self.labels = [*map(word, labels)]
+        self._is_grouped, self._wide = len({*self.groups}) > 1, max(map(cells_of, self.labels), default=0)
+        self.marks = [_mark(each, lock, base, named=named) for each in self.releases]
+        self._marked = max((len(each) + 1 for each in self.marks if each), default=0)
+        self.descriptions = [Quoted(collapsed(release.description)) for release in self.releases]
+        self._called: dict[str, list[int]] = {}
+        for number, (label, release) in enumerate(zip(labels, self.releases, strict=True)):
+            for each in {label, release.name, f"{release.plugin}:{release.name}"}:
+                self._called.setdefault(each.lower(), []).append(number)
+        self._texts = [
+            " ".join((release.name, release.plugin or "", release.path or "", release.description)).lower()
+            for release in self.releases
+        ]
+
+    def heading(self, number: int, before: int | None) -> str:
+        """Return its group, to stand above it, if it is a new one and there are several."""
+        group = self.groups[number]
+        is_new = before is None or self.groups[before] != group
+        return f"{word(group) if group else '(no folder)'}:" if is_new and self._is_grouped else ""
+
+    def row(self, number: int, columns: int, before: str = "") -> str:
+        """Return the row of one, of so many cells at most; text of the skill stands behind all that is ours."""
+        wide = min(columns // 3, self._wide)
+        label = shortened(self.labels[number], wide)
+        mark = f"{self.marks[number]:<{self._marked}}"
+        row = f"{before}{label}{' ' * (wide - cells_of(label))}  {mark}{BAR}{self.descriptions[number]}"
+        return shortened(row, columns).rstrip()
+
+    def named(self, words: Sequence[str]) -> list[int]:
+        """Return what these numbers and names mean; empty if one of the words is neither, or means several."""
+        chosen: dict[int, None] = {}
+        for each in words:
+            meant = self._numbered(each)
+            if meant is None:
+                meant = self._called.get(each.lower(), [])
+                if len(meant) > 1:
+                    return []
+            if not meant:
+                return []
+            chosen |= dict.fromkeys(meant)
+        return list(chosen)
+
+    def matching(self, words: Sequence[str]) -> list[int]:
+        """Return what says every one of these words somewhere."""
+        wanted = [each.lower() for each in words]
+        return [number for number, text in enumerate(self._texts) if all(each in text for each in wanted)]
+
+    def _numbered(self, text: str) -> list[int] | None:
+        """Return what ``3`` or ``3-5`` means, nothing if there are not so many; None of what is no number."""
+        found = _NUMBERS.fullmatch(text)
+        if found is None:
+            return None
+        first, last = int(found[1]), int(found[2] or found[1])
+        return list(range(first - 1, last)) if 1 <= first <= last <= len(self.labels) else []
+
+
+def _group(release: Release) -> str:
+    return release.plugin or (release.path or "").rpartition("/")[0]
+
+
+def _mark(release: Release, lock: Lock, base: str, *, named: bool) -> str:
+    entries = [entry for name, entry in lock.skills.items() if entry.own_name(name) == release.name]
+    is_it = any(_is_of(release, each, base, named=named) for each in entries)
+    return "installed" if is_it else "name in use" if release.name in lock.skills else ""
+
+
+def _is_of(release: Release, entry: Locked, base: str, *, named: bool) -> bool:
+    if named:
+        return entry.named and entry.source == release.plugin
+    if entry.local:
+        paths = (os.path.join(base, entry.path or ""), os.path.join(release.url, release.path or ""))
+        return len({*map(os.path.realpath, paths)}) == 1
+    return (entry.git or entry.url, entry.path) == (release.url, release.path)
+
+
+def _by_line(terminal: Terminal, offered: Offered) -> list[int]:
+    """Let them pick from a list with numbers; empty if they stop.
+
+    Numbers stay those of the whole list, however it is narrowed; each search is in the whole list again.
+    """
+    listed, start = list(range(len(offered.labels))), 0
+    while True:
+        shown = _show(terminal, offered, listed[start:])
+        said = terminal.prompt(f"  {_HELP.format(more='more for the rest, ' if shown < len(listed) else '')}")
+        words = said.replace(",", " ").split()
+        if not words:
+            return []
+        if words == ["all"]:
+            return listed
+        if words == ["more"] and shown < len(listed):
+            start = start + shown if start + shown < len(listed) else 0
+            continue
+        chosen = offered.named(words)
+        if chosen:
+            return chosen
+        found = offered.matching(words)
+        if found:
+            listed, start = found, 0
+        else:
+            terminal.prose(f"no skill matches {' '.join(words)[:200]}", 2, "yellow")
+
+
+def _show(terminal: Terminal, offered: Offered, listed: Sequence[int]) -> int:
+    """Show as many as there is room for, and return how many those are."""
+    columns, rows = terminal.size
+    lines: list[str] = []
+    shown = 0
+    for before, number in zip((None, *listed), listed, strict=False):
+        heading = offered.heading(number, before)
+        if shown and len(lines) + bool(heading) + 1 > max(1, rows - _AROUND) - (shown + 1 < len(listed)):
+            break
+        lines += [*([heading] if heading else []), offered.row(number, columns, f"{number + 1:>3}  ")]
+        shown += 1
+    for line in lines:
+        terminal.prose(shortened(line, columns))
+    if shown < len(listed):
+        terminal.prose(f"and {len(listed) - shown} more", 2, "dim")
+    return shown

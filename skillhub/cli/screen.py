@@ -1,0 +1,168 @@
+"""The picker on the whole screen: arrow keys, words that filter, groups, a preview; drawn by prompt_toolkit.
+
+What is drawn is fragments of text that is clean already: no markup of the library is read from it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Point
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import FormattedTextControl, Layout, Window
+from prompt_toolkit.output import Output, create_output
+
+from skillhub.cli.picker import Offered
+from skillhub.cli.terminal import BAR, Terminal, rows_of, shortened
+from skillhub.formats.text import collapsed, word
+
+_AROUND = 4  # lines: how many there are, the filter, the line above the preview, the keys
+_KEYS = (
+    "type to filter; arrows move, tab marks, ctrl-a all, enter takes, esc stops",
+    "tab marks, enter takes, esc stops",
+)
+_NOTHING = "no skill matches; esc clears the filter"
+_FILTER = "filter: "
+_FILTER_MAX = 100
+_PAGE = 10
+Lines = list[tuple[str, str]]
+
+
+def choose(terminal: Terminal, offered: Offered) -> list[int]:
+    """Let the person at the terminal choose; empty if they stop."""
+    terminal.discard_input()
+    try:
+        return Screen(offered).run(create_input(), create_output(stdout=sys.stderr))
+    except EOFError:  # the terminal is gone
+        return []
+
+
+class Screen:
+    """What is on the screen, and what the keys do to it."""
+
+    def __init__(self, offered: Offered) -> None:
+        self.offered = offered
+        self.filter = ""
+        self.listed = list(range(len(offered.labels)))
+        self.at = 0
+        self.marked: set[int] = set()
+
+    def run(self, keyboard: Input, output: Output) -> list[int]:
+        """Draw it and heed the keys until somebody takes what is marked, or stops."""
+        control = FormattedTextControl(
+            lambda: [(style, f"{text}\n") for style, text in self.draw(*reversed(output.get_size()))],
+            focusable=True,
+            get_cursor_position=lambda: Point(len(_FILTER) + len(self.filter), 1),
+        )
+        app: Application[list[int]] = Application(
+            Layout(Window(control)), key_bindings=self._keys(), full_screen=True, input=keyboard, output=output
+        )
+        app.ttimeoutlen = 0.1  # how long Esc may be the beginning of another key
+        taken: list[int] = app.run(handle_sigint=False)
+        return taken
+
+    def draw(self, columns: int, lines: int) -> Lines:
+        """Return what fills a screen of so many columns and lines."""
+        preview = max(3, (lines - _AROUND) // 3)
+        keys = next((each for each in _KEYS if len(each) < columns), "")
+        counts = f"{len(self.offered.labels)} skills, {len(self.listed)} listed, {len(self.marked)} marked"
+        drawn = [
+            ("bold", counts),
+            ("", f"{_FILTER}{self.filter}"),
+            *self._list(columns, max(1, lines - _AROUND - preview)),
+            ("", "-" * (columns - 1)),
+            *self._preview(columns, preview),
+            ("bold", keys),
+        ]
+        return [(style, shortened(text, columns - 1)) for style, text in drawn]
+
+    def _list(self, columns: int, room: int) -> Lines:
+        """Return the page of the list that has the cursor; always as many lines as there is room for."""
+        lines: list[str | int] = []
+        cursor = 0
+        for before, number in zip((None, *self.listed), self.listed, strict=False):
+            lines += filter(None, [self.offered.heading(number, before)])
+            cursor = len(lines) if number == self.current else cursor
+            lines.append(number)
+        page = [self._line(each, columns) for each in lines[cursor // room * room :][:room] or [_NOTHING]]
+        return [*page, *[("", "")] * (room - len(page))]
+
+    def _line(self, shown: str | int, columns: int) -> tuple[str, str]:
+        if isinstance(shown, str):
+            return "bold", shown
+        start = f"{'>' if shown == self.current else ' '} [{'x' if shown in self.marked else ' '}] "
+        return "reverse" if shown == self.current else "", self.offered.row(shown, columns - 1, start)
+
+    def _preview(self, columns: int, room: int) -> Lines:
+        """Return what is known of the skill at the cursor; always as many lines as there is room for."""
+        if self.current is None:
+            return [("", "")] * room
+        release = self.offered.releases[self.current]
+        facts = [self.offered.labels[self.current], word(release.version or ""), self.offered.marks[self.current]]
+        facts += [f"folder {word(release.path)}"] if release.path else []
+        said = rows_of(BAR, self.offered.descriptions[self.current], BAR, columns - 1, None)
+        said = said if len(said) < room else [*said[: room - 2], f"{BAR}…"]
+        head = ("bold", ", ".join(each for each in facts if each.strip("'")))
+        return [head, *(("", each) for each in said), *[("", "")] * (room - 1 - len(said))]
+
+    @property
+    def current(self) -> int | None:
+        """What the cursor is at; None where nothing is listed."""
+        return self.listed[self.at] if self.listed else None
+
+    def move(self, by: int) -> None:
+        """Move the cursor, no further than the ends of the list."""
+        self.at = max(0, min(self.at + by, len(self.listed) - 1))
+
+    def narrow(self, text: str) -> None:
+        """List what the words of a filter match; the cursor stays where it is if that is still listed."""
+        was = self.current
+        self.filter = collapsed(f"{text}.")[:-1][:_FILTER_MAX]  # a blank at its end stays
+        self.listed = self.offered.matching(self.filter.split())
+        self.at = self.listed.index(was) if was in self.listed else 0
+
+    def mark(self, numbers: Sequence[int]) -> None:
+        """Mark these; if all of them are marked, none."""
+        self.marked = self.marked - {*numbers} if self.marked.issuperset(numbers) else self.marked | {*numbers}
+
+    def _keys(self) -> KeyBindings:
+        def tab(_: KeyPressEvent) -> None:
+            self.mark(self.listed[self.at : self.at + 1])
+            self.move(1)
+
+        def take(event: KeyPressEvent) -> None:
+            if taken := sorted(self.marked) or self.listed[self.at : self.at + 1]:
+                event.app.exit(result=taken)
+
+        def back(event: KeyPressEvent) -> None:
+            if self.filter:
+                self.narrow("")
+            else:
+                event.app.exit(result=[])
+
+        def typed(event: KeyPressEvent) -> None:
+            if len(event.data) == 1:  # any other is a key that means nothing here
+                self.narrow(self.filter + event.data)
+
+        moves = {"up": -1, "down": 1, "pageup": -_PAGE, "pagedown": _PAGE, "home": -(10**9), "end": 10**9}
+        acts: dict[Keys | str, Callable[[KeyPressEvent], None]] = {
+            **{key: lambda _, by=by: self.move(by) for key, by in moves.items()},  # type: ignore[misc]
+            "tab": tab,
+            "enter": take,
+            "escape": back,
+            "c-a": lambda _: self.mark(self.listed),
+            "c-d": lambda event: event.app.exit(result=[]),
+            "c-c": lambda event: event.app.exit(exception=KeyboardInterrupt),
+            "c-u": lambda _: self.narrow(""),
+            "backspace": lambda _: self.narrow(self.filter[:-1]),
+            Keys.BracketedPaste: lambda event: self.narrow(self.filter + event.data),
+            Keys.Any: typed,
+        }
+        keys = KeyBindings()
+        for key, act in acts.items():
+            keys.add(key)(act)
+        return keys
