@@ -79,7 +79,7 @@ class ProvedFolders:
 
     Args:
         path: The file that it is kept in, below ``<state>``; empty where nothing is kept.
-        believed: Whether what it says counts; else every byte is hashed, and what differs is forgotten.
+        believed: Whether what it says counts, and what is found whole is added; else what differs is forgotten.
         kept: Whether what is found out is kept.
 
     Attributes:
@@ -109,7 +109,7 @@ class ProvedFolders:
             folder: Which one.
             beside: The end of the name of a file beside it that is to be as it was, too.
         """
-        if not self._is_kept:
+        if not (self._is_kept and self.is_believed):
             return None
         now = time.time_ns()
         with suppress(OSError):
@@ -119,18 +119,16 @@ class ProvedFolders:
         return None
 
     def keep(self, folder: str, tree: str, look: Stamps | None) -> None:
-        """Keep that a folder was found to be this tree after ``look`` was had at it; without one, that it was not."""
-        if not self._is_kept:
-            return
-        row = None
+        """Keep that a folder was found to be this tree, after ``look`` was had at it."""
         with suppress(OSError, ValueError):
             if look is not None and _look(folder, look.names) == look:
-                row = [tree, "\0".join(look.names), look.digest]
-        if row != self._folders.get(folder):
+                self._folders[folder] = [tree, "\0".join(look.names), look.digest]
+                self._is_changed = True
+
+    def forget(self, folder: str) -> None:
+        """Forget a folder that was found to be something else."""
+        if self._is_kept and self._folders.pop(folder, None) is not None:
             self._is_changed = True
-            self._folders.pop(folder, None)
-            if row is not None:
-                self._folders[folder] = row
 
     def is_noted(self, name: str, facts: object) -> bool:
         """Say whether ``note`` was called with these facts."""

@@ -415,7 +415,7 @@ def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, p
 def note_settled(done: Mapping[str, Candidate], names: Iterable[str], state: State, ports: Ports) -> None:
     """Keep which of these skills, just planned, were in order, with nothing to say of them."""
     world = world_of(ports)
-    for name in names:
+    for name in names if ports.store.proved.is_believed else ():
         if not done[name].warnings and (facts := deciding(name, world, state, ports)) is not None:
             ports.store.proved.note(name, facts)
 

@@ -116,7 +116,10 @@ class Store:
             return []
         look = self.proved.before(folder, beside)
         problems = compare(folder, listing)
-        self.proved.keep(folder, listing.digest, None if problems else look)
+        if problems:
+            self.proved.forget(folder)
+        else:
+            self.proved.keep(folder, listing.digest, look)
         return problems
 
     def read(self, tree: Digest) -> Tree | None:
@@ -134,9 +137,12 @@ class Store:
         except (OSError, UnsafeArchive):
             return None
         read = Tree(whole)
-        is_whole = read.digest == tree
-        self.proved.keep(path, tree, look if is_whole and self.listing(tree) is not None else None)
-        return read if is_whole else None
+        if read.digest != tree:
+            self.proved.forget(path)
+            return None
+        if look is not None and self.listing(tree) is not None:
+            self.proved.keep(path, tree, look)
+        return read
 
     def trees(self) -> Iterator[Digest]:
         """Yield every tree that has a folder here, whole or not.

@@ -218,7 +218,8 @@ def test_who_does_not_believe_it_hashes_and_forgets_what_differs(index, folder):
     checking = ProvedFolders(str(index))
     assert not checking.holds(str(folder), TREE)
     assert not checking.is_noted("plain", ("some", "facts"))
-    checking.keep(str(folder), TREE, None)
+    assert checking.before(str(folder)) is None
+    checking.forget(str(folder))
     checking.save()
     assert not holds(index, folder)
 
