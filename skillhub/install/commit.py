@@ -169,7 +169,7 @@ def _write_documents(
     if added and not now.intent.lists:  # from now on what it does not name is not wanted
         added = {**now.listed, **added}
     text = ports.project.intent_bytes()
-    edited = edit(text, added, ())
+    edited = edit(text, added, ()) if added else text
     if edited != text:
         ports.project.write_intent(edited)
     if lock is not None:

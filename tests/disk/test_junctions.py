@@ -9,7 +9,9 @@ import pytest
 
 from skillhub.disk import folders
 from skillhub.disk.files import _is_link
+from skillhub.model.tree import Listing
 from skillhub.project import copies
+from skillhub.project.store import Store
 
 TAG = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT
 
@@ -56,7 +58,7 @@ def test_attack_what_lies_behind_a_junction_is_no_part_of_a_skill(junction, monk
     assert list(folders._paths(str(junction.parent))) == [("junction", False)]
 
 
-def test_a_junction_in_an_agents_folder_is_a_link_that_skillhub_did_not_make(junction):
-    (found, problems) = copies.inspect(str(junction), {}, "", "copy")
+def test_a_junction_in_an_agents_folder_is_a_link_that_skillhub_did_not_make(junction, tmp_path):
+    (found, problems) = copies.inspect(str(junction), Listing({}), Store(str(tmp_path)), "copy")
     assert found == "edited"
     assert [problem.code for problem in problems] == ["wrong-link"]

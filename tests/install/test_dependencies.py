@@ -7,7 +7,7 @@ import pytest
 
 from skillhub.errors import Refused
 from skillhub.formats.digest import Digest
-from skillhub.install import install
+from skillhub.install import install, resolve
 from skillhub.install.commit import decide
 from skillhub.install.context import State
 from skillhub.install.install import orphans
@@ -279,3 +279,15 @@ def test_attack_a_skill_that_wants_more_skills_than_anybody_needs(world):
         world.install(greedy)
     assert world.snapshot() == before
     assert len(world.install(wanting("modest", 20)).warnings) == 20
+
+
+def test_a_thousand_skills_that_need_one_by_a_range_ask_about_it_once_each(world, monkeypatch):
+    """Who needs it is held against it once, not again for everybody who comes after."""
+    asked = []
+    within = resolve.is_within
+    monkeypatch.setattr(resolve, "is_within", lambda *words: (asked.append(words), within(*words))[1])
+    heads = {f"top-{number}": 'metadata:\n  requires: "base@^1"\n' for number in range(40)}
+    heads["base"] = 'metadata:\n  version: "1.2.0"\n'
+    world.install(*(str(skill(world.base / "src", name, head=head)) for name, head in heads.items()))
+    assert len(world.lock().skills) == 41
+    assert len(asked) <= 2 * 41

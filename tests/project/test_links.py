@@ -59,12 +59,12 @@ def test_made_found_equal_replaced_and_gone(project, stored, kind):
     path = copies.place(project, ".agents/skills/plain")
     for tree in (ONE, TWO, ONE):
         copies.make(project, path, tree, stored[tree.digest], kind)
-        assert copies.inspect(path, tree.listing, stored[tree.digest], kind) == ("equal", [])
+        assert copies.inspect(path, tree.listing, Store(project.home.data), kind) == ("equal", [])
     assert os.path.islink(path) == (kind == "symlink")
     assert os.listdir(os.path.dirname(path)) == ["plain"]
     copies.unmake(project, path)
     copies.unmake(project, path)
-    assert copies.inspect(path, ONE.listing, stored[ONE.digest], kind)[0] == "absent"
+    assert copies.inspect(path, ONE.listing, Store(project.home.data), kind)[0] == "absent"
     assert os.listdir(os.path.join(project.base, ".agents")) == ["skills"]
     assert Path(stored[ONE.digest], "SKILL.md").read_bytes() == b"one\n"
 
@@ -89,7 +89,7 @@ def test_what_cannot_be_put_in_place_leaves_what_was_there(project, stored):
     impossible = Tree({"SKILL.md": File(b"x"), "SKILL.md/below": File(b"x")})
     with pytest.raises(StateError):
         copies.make(project, path, impossible, stored[ONE.digest] + "-none", "copy")
-    assert copies.inspect(path, ONE.listing, stored[ONE.digest], "copy")[0] == "equal"
+    assert copies.inspect(path, ONE.listing, Store(project.home.data), "copy")[0] == "equal"
     assert os.listdir(os.path.join(project.base, ".agents")) == ["skills"]
 
 

@@ -21,6 +21,7 @@ from skillhub.project.project import exclude
 from skillhub.disk.folders import remove_tree, write_tree
 from skillhub.disk.home import Home
 from skillhub.project.project import Project
+from skillhub.project.store import Store
 assert not files.HAS_HANDLES
 base, what = sys.argv[1:]
 project = Project(base, "project", Home.of({"SKILLHUB_HOME": base + "-home"}))
@@ -29,7 +30,7 @@ path = copies.place(project, ".agents/skills/plain")
 if what == "work":
     copies.make(project, path, tree, "/nowhere", "copy")
     copies.make(project, path, tree, "/nowhere", "copy")
-    assert copies.inspect(path, tree.listing, "", "copy")[0] == "equal"
+    assert copies.inspect(path, tree.listing, Store(base + "-home/data"), "copy")[0] == "equal"
     project.write_lock(b"x")
     exclude(project.around, [".agents/skills/plain"])
     assert "plain" in open(base + "/.git/info/exclude").read()
