@@ -96,7 +96,7 @@ class CacheAnswer(JsonAnswer, commands=["cache info"]):
 class WasteRow(AnswerRow):
     """Something that nobody needs."""
 
-    kind: Literal["tree", "leftover", "download", "repository", "scan"]
+    kind: Literal["tree", "signer", "leftover", "download", "repository", "scan"]
     path: Text
     size: int
     name: Text | None
@@ -481,6 +481,26 @@ class McpNeedRow(AnswerRow):
     tools: Texts
     missing: Texts
     describes: Text | None
+
+
+class UninstallRow(AnswerRow):
+    """Something of skillhub's on this machine."""
+
+    kind: Literal["copy", "mcp", "value", "folder"]
+    path: Text
+    name: Text
+    why: Text = ""
+
+
+class UninstallAnswer(JsonAnswer, commands=["self uninstall"]):
+    """What was removed, or would be; what stays and why; what is left to do, and the command for the program."""
+
+    removed: tuple[UninstallRow, ...]
+    kept: tuple[UninstallRow, ...]
+    left: Texts
+    package: Text
+    changed: bool
+    questions: tuple[QuestionRow, ...]
 
 
 class McpCheckAnswer(JsonAnswer, commands=["mcp check"]):

@@ -17,6 +17,7 @@ from skillhub.disk.home import Home
 from skillhub.disk.usage import abandoned
 from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest
+from skillhub.install.candidates import pin_name
 from skillhub.install.context import Ports, ask
 from skillhub.model.manifest import glance
 from skillhub.model.question import Asked, Question
@@ -49,7 +50,7 @@ class Waste:
         tree: Of a tree its digest.
     """
 
-    kind: Literal["tree", "leftover", "download", "repository", "scan"]
+    kind: Literal["tree", "signer", "leftover", "download", "repository", "scan"]
     path: str
     size: int
     about: str = ""
@@ -87,14 +88,16 @@ def collect(home: Home, days: float, ports: Ports, *, dry_run: bool = False) -> 
     """
     now = ports.clock().timestamp()
     projects = list(known_projects(home))
-    trees = list(_unused(projects, ports.store))
+    trees = [*_unused(projects, ports.store), *_signers(projects, home, now - DAY, ports)]
     gone = _gone(projects, trees)
     rest = [*_leftovers(home, now - DAY), *_old(home, now - days * DAY)]
     if dry_run:
         return Collected((*trees, *rest), gone)
     asked = ask(_questions(trees, gone), ports)
     dropped = _drop([each.tree for each in trees if each.tree], home, ports.store)
-    removed = [each for each in trees if each.tree in dropped] + [each for each in rest if _remove(each)]
+    still = {each.path for each in _signers(list(known_projects(home)), home, now - DAY, ports)}
+    pins = [each for each in trees if each.kind == "signer" and each.path in still]
+    removed = [each for each in trees if each.tree in dropped] + [each for each in (*pins, *rest) if _remove(each)]
     return Collected(tuple(removed), gone, tuple(asked))
 
 
@@ -112,6 +115,23 @@ def _unused(projects: Sequence[KnownProject], store: Store) -> Iterator[Waste]:
         if tree not in needed:
             path = store.path(tree)
             yield Waste("tree", path, usage.use(path).size, _name(path), tree)
+
+
+def _signers(projects: Sequence[KnownProject], home: Home, before: float, ports: Ports) -> Iterator[Waste]:
+    """Yield signers pinned for entries that no lock has; what was pinned lately may be about to have one."""
+    folder = os.path.join(home.state, "signers")
+    roots = {None, *(source.root for source in ports.sources.all().values())}
+    needed = {
+        f"{pin_name(name, each, root).hex}.pem"
+        for lock in (project.lock for project in projects)
+        for name, entry in lock.skills.items()
+        if entry.signed_by
+        for each in {entry, entry.original}
+        for root in roots | {source.root for source in lock.sources.values()}
+    }
+    for old in usage.old_files(folder, before):
+        if os.path.basename(old.path) not in needed:
+            yield Waste("signer", old.path, old.size)
 
 
 def _name(path: str) -> str:
@@ -149,10 +169,13 @@ def _questions(trees: Sequence[Waste], gone: Sequence[str]) -> list[Question]:
     if not trees:
         return []
     size = sum(each.size for each in trees)
-    lines = [f"{each.about or 'a skill'}: {each.tree}, {each.size} bytes" for each in trees[:_SHOWN]]
-    lines += [f"and {len(trees) - _SHOWN} more"] if len(trees) > _SHOWN else []
+    stored = [each for each in trees if each.kind == "tree"]
+    lines = [f"{each.about or 'a skill'}: {each.tree}, {each.size} bytes" for each in stored[:_SHOWN]]
+    lines += [f"and {len(stored) - _SHOWN} more"] if len(stored) > _SHOWN else []
     lines += [f"{base} used some of these, and no longer exists" for base in gone]
-    many = "a stored skill" if len(trees) == 1 else f"{len(trees)} stored skills"
+    skills, signers = len(stored), len(trees) - len(stored)
+    counts = [(skills, "a stored skill", "stored skills"), (signers, "a pinned signer", "pinned signers")]
+    many = " and ".join(one if count == 1 else f"{count} {more}" for count, one, more in counts if count)
     message = f"Remove {many} that no project needs, {size} bytes?"
     return [Question("unused", "store", message, tuple(lines))]
 

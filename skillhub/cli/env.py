@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 from skillhub.cli.common import Arg, Common, Strings, optional
+from skillhub.cli.render import question_json
 from skillhub.errors import UsageError
+from skillhub.exchange.uninstall import uninstall
 from skillhub.exchange.values import Released, Vault, become, due, forget, intended, keep, release, remainder
 from skillhub.project.user_state import Secret
 
@@ -102,6 +105,42 @@ def env_exec(common: Common, words: Annotated[list[str], Arg("CMD...", "The prog
     sys.stdout.flush()
     sys.stderr.flush()
     return become(words, released.environ)
+
+
+def self_uninstall(common: Common) -> int:
+    """Remove what skillhub wrote on this machine. You are asked first.
+
+    Copies, entries of agents, stored values, the store, settings and state go. Edited copies, your signing keys, and
+    skillhub.toml and skillhub.lock of projects stay. The program itself is removed by the command that is printed.
+
+    Example: skillhub self uninstall --dry-run
+    """
+    ports = common.ports(scratch=True)
+    drop: Callable[[Secret], None] | None = None
+    with suppress(UsageError):
+        drop = _vault().drop
+    found = uninstall(ports, drop, dry_run=common.dry_run)
+    gone, kept = ([each for each in found.rows if bool(each.kept) == stays] for stays in (False, True))
+    if common.json:
+        value = {
+            "removed": [{"kind": each.kind, "path": each.path, "name": each.name} for each in gone],
+            "kept": [{"kind": each.kind, "path": each.path, "name": each.name, "why": each.kept} for each in kept],
+            "left": found.left,
+            "package": found.package,
+            "changed": bool(gone) and not common.dry_run,
+            "questions": [question_json(question, answer) for question, answer in found.asked],
+        }
+        return common.answer("self uninstall", value)
+    for each in gone:
+        common.terminal.did(
+            f"{'would remove' if common.dry_run else 'removed'} {each.kind}: {each.path} {each.name}".strip()
+        )
+    for each in kept:
+        common.terminal.out(f"stays: {each.path}: {each.kept}", "yellow")
+    for line in found.left:
+        common.terminal.out(f"for you to do: {line}")
+    common.terminal.out(f"then, to remove the program: {found.package}")
+    return 0
 
 
 def _vault() -> Vault:

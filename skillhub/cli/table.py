@@ -46,6 +46,7 @@ COMMANDS: dict[str, Command] = {
     "audit": Command("audit", "Audit installed skills and their sources.", _USE),
     "doctor": Command("audit", "Check this machine and this project.", _USE),
     "agents": Command("audit", "List the agents that skills can be enabled for.", _USE),
+    "self": Command("env", "Take skillhub off this machine.", _USE, "uninstall"),
     "cache": Command("audit", "Show disk usage; remove unused data.", _USE, "info gc"),
     "schema": Command("show", "Show the JSON Schema of a document or of an answer.", _USE),
     "catalog": Command("show", "Show the list of skills that an agent's model sees.", _SEE),

@@ -12,6 +12,7 @@ from typing import Final
 
 from pydantic import Field
 
+from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import StateError, UsageError
 from skillhub.formats.document import Items, Members, Visible
@@ -128,8 +129,7 @@ class OwnEntry:
 
     @cached_property
     def _state(self) -> StateFile[McpEntriesFile]:
-        path = os.path.join(self.ports.project.home.state, "mcp-entries.json")
-        return StateFile(path, "the entries that skillhub wrote for agents", _HINT, McpEntriesFile)
+        return _state_file(self.ports.project.home)
 
     @property
     def _written(self) -> Mapping[str, mcp.Entry]:
@@ -141,8 +141,7 @@ class OwnEntry:
 
     @property
     def _all(self) -> McpEntriesFile:
-        empty = McpEntriesFile.model_construct(entries={}, created={})
-        return self._state.read(lambda document: document or empty)
+        return entries_file(self.ports.project.home)
 
     def _remember(self, entry: mcp.Entry | None, created: tuple[str, ...] = ()) -> None:
         path = self.file.path
@@ -152,6 +151,17 @@ class OwnEntry:
             if entry is not None:
                 entries[path], made[path] = entry, created
             self._state.write({"entries": entries, "created": {key: list(each) for key, each in made.items()}})
+
+
+def _state_file(home: Home) -> StateFile[McpEntriesFile]:
+    path = os.path.join(home.state, "mcp-entries.json")
+    return StateFile(path, "the entries that skillhub wrote for agents", _HINT, McpEntriesFile)
+
+
+def entries_file(home: Home) -> McpEntriesFile:
+    """Return the entries that skillhub wrote, by the files of agents. Raises StateError: they cannot be read."""
+    empty = McpEntriesFile.model_construct(entries={}, created={})
+    return _state_file(home).read(lambda document: document or empty)
 
 
 def _start() -> tuple[str, ...]:

@@ -28,6 +28,7 @@ Kind = Literal[
     "mcp-serve",  # the entry that runs our own MCP server is to be written into an agent's configuration
     "mcp-check",  # an MCP server is to be started, or called, to see what it has
     "unused",  # what no project needs is to be removed from the store
+    "uninstall",  # all that skillhub put on this machine is to be removed
     "local-edit",  # a copy in an agent's folder was edited by hand
 ]
 
@@ -90,6 +91,7 @@ BEFOREHAND: Mapping[Kind, Beforehand] = {
     "mcp-serve": _YES,
     "mcp-check": Beforehand(otherwise=_PERSON),
     "unused": _YES,
+    "uninstall": _YES,
     "local-edit": _YES,
 }
 # A no to one of these leaves the skill disabled; a no to any other refuses the whole command.

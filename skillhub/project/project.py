@@ -265,11 +265,13 @@ class KnownProject:
         base: Its folder.
         gone: Whether there is no such folder any more.
         trees: What its lock and its links need.
+        lock: Its lock; an empty one where it is gone.
     """
 
     base: str
     gone: bool
     trees: frozenset[Digest]
+    lock: Lock
 
 
 def known_projects(home: Home, patience: float = Project.patience) -> Iterator[KnownProject]:
@@ -304,7 +306,7 @@ def _known(key: str, path: str, home: Home) -> KnownProject | None:
     trees = {entry.tree for entry in lock.skills.values()}
     trees |= {entry.original.tree for entry in lock.skills.values()}
     trees |= {record.tree for record in Records.parse(data, path).skills.values()}
-    return KnownProject(base, gone, frozenset(trees))
+    return KnownProject(base, gone, frozenset(trees), lock)
 
 
 def _is_gone(base: str) -> bool:

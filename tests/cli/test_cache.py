@@ -93,3 +93,16 @@ def test_results_of_the_scan_are_listed_and_collected(shell):
     assert not entry.exists()
     assert shell.run("audit").status == 0
     assert entry.exists()
+
+
+def test_signers_that_no_lock_needs_go_after_a_day(shell):
+    for name in ("release-notes", "code-review"):
+        assert shell.run("install", f"github:{name}", "--yes").status == 0
+    folder = shell.hub / "state/signers"
+    assert len(os.listdir(folder)) == 2
+    assert shell.run("remove", "code-review", "--yes").status == 0
+    for name in os.listdir(folder):
+        os.utime(folder / name, (1, 1))
+    kinds = [each["kind"] for each in shell.run("cache", "gc", "--yes", "--json").json["removed"]]
+    assert (kinds, len(os.listdir(folder))) == (["tree", "signer"], 1)
+    assert shell.run("verify").status == 0

@@ -20,6 +20,7 @@ GROUPS = {
     "bundle": ("export",),
     "profile": ("list", "save", "use", "remove"),
     "cache": ("info", "gc"),
+    "self": ("uninstall",),
     "env": ("list", "set", "unset", "exec"),
     "registry": ("init", "add", "check", "serve"),
     "lock": ("import", "export", "fix", "merge"),

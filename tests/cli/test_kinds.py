@@ -103,6 +103,7 @@ KINDS = {
     "mcp-serve": (lambda *_: ["mcp", "install", "--agent", "claude-code"], "it runs: ", NO),
     "mcp-check": (lambda shell, _: check(shell), "it runs: true", NO),
     "unused": (lambda shell, _: unused(shell), "mine: sha256:", NO),
+    "uninstall": (lambda shell, _: (edited(shell), ["self", "uninstall"])[1], "it was edited", NO),
     "local-edit": (lambda shell, _: edited(shell), "edited by hand", KEEP),
 }
 

@@ -38,6 +38,7 @@ ANSWERED = {
     "mcp-serve": {"--yes"},
     "mcp-check": set(),
     "unused": {"--yes"},
+    "uninstall": {"--yes"},
     "local-edit": {"--yes"},
 }
 

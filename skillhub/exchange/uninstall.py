@@ -1,0 +1,247 @@
+"""Uninstall: what skillhub put on this machine, and its removal; what somebody made, or changed, stays."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Literal, NamedTuple
+
+import skillhub
+from skillhub.disk import files
+from skillhub.disk.folders import is_link, remove_tree
+from skillhub.disk.home import Home
+from skillhub.errors import Drifted, SkillhubError, StateError, installed_with
+from skillhub.formats.json import strict_json
+from skillhub.formats.text import as_command
+from skillhub.install.context import Ports, ask
+from skillhub.install.mcp_entry import NAME, entries_file
+from skillhub.model.question import Asked, Question
+from skillhub.model.record import Record, Records
+from skillhub.project import copies, mcp
+from skillhub.project.project import Project, exclude, state_key
+from skillhub.project.store import Store
+from skillhub.project.user_state import Secret
+from skillhub.runtime.folder import Agreed, Folder
+
+_CAP = 256 << 20
+_PARTS = frozenset({"config", "data", "cache", "state"})
+# A person's own, that nothing brings back: signing keys, and edits that were saved of skills of the user's scope.
+_OWN = {"keys": "your signing keys", copies.EDITS: "edits of yours that were saved"}
+_COMPLETIONS = (".bash_completions/skillhub.sh", ".zfunc/_skillhub", ".config/fish/completions/skillhub.fish")
+_SHELLS = (".bashrc", ".bash_profile", ".zshrc", ".config/fish/config.fish")
+_SHOWN = 30
+
+
+class Installed(NamedTuple):
+    """Something of skillhub's on this machine; ``kept`` is why it stays, empty for what goes."""
+
+    kind: Literal["copy", "mcp", "value", "folder"]
+    path: str
+    name: str
+    kept: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Uninstalled:
+    """What goes, or went, and what stays; ``left`` is for the person to do, ``package`` removes the program."""
+
+    rows: tuple[Installed, ...]
+    left: tuple[str, ...]
+    package: str
+    asked: tuple[Asked, ...] = ()
+
+
+def uninstall(ports: Ports, drop: Callable[[Secret], None] | None, *, dry_run: bool) -> Uninstalled:
+    """Take what skillhub wrote off this machine: copies, entries of agents, stored values, its own folders.
+
+    The files of projects, ``skillhub.toml`` and ``skillhub.lock``, are theirs and stay.
+
+    Args:
+        ports: The world.
+        drop: Removes a value from the keyring; None where that cannot be reached.
+        dry_run: Only say what would go.
+
+    Raises:
+        Refused: nobody agreed; nothing was removed.
+        FormatError, StateError: what is kept of a project cannot be read.
+    """
+    rows = _rows(ports, drop, remove=False)
+    lines = [f"{each.kind}: {each.path}{f' ({each.name})' if each.name else ''}" for each in rows if not each.kept]
+    more = [f"and {len(lines) - _SHOWN} more: --dry-run lists all"] if len(lines) > _SHOWN else []
+    kept = [f"stays: {each.path}: {each.kept}" for each in rows if each.kept]
+    asked = []
+    if lines:
+        question = Question("uninstall", NAME, "Remove all of this?", (*lines[:_SHOWN], *more, *kept[:_SHOWN]))
+        asked = ask([question], ports, dry_run)
+    if lines and not dry_run:
+        rows = _rows(ports, drop, remove=True)
+    return Uninstalled(tuple(rows), (*_completion(ports.user_home),), _package(), tuple(asked))
+
+
+def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) -> list[Installed]:
+    """Return what is here; with ``remove`` each thing that may go is removed, as it was found just then."""
+    home = ports.project.home
+    rows: list[Installed] = []
+    for project, records in [*_projects(home)]:
+        with project.exclusively() if remove else nullcontext():
+            rows += _of_project(project, records, ports, remove)
+    rows += dict.fromkeys(_own_entries(ports, remove))  # a file below the home may be a project's as well
+    for secret in ports.project.secrets.all():
+        where = f"{secret.name} in the system's keyring"
+        if remove and drop is not None:
+            drop(secret)
+        rows.append(
+            Installed("value", where, "", "" if drop else "without the extra keyring skillhub cannot remove it")
+        )
+    stored = os.path.realpath(ports.store.root) + os.sep
+    links = [os.path.realpath(each.path) for each in rows if each.kept and is_link(each.path)]
+    is_linked = any(each.startswith(stored) for each in links)
+    own = {**_OWN, **({"store": "an edited skill is linked to it"} if is_linked else {})}
+    return [*rows, *_folders(home, own, remove)]
+
+
+def _projects(home: Home) -> Iterator[tuple[Project, Records]]:
+    """Yield what is on record here, whatever has become of locks; what is gone has nothing of ours."""
+    folder = os.path.join(home.state, "projects")
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        path = os.path.join(folder, name)
+        data = files.read(path, _CAP) if name.endswith(".json") else None
+        document = strict_json(data, path, _CAP) if data is not None else None
+        base = document.get("project") if isinstance(document, dict) else None
+        if data is not None and isinstance(base, str) and os.path.isabs(base) and os.path.isdir(base):
+            is_user = name == f"{state_key(base, 'user')}.json"
+            yield Project(base, "user" if is_user else "project", home), Records.parse(data, path)
+
+
+def _of_project(project: Project, records: Records, ports: Ports, remove: bool) -> Iterator[Installed]:
+    left = dict(records.skills)
+    for name, record in [*records.skills.items(), *records.coming.items()]:
+        stays = []
+        for link in record.links:
+            row = _copy(project, name, link, record, ports.store, remove)
+            if row is not None:
+                stays += [link] if row.kept else []
+                yield row
+        left[name] = replace(record, links=tuple(stays))
+        for server, entries in record.mcp.items():
+            for agent, entry in entries.items():
+                try:
+                    place = (project.scope, project.base, ports.user_home, ports.environ)
+                    file = mcp.config_file(agent, *place)
+                    yield from _entry(file, server, entry, project, remove) if file is not None else ()
+                except SkillhubError as error:
+                    yield Installed("mcp", error.where or project.base, server, error.message)
+    if remove:
+        exclude(project.around, [link for record in left.values() for link in record.links])
+        copies.remove_created(project, records.made)
+
+
+def _copy(project: Project, name: str, link: str, record: Record, store: Store, remove: bool) -> Installed | None:
+    """Return a copy in an agent's folder; None if it is not there."""
+    try:
+        path = copies.place(project, link)
+        if not os.path.lexists(path):
+            return None
+        if is_link(path) and os.path.realpath(path) != os.path.realpath(store.path(record.tree)):
+            return Installed("copy", path, name, "a link that skillhub did not make")
+        Folder(path).check(Agreed(record.tree))
+        if remove:
+            copies.unmake(project, path)
+        return Installed("copy", path, name)
+    except Drifted:
+        return Installed("copy", copies.absolute(project.base, link), name, "it was edited")
+    except SkillhubError as error:
+        return Installed("copy", copies.absolute(project.base, link), name, error.message)
+
+
+def _entry(
+    file: mcp.ConfigFile, server: str, entry: mcp.Entry, project: Project, remove: bool
+) -> Iterator[Installed]:
+    there = mcp.servers(file).get(server)
+    if there is None:
+        return
+    kept = "" if mcp.is_equal(there, entry) else "the entry was changed"
+    if remove and not kept:
+        mcp.remove(file, server, entry, project)
+    yield Installed("mcp", file.path, server, kept)
+
+
+def _own_entries(ports: Ports, remove: bool) -> Iterator[Installed]:
+    """Yield the entries that run ``skillhub mcp``, which would fail from now on."""
+    known = entries_file(ports.project.home)
+    for path, entry in known.entries.items():
+        for agent, dialect in mcp.DIALECTS.items():
+            bases = [path.removesuffix(f"/{each}") for each in dialect.project if path.endswith(f"/{each}")]
+            places = [*(("project", base) for base in bases), ("user", ports.user_home)]
+            for scope, base in places:
+                try:
+                    project = Project(base, "user" if scope == "user" else "project", ports.project.home)
+                    file = mcp.config_file(agent, project.scope, base, ports.user_home, ports.environ)
+                    if file is not None and file.path == path:
+                        yield from _entry(file, NAME, entry, project, remove)
+                        if remove:
+                            copies.remove_created(project, known.created.get(path, ()))
+                except SkillhubError as error:
+                    yield Installed("mcp", path, NAME, error.message)
+
+
+def _folders(home: Home, own_names: Mapping[str, str], remove: bool) -> Iterator[Installed]:
+    """Yield skillhub's own folders; one that others use too stays, and says so."""
+    folders = (home.cache, home.data, home.config, home.state)
+    is_named = {*map(os.path.basename, folders)} == _PARTS  # by SKILLHUB_HOME, which may be any folder
+    is_own = {*_names(os.path.dirname(home.state))} <= _PARTS and {*_names(home.data)} <= {"store"}
+    for folder in filter(os.path.lexists, dict.fromkeys(folders)):
+        is_ours = is_own if is_named else "skillhub" in folder.split(os.sep)
+        if not is_ours or is_link(folder):
+            yield Installed("folder", folder, "", "it holds, or leads to, more than skillhub's own files")
+            continue
+        own = [(os.path.join(folder, name), why) for name, why in own_names.items()]
+        own = [(path, why) for path, why in own if _names(path)]
+        yield from (Installed("folder", path, "", why) for path, why in own)
+        if remove:
+            _remove_but(folder, {path for path, _ in own})
+        yield Installed("folder", folder, "all but the above" if own else "")
+
+
+def _remove_but(folder: str, kept: set[str]) -> None:
+    try:
+        for name in _names(folder) if kept else ():
+            if (path := os.path.join(folder, name)) not in kept:
+                remove_tree(path)
+        if not kept:
+            remove_tree(folder)
+            if not _names(os.path.dirname(folder)):
+                os.rmdir(os.path.dirname(folder))
+    except OSError as error:
+        raise StateError(f"cannot be removed: {error.strerror}", where=folder) from error
+
+
+def _names(folder: str) -> Sequence[str]:
+    return os.listdir(folder) if os.path.isdir(folder) else ()
+
+
+def _completion(user_home: str) -> Iterator[str]:
+    """Yield where shells were told to complete skillhub's words: files, and lines in others' files."""
+    for name in _COMPLETIONS:
+        if os.path.isfile(path := os.path.join(user_home, *name.split("/"))):
+            yield as_command("rm", path)
+    for name in _SHELLS:
+        path = os.path.join(user_home, *name.split("/"))
+        with open(path, errors="replace") if os.path.isfile(path) else nullcontext(()) as lines:
+            for number, line in enumerate(lines, 1):
+                if re.search(r"skillhub(?:\.sh|.*complet)|complet.*skillhub", line, re.IGNORECASE):
+                    yield f"take line {number} out of {path}: {line.strip()[:200]}"
+
+
+def _package() -> str:
+    try:
+        version(NAME)
+    except PackageNotFoundError:
+        return f"delete the clone {os.path.dirname(os.path.dirname(skillhub.__file__))}"
+    words = {"pipx": ("pipx", "uninstall"), "uv": ("uv", "tool", "uninstall")}
+    return as_command(*words.get(installed_with(), (sys.executable, "-m", "pip", "uninstall")), "skillhub")

@@ -1,0 +1,144 @@
+"""``self uninstall``: what skillhub wrote goes, what somebody made or changed stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from skillhub.errors import extra
+from skillhub.exchange import uninstall
+from tests.support.here import Here
+
+
+@pytest.fixture
+def here(tmp_path):
+    """A machine with two projects and the user's scope, entries of agents, and git around one project."""
+    here = Here(tmp_path)
+    subprocess.run(["git", "init", "-q", here.project], check=True)
+    for name in ("mine", "more"):
+        here.skill(f"src/{name}")
+    src = here.folder / "src"
+    assert here.run("install", src, "--all", "--yes", "--allow-unsigned", "--agent", "claude-code").status == 0
+    assert here.run("install", src / "mine", "-g", "--yes", "--allow-unsigned").status == 0
+    other = here.folder / "other"
+    other.mkdir()
+    assert here.run("install", src / "mine", "--project", other, "--yes", "--allow-unsigned").status == 0
+    return here
+
+
+def left(here):
+    """Return the paths of all files that are not of git."""
+    return sorted(path for path in here.files() if "/.git/" not in path and os.path.isfile(path))
+
+
+def test_all_that_skillhub_wrote_goes_and_files_of_projects_stay(here):
+    for agent in ("cursor", "claude-code"):
+        assert here.run("mcp", "install", "--agent", agent, "--yes").status == 0
+    assert here.run("mcp", "install", "--agent", "cursor", "-g", "--yes").status == 0
+    before = left(here)
+    would = here.run("self", "uninstall", "--dry-run", "--json").json
+    assert (would["changed"], left(here)) == (False, before)
+    refused = here.run("self", "uninstall", "--json")
+    assert (refused.status, refused.json["questions"][0]["kind"], left(here)) == (6, "uninstall", before)
+    done = here.run("self", "uninstall", "--yes", "--json")
+    assert done.status == 0, done.err
+    assert done.json["removed"] == would["removed"] and done.json["kept"] == []
+    assert {each["kind"] for each in done.json["removed"]} == {"copy", "mcp", "folder"}
+    names = {os.path.relpath(path, here.folder) for path in left(here) if "/src/" not in path}
+    assert names == {f"{place}/skillhub.{end}" for place in ("project", "other") for end in ("toml", "lock")}
+    assert not here.hub.exists()
+    assert "skillhub" not in (here.project / ".git/info/exclude").read_text()
+    assert here.run("self", "uninstall", "--json").json["removed"] == []
+
+
+def test_attack_what_was_edited_changed_or_made_by_somebody_stays(here):
+    copy = here.project / ".agents/skills/mine"
+    (copy / "SKILL.md").write_text("mine")
+    link = here.project / ".claude/skills/mine"
+    (here.folder / "elsewhere").mkdir()
+    (here.folder / "elsewhere/precious").write_text("x")
+    for path in sorted(link.rglob("*"), reverse=True):
+        path.unlink()
+    link.rmdir()
+    link.symlink_to(here.folder / "elsewhere")
+    assert here.run("mcp", "install", "--agent", "cursor", "--yes").status == 0
+    config = here.project / ".cursor/mcp.json"
+    changed = json.loads(config.read_text())
+    changed["mcpServers"]["skillhub"]["args"] += ["--all"]
+    config.write_text(json.dumps(changed))
+    here.write("project/.claude/skills/loose/SKILL.md", "---\nname: loose\ndescription: x\n---\n")
+    assert here.run("key", "new", SKILLHUB_PASSPHRASE="x").status == 0
+    done = here.run("self", "uninstall", "--yes", "--json").json
+    assert {(each["path"], each["why"]) for each in done["kept"]} == {
+        (str(copy), "it was edited"),
+        (str(link), "a link that skillhub did not make"),
+        (str(config), "the entry was changed"),
+        (str(here.hub / "state/keys"), "your signing keys"),
+    }
+    assert (copy / "SKILL.md").read_text() == "mine"
+    assert (here.folder / "elsewhere/precious").exists() and json.loads(config.read_text()) == changed
+    assert (here.project / ".claude/skills/loose/SKILL.md").exists()
+    assert not (here.project / ".claude/skills/more").exists()
+    assert sorted(os.listdir(here.hub / "state")) == ["keys"]
+    assert "/.agents/skills/mine" in (here.project / ".git/info/exclude").read_text()
+
+
+def test_attack_a_home_in_a_folder_with_other_things_loses_none_of_them(tmp_path):
+    here = Here(tmp_path)
+    here.skill("src/mine")
+    for name in ("data/photos/one.jpg", "other.txt"):
+        here.write(f"home/{name}", "x")
+    home = {"SKILLHUB_HOME": str(here.folder / "home")}
+    assert here.run("install", here.folder / "src/mine", "--yes", "--allow-unsigned", **home).status == 0
+    done = here.run("self", "uninstall", "--yes", "--json", **home).json
+    assert {each["kind"] for each in done["removed"]} == {"copy"}
+    assert {each["kind"] for each in done["kept"]} == {"folder"}
+    assert (here.folder / "home/data/photos/one.jpg").exists() and (here.folder / "home/other.txt").exists()
+
+
+def test_attack_an_edit_behind_a_link_into_the_store_is_not_lost(tmp_path):
+    here = Here(tmp_path)
+    here.skill("src/mine")
+    assert here.run("install", "../src/mine", "--yes", "--allow-unsigned", "--link", "symlink").status == 0
+    file = here.project / ".agents/skills/mine/SKILL.md"
+    os.chmod(file, 0o644)
+    file.write_text("edited")
+    kept = here.run("self", "uninstall", "--yes", "--json").json["kept"]
+    assert [each["why"] for each in kept] == ["it was edited", "an edited skill is linked to it"]
+    assert file.read_text() == "edited"
+
+
+@pytest.mark.parametrize("lock", ["", "<<<<<<< ours", None])
+def test_a_project_whose_lock_is_broken_or_gone_is_cleaned_too(here, lock):
+    (here.project / "skillhub.lock").unlink()
+    if lock is not None:
+        here.write("project/skillhub.lock", lock)
+    assert here.run("self", "uninstall", "--yes", cwd=here.folder / "other").status == 0
+    assert not (here.project / ".agents").exists()
+
+
+def test_completion_is_named_and_left_to_the_person(here):
+    here.write("home/.bashrc", "alias a=b\nsource '/home/x/.bash_completions/skillhub.sh'\n")
+    here.write("home/.bash_completions/skillhub.sh", "x")
+    told = here.run("self", "uninstall", "--dry-run", "--json").json["left"]
+    assert told[0] == f"rm {here.home}/.bash_completions/skillhub.sh"
+    assert told[1].startswith(f"take line 2 out of {here.home}/.bashrc: source ")
+
+
+@pytest.mark.parametrize(
+    ("mark", "removes", "adds"),
+    [
+        ("pipx_metadata.json", "pipx uninstall skillhub", "pipx install --force '.[s3]'"),
+        ("uv-receipt.toml", "uv tool uninstall skillhub", "uv tool install --force '.[s3]'"),
+        ("pyvenv.cfg", "-m pip uninstall skillhub", "pip install '.[s3]'"),
+    ],
+)
+def test_hints_are_of_the_installer_in_use(tmp_path, monkeypatch, mark, removes, adds):
+    (tmp_path / mark).write_text("")
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    monkeypatch.setattr(uninstall, "version", lambda _: "1")
+    assert uninstall._package().endswith(removes)
+    assert extra("s3").startswith(adds)
