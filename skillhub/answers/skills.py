@@ -471,6 +471,7 @@ class CatalogRow(AnswerRow):
     needs: tuple[NeedRow, ...]
     enabled: bool
     listed: bool
+    cost: int | None = None
     why: HeldStatus = "disabled"
     message: Text = ""
     command: Text = ""
@@ -494,6 +495,13 @@ class ReadProblemRow(AnswerRow):
     level: Literal["error", "warning"]
 
 
+class RepeatedRow(AnswerRow):
+    """A skill that is listed more than once, and the folders in which it is found."""
+
+    name: Text
+    paths: Texts
+
+
 class CatalogAnswer(JsonAnswer, commands=["catalog"]):
     """What an agent's model sees of the skills."""
 
@@ -509,6 +517,7 @@ class CatalogAnswer(JsonAnswer, commands=["catalog"]):
     unit: Literal["tokens", "characters", "bytes"]
     shortened: int
     warning: Text | None
+    repeated: tuple[RepeatedRow, ...]
     roots: tuple[SearchedRootRow, ...]
 
 

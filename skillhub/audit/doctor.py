@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import as_command
 from skillhub.install.context import Ports, command
 from skillhub.install.known_bad import advised_skills
-from skillhub.model.hosts import Host, detect, hosts
+from skillhub.model.hosts import Host, detect, hosts, profiles
 from skillhub.model.record import Need, Skill
 from skillhub.net.settings import CONFIG, Settings
 from skillhub.policy.policy import rows
 from skillhub.project import copies as links
 from skillhub.project.copies import agent_folders, managed, unmanaged, users_skills
-from skillhub.project.project import INTENT, tracked_copies, unrelated_git
-from skillhub.runtime.agent import unnamed
+from skillhub.project.project import INTENT, LOCK, tracked_copies, unrelated_git
+from skillhub.runtime.agent import catalog_of, unnamed
 from skillhub.runtime.catalog import Catalog, Root
-from skillhub.runtime.discover import discover
+from skillhub.runtime.discover import Surroundings, discover
+from skillhub.runtime.overview import section
 from skillhub.sources.configured import Source
 from skillhub.sources.history import ShownTime
 
@@ -69,6 +70,10 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     else:
         checks += [*_lock(skills, ports), *_links(agents, ports), _agents(agents)]
         checks += _catalog(skills, roots, ports)
+        try:
+            checks += listing_checks(ports)
+        except SkillhubError as error:
+            checks.append(Check("lists", False, f"{error.where}: {error.message}", error.hint))
     return Diagnosis(tuple(checks), roots, agents, sources)
 
 
@@ -189,6 +194,29 @@ def _supplying(need: Need, ports: Ports) -> str:
         return ""
     keep = command(ports.project.scope, "env", "set", need.name)
     return f"export {need.name} where your agent runs, or store it: {keep}"
+
+
+def listing_checks(ports: Ports) -> Iterator[Check]:
+    """Yield what is wrong with the list of skills that the model of an agent in use here sees first.
+
+    Raises:
+        SkillhubError: a lock, or a setting of the agent, cannot be read.
+    """
+    in_use = {each.id for each in detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)}
+    in_use.update(ports.project.records().agents)
+    home = ports.project.home
+    around = Surroundings(cwd=ports.project.base, home=ports.user_home, environ=ports.environ, state=home.state)
+    around = replace(around, markers=(INTENT, LOCK))
+    for row in profiles().values():
+        if row.id not in in_use:
+            continue
+        seen = section(catalog_of(row, around), row)
+        if seen.warning:
+            hint = f"{command(ports.project.scope, 'catalog', '--host', row.id)} shows what each skill costs"
+            yield Check(f"list of {row.name}", not seen.omitted, seen.warning, hint)
+        for name, places in seen.repeated.items():
+            message = f"{name} is listed {len(places)} times, from {', '.join(places)}"
+            yield Check(f"list of {row.name}", True, message, "disable it in one of the scopes, or remove a copy")
 
 
 def _links(agents: tuple[Host, ...], ports: Ports) -> Iterator[Check]:

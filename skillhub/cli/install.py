@@ -21,18 +21,20 @@ from skillhub.cli.common import (
 )
 from skillhub.cli.render import finish, show_changes, show_plan, show_sources
 from skillhub.disk import files
-from skillhub.errors import UsageError
+from skillhub.errors import SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import word
-from skillhub.install.context import show_no_plan
+from skillhub.install.context import Outcome, Ports, show_no_plan
 from skillhub.install.install import available_updates
 from skillhub.install.install import install as flow
 from skillhub.install.install import update as update_flow
 from skillhub.install.sources import listings, reference
 from skillhub.model.provenance import Changes, SourceChange
 from skillhub.model.reference import parse_ref
+from skillhub.project.copies import agent_folders
 
 _BEHIND = 1
+_FEW = 6  # skills that fit into any agent's list, be their descriptions as long as the specification allows
 _MOST = 24  # lines of the plan for one skill, where nobody is there to scroll back
 
 
@@ -93,7 +95,30 @@ def install(
         ports = common.ports(allow_unsigned=allow_unsigned, bundle=bundle)
         hold_to_lock(bundle, ports.project, frozen=frozen)
         outcome = flow([], options, ports)
-    return finish(common, outcome, options, "install", "installed")
+    return finish(common, _with_lists(outcome, ports), options, "install", "installed")
+
+
+def _with_lists(outcome: Outcome, ports: Ports) -> Outcome:
+    """Return the outcome with what is wrong with the lists of skills that agents' models see.
+
+    It is looked at only if many skills are there, or one in both scopes: what reads skills as agents do is not loaded
+    for a few.
+    """
+    names: list[set[str]] = []
+    scopes = {each.scope: each for each in (ports.project, ports.project.users(ports.user_home))}
+    for each in scopes.values() if outcome.changed else ():
+        folders = agent_folders(each, ports.user_home, ports.environ)
+        with files.disk_errors(each.base):
+            names.append({name for folder in folders for name in os.listdir(folder)})
+    if sum(map(len, names)) <= _FEW and not (len(names) > 1 and names[0] & names[1]):
+        return outcome
+    from skillhub.audit.doctor import listing_checks
+
+    try:
+        found = [f"{each.name}: {each.message}" for each in listing_checks(ports)]
+    except SkillhubError as error:  # of an agent's settings, which an install does not read
+        found = [f"{error.where}: {error.message}"]
+    return replace(outcome, warnings=(*outcome.warnings, *found))
 
 
 def bundle_export(common: Common, file: Annotated[str, Arg("FILE", "The bundle to write.")]) -> int:
@@ -149,7 +174,7 @@ def pick(
         common.terminal.say("no skill was chosen", "dim")
         return 0
     outcome = flow([reference(each) for each in picked], options, ports)
-    return finish(common, outcome, options, "install", "installed")
+    return finish(common, _with_lists(outcome, ports), options, "install", "installed")
 
 
 def update(

@@ -30,7 +30,7 @@ from skillhub.runtime import envelope, loading
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Surroundings
-from skillhub.runtime.overview import section
+from skillhub.runtime.overview import Section, section
 from skillhub.runtime.ranking import LIMIT_MAX
 from skillhub.runtime.resolve import MentionRules, mentioned
 from skillhub.runtime.state import set_reach
@@ -215,6 +215,7 @@ def _warnings(found: Candidate) -> list[str]:
 
 # ``search``: searches what sources list and what is here.
 
+_DEAREST = 20  # skills that a bill names
 _FOUND_BY = {
     "exact_path": "path",
     "exact_name": "name",
@@ -315,8 +316,11 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
         common.terminal.verbatim(line)
     if not (seen.text or seen.omitted):
         common.terminal.say(f"{agent.name} finds no skill here that its model may call")
+    _show_bill(seen, common)
     if seen.warning:
         common.terminal.warn(f"warning: {seen.warning}")
+    for name, places in seen.repeated.items():
+        common.terminal.warn(f"warning: {name} is listed {len(places)} times, from {', '.join(places)}")
     for name in seen.omitted:
         common.terminal.warn(f"  left out: {name}")
     for skill in seen.held:
@@ -328,6 +332,18 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
         line = f":{problem.line}" if problem.line else ""
         common.terminal.warn(f"{problem.path}{line}: {problem.message}")
     return 0
+
+
+def _show_bill(seen: Section, common: Common) -> None:
+    """Show what each skill takes of the list, and the list of its budget, beside the list."""
+    rows = seen.bill
+    for name, cost, is_listed in rows[:_DEAREST]:
+        common.terminal.say(f"{cost:>8,}  {name}{'' if is_listed else ' (left out)'}", "dim")
+    if more := rows[_DEAREST:]:
+        common.terminal.say(f"{sum(cost for _, cost, _ in more):>8,}  {len(more)} more", "dim")
+    if rows:
+        limit = f" of {seen.budget:,}" if seen.budget is not None else ""
+        common.terminal.say(f"{seen.used:>8,}{limit} {seen.unit} in all, what surrounds the skills among them", "dim")
 
 
 def resolve(

@@ -40,7 +40,7 @@ Spell = Callable[[Sequence[ListedSkill], int], list[str]]
 
 
 class Dialect(NamedTuple):
-    """How to spell entries, and how many more there are than are listed, in lines; never called for no entry."""
+    """How to spell entries, and how many more there are than are listed, in lines."""
 
     spell: Spell
     counts_files: bool = False
@@ -252,23 +252,50 @@ class Section:
         text: Nothing at all if there is no skill that the model may call.
         skills: Full names of those in it, in its order.
         omitted: Those that did not fit.
-        shortened: How many of those in it have less than their description.
+        cut: Those in it that have less than their description.
         used: What the text takes of the budget, in its unit.
         budget: None for any amount.
         catalog: All skills that there are, those among them that the model is not shown.
+        costs: By its file, what each skill that the model may call takes of the budget, rounded up; of those that did
+            not fit, what they would take in full.
     """
 
     host: str
     text: str
     skills: tuple[str, ...]
     omitted: tuple[str, ...]
-    shortened: int
+    cut: tuple[str, ...]
     used: int
     budget: int | None
     unit: Unit
     shadowed: tuple[Shadowed, ...]
     problems: tuple[Problem, ...]
     catalog: Catalog = field(default_factory=Catalog)
+    costs: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def shortened(self) -> int:
+        """How many of those in it have less than their description."""
+        return len(self.cut)
+
+    @property
+    def repeated(self) -> Mapping[str, Sequence[str]]:
+        """The places of each skill that is listed more than once, for it is found in several folders."""
+        places: dict[str, list[str]] = {}
+        for skill in self.catalog.skills:
+            if skill.reach == "active" and skill.full_name in self.skills:
+                places.setdefault(skill.full_name, []).append(skill.path or "")
+        return {name: found for name, found in places.items() if len(found) > 1}
+
+    @property
+    def bill(self) -> list[tuple[str, int, bool]]:
+        """Name, cost, and whether it is listed, of each skill that the model may call, the dearest first."""
+        rows = [
+            (skill.full_name, self.costs[skill.file], skill.full_name in self.skills)
+            for skill in self.catalog.skills
+            if skill.file in self.costs
+        ]
+        return sorted(rows, key=lambda row: (-row[1], row[0]))
 
     @property
     def held(self) -> tuple[Skill, ...]:
@@ -288,12 +315,12 @@ class Section:
         total = len(self.skills) + len(self.omitted)
         size = "what its host allows" if self.budget is None else f"{self.budget} {self.unit}"
         hint = "disable those that are not needed"
+        meant = self.omitted or self.cut
+        more = len(meant) - _NAMED
+        names = ", ".join([*map(clean, meant[:_NAMED]), *([f"and {more} more"] if more > 0 else [])])
         if self.omitted:
-            more = len(self.omitted) - _NAMED
-            names = ", ".join([*map(clean, self.omitted[:_NAMED]), *([f"and {more} more"] if more > 0 else [])])
-            number = len(self.omitted)
-            return f"{number} of {total} skills are hidden from the model, to stay within {size}: {names}; {hint}"
-        return f"the descriptions of {self.shortened} of {total} skills are shortened to {size}; {hint}"
+            return f"{len(meant)} of {total} skills are hidden from the model, to stay within {size}: {names}; {hint}"
+        return f"the descriptions of {len(meant)} of {total} skills are shortened to {size}: {names}; {hint}"
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``skillhub catalog --json`` prints."""
@@ -310,11 +337,13 @@ class Section:
             "unit": self.unit,
             "shortened": self.shortened,
             "warning": self.warning,
+            "repeated": [{"name": name, "paths": paths} for name, paths in self.repeated.items()],
             "roots": self.catalog.root_rows(),
         }
 
     def _row(self, skill: Skill) -> dict[str, Any]:
-        return {**self.catalog.row(skill), "listed": skill.reach == "active" and skill.full_name in self.skills}
+        is_listed = skill.reach == "active" and skill.full_name in self.skills
+        return {**self.catalog.row(skill), "listed": is_listed, "cost": self.costs.get(skill.file)}
 
 
 def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Section:
@@ -335,21 +364,23 @@ def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Se
 
     shown = _fitted(entries, profile.budget, limit, spell)
     text = spell(shown)
-    shortened = sum(
-        one.description != other.description for one, other in zip(shown, entries[: len(shown)], strict=True)
-    )
+    cut = [one.name for one, other in zip(shown, entries, strict=False) if one.description != other.description]
+    frame = limit.cost("\n".join(dialect.spell((), 0)))
+    priced = (*shown, *entries[len(shown) :])
+    costs = {each.path: limit.cost("\n".join(dialect.spell((each,), 0))) - frame for each in priced}
     return Section(
         host=profile.id,
         text=text,
         skills=tuple(entry.name for entry in shown),
         omitted=tuple(entry.name for entry in entries[len(shown) :]),
-        shortened=shortened,
+        cut=tuple(cut),
         used=limit.cost(text),
         budget=limit.most,
         unit=limit.unit,
         shadowed=catalog.shadowed,
         problems=catalog.problems,
         catalog=catalog,
+        costs=costs,
     )
 
 

@@ -28,6 +28,7 @@ def test_the_contracts_shape(shell):
             "needs": [],
             "enabled": True,
             "listed": True,
+            "cost": len(shown["text"][shown["text"].index("  <skill>") : shown["text"].index("</available")]),
         }
     ]
     folders = [(each["path"], each["scope"], each["found"], each["shadowed"]) for each in shown["roots"]]

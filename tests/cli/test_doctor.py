@@ -219,3 +219,33 @@ def test_attack_a_git_folder_that_is_not_the_project_s_is_told(shell):
     found = checks(shell)[0]["git"]
     assert found["ok"] is False
     assert "leads to a repository of another work tree" in found["message"]
+
+
+def test_too_many_skills_for_an_agents_list_are_told_by_install_doctor_and_catalog(shell):
+    shell.write("project/.codex/x", "")
+    for number in range(12):
+        shell.skill(f"project/src/skill-{number:02}", head=f"metadata:\n  note: {number}\n")
+        path = shell.project / f"src/skill-{number:02}/SKILL.md"
+        path.write_text(path.read_text().replace("description: ", f"description: {'word ' * 180}"))
+    done = shell.run("install", "./src", "--all", "--allow-unsigned", "--yes", "--json")
+    (told,) = [each for each in done.json["warnings"] if "Codex" in each]
+    assert "12 of 12 skills are shortened to 8000 characters: skill-00, skill-01" in told
+    found, _ = checks(shell)
+    assert found["list of Codex"]["message"] in told
+    assert found["list of Codex"]["hint"] == "skillhub catalog --host codex shows what each skill costs"
+    done = shell.run("catalog", "--host", "codex")
+    assert "skill-00" in done.err
+    assert " of 8,000 characters in all" in done.err
+    # Of one name in both scopes Codex lists both.
+    shell.run("install", "./src/skill-00", "--global", "--allow-unsigned", "--yes")
+    messages = [each["message"] for each in shell.run("doctor", "--json").json["checks"]]
+    places = ", ".join(str(place / ".agents/skills/skill-00") for place in (shell.project, shell.home))
+    assert f"skill-00 is listed 2 times, from {places}" in messages
+    (row,) = shell.run("catalog", "--host", "codex", "--json").json["repeated"]
+    assert row["name"] == "skill-00"
+
+
+def test_few_skills_load_nothing_that_reads_lists(shell):
+    shell.write("project/.codex/x", "")
+    done = shell.run("install", REF, "--yes", "--json")
+    assert not [each for each in done.json["warnings"] if "list of" in each]

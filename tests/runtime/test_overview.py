@@ -247,3 +247,31 @@ def test_ten_thousand_skills_are_fitted_at_once():
     seen = section(many, profile("codex"))
     assert 0 < len(seen.skills) < 200
     assert seen.used <= 8_000
+
+
+@pytest.mark.parametrize("host", profiles())
+def test_the_bill_says_what_each_skill_takes_of_the_list(host):
+    seen = section(MANY, profile(host))
+    listed = [each for each in MANY.skills if each.reach == "active"]
+    assert {name for name, _, _ in seen.bill} == {each.full_name for each in listed}
+    assert all(cost > 0 and is_listed for _, cost, is_listed in seen.bill)
+    assert [cost for _, cost, _ in seen.bill] == sorted((cost for _, cost, _ in seen.bill), reverse=True)
+    rows = {row["name"]: row["cost"] for row in seen.to_json()["skills"]}
+    assert rows["by-hand"] is rows["switched-off"] is None
+    assert sum(cost for _, cost, _ in seen.bill) <= seen.used
+    without = section(Catalog(tuple(each for each in MANY.skills if each.name != "escapes")), profile(host))
+    assert seen.used - without.used == rows["escapes"]
+
+
+def test_the_bill_has_what_is_left_out_and_what_is_cut():
+    tight = section(MANY, _with(profile("agents"), Budget(chars=700)))
+    assert {name for name, _, is_listed in tight.bill if not is_listed} == {*tight.omitted}
+    cut = section(Catalog((skill("a", "x" * 10), skill("b", "y" * 400))), _with(profile("agents"), Budget(chars=800)))
+    assert (cut.cut, cut.warning.endswith(": b; disable those that are not needed")) == (("b",), True)
+
+
+def test_a_skill_that_reaches_an_agent_by_two_roots_is_named():
+    twice = (skill("pdf"), skill("pdf", path="/home/me/.agents/skills/pdf", scope="user"), skill("other"))
+    seen = section(Catalog(twice), profile("codex"))
+    assert seen.repeated == {"pdf": ["/repo/.agents/skills/pdf", "/home/me/.agents/skills/pdf"]}
+    assert section(Catalog.of(twice), profile("claude-code")).repeated == {}
