@@ -68,7 +68,8 @@ def source_add(
 def _add_suggested(common: Common, ports: Ports) -> int:
     """Ask about each suggested repository that the user does not have; what cannot be reached is left out."""
     known, added, left = ports.sources.mine(), [], []
-    for alias, url in suggested_places().items():
+    offered = suggested_places()
+    for alias, url in ((alias, each["url"]) for alias, each in offered.items()):
         if alias in known or url in [each.url for each in known.values()]:
             continue
         try:
@@ -77,13 +78,16 @@ def _add_suggested(common: Common, ports: Ports) -> int:
             if not common.asks or common.yes:
                 raise
             left.append((alias, error.message))
-        except (SourceError, Forbidden) as error:
+        except (SourceError, FormatError, Forbidden) as error:
             common.terminal.warn(f"warning: {alias} ({url}) was not added: {error.message}")
             left.append((alias, error.message))
     if common.json:
         return common.answer("source add suggested", {"sources": [_json(each) for each in added], "left": dict(left)})
     for each in added:
         common.terminal.did(f"{'would add' if common.dry_run else 'added'} {each.alias}: {_spelled(each)}", "green")
+        if certificate := offered[each.alias].get("certificate"):
+            trust = as_command("skillhub", "publisher", "trust", each.alias, "--certificate", "FILE")
+            common.terminal.say(f"its skills are signed; to trust the signer: {trust}, with {certificate}")
     if not added and not left:
         common.terminal.say("you have every suggested source")
     return 0

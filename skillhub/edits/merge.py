@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Literal, TypeVar
 
@@ -16,7 +16,7 @@ from skillhub.formats.text import MARKER, as_command, as_local
 from skillhub.model.lock import CAP, Lock, Locked, LockedSource, shown_signers
 from skillhub.model.provenance import MERGE, Provenance
 from skillhub.model.version import is_version, precedence
-from skillhub.project.intent import Wanted
+from skillhub.project.intent import Wanted, in_full
 from skillhub.project.project import INTENT, LOCK, Project
 
 # Two locks that were changed apart, and the lock that they came from: what becomes of each skill, and why.
@@ -334,7 +334,7 @@ def _merged(
     if sides(project.intent_bytes()) is not None:
         hint = "resolve it by hand first; the merge of the lock depends on it"
         raise FormatError(f"{INTENT} holds a merge conflict", where=project.intent_path, hint=hint)
-    wanted = project.intent().skills
+    intent = project.intent()
     one, other = (
         Lock.parse(side, f"{project.lock_path} ({of})") for side, of in ((ours, "ours"), (theirs, "theirs"))
     )
@@ -343,7 +343,10 @@ def _merged(
             raise NotFound(f"neither side of the lock has {name}", where=project.lock_path)
 
     def allows(name: str, entry: Locked) -> bool:
-        return name not in wanted or satisfies(entry, wanted[name], project.base)
+        if name not in intent.skills:
+            return True
+        line = in_full(replace(intent, skills={name: intent.skills[name]}), Lock({name: entry})).skills[name]
+        return satisfies(entry, line, project.base)
 
     return merge(one, other, _base(base), allows, take)
 

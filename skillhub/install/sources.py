@@ -284,10 +284,13 @@ def _add_place(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool) -
     return source
 
 
-def suggested() -> Mapping[str, str]:
-    """Return well-known public repositories by the alias that is proposed; none of them is vouched for."""
+def suggested() -> Mapping[str, Mapping[str, str]]:
+    """Return well-known public repositories by the alias that is proposed; none of them is vouched for.
+
+    Each has its ``url``, and where its skills are signed the URL of the ``certificate``, which a person has to trust.
+    """
     with open(os.path.join(os.path.dirname(sources_room.__file__), "suggested.json"), encoding="utf-8") as file:
-        found: dict[str, str] = json.load(file)
+        found: dict[str, dict[str, str]] = json.load(file)
     return found
 
 
@@ -339,6 +342,11 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
         raise UsageError(f"{alias} is inside the package and always trusted", hint=hint)
     if mine is None:
         return _trust_proposal(alias, pin, ports, dry_run=dry_run)
+    if mine.place is not None:
+        hint = (
+            "a signer of its skills is trusted with skillhub publisher trust NAME --key FILE (or --certificate FILE)"
+        )
+        raise UsageError(f"{alias} is {mine.place}, which has no root that could be trusted", hint=hint)
     _refuse(mine.url, pin, ports)
     root = _root(mine.url, pin, ports)
     if root is None:

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from skillhub.install.sources import suggested
 from tests.support.cli import REPO
 from tests.support.gitrepos import Repo, files
 from tests.support.site import JSON, WELL_KNOWN, current, offer
@@ -175,3 +176,24 @@ def test_the_examples_of_the_page_run(shell):
                 assert shell.run("remove", "pdf-tools", "--yes").status == 0
             done = shell.run(*line.split(), *(["--yes"] if line.startswith("install") else []))
             assert done.status == 0, f"{line}: {done.err}"
+
+
+def test_suggested_sources_are_asked_for_one_by_one_and_yes_trusts_no_signer(shell):
+    repo = Repo(shell.folder / "public.git")
+    repo.commit(files("Do it.\n"))
+    found = [each["url"].removeprefix("github:") for each in suggested().values()]
+    wanted = "".join(f"\tinsteadOf = https://github.com/{each}\n" for each in found[1:])
+    gone = '[url "file:///nowhere"]\n\tinsteadOf = https://github.com/' + found[0]
+    shell.write("home/.gitconfig", f'[url "{repo.url}"]\n{wanted}{gone}\n')
+    refused = shell.run("source", "add", "--suggested", "--json")
+    assert (refused.status, refused.error["code"]) == (6, "refused")
+    done = shell.run("source", "add", "--suggested", "--yes", "--json").json
+    assert [each["name"] for each in done["sources"]] == [*suggested()][1:]
+    assert [*done["left"]] == [*suggested()][:1]
+    assert shell.run("publisher", "list", "--json").json["publishers"] == []
+    listed = shell.run("search", "deploy", "--json", "--limit", "20").json
+    assert {each["source"] for each in listed["listings"]} == {each["name"] for each in done["sources"]}
+    assert "listed just now" in shell.run("source", "list").out
+    assert [each["added"] for each in shell.run("source", "refresh", "openai", "--json").json["sources"]] == [[]]
+    for words in (("--suggested", "x"), (), ("x",), ("x", "y/z", "--suggested")):
+        assert shell.run("source", "add", *words).status == 2

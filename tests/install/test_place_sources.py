@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,11 +12,14 @@ import pytest
 from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.show import search, show
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, SourceMismatch, UsageError
+from skillhub.formats.digest import Digest
 from skillhub.install.context import Options
 from skillhub.install.install import update
-from skillhub.install.sources import Pin, add_source, listings, reference, suggested
+from skillhub.install.resolve import satisfies
+from skillhub.install.sources import Pin, add_source, listings, reference, suggested, trust_source
+from skillhub.model.lock import Lock
 from skillhub.model.reference import Named, parse_ref
-from skillhub.project.intent import place_at
+from skillhub.project.intent import in_full, place_at
 from skillhub.sources.layout import SKILLS_MAX
 from tests.support.gitrepos import Repo, files
 from tests.support.reaching import Reaching
@@ -55,6 +59,10 @@ def test_a_place_is_added_by_yes_and_by_nobody_else(reaching: Reaching, repo: Re
     assert [question.kind for question, _ in error.asked] == ["place"]
     source = add_source("team", f"git+{repo.url}@v1", Pin(), reaching.ports(Answers(place="yes")))
     assert (source.kind, source.root, str(source.place)) == ("git", None, f"git+{repo.url}@v1")
+    with pytest.raises(UsageError, match="no root"):
+        trust_source("team", Pin(), reaching.ports())
+    with pytest.raises(UsageError, match="no root"):
+        add_source("more", f"git+{repo.url}", Pin(fingerprint=Digest.of(b"x")), reaching.ports())
 
 
 @pytest.mark.parametrize(
@@ -363,6 +371,15 @@ def test_attack_a_project_proposes_what_no_alias_may_stand_for(reaching: Reachin
 
 
 def test_the_suggested_sources_are_places_and_nothing_more() -> None:
-    found = suggested()
+    found = {alias: each["url"] for alias, each in suggested().items()}
     assert {"anthropics", "openai", "vercel-labs", "nvidia"} <= found.keys()
     assert all(str(place_at(url)) == url and url.startswith("github:") for url in found.values())
+
+
+def test_a_merge_of_locks_knows_what_a_short_name_stands_for(reaching: Reaching, repo: Repo) -> None:
+    write(reaching, f'[sources.team]\nurl = "git+{repo.url}"\n[skills]\npdf = {{ source = "team" }}\n')
+    reaching.install()
+    intent, entry = reaching.project.intent(), reaching.lock().skills["pdf"]
+    (line,) = in_full(intent, Lock({"pdf": entry})).skills.values()
+    assert satisfies(entry, line, str(reaching.base))
+    assert not satisfies(replace(entry, source="git+https://evil.example/x"), line, str(reaching.base))
