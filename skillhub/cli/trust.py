@@ -15,7 +15,7 @@ from skillhub.install.sources import Pin, SourceView, add_source, trust_source, 
 from skillhub.install.sources import suggested as suggested_places
 from skillhub.model.provenance import Delta
 from skillhub.model.reference import masked
-from skillhub.project.intent import SourceKind
+from skillhub.project.intent import SourceKind, is_from
 from skillhub.project.user_state import Trusted
 from skillhub.sources.configured import Source, Sources
 from skillhub.trust import x509
@@ -139,14 +139,15 @@ def source_refresh(
     """
     ports = common.ports()
     chosen = [ports.sources.get(name) for name in names or ()]
-    rows = []
+    rows, failed = [], None
     for source in chosen or [each for each in ports.sources.all().values() if each.place]:
         before = ports.sources.kept_listing(source)
         try:
             now = ports.listing(source, refresh=True).skills
-        except (SourceError, Forbidden) as error:
+        except (SourceError, FormatError, Forbidden) as error:
             if chosen:
                 raise
+            failed = error
             common.terminal.warn(f"warning: {source.alias} was left out: {error.message}")
             continue
         after = ports.sources.kept_listing(source)
@@ -159,6 +160,8 @@ def source_refresh(
             common.terminal.did(f"{source.alias}: {len(now)} skill{'' if len(now) == 1 else 's'}{moved}")
             for line in [*(f"  + {each}" for each in delta.added), *(f"  - {each}" for each in delta.removed)]:
                 common.terminal.out(line)
+    if failed is not None and not rows:
+        raise failed
     return common.answer("source refresh", {"sources": rows}) if common.json else 0
 
 
@@ -175,6 +178,8 @@ def source_remove(common: Common, name: SourceName) -> int:
         lock = project.lock()
         if name in lock.sources and gone.is_meant(lock.sources[name]):
             left = [skill for skill, entry in lock.skills.items() if entry.place == name and not entry.local]
+        elif gone.place is not None:
+            left = [skill for skill, entry in lock.skills.items() if is_from(entry, gone.place, project.base)]
     done = "would remove" if common.dry_run else "removed"
     common.done("source remove", _json(gone), f"{done} {gone.alias}: {gone.url}")
     if left:

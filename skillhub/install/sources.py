@@ -12,6 +12,7 @@ from skillhub import sources as sources_room
 from skillhub.disk import files
 from skillhub.errors import (
     Forbidden,
+    FormatError,
     NotFound,
     SourceError,
     SourceMismatch,
@@ -232,7 +233,7 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
     url = _in_full(url, ports)
     check(alias, url)
     if place_at(url) is not None:
-        return _add_place(alias, url, pin, ports, dry_run=dry_run)
+        return _add_place(alias, url, pin, ports, dry_run)
     if url == EMBEDDED_URL and pin == Pin():
         pin = Pin(fingerprint=root_fingerprint())  # who has the package has its word for what is in it
     _refuse(url, pin, ports)
@@ -269,7 +270,7 @@ def _in_full(text: str, ports: Ports) -> str:
     return text if isinstance(ref, Named) else str(ref)
 
 
-def _add_place(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool) -> Source:
+def _add_place(alias: str, url: str, pin: Pin, ports: Ports, dry_run: bool) -> Source:
     if pin != Pin():
         raise UsageError(f"{quote(url)} is not a registry: it has no root", hint="leave --root and --fingerprint out")
     source = ports.sources.meant(alias, url, None)
@@ -290,8 +291,7 @@ def suggested() -> Mapping[str, Mapping[str, str]]:
     Each has its ``url``, and where its skills are signed the URL of the ``certificate``, which a person has to trust.
     """
     with open(os.path.join(os.path.dirname(sources_room.__file__), "suggested.json"), encoding="utf-8") as file:
-        found: dict[str, dict[str, str]] = json.load(file)
-    return found
+        return dict(json.load(file))
 
 
 def configured(ref: McpConfigured, ports: Ports) -> tuple[Mcp, Who]:
@@ -567,7 +567,9 @@ def listings(ports: Ports, *, needed: bool = True) -> Listings:
             found.append((source, ports.listing(source)))
             if (kept := ports.sources.kept_listing(source)) is not None:
                 places[alias] = kept
-        except (SourceError, Forbidden) as error:
+        except (SourceError, FormatError, Forbidden) as error:
+            if isinstance(error, FormatError) and source.place is None:
+                raise
             failed = error
             warnings.append(f"{alias} was left out: {error.message}")
     if needed and failed is not None and not found:

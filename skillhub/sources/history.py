@@ -312,15 +312,15 @@ class KeptListings:
             refresh: Whether the person wants to know what it lists now.
 
         Raises:
-            SourceError: it cannot be asked, and nothing is kept, or it was to be refreshed.
-            SecurityError, FormatError: as for asking it.
+            SourceError, FormatError: it cannot be asked, and nothing is kept, or it was to be refreshed.
+            SecurityError: as for asking it.
         """
         kept = self.read(source)
         if kept is not None and not refresh and not kept.is_old(now):
             return kept.index
         try:
             index = ask()
-        except SourceError as error:
+        except (SourceError, FormatError) as error:
             if kept is None or refresh:
                 raise
             warning = f"it was listed {kept.age(now)}, and cannot be asked now: {error.message}"

@@ -242,3 +242,16 @@ def test_a_policy_permits_servers_by_their_url(here, server):
     assert server.seen == []
     here.write("hub/config/policy.toml", f'sources = ["{server.url}"]\n')
     assert here.run("install", server.ref, *YES).status == 0
+
+
+def test_a_server_is_a_source_by_its_url_and_not_by_a_file_of_the_project(here, server):
+    assert here.run("source", "add", "corp", server.ref, "--yes", "--json").json["kind"] == "mcp"
+    assert [each["name"] for each in here.run("search", "pdf", "--json").json["hits"]] == ["pdf-tools"]
+    assert here.run("install", "corp:pdf-tools", *YES).status == 0
+    assert here.lock()["skills"]["pdf-tools"]["source"] == server.ref
+    assert here.run("show", "corp:pdf-tools", "--json").json["state"] == "enabled"
+    assert "still locked from it in this project: pdf-tools" in here.run("source", "remove", "corp").err
+    configure(here, evil={"type": "http", "url": server.url})
+    refused = here.run("source", "add", "evil", "mcp:evil", "--yes")
+    assert refused.status == 2
+    assert server.ref in refused.err

@@ -279,7 +279,12 @@ def test_attack_a_repository_lists_more_than_anybody_could_pick_from(world: Reac
     repo.commit_tree(repo.tree([(b"skills", "40000", many)]))
     with pytest.raises(FormatError, match="at most"):
         world.ports().listing(world.sources.get("team"), refresh=True)
+    world.now += timedelta(days=9)
     assert names(world) == ["docx", "pdf"]
+    kept(world).unlink()
+    listed = listings(world.ports())  # the others are searched all the same
+    assert [source.alias for source, _ in listed.each] == ["github"]
+    assert listed.warnings[0].startswith("team was left out: expected at most")
 
 
 def test_a_dry_run_adds_and_keeps_nothing(reaching: Reaching, repo: Repo) -> None:
