@@ -521,8 +521,10 @@ def _meaning(source: Source | None) -> str:
     return source.url if source.embedded or source.root is None else source.root
 
 
-def _at(ref: Remote | Local) -> str:
-    return "" if isinstance(ref, Local) else canonical(url_of(ref, os.environ)).removesuffix(".git")
+def _at(ref: Remote | Local) -> tuple[str, str]:
+    """Return what a place is and where; the same URL asked as something else is another place."""
+    url = "" if isinstance(ref, Local) else canonical(url_of(ref, os.environ)).removesuffix(".git")
+    return PLACE_KINDS.get(type(ref), "site"), url  # type: ignore[arg-type]  # a site is none of them
 
 
 def _root_of(source: Source) -> Digest:

@@ -18,7 +18,7 @@ from skillhub.install.install import update
 from skillhub.install.resolve import satisfies
 from skillhub.install.sources import Pin, add_source, listings, reference, suggested, trust_source
 from skillhub.model.lock import Lock
-from skillhub.model.reference import Named, parse_ref
+from skillhub.model.reference import Named, parse_ref, parse_remote
 from skillhub.project.intent import in_full, place_at
 from skillhub.sources.layout import SKILLS_MAX
 from tests.support.gitrepos import Repo, files
@@ -388,3 +388,27 @@ def test_a_merge_of_locks_knows_what_a_short_name_stands_for(reaching: Reaching,
     (line,) = in_full(intent, Lock({"pdf": entry})).skills.values()
     assert satisfies(entry, line, str(reaching.base))
     assert not satisfies(replace(entry, source="git+https://evil.example/x"), line, str(reaching.base))
+
+
+@pytest.mark.parametrize(
+    ("ref", "is_own"),
+    [
+        ("git+https://git.example/team/skills", True),
+        ("git+https://GIT.example:443/team/skills.git@v2#a/b", True),
+        ("https://git.example/team/skills", False),
+        ("mcp+https://git.example/team/skills", False),
+        ("git+https://git.example/team/skills/more", False),
+        ("git+https://git.example/team", False),
+        ("git+https://git.example.evil/team/skills", False),
+        ("git+https://git.example:8443/team/skills", False),
+        ("git+ssh://git@git.example/team/skills", False),
+        ("oci://git.example/team/skills", False),
+    ],
+)
+def test_attack_a_repository_names_what_is_like_a_source_of_the_user(
+    reaching: Reaching, ref: str, is_own: bool
+) -> None:
+    """Only the very place counts as named by the person, whose credentials it may get."""
+    reaching.sources.add("team", "git+https://git.example/team/skills.git", None)
+    assert reaching.ports().sources.is_own(parse_remote(ref)) == is_own
+    assert not reaching.on_another_machine().ports().sources.is_own(parse_remote(ref))
