@@ -1,5 +1,7 @@
 """Write docs/cli.md, docs/json.md and docs/rules.md from the program itself, its table of errors, and JSON Schemas.
 
+Also what completion offers, and the manual page.
+
 python docs/build.py           write it
 python docs/build.py --check   exit 1 if it is not what the program says
 """
@@ -83,6 +85,8 @@ def pages() -> dict[Path, str]:
     schemas[HERE.parent / "lockfiles" / "skillhub.lock.schema.json"] = "lock"
     return {
         HERE / "cli.md": commands(),
+        HERE.parent / "skillhub" / "cli" / "completion.json": completion(),
+        HERE.parent / "skillhub" / "cli" / "skillhub.1": manual(),
         HERE / "json.md": answers(),
         HERE / "rules.md": rules_page(),
         architecture: f"{before}{BEGIN}{errors()}{END}{after}",
@@ -180,6 +184,155 @@ def commands() -> str:
         for path, command in _leaves(name, top.commands[name]):  # type: ignore[attr-defined]
             parts += _section(path, typer.Context(command, info_name=path, parent=context))
     return "".join(parts)
+
+
+# What completion offers where a name is to stand.
+NAMES_OF = {
+    "skill": "audit diff disable enable load patch remove show update use verify",
+    "profile": "profile use,profile remove,profile save",
+    "source": "source show,source remove,source trust,source refresh",
+}
+VALUES_OF = {"--agent": "agent", "--host": "host", "--source": "source"}
+TOP = (
+    ("--help -h", "Show this message and exit."),
+    ("--install-completion", "Install completion for the current shell."),
+    ("--man", "Print the manual page."),
+    ("--show-completion", "Show completion for this shell, or the one you name."),
+    ("--version -V", "Show the version and exit."),
+)
+
+
+def completion() -> str:
+    """Return what completion offers: each command with its flags, what their values are, and what it takes."""
+    top = typer.main.get_command(build([]))
+    context = typer.Context(top, info_name="skillhub", **top.context_settings)
+    common: dict[str, Any] = {}
+    of_top = {flag: [None, text] for flags, text in TOP for flag in flags.split()}
+    found: dict[str, Any] = {"": {"help": "", "takes": "", "flags": of_top}}
+    for name, known in COMMANDS.items():
+        found[name] = {"help": known.help, "takes": "", "flags": {}}
+        for path, command in _leaves(name, top.commands[name]):  # type: ignore[attr-defined]
+            options = [each for each in command.get_params(context) if not _is_argument(each)]
+            said = known.help if path == name else (command.help or "").partition("\n")[0].partition(". ")[0]
+            takes = [kind for kind, of in NAMES_OF.items() if path in of.split("," if "," in of else None)]
+            rows = {each.name: {flag: [_value_of(each), _about(each)] for flag in each.opts} for each in options}
+            common |= {flag: row for name in COMMON for flag, row in rows.pop(name, {}).items()}
+            flags = {flag: row for each in rows.values() for flag, row in each.items()}
+            found[path] = {"help": said, "takes": "".join(takes), "flags": flags}
+    missing = {each for of in NAMES_OF.values() for each in of.split("," if "," in of else None)} - found.keys()
+    if missing:
+        raise SystemExit(f"no such command: {', '.join(sorted(missing))}")
+    return json.dumps({"commands": found, "common": common}, indent=1, sort_keys=True) + "\n"
+
+
+def _value_of(option: Any) -> list[str] | str | None:  # noqa: ANN401 - an option
+    if option.is_flag:
+        return None
+    choices = getattr(option.type, "choices", None)
+    return list(choices) if choices else next((VALUES_OF[flag] for flag in option.opts if flag in VALUES_OF), "")
+
+
+MANUAL_HEAD = """\
+.\\" Written by docs/build.py from the program; a test holds it to that.
+.TH SKILLHUB 1 "" "skillhub {version}" "User Commands"
+.SH NAME
+skillhub \\- the secure registry and installer for agent skills
+.SH SYNOPSIS
+.B skillhub
+.RI [ OPTIONS ]
+.I COMMAND
+.RI [ ARGS ]
+"""
+MANUAL_END = """\
+.SH EXIT STATUS
+.TP
+.B 0
+Done, or nothing to do.
+.TP
+.B 1
+A check found something.
+.TP
+.B 2
+Wrong usage.
+.TP
+.B 3
+Not found, or not reachable.
+.TP
+.B 4
+Malformed input.
+.TP
+.B 5
+Evidence of tampering; nothing was changed.
+.TP
+.B 6
+A question without a yes, a policy, or an open need.
+.TP
+.B 7
+A problem on the local disk.
+.SH ENVIRONMENT
+.TP
+.B SKILLHUB_HOME
+A folder for all of skillhub's own data, instead of the platform's folders.
+.TP
+.B SKILLHUB_PICKER
+Set to
+.BR list ,
+the picker is a numbered list, for screen readers.
+.TP
+.BR NO_COLOR ", " CI ", " TERM
+No colours; nobody is asked; with
+.B dumb
+nothing is drawn.
+.SH FILES
+.TP
+.B skillhub.toml
+What a project wants.
+.TP
+.B skillhub.lock
+What was agreed to. Commit both.
+.SH SEE ALSO
+https://github.com/skillhub/skillhub/tree/main/docs
+"""
+
+
+def manual() -> str:
+    """Return the manual page, in the macros of man(7)."""
+    top = typer.main.get_command(build([]))
+    context = typer.Context(top, info_name="skillhub", **top.context_settings)
+    common = [each for each in top.commands["list"].get_params(context) if each.name in COMMON]  # type: ignore[attr-defined]
+    parts = [MANUAL_HEAD.format(version=skillhub.__version__), ".SH OPTIONS\nEvery command takes these:\n"]
+    parts += [_entry(each, context) for each in common]
+    section = ""
+    for name, known in COMMANDS.items():
+        parts += [] if known.section == section else [f'.SH "{_roff(known.section).upper()}"\n']
+        section = known.section
+        for path, command in _leaves(name, top.commands[name]):  # type: ignore[attr-defined]
+            own = [each for each in command.get_params(context) if each.name not in COMMON]
+            words = " ".join(["[OPTIONS]", *(_spelled(each, context) for each in own if _is_argument(each))])
+            text, _, example = inspect.cleandoc(command.help or "").partition("Example: ")
+            parts += [
+                f'.SS "skillhub {_roff(path)}"\n.B skillhub {_roff(path)}\n{_roff(words)}\n.PP\n{_paragraphs(text)}'
+            ]
+            parts += [_entry(each, context) for each in own if _about(each)]
+            parts.append(f".PP\nFor example:\n.PP\n.RS\n{_roff(example.strip())}\n.RE\n")
+    return "".join([*parts, MANUAL_END])
+
+
+def _entry(parameter: Any, context: typer.Context) -> str:  # noqa: ANN401 - an argument or an option
+    label, _, about = _row(parameter, context).removeprefix("- ").partition(": ")
+    return f".TP\n.B {_roff(label.replace('`', ''))}\n{_paragraphs(about)}"
+
+
+def _paragraphs(text: str) -> str:
+    parts = [" ".join(each.split()) for each in text.strip().split("\n\n")]
+    return "\n.PP\n".join(map(_roff, parts)) + "\n"
+
+
+def _roff(text: str) -> str:
+    """Return a text that no macro processor takes for more than text."""
+    plain = text.replace("\\", "\\e").replace("-", "\\-")
+    plain = "".join(each if each.isascii() else f"\\[u{ord(each):04X}]" for each in plain)
+    return f"\\&{plain}" if plain.startswith((".", "'")) else plain
 
 
 def _leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - a command, or a group of them

@@ -13,13 +13,14 @@ from typing import Any
 from urllib.parse import quote
 
 from skillhub.disk import files
+from skillhub.disk.home import LOCK
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import clean
 from skillhub.model.finding import SEVERITIES, Finding, Rule, Severity, at_least, counted, rules
 from skillhub.model.lock import CAP, Lock
 from skillhub.model.record import Record
 from skillhub.project import copies
-from skillhub.project.project import LOCK, Project
+from skillhub.project.project import Project
 from skillhub.project.store import Store
 
 Location = tuple[str | None, int]  # a path and a line, as of a ``Finding``

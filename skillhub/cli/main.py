@@ -71,6 +71,16 @@ def _answer(args: list[str]) -> int:
         text = f'{{"schema": 1, "version": "{__version__}"}}' if "--json" in args else f"skillhub {__version__}"
         sys.stdout.write(text + "\n")
         return 0
+    if args == ["--man"]:
+        with open(os.path.join(os.path.dirname(__file__), "skillhub.1"), encoding="utf-8") as page:
+            sys.stdout.write(page.read())
+        return 0
+    if os.environ.get("_SKILLHUB_COMPLETE", "").startswith("complete_"):
+        from skillhub.cli.complete import answer
+
+        text, status = answer(os.environ)
+        sys.stdout.write(f"{text}\n" if text else "")
+        return status
     if args in (["--help"], ["-h"], ["help"], []) and "_SKILLHUB_COMPLETE" not in os.environ:
         from skillhub.cli.table import top_help
 

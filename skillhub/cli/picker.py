@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
 from skillhub.cli.terminal import BAR, Terminal, cells_of, shortened
 from skillhub.formats.text import Quoted, collapsed, word
-from skillhub.model.index import Release
+from skillhub.model.index import Release, words_for
 from skillhub.model.lock import Lock, Locked
 
 _HELP = "numbers or names to choose, words to filter the list, {more}all for the whole list, empty to stop:"
@@ -61,25 +60,12 @@ class Offered:
     def __init__(self, releases: Sequence[Release], lock: Lock, base: str, *, named: bool = False) -> None:
         self.releases = sorted(releases, key=_group)
         self.groups = [collapsed(_group(each)) for each in self.releases]
-        names = Counter(release.name for release in releases)
-        full = Counter((release.plugin, release.name) for release in releases)
-        labels = [
-            release.name
-            if names[release.name] == 1
-            else f"{release.plugin}:{release.name}"
-            if release.plugin and full[release.plugin, release.name] == 1
-            else release.path or release.name
-            for release in self.releases
-        ]
-        self.labels = [*map(word, labels)]
+        called = words_for(self.releases)
+        self.labels = [word(called[each]) for each in self.releases]
         self._is_grouped, self._wide = len({*self.groups}) > 1, max(map(cells_of, self.labels), default=0)
         self.marks = [_mark(each, lock, base, named=named) for each in self.releases]
         self._marked = max((len(each) + 1 for each in self.marks if each), default=0)
         self.descriptions = [Quoted(collapsed(release.description)) for release in self.releases]
-        self._called: dict[str, list[int]] = {}
-        for number, (label, release) in enumerate(zip(labels, self.releases, strict=True)):
-            for each in {label, release.name, f"{release.plugin}:{release.name}"}:
-                self._called.setdefault(each.lower(), []).append(number)
         self._texts = [
             " ".join((release.name, release.plugin or "", release.path or "", release.description)).lower()
             for release in self.releases
@@ -105,7 +91,8 @@ class Offered:
         for each in words:
             meant = self._numbered(each)
             if meant is None:
-                meant = self._called.get(each.lower(), [])
+                called = zip(self.releases, self.labels, strict=True)
+                meant = [n for n, (r, label) in enumerate(called) if each.lower() in _words(r, label)]
                 if len(meant) > 1:
                     return []
             if not meant:
@@ -125,6 +112,10 @@ class Offered:
             return None
         first, last = int(found[1]), int(found[2] or found[1])
         return list(range(first - 1, last)) if 1 <= first <= last <= len(self.labels) else []
+
+
+def _words(release: Release, label: str) -> set[str]:
+    return {each.lower() for each in (label, release.name, f"{release.plugin}:{release.name}")}
 
 
 def _group(release: Release) -> str:

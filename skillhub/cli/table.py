@@ -98,6 +98,7 @@ def top_help(columns: int | None = None) -> str:
         "Options:",
         "  --version, -V         Show the version and exit.",
         "  --install-completion  Install completion for the current shell.",
+        "  --man                 Print the manual page, for: skillhub --man | man -l -",
         "  --show-completion     Show completion for this shell, or the one you name.",
         "  --help, -h            Show this message and exit.",
         "",

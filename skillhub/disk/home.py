@@ -1,4 +1,4 @@
-"""Where skillhub keeps its own things on this machine."""
+"""Where skillhub keeps its own things on this machine, and where the project around a folder is."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from skillhub.disk.files import disk_error
 from skillhub.errors import StateError
 from skillhub.formats.text import is_path, quote
 
+LOCK, INTENT = "skillhub.lock", "skillhub.toml"
 # The base directories of freedesktop.org: the variable, and where it is below the home folder without it.
 _XDG = (
     ("XDG_CONFIG_HOME", (".config",)),
@@ -153,3 +154,23 @@ def throwaway() -> TemporaryDirectory[str]:
     except OSError as error:
         hint = "let TMPDIR name a folder that you may write to, with some space"
         raise StateError(f"no temporary folder can be made: {error.strerror}", hint=hint) from error
+
+
+# Where the project around a folder is.
+
+
+def project_folder(start: str) -> str:
+    """Return the folder of the project that ``start`` lies in, whosever it is; see ``Project.find``."""
+    folder = start = os.path.abspath(start)
+    while True:
+        if has_lock_or_intent(folder) or os.path.lexists(os.path.join(folder, ".git")):
+            return folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return start
+        folder = parent
+
+
+def has_lock_or_intent(folder: str) -> bool:
+    """Say whether a folder has one of the two files that make it a project."""
+    return any(os.path.lexists(os.path.join(folder, name)) for name in (LOCK, INTENT))

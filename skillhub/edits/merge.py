@@ -11,13 +11,14 @@ from difflib import SequenceMatcher
 from typing import Literal, TypeVar
 
 from skillhub.disk import files
+from skillhub.disk.home import INTENT, LOCK
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
 from skillhub.formats.text import MARKER, as_command, as_local
 from skillhub.model.lock import CAP, Lock, Locked, LockedSource, shown_signers
 from skillhub.model.provenance import MERGE, Provenance
 from skillhub.model.version import is_version, precedence
 from skillhub.project.intent import Wanted, in_full
-from skillhub.project.project import INTENT, LOCK, Project
+from skillhub.project.project import Project
 
 # Two locks that were changed apart, and the lock that they came from: what becomes of each skill, and why.
 # A change that only one side made is taken, as git would. Where both changed a skill, what the intent allows is

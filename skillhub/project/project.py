@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from skillhub.disk import files
 from skillhub.disk.files import MACHINE, HeldFolder, disk_error
-from skillhub.disk.home import Home
+from skillhub.disk.home import INTENT, LOCK, Home, has_lock_or_intent, project_folder
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
@@ -28,7 +28,6 @@ from skillhub.project.user_state import SecretIndex
 
 _Parsed = TypeVar("_Parsed")
 
-LOCK, INTENT = "skillhub.lock", "skillhub.toml"
 _RECORDS_CAP = 64 * 1024 * 1024
 
 
@@ -83,7 +82,7 @@ class Project:
         """
         folder = project_folder(start)
         git = os.path.join(folder, ".git")
-        if not _has_lock_or_intent(folder) and os.path.lexists(git):
+        if not has_lock_or_intent(folder) and os.path.lexists(git):
             _refuse_other_owner(os.lstat(git), git)
         return cls(folder, "project", home)
 
@@ -219,22 +218,6 @@ class Project:
         if (self._read(name) or b"") == data:
             return
         files.write_atomic(files.inside(self.root, name), data, root=self.top)
-
-
-def project_folder(start: str) -> str:
-    """Return the folder of the project that ``start`` lies in, whosever it is; see ``Project.find``."""
-    folder = start = os.path.abspath(start)
-    while True:
-        if _has_lock_or_intent(folder) or os.path.lexists(os.path.join(folder, ".git")):
-            return folder
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return start
-        folder = parent
-
-
-def _has_lock_or_intent(folder: str) -> bool:
-    return any(os.path.lexists(os.path.join(folder, name)) for name in (LOCK, INTENT))
 
 
 def state_key(base: str, scope: Scope) -> str:

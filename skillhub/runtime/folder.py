@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 from skillhub.disk import files
-from skillhub.disk.home import Home
+from skillhub.disk.home import LOCK, Home, project_folder
 from skillhub.disk.proved import Stamp, is_settled, stamp_of
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
 from skillhub.formats.digest import Digest
@@ -27,7 +27,7 @@ from skillhub.model.lock import Locked
 from skillhub.model.record import Held, Record, Skill, typed_flags
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.project.copies import absolute, folders_of, need_check, view
-from skillhub.project.project import LOCK, Project, project_folder, state_key
+from skillhub.project.project import Project, state_key
 from skillhub.project.store import Store
 from skillhub.runtime.catalog import LockedNames, folded
 from skillhub.runtime.discover import HEAD, Surroundings, upwards

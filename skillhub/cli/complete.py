@@ -1,0 +1,116 @@
+"""Answers what a shell asks when somebody presses Tab; loads no command, and so no library.
+
+What a command takes stands in ``completion.json``, which ``docs/build.py`` writes. The names in a lock, and in
+what is kept for a user, are read as JSON alone, and offered only if they may name a skill or a source: some shells
+run the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from skillhub.disk import files
+from skillhub.disk.home import LOCK, Home, project_folder
+from skillhub.errors import SkillhubError
+from skillhub.formats.text import is_name
+
+VARIABLE = "_SKILLHUB_COMPLETE"
+_HERE = os.path.dirname(__file__)
+_CAP = 64 << 20
+_UNSAID = re.compile(r"[^\w ,.-]", re.ASCII)  # of our own help, what a shell may take for more than text
+_FILES = {"agent": ("agents.json", "agents"), "host": ("profiles.json", "profiles")}
+
+
+def answer(environ: Mapping[str, str]) -> tuple[str, int]:
+    """Return what the script of a shell, see ``--show-completion``, expects on stdout, and the exit status."""
+    shell = environ[VARIABLE].removeprefix("complete_")
+    found: dict[str, str] = {}
+    with suppress(SkillhubError, OSError, ValueError, LookupError, RecursionError, TypeError):
+        args, begun = _typed(shell, environ)
+        offered = _offered(args, begun, environ).items()
+        found = {each: _UNSAID.sub("", text) for each, text in offered if each.startswith(begun)}
+    if shell == "bash":
+        return "\n".join(found), 0
+    if shell == "zsh":
+        rows = " ".join(f'"{each}":"{text}"' if text else f'"{each}"' for each, text in found.items())
+        return (f"_arguments '*: :(({rows}))'" if found else "_files"), 0
+    if environ.get("_TYPER_COMPLETE_FISH_ACTION") == "is-args":
+        return "", not found
+    between = "\t" if shell == "fish" else ":::"
+    return "\n".join(f"{each}{between}{text or ' '}" for each, text in found.items()), 0
+
+
+def _typed(shell: str, environ: Mapping[str, str]) -> tuple[list[str], str]:
+    """Return the words before the cursor, less the program's, and what is there of the word at it."""
+    if shell == "bash":
+        words, at = environ["COMP_WORDS"].split("\n"), int(environ["COMP_CWORD"])
+        return [each for each in words[1:at] if each != "="], "".join(words[at : at + 1]).removeprefix("=")
+    line = environ.get("_TYPER_COMPLETE_ARGS", "")
+    words = line.split()[1:]
+    if shell in ("powershell", "pwsh"):
+        begun = environ.get("_TYPER_COMPLETE_WORD_TO_COMPLETE", "")
+        return words[: len(words) - bool(begun)], begun
+    return (words, "") if not words or line[-1:].isspace() else (words[:-1], words[-1])
+
+
+def _offered(args: list[str], begun: str, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what may stand at the cursor, each with what is said of it."""
+    table = _read(os.path.join(_HERE, "completion.json"))
+    commands: dict[str, Any] = table["commands"]
+    name, value_of, given = "", None, dict[str, str]()
+    for word in args:
+        flags = {**table["common"], **commands[name]["flags"]}
+        if value_of is not None:
+            given[value_of], value_of = word, None
+        elif word in flags:
+            given[word] = ""
+            value_of = word if flags[word][0] is not None else None
+        elif f"{name} {word}".strip() in commands:
+            name = f"{name} {word}".strip()
+        elif not name:
+            return {}
+    known, flags = commands[name], {**table["common"], **commands[name]["flags"]}
+    if value_of is not None:
+        return _names(flags[value_of][0], given, environ)
+    if begun.startswith("-"):
+        return {flag: text for flag, (_, text) in flags.items()}
+    below = {each: rest["help"] for each, rest in commands.items() if each and each.rpartition(" ")[0] == name}
+    return {each.rpartition(" ")[2]: text for each, text in below.items()} or _names(known["takes"], given, environ)
+
+
+def _names(kind: str | list[str], given: Mapping[str, str], environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the names of a kind: of skills or profiles here or of the user's scope, of sources, agents, hosts."""
+    if isinstance(kind, list):
+        return dict.fromkeys(kind, "")
+    if kind in _FILES:
+        ours = _read(os.path.join(_HERE, os.pardir, "model", _FILES[kind][0]))
+        return {each["id"]: each["name"] for each in ours[_FILES[kind][1]]}
+    home = Home.of(environ)
+    is_user = not given.keys().isdisjoint(("-g", "--global"))
+    base = os.path.expanduser("~") if is_user else project_folder(given.get("--project", ""))
+    if kind == "profile":
+        rows = _read(os.path.join(home.state, "profiles.json"))["profiles"]
+        here = {each["name"] for each in rows if os.path.realpath(each["project"]) == os.path.realpath(base)}
+        return dict.fromkeys(filter(is_name, here), "")
+    lock = _read(os.path.join(home.state if is_user else base, LOCK))
+    if kind == "skill":
+        return _keys(lock, "skills")
+    mine = os.path.join(home.state, "sources.json")
+    of_user = _keys(_read(mine), "sources") if os.path.exists(mine) else {"github": ""}
+    return {**of_user, **_keys(lock, "sources")} if kind == "source" else {}
+
+
+def _read(path: str) -> dict[str, Any]:
+    """Return an object of JSON; an empty one where there is none."""
+    found = json.loads(files.read(path, _CAP) or b"{}")
+    return found if isinstance(found, dict) else {}
+
+
+def _keys(document: Mapping[str, Any], member: str) -> dict[str, str]:
+    rows = document.get(member)
+    return dict.fromkeys(filter(is_name, rows), "") if isinstance(rows, dict) else {}

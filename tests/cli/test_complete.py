@@ -1,0 +1,160 @@
+"""Completion: what is offered at Tab, that it costs little, and that no name from outside reaches a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from skillhub.cli.complete import answer
+from tests.support.bare import run_bare
+from tests.support.cli import REPO
+
+HOSTILE = (
+    "$(touch RAN)", "`touch RAN`", "; touch RAN", "a b", "*", "\x1b[2J", "\u202ex", "--yes", "-g", "a\nb", "'x", '"x',
+    "x)) ; touch RAN ((", "x:y", "../x", "~", "", "pdf\u0430", "{a,b}", "!!", "x\\", "A", "a" * 65, "$HOME", "&",
+)  # fmt: skip
+
+
+def lock(shell, *names):
+    shell.write("project/skillhub.lock", json.dumps({"version": 1, "skills": {each: {} for each in names}}))
+    return shell
+
+
+@pytest.fixture
+def tab(shell, monkeypatch):
+    """Return what completion offers behind these words, of which the last is not complete."""
+    monkeypatch.chdir(shell.project)
+
+    def offered(*words, shell_name="bash"):
+        line = " ".join(["skillhub", *words])
+        given = {"COMP_WORDS": "\n".join(["skillhub", *words]), "COMP_CWORD": str(len(words))}
+        environ = {**shell.environ, **given, "_TYPER_COMPLETE_ARGS": line}
+        text, _ = answer({**environ, "_SKILLHUB_COMPLETE": f"complete_{shell_name}"})
+        return text.split("\n") if text else []
+
+    return offered
+
+
+@pytest.mark.parametrize(
+    ("words", "some"),
+    [
+        (["rem"], ["remove"]),
+        (["show", ""], ["notes", "pdf"]),
+        (["update", "p"], ["pdf"]),
+        (["--json", "disable", "n"], ["notes"]),
+        (["audit", "pdf", "n"], ["notes"]),
+        (["source", "re"], ["refresh", "remove"]),
+        (["source", "show", ""], ["github", "team"]),
+        (["install", "--source"], []),
+        (["install", "--agent", "claude-c"], ["claude-code"]),
+        (["install", "--agent", "=", "claude-c"], ["claude-code"]),
+        (["catalog", "--host", "claude"], ["claude-code"]),
+        (["install", "--mcp", ""], ["ask", "configure", "skip"]),
+        (["install", "--allow"], ["--allow-unsigned"]),
+        (["list", "--dry"], ["--dry-run"]),
+        (["--vers"], ["--version"]),
+        (["nothing", ""], []),
+        (["install", ""], []),
+        (["profile", "use", ""], ["review"]),
+        (["show", "-g", ""], []),
+        (["show", "--project", "/", ""], []),
+    ],
+)
+def test_what_is_offered(shell, tab, words, some):
+    document = {"skills": {"pdf": {}, "notes": {}}, "sources": {"team": {}}}
+    shell.write("project/skillhub.lock", json.dumps(document))
+    rows = [{"name": name, "project": str(at)} for name, at in (("review", shell.project), ("other", shell.home))]
+    shell.write("hub/state/profiles.json", json.dumps({"profiles": [*rows, {**rows[0], "name": "$(x)"}]}))
+    assert sorted(tab(*words)) == some
+
+
+def test_from_a_folder_below_and_of_the_user(shell, tab, monkeypatch):
+    lock(shell, "pdf")
+    shell.write("hub/state/skillhub.lock", json.dumps({"skills": {"mine": {}}}))
+    (shell.project / "a/b").mkdir(parents=True)
+    monkeypatch.chdir(shell.project / "a/b")
+    assert (tab("show", ""), tab("show", "-g", "")) == (["pdf"], ["mine"])
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"{", b"\xff", b'{"skills": []}', b'{"skills": 1}', b"[" * 100_000, None]
+)
+def test_attack_a_damaged_lock_says_nothing(shell, tab, data, capfd):
+    path = shell.project / "skillhub.lock"
+    os.mkfifo(path) if data is None else path.write_bytes(data)
+    assert tab("show", "") == []
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish", "powershell"])
+def test_attack_a_name_in_a_lock_is_offered_as_something_else(shell, tab, shell_name):
+    lock(shell, *HOSTILE, "pdf")
+    shell.write("hub/state/sources.json", json.dumps({"sources": {each: {} for each in HOSTILE}}))
+    expected = {"bash": "pdf", "zsh": "_arguments '*: :((\"pdf\"))'", "fish": "pdf\t ", "powershell": "pdf::: "}
+    assert tab("show", "", shell_name=shell_name) == [expected[shell_name]]
+    assert tab("source", "show", "", shell_name=shell_name) == (["_files"] if shell_name == "zsh" else [])
+
+
+def test_it_loads_no_library(shell):
+    lock(shell, "pdf")
+    code = (
+        "import sys; from skillhub.cli.main import main; status = main([]);"
+        "print('\\nmodules:', *sorted(name for name in sys.modules if '.' not in name)); sys.exit(status)"
+    )
+    asked = {"_SKILLHUB_COMPLETE": "complete_bash", "COMP_WORDS": "skillhub\nshow\n", "COMP_CWORD": "2"}
+    out = run_bare(code, environ={**shell.environ, **asked}, cwd=shell.project)
+    found, _, loaded = out.partition("modules:")
+    assert found.split() == ["pdf"]
+    assert not {"pydantic", "typer", "httpx", "yaml", "tomlkit", "cryptography", "tuf", "asyncio"} & set(
+        loaded.split()
+    )
+
+
+SCRIPTS = {
+    "bash": 'eval "$(skillhub --show-completion bash)"; COMP_WORDS=(skillhub show ""); COMP_CWORD=2; '
+    '_skillhub_completion skillhub; printf "%s\\n" "${COMPREPLY[@]}"',
+    "zsh": "compdef() {}; _arguments() { print -r -- $1 }; "
+    'eval "$(skillhub --show-completion zsh)"; words=(skillhub show ""); CURRENT=3; _skillhub_completion',
+    "fish": 'skillhub --show-completion fish | source; complete -C "skillhub show "',
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_attack_a_name_runs_in_a_real_shell(shell, name):
+    program = shutil.which(name)
+    if program is None:
+        pytest.skip(f"{name} is not here")
+    lock(shell, *HOSTILE, "pdf")
+    start = f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(REPO))} exec {shlex.quote(sys.executable)} -P -m skillhub "$@"\n'
+    shell.write("bin/skillhub", start).chmod(0o755)
+    environ = {**shell.environ, "PATH": f"{shell.folder / 'bin'}:{shell.environ['PATH']}", "TERM": "dumb"}
+    flags = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"], "fish": ["--no-config"]}[name]
+    done = subprocess.run(
+        [program, *flags, "-c", SCRIPTS[name]],
+        cwd=shell.project,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == (["*:", ':(("pdf"))'] if name == "zsh" else ["pdf"]), done.stderr
+    assert not (shell.project / "RAN").exists()
+
+
+def test_the_manual_page_names_every_command_and_is_printed(shell):
+    printed = shell.run("--man").out
+    assert printed == (REPO / "skillhub/cli/skillhub.1").read_text("utf-8")
+    from skillhub.cli.table import COMMANDS
+
+    assert [each for each in COMMANDS if f'.SS "skillhub {each.replace("-", chr(92) + "-")}' not in printed] == []
+    if shutil.which("groff"):
+        drawn = subprocess.run(
+            ["groff", "-man", "-ww", "-Tutf8"], input=printed, capture_output=True, text=True, check=True
+        )
+        assert drawn.stderr == ""
