@@ -76,10 +76,11 @@ class Place:
         root = ["--root", str(self.registry / "site" / "metadata" / "1.root.json")]
         self._run("source", "add", "bench", url, *root, "--yes")
         shutil.copytree(self.top / "home", self.top / "fresh")
-        self.filled, self.floored = self.top / "filled", self.top / "floored"
-        self.filled.mkdir()
-        self.floored.mkdir()
+        self.filled, self.floored, self.single = (self.top / each for each in ("filled", "floored", "single"))
+        for each in (self.filled, self.floored, self.single):
+            each.mkdir()
         self.warm([*SKILLHUB, *self.install])
+        self._measure([*SKILLHUB, "install", self.names[0], *self.install[-4:]], self.single, self.top / "home")
         self.warm([*FLOOR, "install", url, self.key])
 
     @property
@@ -96,6 +97,10 @@ class Place:
         if len(list(project.glob(".claude/skills/*/SKILL.md"))) != self.count:
             raise SystemExit(f"{command[:5]} did not install {self.count} skills")
         return sample
+
+    def with_one(self, *words: str) -> Sample:
+        """Run where one skill is installed."""
+        return self._measure([*SKILLHUB, *words], self.single, self.top / "home")
 
     def warm(self, command: Sequence[str]) -> Sample:
         """Run where everything is installed."""
@@ -197,14 +202,26 @@ def checks(place: Place) -> list[Race]:
     def floor(*words: str) -> Callable[[], Sample]:
         return lambda: place.warm([*FLOOR, *words])
 
+    def ours(*words: str) -> Callable[[], Sample]:
+        return lambda: place.warm([*SKILLHUB, *words])
+
+    def than_one(limit: float, *words: str) -> Race:
+        """Hold a command against the same with one skill."""
+        return Race(f"{' '.join(words[:2])} {count} to 1", ours(*words), lambda: place.with_one(*words), limit)
+
     hashing = floor("verify", place.key, *place.copies)
     count = place.count
     return [
         Race(f"list {count}", lambda: place.warm([*SKILLHUB, "list", "--json"]), floor("list"), 2.5),
         Race(f"verify {count}", lambda: place.warm([*SKILLHUB, "verify", "--json"]), hashing, 2.0),
-        Race(f"sync {count}", lambda: place.warm([*SKILLHUB, "sync", "--json"]), hashing, 2.5),
+        Race(f"sync {count}", ours("sync", "--json"), hashing, 2.0),
+        Race(f"sync --verify {count}", ours("sync", "--verify", "--json"), hashing, 2.5),
         Race(f"audit again {count}", lambda: place.warm([*SKILLHUB, "audit", "--json"]), hashing, 3.0),
-        Race(f"install again {count}", lambda: place.warm([*SKILLHUB, *place.install]), hashing, 4.0),
+        Race(f"install again {count}", ours(*place.install), hashing, 2.0),
+        Race(f"install --frozen {count}", ours("install", "--frozen", "--json"), hashing, 2.0),
+        Race(f"install --verify {count}", ours("install", "--verify", "--json"), hashing, 4.0),
+        than_one(2.0, "update", "--check", "--json"),
+        than_one(2.0, "remove", "skill-00000", "--dry-run", "--json"),
     ]
 
 
