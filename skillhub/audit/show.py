@@ -117,7 +117,9 @@ def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:
     lock = ports.project.lock()
     if isinstance(ref, Named) and ref.range is None:
         entry = lock.skills.get(ref.name)
-        if entry is not None and (ref.source in (None, entry.source) or _is_from(entry, ref.source, ports)):
+        # With a source it is the skill that the source calls so, which an alias need not be.
+        is_it = entry is not None and (ref.source is None or entry.own_name(ref.name) == ref.name)
+        if entry and is_it and (ref.source in (None, entry.source) or _is_from(entry, ref.source, ports)):
             return _installed(ref.name, entry, lock, ports)
         if ref.source is None and (found := _found(ref.name, ports)):
             return found

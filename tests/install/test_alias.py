@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
 from skillhub.audit.audit import AuditRequest, audit
+from skillhub.audit.show import show
+from skillhub.edits.merge import merge
 from skillhub.errors import FormatError, NotFound, SourceMismatch, UsageError, Withdrawn, WrongBytes
 from skillhub.model.lock import Lock
+from skillhub.model.reference import Named
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import withdraw
 from skillhub.runtime import Surroundings, catalog_of, load, mentioned, pick, profile
@@ -214,5 +218,40 @@ def test_an_agent_that_demands_the_own_name_is_named_in_the_refusal(two):
     error = refused(two, UsageError, lambda: two.install("acme:code-review", alias="mine", agents=("opencode",)))
     assert error.message == "OpenCode loads a skill only from a folder of its own name, code-review; mine is another"
     (two.base / ".opencode").mkdir()
+    answers = Answers("yes")
+    outcome = two.install("acme:code-review", alias="mine", answers=answers)
+    note = "note: OpenCode will not load it: it demands a folder named code-review, as the skill is"
+    assert note in answers.seen[-1].details
+    assert f"mine: {note.removeprefix('note: ')}" in outcome.warnings
     outcome = two.install("acme:code-review", alias="mine", agents=("claude-code",))
     assert outcome.skills[0].links[-1].endswith(".claude/skills/mine")
+
+
+def test_a_name_of_a_source_is_never_taken_for_an_alias(two):
+    two.install("acme:code-review", alias="release-notes")
+    found = show(Named("release-notes", "github"), two.ports())
+    assert (found.skill.name, found.skill.managed, found.skill.source) == ("release-notes", False, "github")
+    assert show(Named("release-notes"), two.ports()).skill.own_name == "code-review"
+    refused(two, SourceMismatch, lambda: two.install("github:release-notes"))
+    refused(two, SourceMismatch, lambda: two.install("release-notes"))
+
+
+def test_attack_a_merge_of_two_skills_under_one_alias_is_no_quiet_choice(both):
+    lock = both.lock()
+    other = replace(lock.skills["acme-review"], name="release-notes")
+    theirs = replace(lock, skills={**lock.skills, "acme-review": other})
+    done = merge(lock, theirs, Lock(), lambda *_: True, {})
+    assert [(each.name, each.about) for each in done.clashes] == [("acme-review", "source")]
+    base = merge(lock, theirs, lock, lambda *_: True, {})
+    assert "release-notes" in base.choices[0].why
+
+
+def test_an_alias_is_shown_in_what_a_person_reads(both):
+    found = show(Named("acme-review"), both.ports()).to_json()
+    assert (found["name"], found["own_name"], found["manifest"]["name"]) == (
+        "acme-review",
+        "code-review",
+        "code-review",
+    )
+    found = {each["name"]: each["own_name"] for each in (skill.to_json() for skill in both.sync().skills)}
+    assert found == {"acme-review": "code-review", "code-review": None}
