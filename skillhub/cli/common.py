@@ -227,7 +227,7 @@ class Common:
             sources=sources,
             publishers=self.publishers,
             network=network,
-            pick=self._pick,
+            pick=self.pick,
             approver=self.approver(allow_unsigned=allow_unsigned),
             environ=os.environ,
             user_home=self.user_home,
@@ -259,14 +259,13 @@ class Common:
         self.undo.callback(network.close)
         return replace(ports, network=network, store=Store(folder)), network
 
-    def _pick(self, offered: Sequence[Release]) -> Sequence[Release]:
-        """Let a person pick; with nobody there nothing is picked."""
-        if self.yes or not self.asks:
-            return ()
-        return self.pick(offered)
-
     def pick(self, offered: Sequence[Release], *, named: bool = False) -> Sequence[Release]:
-        """Let the person who is there pick; ``named`` says that an alias stands where a plugin's name would."""
+        """Let a person pick; with nobody there nothing is picked.
+
+        ``named`` says that ``pick`` was asked for, and that an alias stands where a plugin's name would.
+        """
+        if not self.asks or (self.yes and not named):
+            return ()
         from skillhub.cli import picker  # here, for most commands offer nothing
 
         project = self.open_project()

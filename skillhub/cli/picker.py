@@ -79,10 +79,10 @@ class Offered:
 
     def row(self, number: int, columns: int, before: str = "") -> str:
         """Return the row of one, of so many cells at most; text of the skill stands behind all that is ours."""
-        wide = min(columns // 3, self._wide)
+        wide = min(columns // 2, self._wide)
         label = shortened(self.labels[number], wide)
-        mark = f"{self.marks[number]:<{self._marked}}"
-        row = f"{before}{label}{' ' * (wide - cells_of(label))}  {mark}{BAR}{self.descriptions[number]}"
+        label += " " * (wide - cells_of(label.replace("…", ".")))
+        row = f"{before}{label}  {self.marks[number]:<{self._marked}}{BAR}{self.descriptions[number]}"
         return shortened(row, columns).rstrip()
 
     def named(self, words: Sequence[str]) -> list[int]:

@@ -71,10 +71,6 @@ def _joined(asked: Sequence[Question]) -> dict[int, Question]:
     return {id(each): unsigned[each.skill] for each in asked if each.kind == "install" and each.skill in unsigned}
 
 
-def _is_alike(one: Question, other: Question) -> bool:
-    return bool(one.alike) and (one.kind, one.alike) == (other.kind, other.alike)
-
-
 def _counted(question: Question, count: int) -> str:
     return f"{count} " + _PROVEN.sub(r"\1…", question.alike)
 
@@ -114,7 +110,8 @@ class Person:
             self.terminal.discard_input()
             show(question, unshown, self.terminal)
             shown.add(question.skill)
-            alike = [each for each in asked[number + 1 :] if _is_alike(each, question)]
+            key = question.kind, question.alike
+            alike = [each for each in asked[number + 1 :] if question.alike and (each.kind, each.alike) == key]
             answer, is_for_all = self._ask(question, len(alike) + 1, trees.get(question.skill))
             answer = replace(answer, seen=True)
             if is_for_all:

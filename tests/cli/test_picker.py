@@ -201,6 +201,15 @@ def test_the_screen_is_filled_and_no_line_is_too_long(screen, columns, lines, te
     assert [line for _, line in screen.draw(columns, lines)][2].startswith("no skill matches"[: columns - 2])
 
 
+def test_the_columns_stay_where_they_are_if_a_name_has_no_room(screen):
+    rows = [("a" * 60, None, "One."), ("b", None, "Two."), ("c" * 26, None, "Three.")]
+    screen.offered = offered(rows)
+    screen.narrow("")
+    drawn = [line for _, line in screen.draw(50, 24)]
+    assert len({line.index("| ") for line in drawn if line.startswith(("> [", "  ["))}) == 1
+    assert any(f"{'c' * 20}" in line for line in drawn)
+
+
 HOSTILE = [
     "x\n> [x] pdf  installed | Reads and writes PDF files.",
     "\r\x1b[2J\x1b[1;1H1 skill",
