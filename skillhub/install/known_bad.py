@@ -10,7 +10,7 @@ from skillhub.formats.digest import Digest
 from skillhub.install.candidates import Candidate, install_command
 from skillhub.install.context import Ports, command
 from skillhub.install.review import urls_of
-from skillhub.model.advisory import AdvisorySubject, Match
+from skillhub.model.advisory import AdvisorySubject, Match, digests_of
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
@@ -29,15 +29,10 @@ def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> 
     if not (known := ports.advisories.known()):
         return ()
 
-    def digests() -> dict[str, str]:
-        found = _files(listing or ports.store.listing(entry.tree) or Listing({}))
-        found |= {entry.original.tree: "its tree", entry.tree: "its tree"}
-        return found | ({entry.digest: "its artifact"} if entry.digest else {})
+    def listed() -> Listing | None:
+        return listing or ports.store.listing(entry.tree)
 
-    versions = tuple(filter(None, (entry.version, entry.rev)))
-    subject = AdvisorySubject(
-        entry.own_name(name), versions, ports.root_of(entry), lambda: urls_of(entry, ports), digests
-    )
+    subject = AdvisorySubject.of(name, entry, ports.root_of(entry), lambda: urls_of(entry, ports), listed)
     return known.matches(subject)
 
 
@@ -49,7 +44,7 @@ def advised_tree(tree: Tree, artifact: Digest | None, ports: Ports) -> tuple[Mat
         with suppress(SkillhubError):
             manifest = Manifest.read(tree)
             name, versions = manifest.name, (manifest.version or "",)
-    digests = _files(tree.listing) | {each.digest: "its tree" for each in (tree, tree.without([SIGNATURE]))}
+    digests = digests_of(tree.listing) | {each.digest: "its tree" for each in (tree, tree.without([SIGNATURE]))}
     digests |= {artifact: "its artifact"} if artifact else {}
     return known.matches(AdvisorySubject(name, versions, None, tuple, lambda: digests))
 
@@ -58,10 +53,6 @@ def advised_skills(ports: Ports) -> list[tuple[str, Match]]:
     """Return what is known of the locked skills, by name; raises as ``advised``."""
     locked = ports.project.lock().skills.items() if ports.advisories.known() else ()
     return [(name, match) for name, entry in locked for match in advised(name, entry, None, ports)]
-
-
-def _files(listing: Listing) -> dict[str, str]:
-    return {f"sha256:{file.sha256}": f"its file {path}" for path, file in listing.items()}
 
 
 def refuse_known_bad(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> tuple[Match, ...]:

@@ -16,7 +16,9 @@ from skillhub.formats.document import ExtensibleDocument, Items, Members, Sha256
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import collapsed, quote
 from skillhub.model.finding import SEVERITIES, Finding, Severity
+from skillhub.model.lock import Locked
 from skillhub.model.reference import is_under
+from skillhub.model.tree import Listing
 from skillhub.model.version import Precedence, is_version, precedence
 
 # The documents: what of OSV is read. Everything else that OSV has is kept and decides nothing.
@@ -206,6 +208,28 @@ class AdvisorySubject:
     root: Digest | None
     urls: Callable[[], tuple[str, ...]]
     digests: Callable[[], Mapping[str, str]]
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        entry: Locked,
+        root: Digest | None,
+        urls: Callable[[], tuple[str, ...]],
+        listing: Callable[[], Listing | None],
+    ) -> Self:
+        """Return a locked skill, or one that may be; what its files are is asked for only if digests are known."""
+
+        def digests() -> dict[str, str]:
+            found = digests_of(listing() or Listing({})) | {entry.original.tree: "its tree", entry.tree: "its tree"}
+            return found | ({entry.digest: "its artifact"} if entry.digest else {})
+
+        return cls(name, tuple(filter(None, (entry.version, entry.rev))), root, urls, digests)
+
+
+def digests_of(listing: Listing) -> dict[str, str]:
+    """Return the digest of each file, and what it is of."""
+    return {f"sha256:{file.sha256}": f"its file {path}" for path, file in listing.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ Scope: TypeAlias = Literal["project", "user"]
 SkillScope: TypeAlias = Literal["project", "user", "system", "admin", "plugin", "extra"]
 # Why a skill of a lock is not loaded: its files are not the lock's, nobody agreed to it on this machine, or it was
 # disabled or waits for a need.
-HeldStatus: TypeAlias = Literal["drifted", "not-agreed", "disabled"]
+HeldStatus: TypeAlias = Literal["drifted", "not-agreed", "disabled", "known-bad"]
 # What a host's rules say of loading it: do, ask the person first, do not.
 Permission: TypeAlias = Literal["allow", "ask", "deny"]
 # How far a skill reaches: no further than the disk, to the user who asks for it, to the model by itself.

@@ -1,9 +1,9 @@
-"""Publishers that a user trusts, pinned keys, and by whose word a signer has a name; in ``<state>``."""
+"""Publishers that a user trusts, pinned keys, whose word names a signer, what is known to be bad; in ``<state>``."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from typing import Annotated, ClassVar
@@ -16,12 +16,17 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Items, Members, Read, part, text_that
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_name, quote
+from skillhub.formats.toml import strict_toml
+from skillhub.model.advisory import CAP, AdvisoryIndex, AdvisorySubject, Match, Said
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.record import Scope
+from skillhub.model.reference import parse_remote, url_of
+from skillhub.model.tree import Listing
 
 # The publishers a user trusts, and what was pinned with what is installed; all in ``<state>``.
 
 _KEY_CAP = 1 << 16
+_ADVISORIES = "idx%2F_advisories.json"  # as `trust.roles` names the target
 _PUBLISHERS_HINT = "restore the file, or move it away and trust your publishers again"
 OWN_SUFFIX = ".pub.pem"
 
@@ -209,6 +214,70 @@ def _read_sources(path: str, stamp: tuple[int, int, int]) -> Mapping[str, str | 
 def _packaged() -> str | None:
     data = files.read(_PACKAGED, _CAP)
     return Digest.of(data) if data is not None else None
+
+
+# What this machine has heard to be known bad, for who loads skills: read off this disk, whoever said it; the rules
+# are those of ``skillhub.sources.advisories``, which asks mirrors and registries.
+
+
+BadCheck = Callable[[str, Locked], Match | None]  # name and entry -> why nobody may load it any more, if so
+
+
+def known_bad(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home) -> BadCheck:
+    """Return what tells of a locked skill why nobody may load it any more; None where nothing on this disk says so.
+
+    Raises:
+        NotFound, FormatError, StateError: what the user names cannot be read, so that nobody can tell.
+    """
+    known, mine = _heard(tuple(_said(home))), _own(home)
+
+    def match(name: str, entry: Locked) -> Match | None:
+        source = lock.sources.get(entry.source) if entry.named else None
+        root = mine.get(entry.source) if entry.named else None
+
+        def urls() -> tuple[str, ...]:
+            if entry.named or entry.local:
+                return (source.url,) if source is not None else ()
+            asked = url_of(parse_remote(entry.place), os.environ)
+            return tuple(dict.fromkeys((asked, entry.git or asked)))
+
+        signed = Digest(root) if root else None
+        subject = AdvisorySubject.of(name, entry, signed, urls, lambda: listing(entry.tree))
+        return next((each for each in known.matches(subject) if each.is_refused), None)
+
+    return match if known else lambda name, entry: None
+
+
+def _said(home: Home) -> Iterator[tuple[str, str | None, tuple[int, ...]]]:
+    """Yield each file that says what is known to be bad, the root of the registry that it is of, and its stamp."""
+    for root in filter(None, _own(home).values()):
+        path = os.path.join(home.state, "tuf", root.removeprefix("sha256:"), "targets", _ADVISORIES)
+        if os.path.isfile(path):
+            yield path, root, _stamp(path)
+    path = os.path.join(home.config, "config.toml")
+    data = files.read(os.path.realpath(path), _CAP)
+    named = strict_toml(data, path).get("advisories", []) if data else []
+    for place in filter(lambda each: isinstance(each, str), named if isinstance(named, list) else []):
+        if "://" not in place:
+            own = os.path.realpath(os.path.join(home.config, os.path.expanduser(place)))
+            yield own, None, _stamp(own)
+        elif os.path.isfile(kept := os.path.join(home.state, "advisories", f"{Digest.of(place.encode()).hex}.json")):
+            yield kept, None, _stamp(kept)
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise NotFound("there is no file with advisories", where=path) from error
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@lru_cache(maxsize=4)
+def _heard(places: tuple[tuple[str, str | None, tuple[int, ...]], ...]) -> AdvisoryIndex:
+    return AdvisoryIndex(
+        [Said.parse(files.read(path, CAP) or b"{}", path, Digest(root) if root else None) for path, root, _ in places]
+    )
 
 
 _Skill = Annotated[str, Read(text_that(is_name, "a skill"), **NAME)]

@@ -29,6 +29,7 @@ from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.project.copies import absolute, folders_of, need_check, view
 from skillhub.project.project import Project, state_key
 from skillhub.project.store import Store
+from skillhub.project.user_state import BadCheck, known_bad
 from skillhub.runtime.catalog import LockedNames, folded
 from skillhub.runtime.discover import HEAD, Surroundings, upwards
 from skillhub.runtime.walk import are_facts, facts_in, opened, write_own
@@ -311,8 +312,7 @@ def _drifted(reason: str, path: str) -> Drifted:
 
 # Finds the locks that know a host's skills, and says which of these were agreed to on this machine.
 # The lock of a project says what its team agreed to, this machine's record what a person here agreed to and
-# enabled, and where it was copied to. Both are read anew each time that they are asked; neither is ever written
-# here.
+# enabled, and where it was copied to. Both are read anew each time they are asked; neither is written.
 
 _WAITING = {"needs": "has open needs", "asked": "is installed but not enabled"}
 
@@ -529,13 +529,13 @@ class _Installed(NamedTuple):
 def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> list[_Installed]:
     """Return every skill that the lock has, or that left it, with the folders that it was put into."""
     lock, records = project.lock(), project.records()
+    bad = known_bad(lock, store.listing, project.home)
     is_met = need_check(environ, records.enabled(lock.skills))
     found = []
     for name, entry in lock.skills.items():
         record = records.skills.get(name)
         skill = view(name, entry, record, is_met, project, store)
-        if held := _held(name, entry, record, project):
-            skill = replace(skill, held=held)
+        skill = replace(skill, held=_held(name, entry, record, project, bad))
         links = tuple(absolute(project.base, link) for link in record.links) if record else ()
         found.append(_Installed(skill, links))
     # Whoever changes a repository can take its lock away, too: what was agreed to is told by the record.
@@ -548,13 +548,15 @@ def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> li
     return found
 
 
-def _held(name: str, entry: Locked, record: Record | None, project: Project) -> Held | None:
+def _held(name: str, entry: Locked, record: Record | None, project: Project, bad: BadCheck) -> Held | None:
     flags = typed_flags(project.scope)
     if record is None or not record.is_of(entry):
         reason = "was not agreed to on this machine"
         if record is not None:
             reason += " in its locked version"
         return Held("not-agreed", reason, as_command("skillhub", "install", *flags))
+    if match := bad(name, entry):
+        return Held("known-bad", f"is known to be bad: {match}", as_command("skillhub", "remove", name, *flags))
     if record.enabled:
         return None
     reason = _WAITING.get(record.held, "is disabled")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final
 
-from skillhub.errors import Drifted, FormatError, NotFound, Refused, UsageError
+from skillhub.errors import Drifted, FormatError, KnownBad, NotFound, Refused, UsageError
 from skillhub.formats import yaml
 from skillhub.formats.text import clean, did_you_mean, quote
 from skillhub.formats.yaml import Node
@@ -339,6 +339,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         agreed: What its folder must hold besides what its lock says.
 
     Raises:
+        KnownBad: an advisory or a digest that this machine has heard of says so.
         Refused: it is disabled, was not agreed to on this machine, is not for this caller, or the person said no.
         Drifted: its files are not those that were agreed to.
         FormatError: it cannot be read as ``request.rules`` want.
@@ -440,7 +441,8 @@ def _by_now(skill: Skill) -> tuple[Skill, Agreed | None]:
 
 def _refuse(skill: Skill, request: Request) -> None:
     if refused := refusal(skill, request.caller):
-        raise Refused(f"the skill {quote(skill.full_name)} {refused[0]}", hint=refused[1] or None)
+        kind = KnownBad if skill.held is not None and skill.held.status == "known-bad" else Refused
+        raise kind(f"the skill {quote(skill.full_name)} {refused[0]}", hint=refused[1] or None)
 
 
 def _ask(skill: Skill, request: Request) -> None:

@@ -10,7 +10,7 @@ from time import time_ns
 from typing import Any, Final
 
 from skillhub.disk.proved import is_settled
-from skillhub.errors import Drifted, FormatError, NotFound, Refused, SkillhubError
+from skillhub.errors import Drifted, FormatError, KnownBad, NotFound, Refused, SkillhubError
 from skillhub.formats import yaml
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
@@ -27,6 +27,7 @@ from skillhub.runtime.resolve import Caller, may_invoke
 from skillhub.runtime.walk import Cache
 
 FILE_MAX: Final = 64 * 1024 * 1024
+_ERRORS: Final = {"drifted": Drifted, "known-bad": KnownBad}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +178,7 @@ class ServedContent:
                 if not is_last:
                     self._look()  # what was found before may be out of date
         if skill is not None and skill.held is not None:
-            kind = Drifted if skill.held.status == "drifted" else Refused
-            raise kind(skill.why["message"], hint=skill.why["command"] or None)
+            raise _ERRORS.get(skill.held.status, Refused)(skill.why["message"], hint=skill.why["command"] or None)
         raise NotFound(f"no skill {quote(name)} is served", hint="skillhub catalog lists the skills")
 
     def _described(self, skill: Skill, folder: Folder | None = None) -> ServedSkill:

@@ -146,3 +146,42 @@ def test_attack_what_is_known_bad_is_used_once_patched_or_adopted(own):
     own.write("hub/config/bad.txt", f"{listing}  loose\n")
     done = own.run("adopt", "--yes", "--allow-unsigned", "--json")
     assert "loose" not in (json.loads((own.project / "skillhub.lock").read_bytes())["skills"])
+
+
+def served(shell):
+    """Return what an agent's catalogue has of the skill, and what load and the HTTP server say to it."""
+    row = next(each for each in shell.run("catalog", "--json").json["skills"] if each["name"] == "greeting")
+    return row, shell.run("load", "greeting", "--json")
+
+
+def test_attack_an_installed_skill_that_is_known_to_be_bad_by_now_is_handed_out(own):
+    assert served(own)[0]["enabled"] and served(own)[1].status == 0
+    tree = own.lock()["skills"]["greeting"]["tree"]
+    file = "sha256:" + sha256((own.project / ".agents/skills/greeting/SKILL.md").read_bytes()).hexdigest()
+    bad = own.folder / "bad.txt"
+    config = own.hub / "config/config.toml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text(f'advisories = ["{bad}"]\n')
+    named = json.dumps(osv([package(name="greeting")], id="MAL-1"))
+    for text in (f"{tree} {REASON}\n", f"{file[7:]} {REASON}\n", named):
+        bad.write_text(text)
+        row, done = served(own)
+        assert not row["enabled"] and row["why"] == "known-bad"
+        assert (done.status, done.error["code"]) == (5, "known-bad")
+        assert "skillhub remove greeting" in done.error["hint"]
+    bad.write_text("")
+    assert served(own)[1].status == 0
+    for text in ("{", "sha256:1 x"):  # nobody can tell
+        bad.write_text(text)
+        assert served(own)[1].status != 0
+    bad.unlink()
+    assert served(own)[1].status != 0
+    config.unlink()
+    assert served(own)[1].status == 0
+    advise(own, "--digest", tree, "--reason", REASON)
+    assert served(own)[1].status == 0  # not heard of yet: load asks nobody
+    assert own.run("audit").status == 1
+    row, done = served(own)
+    assert (row["why"], done.error["code"]) == ("known-bad", "known-bad")
+    assert REASON in done.error["message"]
+    assert own.run("remove", "greeting", "--yes").status == 0
