@@ -29,9 +29,9 @@ $(READY): pyproject.toml
 	@$(BIN)/python -I -m pip install --quiet --no-compile --disable-pip-version-check \
 	  -r $(VENV)/requirements.txt
 	@$(BIN)/python -P -c 'import tomllib; own = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
-	  print(*own["server"], *own["audit"], sep="\n")' > $(VENV)/extras.txt
+	  print(*own["server"], *own["audit"], *own["pick"], sep="\n")' > $(VENV)/extras.txt
 	@$(BIN)/python -I -m pip install --quiet --no-compile --disable-pip-version-check -r $(VENV)/extras.txt || \
-	  echo "the extras server and audit are not to be had here: their tests are skipped"
+	  echo "the extras server, audit and pick are not to be had here: their tests are skipped"
 	@cd $(VENV)/lib/python3*/site-packages && echo ../../../.. > skillhub.pth
 	@touch $(READY)
 

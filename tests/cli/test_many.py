@@ -101,13 +101,13 @@ def test_several_and_none_chosen_is_told(machine):
 
 def test_a_person_picks(machine):
     say = [(PROMPT, "mail\n"), ("[N]o: ", "y\n")]
-    done = machine.at_terminal("install", "./my-skills", "--allow-unsigned", say=say)
+    done = machine.at_terminal("install", "./my-skills", "--allow-unsigned", say=say, TERM="dumb")
     assert done.status == 0, done.out
     assert list(machine.lock()["skills"]) == ["mail"]
 
 
 def test_a_person_stops(machine):
-    assert machine.at_terminal("install", "./my-skills", say=[(PROMPT, "\n")]).status == 2
+    assert machine.at_terminal("install", "./my-skills", say=[(PROMPT, "\n")], TERM="dumb").status == 2
     assert not (machine.project / "skillhub.lock").exists()
 
 

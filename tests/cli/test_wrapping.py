@@ -89,7 +89,7 @@ def test_the_name_of_an_archive_fits_a_screen_and_is_whole_elsewhere(shell):
 
 
 def test_the_picker_breaks_between_words(shell):
-    done = shell.at_terminal("pick", say=[("empty to stop: ", "\n")], columns=COLUMNS)
+    done = shell.at_terminal("pick", say=[("empty to stop: ", "\n")], columns=COLUMNS, TERM="dumb")
     assert too_wide(done) == []
 
 
@@ -174,5 +174,5 @@ def test_the_end_of_input_ends_the_row_of_the_prompt(shell):
     done = shell.at_terminal("install", "github:release-notes", say=[("[N]o: ", "\x04")])
     assert done.status == 6
     assert "[N]o: \r\n" in done.out
-    done = shell.at_terminal("pick", say=[("empty to stop: ", "\x04")])
+    done = shell.at_terminal("pick", say=[("empty to stop: ", "\x04")], TERM="dumb")
     assert "empty to stop: \r\n" in done.out
