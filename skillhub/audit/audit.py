@@ -37,6 +37,7 @@ from skillhub.model.version import is_version, precedence
 from skillhub.policy.policy import LASTING, Objection
 from skillhub.project import copies
 from skillhub.project.copies import link_folders, place
+from skillhub.project.intent import in_full
 from skillhub.project.project import tracked_copies
 from skillhub.sources.local import read_local
 from skillhub.trust.publishers import Publisher
@@ -412,6 +413,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
         StateError: something here cannot be read.
     """
     state = read_unchecked(ports)
+    state = replace(state, intent=in_full(state.intent, state.lock, ports.sources.places()))
     locations = Locations(ports.project, state.lock)
     about = _subjects(request, state.lock, ports)
     sources = Inquiry(state, locations, ports, refresh=request.refresh)

@@ -468,7 +468,7 @@ def read_state(ports: Ports) -> State:
             remove = as_command("skillhub", "source", "remove", alias)
             hint = f"if your source is right, correct [sources.{alias}] there; if theirs is: {remove}"
             raise _redefined(mine, f"{wanted.url}{root}", ports.project.intent_path, hint)
-    return state
+    return replace(state, intent=in_full(state.intent, state.lock, ports.sources.places()))
 
 
 def read_unchecked(ports: Ports) -> State:
@@ -478,8 +478,7 @@ def read_unchecked(ports: Ports) -> State:
         FormatError, StateError: as for ``read_state``.
     """
     lock = ports.project.lock()
-    places = {alias: each.place for alias, each in ports.sources.all().items() if each.place is not None}
-    return State(lock, in_full(ports.project.intent(), lock, places), _records(lock, ports))
+    return State(lock, ports.project.intent(), _records(lock, ports))
 
 
 def _records(lock: Lock, ports: Ports) -> Records:

@@ -380,7 +380,10 @@ def in_full(intent: Intent, lock: Lock, known: Mapping[str, Place] | None = None
     Raises:
         FormatError: the line has a range of versions, or the alias stands for a folder of this machine.
     """
-    places = {**(known or {}), **{alias: each.place for alias, each in intent.sources.items() if each.place}}
+    # What the project means by an alias counts; whether the user means the same is another's question.
+    told = {*lock.sources, *intent.sources}
+    places = {alias: place for alias, place in (known or {}).items() if alias not in told}
+    places |= {alias: each.place for alias, each in intent.sources.items() if each.place is not None}
     found = {}
     for name, wanted in intent.skills.items():
         place = places.get(wanted.source or "")

@@ -257,6 +257,10 @@ class Sources:
         """Return the sources that count in a project; without ``remember`` no listing is kept."""
         return ProjectSources(self._home, project, remember=remember)
 
+    def places(self) -> dict[str, Place]:
+        """Return what the aliases stand for that are neither of a registry nor of a site."""
+        return {alias: each.place for alias, each in self.all().items() if each.place is not None}
+
     def kept_listing(self, source: Source) -> KeptListing | None:
         """Return what is kept of what a place lists; None if nothing is."""
         return None if source.place is None else self._listings.read(source.url)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Annotated
@@ -357,15 +357,7 @@ def _kept_listing(document: ListingFile | None, source: str) -> KeptListing | No
         return None
     found: dict[str, tuple[Release, ...]] = {}
     for row in document.skills:
-        release = Release(
-            name=row.name,
-            url=source,
-            type="tree",
-            description=row.description,
-            path=row.path,
-            plugin=row.plugin,
-            rev=row.rev,
-        )
+        release = Release(url=source, type="tree", **asdict(row))
         found[row.name] = (*found.get(row.name, ()), release)
     return KeptListing(document.listed, document.commit, Index(found))
 

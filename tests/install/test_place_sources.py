@@ -358,6 +358,17 @@ def test_attack_a_clone_gives_a_users_alias_to_another_place(world: Reaching, re
         refused(world, SourceMismatch, world.install)
 
 
+def test_attack_a_registry_of_a_project_has_the_alias_of_a_users_repository(world: Reaching) -> None:
+    world.install("team:pdf")
+    lines = '[skills]\npdf = { source = "team", version = "^1" }\n'
+    write(world, f'[sources.team]\nurl = "https://skills.example"\n{lines}')
+    refused(world, SourceMismatch, world.install)
+    write(world, lines)
+    refused(world, FormatError, world.install)
+    Path(world.home.state, "sources.json").write_text("{")
+    world.remove("pdf")  # what only takes away asks nothing of sources
+
+
 @pytest.mark.parametrize(
     "text",
     [
