@@ -183,9 +183,7 @@ def to_check(name: str, agent: str | None, ports: Ports) -> CheckedServer:
     """
     project = ports.project
     place = (project.base, ports.user_home, ports.environ)
-    entries = [
-        (file, entry) for file, entry in mcp.configured(name, project.scope, *place) if agent in (None, file.agent)
-    ]
+    entries = [*mcp.configured(name, project.scope, *place, only=agent)]
     make = partial(CheckedServer, name, base=project.base, environ=ports.environ)
     if entries:
         (file, entry), *others = entries

@@ -18,6 +18,7 @@ from skillhub.errors import StateError, UsageError
 from skillhub.formats.document import Items, Members, Visible
 from skillhub.formats.text import quote
 from skillhub.install.context import Ports, ask
+from skillhub.model import mcp_server
 from skillhub.model.hosts import host
 from skillhub.model.needs import McpServer
 from skillhub.model.question import Asked, Question
@@ -92,7 +93,10 @@ class OwnEntry:
         if there is not None and mcp.is_equal(there, self.spelled):
             return False, []
         if there is not None and (before is None or not mcp.is_equal(there, before)):
-            raise StateError(f"expected no other MCP server called {NAME}, found one", where=self.file.path)
+            theirs, ours = ("; ".join(each) for each in (mcp_server.facts(there), self.server.facts()))
+            message = f"expected no other MCP server called {NAME}, found one"
+            hint = f"rename or remove it; theirs: {theirs}; ours: {ours}"
+            raise StateError(message, where=self.file.path, hint=hint)
         details = (*self.server.facts(), f"{self.file.agent}: {self.file.path}")
         if self.file.scope == "project":
             details += ("it names folders of this machine: do not commit it for others",)

@@ -199,16 +199,16 @@ def config_file(agent: str, scope: Scope, project: str, home: str, environ: Mapp
 
 
 def configured(
-    name: str, scope: Scope, project: str, home: str, environ: Mapping[str, str]
+    name: str, scope: Scope, project: str, home: str, environ: Mapping[str, str], only: str | None = None
 ) -> Iterator[tuple[ConfigFile, object]]:
-    """Yield what each agent has under a name, in the files of the project and of the user, or of the user alone.
+    """Yield what each agent, or that one, has under a name, in the files of project and user, or of the user alone.
 
     Raises:
         FormatError, StateError: as for ``servers``.
     """
     scopes: tuple[Scope, ...] = ("project", "user") if scope == "project" else ("user",)
     for each in scopes:
-        for agent in agents_with_file(each):
+        for agent in (agent for agent in agents_with_file(each) if only in (None, agent)):
             file = config_file(agent, each, project, home, environ)
             there = servers(file) if file is not None else {}
             if file is not None and name in there:

@@ -413,6 +413,13 @@ def test_a_server_at_a_url_is_called_through_our_own_client(shell, era):
         assert {headers["authorization"] for _, headers in there.seen} == {"Bearer hunter2"}
 
 
+def test_a_broken_file_of_another_agent_is_not_in_the_way(shell):
+    server(shell)
+    shell.write("project/.zed/settings.json", "{")
+    assert shell.run("mcp", "check", "demo", "--dry-run").status == 4
+    assert shell.run("mcp", "check", "demo", "--dry-run", "--agent", "claude-code").status == 0
+
+
 LOGINS = (
     (".codex/config.toml", '[mcp_servers.demo]\nurl = "URL"\n', "codex mcp login demo"),
     (".amp/settings.json", '{"amp.mcpServers": {"demo": {"url": "URL"}}}', "amp mcp oauth login demo"),

@@ -117,7 +117,9 @@ def test_attack_what_somebody_changed_is_neither_removed_nor_replaced(here, chan
 def test_attack_a_repository_brings_an_entry_of_the_name(here):
     here.write("project/.mcp.json", json.dumps({"mcpServers": {"skillhub": {"command": "evil"}}}))
     for verb in (("install", "--yes"), ("remove",)):
-        assert here.run("mcp", verb[0], *CLAUDE, *verb[1:]).status == 7
+        done = here.run("mcp", verb[0], *CLAUDE, *verb[1:])
+        assert done.status == 7
+        assert ("theirs: it runs: evil; ours: it runs: " in done.err) == (verb[0] == "install")
     assert entry(here) == {"command": "evil"}
 
 
