@@ -23,7 +23,7 @@ from skillhub.install.sources import Listings, listings
 from skillhub.model.hosts import Profile, profile, profiles
 from skillhub.model.index import Release
 from skillhub.model.provenance import Delta
-from skillhub.model.record import Reach, Scope
+from skillhub.model.record import Need, Reach, Scope
 from skillhub.model.reference import parse_ref
 from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.runtime import envelope, loading
@@ -87,7 +87,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         *(("" if number else "patched by", text) for number, text in enumerate(_patched(shown))),
         ("can", in_words(skill.capabilities)),
         *((("undeclared", f"reads {', '.join(undeclared)}"),) if undeclared else ()),
-        *((f"needs {need.kind}", f"{need.name}{'' if need.satisfied else ' (missing)'}") for need in skill.requires),
+        *((f"needs {need.kind}", _needed(need)) for need in skill.requires),
         *(("edited" if link in (skill.edited or ()) else "link", link) for link in skill.links),
         *(("release", _spelled(each)) for each in shown.releases),
     ]
@@ -108,6 +108,11 @@ def _patched(shown: Shown) -> Iterator[str]:
     yield from (f"~ {path}" for path in touched.changed)
     yield from (f"+ {path}" for path in touched.added)
     yield from (f"- {path}" for path in touched.removed)
+
+
+def _needed(need: Need) -> str:
+    about = f", {collapsed(need.description)}" if need.kind == "program" and need.description else ""
+    return f"{need.name}{'' if need.satisfied else ' (missing)'}{about}"
 
 
 def _spelled(release: Release) -> str:

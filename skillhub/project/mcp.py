@@ -289,7 +289,9 @@ def _files(agent: str, scope: Scope, project: str, home: str, environ: Mapping[s
             paths = [os.path.realpath(expand(path, home, environ)) for path in dialect.user]
         found += [ConfigFile(name, scope, path, dialect) for path in paths]
     for each in found:
-        if os.path.basename(each.path).casefold().startswith(".env"):
+        beside = (os.path.join(folder, ".env") for folder in (project, os.path.dirname(each.path)))
+        is_linked = each.path in map(os.path.realpath, beside)
+        if is_linked or os.path.basename(each.path).casefold().startswith(".env"):
             hint = "its values are for no configuration: remove the link"
             raise StateError(f"the configuration of {name} is a link to a .env file", where=each.path, hint=hint)
     return found

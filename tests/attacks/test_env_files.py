@@ -94,3 +94,9 @@ def test_attack_a_configuration_that_leads_to_the_env_file(shell, where):
     done = shell.run("mcp", "install", "--agent", agent, "--yes")
     assert (done.status, ".env file" in done.err) == (7, True), done.err
     assert (shell.project / ".env").read_text() == ""
+    os.rename(shell.project / ".env", shell.project / "values")  # and where both lead to a file of another name
+    os.symlink("values", shell.project / ".env")
+    path.unlink()
+    os.symlink(os.path.relpath(shell.project / "values", path.parent), path)
+    assert shell.run("mcp", "install", "--agent", agent, "--yes").status == 7
+    assert (shell.project / "values").read_text() == ""

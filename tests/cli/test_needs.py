@@ -6,6 +6,10 @@ import pytest
 
 from tests.cli.test_questions import ASK, serving
 
+TOOLS = (
+    "dependencies: {tools: [{type: env_var, value: SAID_TOKEN, required: false},"
+    " {type: program, value: 'nope>=2.40', required: false}]}"
+)
 READS = "import os\\nprint(len(os.environ['SAID_TOKEN'] + os.environ['OTHER_KEY']))\\n"
 
 
@@ -205,11 +209,12 @@ def test_what_is_enabled_stays_so_when_its_value_is_gone(shell):
 
 
 def test_variables_that_scripts_read_and_nobody_declared_are_named(shell):
-    told = "agents/openai.yaml", "dependencies: {tools: [{type: env_var, value: SAID_TOKEN, required: false}]}"
+    told = "agents/openai.yaml", TOOLS
     folder = shell.skill("src/reader", **{told[0]: told[1], "scripts/a.py": READS})
     done = shell.run("install", str(folder), "--json")
     (asked,) = [each for each in done.json["questions"] if each["kind"] == "install"]
     assert "its scripts read, though it does not declare: OTHER_KEY" in asked["details"]
     assert shell.run("install", str(folder), "--yes", "--allow-unsigned", "--accept", "findings").status == 0
     assert " undeclared    reads OTHER_KEY" in shell.run("show", "reader").out
+    assert "needs program nope (missing), version >=2.40" in " ".join(shell.run("show", "reader").out.split())
     assert "SAID_TOKEN" not in next(each for each in asked["details"] if each.startswith("its scripts read"))
