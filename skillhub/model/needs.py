@@ -52,9 +52,9 @@ _URL = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 # `$VAR`, `${VAR}`, `${env:VAR}` and `{env:VAR}`, as agents expand them in their configuration; some expand
-# `${input:…}` and `{file:…}` as well.
+# `${input:…}`, `{file:…}` and `%VAR%` as well.
 _REFERENCE = re.compile(r"\$\{?(?:env:)?(\w+)|\{env:(\w+)", re.ASCII)
-_EXPANSION = re.compile(r"\$[\w{(]|\{\w+:", re.ASCII)
+_EXPANSION = re.compile(r"\$[\w{(]|\{\w+:|%(?![0-9A-Fa-f]{2}%)[A-Za-z_]\w*%", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

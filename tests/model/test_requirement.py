@@ -110,6 +110,7 @@ def test_what_only_sounds_like_a_shell_is_none(command):
         ("https://mcp.example.org", "mcp.example.org"),
         ("https://MCP.example.org:8443/a?b=c#d", "mcp.example.org"),
         ("https://x.example.org/%C3%A9", "x.example.org"),
+        ("https://x.example.org/%AB%CD%20a%20", "x.example.org"),
         ("http://localhost:3000/mcp", "localhost"),
         ("http://127.0.0.1:3000", "127.0.0.1"),
         ("http://[::1]:3000/", "::1"),
@@ -148,7 +149,19 @@ def test_any_other_url_is_refused(url):
 
 
 @pytest.mark.parametrize(
-    "text", ["$TOKEN", "${TOKEN}", "${env:TOKEN}", "{env:TOKEN}", "a$TOKEN", "${input:x}", "{file:~/.netrc}", "$(id)"]
+    "text",
+    [
+        "$TOKEN",
+        "${TOKEN}",
+        "${env:TOKEN}",
+        "{env:TOKEN}",
+        "a$TOKEN",
+        "${input:x}",
+        "{file:~/.netrc}",
+        "$(id)",
+        "%TOKEN%",
+        "a%_X%",
+    ],
 )
 def test_text_that_an_agent_would_expand_is_refused(text):
     with pytest.raises(FormatError, match="expand"):
