@@ -162,7 +162,7 @@ class ServerNeed:
         conflict = partial(Question, skill=skill, details=tuple(self._against()), subject=need.name)
         conflict = partial(conflict, compared=tuple(self._beside()))
         if different := self._agents("different"):
-            kind: Kind = "mcp-shell" if self.runs_code else "mcp-conflict"
+            kind: Kind = "mcp-shell" if self.runs_code else "mcp-unpinned" if server is None else "mcp-conflict"
             which = f"{'an' if server is None else 'another'} MCP server is configured as {need.name}"
             warnings = (
                 [SERVER_RUNS["shell"]] if self.runs_code else [mcp_server.warning(each.entry) for each in different]
@@ -232,7 +232,12 @@ class ServerNeed:
         elif theirs:
             use = f"to use {name} unchanged, as {theirs} has it"
             use = f"{name} in {theirs} runs a shell or code; to use it" if self.runs_code else use
-            yield f"{use}, agree at a terminal: {enable}"
+            is_flag = server is None and not self.runs_code
+            yield (
+                f"{use}: {enable} --mcp configure --accept mcp"
+                if is_flag
+                else f"{use}, agree at a terminal: {enable}"
+            )
             yield f"or rename {name} in {theirs}, for another"
         elif elsewhere:
             also = f"to add this one too, agree at a terminal: {enable}"

@@ -22,7 +22,7 @@ Kind = Literal[
     "root",  # a registry's root is to be trusted on first use
     "env",  # a variable is missing; the answer carries its value
     "mcp",  # an MCP server is to be written into agents' configuration
-    "mcp-unpinned",  # the same, and it downloads a package without a fixed version whenever it starts
+    "mcp-unpinned",  # the same, or to be used as it is there, and it may be another one whenever it starts
     "mcp-shell",  # the same, or to be used as it is there, and it runs a shell or code that nobody has read
     "mcp-conflict",  # a server of that name is there already, or elsewhere for that agent, and differs
     "mcp-serve",  # the entry that runs our own MCP server is to be written into an agent's configuration

@@ -256,11 +256,12 @@ def test_attack_a_repository_plants_a_server_that_runs_a_shell(world, tool):
 )
 def test_attack_a_repository_plants_a_server_that_may_be_another_tomorrow(world, entry, told):
     beside(world, ".mcp.json", {"mcpServers": {"tracker": entry}})
-    answers = Answers("yes", mcp_conflict="unanswered")
+    answers = Answers("yes", mcp_unpinned="unanswered")
     outcome = world.install(needy(world, "type: mcp, value: tracker"), answers=answers, mcp="configure", **CLAUDE)
     assert (state(outcome), opened(outcome)) == ("disabled", ["mcp:tracker"])
     (question,) = [each for each in answers.seen if each.kind.startswith("mcp")]
-    assert told in question.message
+    assert (question.kind, told in question.message) == ("mcp-unpinned", True)
+    assert "--accept mcp" in str([*outcome.remedies.values()])
     (place, rows), *_ = question.compared
     assert place.startswith("claude-code: ")
     assert rows[0][2] in ("any of this name", "-")
