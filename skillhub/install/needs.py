@@ -56,8 +56,7 @@ def how_to_satisfy(skill: str, need: Need, scope: SkillScope) -> tuple[str, ...]
 def _packages() -> Mapping[str, Mapping[str, str]]:
     """Return by program and package manager the name of its package; what a skill says of that is never shown."""
     with open(os.path.join(os.path.dirname(mcp_server.__file__), "packages.json"), "rb") as file:
-        programs: Mapping[str, Mapping[str, str]] = json.load(file)["programs"]
-    return programs
+        return dict(json.load(file)["programs"])
 
 
 def _or_skip(enable: str) -> str:
@@ -159,15 +158,14 @@ class ServerNeed:
         if self.is_configured or choice == "skip" or not self.is_known:
             return
         about = f"{skill} needs the MCP server {need.name}"
-        conflict = partial(Question, skill=skill, details=tuple(self._against()), subject=need.name)
-        conflict = partial(conflict, compared=tuple(self._beside()))
+        against, beside = tuple(self._against()), tuple(self._beside())
+        conflict = partial(Question, skill=skill, subject=need.name, details=against, compared=beside)
         if different := self._agents("different"):
             kind: Kind = "mcp-shell" if self.runs_code else "mcp-unpinned" if server is None else "mcp-conflict"
             which = f"{'an' if server is None else 'another'} MCP server is configured as {need.name}"
-            warnings = (
-                [SERVER_RUNS["shell"]] if self.runs_code else [mcp_server.warning(each.entry) for each in different]
-            )
-            yield conflict(kind, message=f"{which}{max(warnings)}; use that one for {skill}, unchanged?")
+            loose = max(mcp_server.warning(each.entry) for each in different)
+            runs = SERVER_RUNS["shell"] if self.runs_code else loose
+            yield conflict(kind, message=f"{which}{runs}; use that one for {skill}, unchanged?")
         elif names := ", ".join(each.file.agent for each in self.agents if each.others):
             message = f"{about}; {names} has another of that name in another place; use this one?"
             yield conflict("mcp-conflict", message=message)
@@ -400,11 +398,10 @@ class AnsweredNeeds:
         for server, file in self.writes:
             entry = file.dialect.spell(server.described())
             written[server.need.name] = {**written.get(server.need.name, {}), file.agent: entry}
-        satisfied, waived = (
-            dict.fromkeys((*record.met, *self.satisfied)),
-            dict.fromkeys((*record.waived, *self.waived)),
+        satisfied = tuple(dict.fromkeys((*record.met, *self.satisfied)))
+        return replace(
+            record, met=satisfied, waived=tuple(dict.fromkeys((*record.waived, *self.waived))), mcp=written
         )
-        return replace(record, met=tuple(satisfied), waived=tuple(waived), mcp=written)
 
     def lines(self) -> tuple[str, ...]:
         """Return what is written, a line for each file."""

@@ -20,15 +20,8 @@ _UNDERSTOOD = frozenset(
         *("cwd", "env", "environment", "env_vars", "headers", "http_headers", "env_http_headers"),
         *("bearer_token_env_var", "enabled", "disabled", "timeout", "trust", "description", "name"),
         *("displayName", "title", "version", "tools", "includeTools", "excludeTools", "autoApprove"),
-        *(
-            "alwaysAllow",
-            "disabledTools",
-            "enabled_tools",
-            "disabled_tools",
-            "startup_timeout_sec",
-            "tool_timeout_sec",
-            "startup_timeout_ms",
-        ),
+        *("alwaysAllow", "disabledTools", "enabled_tools", "disabled_tools"),
+        *("startup_timeout_sec", "tool_timeout_sec", "startup_timeout_ms"),
         *("scopes", "gallery", "metadata", "note", "notes", "comment"),
         *("cmd", "uri", "envs", "env_keys", "display_name", "bundled", "available_tools", "requestOptions"),
     }

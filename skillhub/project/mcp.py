@@ -166,15 +166,12 @@ def entry(agent: str, server: McpServer, scope: Scope | None = None) -> Entry:
     """
     name = host(agent).id
     if name not in DIALECTS:
-        raise UsageError(
-            f"{name} has no configuration file for MCP servers that skillhub supports",
-            hint=f"agents with such a file: {', '.join(DIALECTS)}",
-        )
+        hint = f"agents with such a file: {', '.join(DIALECTS)}"
+        raise UsageError(f"{name} has no configuration file for MCP servers that skillhub supports", hint=hint)
     dialect, *_ = (*(dialects(name, scope) if scope else ()), DIALECTS[name])
     if not dialect.knows(server):
-        raise UsageError(
-            f"skillhub cannot write such a server for {name}", hint=f"write it into the file of {name} yourself"
-        )
+        hint = f"write it into the file of {name} yourself"
+        raise UsageError(f"skillhub cannot write such a server for {name}", hint=hint)
     return dialect.spell(server)
 
 
