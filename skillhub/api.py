@@ -35,6 +35,7 @@ from skillhub.model.finding import Severity
 from skillhub.model.hosts import Profile, profile
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import parse_ref
+from skillhub.project.project import root_markers
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Surroundings
@@ -175,12 +176,9 @@ class OpenProject:
 
     def _seen(self, host: str) -> tuple[Profile, Catalog]:
         row, common = profile(host), self._common
+        cwd = common.user_home if common.user_scope else os.path.abspath(common.project or os.curdir)
         around = Surroundings(
-            cwd=common.user_home if common.user_scope else os.path.abspath(common.project or os.curdir),
-            home=common.user_home,
-            environ=os.environ,
-            state=common.home.state,
-            markers=("skillhub.toml", "skillhub.lock"),
+            cwd=cwd, home=common.user_home, environ=os.environ, state=common.home.state, markers=root_markers(cwd)
         )
         return row, catalog_of(row, around)
 

@@ -11,7 +11,7 @@ from skillhub.audit.accepting import Acceptance, BaselineFile
 from skillhub.audit.report import RULES, Location, Locations, Report, note, seen, worst_first
 from skillhub.audit.scan_cache import ScanCache, ScannedSkill
 from skillhub.audit.sources import Inquiry
-from skillhub.audit.verify import StoredSkills, Verified, Verifier
+from skillhub.audit.verify import StoredSkills, Verified, Verifier, tracked_copies
 from skillhub.author.author import Signature, signature_of, validate
 from skillhub.disk import files
 from skillhub.disk.folders import LARGEST
@@ -38,7 +38,6 @@ from skillhub.policy.policy import LASTING, Objection
 from skillhub.project import copies
 from skillhub.project.copies import link_folders, place
 from skillhub.project.intent import in_full
-from skillhub.project.project import tracked_copies
 from skillhub.sources.local import read_local
 from skillhub.trust.publishers import Publisher
 from skillhub.trust.registry import publisher_of

@@ -17,12 +17,15 @@ from skillhub.disk.home import Home
 from skillhub.disk.usage import abandoned
 from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest
+from skillhub.formats.json import strict_json
 from skillhub.install.candidates import pin_name
 from skillhub.install.context import Ports, ask
+from skillhub.model.lock import Lock
 from skillhub.model.manifest import glance
 from skillhub.model.question import Asked, Question
+from skillhub.model.record import Records
 from skillhub.model.tree import SKILL_MD
-from skillhub.project.project import KnownProject, known_projects
+from skillhub.project.project import Project, state_key
 from skillhub.project.store import Store
 
 DAY = 24 * 60 * 60.0
@@ -201,3 +204,74 @@ def _remove(each: Waste) -> bool:
     if each.kind == "repository":
         return usage.remove_repository(each.path)
     return usage.remove(each.path)
+
+
+# All projects of a user, known by what this machine keeps of each, and the trees that they need.
+
+_CAP = 64 * 1024 * 1024
+_ENDS = (".json", ".json.lock")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownProject:
+    """One project, or the user's own scope.
+
+    Attributes:
+        base: Its folder.
+        gone: Whether there is no such folder any more.
+        trees: What its lock and its links need.
+        lock: Its lock; an empty one where it is gone.
+    """
+
+    base: str
+    gone: bool
+    trees: frozenset[Digest]
+    lock: Lock
+
+
+def known_projects(home: Home, patience: float = Project.patience) -> Iterator[KnownProject]:
+    """Yield every project that something was ever installed into; whoever is changing one is waited for.
+
+    Raises:
+        FormatError: a lock, or what is kept of a project, is malformed.
+        StateError: one cannot be read, or another process is at work for longer than ``patience`` seconds.
+    """
+    folder = os.path.join(home.state, "projects")
+    with files.disk_errors(folder):
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+    for key in sorted({name.removesuffix(end) for name in names for end in _ENDS if name.endswith(end)}):
+        path = os.path.join(folder, f"{key}.json")
+        with files.lock(f"{path}.lock", timeout=patience):
+            found = _known(key, path, home)
+        if found is not None:
+            yield found
+
+
+def _known(key: str, path: str, home: Home) -> KnownProject | None:
+    data = files.read(path, _CAP)
+    if data is None:
+        return None  # nothing was linked yet: whoever began to install has nothing that was agreed to
+    document = strict_json(data, path, _CAP)
+    base = document.get("project") if isinstance(document, dict) else None
+    if not isinstance(base, str) or not os.path.isabs(base):
+        raise FormatError("expected the folder of a project", where=f"{path}: project")
+    project = Project(base, "user" if key == state_key(base, "user") else "project", home)
+    gone = project.scope == "project" and _is_gone(base)
+    lock = Lock() if gone else project.lock()
+    trees = {entry.tree for entry in lock.skills.values()}
+    trees |= {entry.original.tree for entry in lock.skills.values()}
+    trees |= {record.tree for record in Records.parse(data, path).skills.values()}
+    return KnownProject(base, gone, frozenset(trees), lock)
+
+
+def _is_gone(base: str) -> bool:
+    """Return whether the folder is gone; one that cannot be read, or whose name is not all known, is not."""
+    if "?" in base:
+        return False
+    try:
+        os.lstat(base)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from skillhub.audit.verify import tracked_copies
 from skillhub.disk.home import INTENT, LOCK
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import as_command
@@ -17,7 +18,7 @@ from skillhub.net.settings import CONFIG, Settings
 from skillhub.policy.policy import rows
 from skillhub.project import copies as links
 from skillhub.project.copies import agent_folders, managed, unmanaged, users_skills
-from skillhub.project.project import tracked_copies, unrelated_git
+from skillhub.project.project import unrelated_git
 from skillhub.runtime.agent import catalog_of, unnamed
 from skillhub.runtime.catalog import Catalog, Root
 from skillhub.runtime.discover import Surroundings, discover

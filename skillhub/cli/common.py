@@ -79,6 +79,9 @@ class Common:
     project: Annotated[
         str | None, Arg("--project DIR", "The project's folder (default: found from the working folder).")
     ] = None
+    package: Annotated[
+        str | None, Arg("--package NAME", "The package of the workspace that gets or loses skills.")
+    ] = None
     yes: Annotated[bool, Arg("--yes -y", "Answer yes, except to questions that need a flag of their own.")] = False
     accept: Annotated[
         list[_Accepted] | None,
@@ -135,18 +138,25 @@ class Common:
         """Return the project, or the user's scope, that the flags name.
 
         Raises:
-            UsageError: they name both.
+            UsageError: they name both, or no package of the workspace.
             NotFound: the project's folder, or the working folder, is not there.
         """
         if self.user_scope and self.project is not None:
             raise UsageError("--global and --project exclude each other")
         if self.user_scope:
             return Project.of_user(self.user_home, self.home)
-        if self.project is None:
-            return Project.find(working_folder(), self.home)
-        if not os.path.isdir(self.project):
+        if self.project is not None and not os.path.isdir(self.project):
             raise NotFound("the project's folder does not exist", where=self.project)
-        return Project(os.path.abspath(self.project), "project", self.home)
+        named = self.project and os.path.abspath(self.project)
+        found = Project(named, "project", self.home) if named else Project.find(working_folder(), self.home)
+        if self.package is not None:
+            there = found.packages()
+            fit = [each for each in there if self.package.rstrip("/") in (each, each.rpartition("/")[2])]
+            if len(fit) != 1:
+                message = f"--package: {'two packages are' if fit else 'no package is'} named {quote(self.package)}"
+                raise UsageError(message, where=found.intent_path, hint=f"there are: {', '.join(there) or 'none'}")
+            found.package = fit[0]
+        return found
 
     def in_scope(self) -> Common:
         """Return the same with ``--global`` where no flag and no project names a scope and the user's default is so.

@@ -26,6 +26,7 @@ from skillhub.model.provenance import Delta
 from skillhub.model.record import Need, Reach, Scope
 from skillhub.model.reference import parse_ref
 from skillhub.model.tree import SKILL_MD, Tree
+from skillhub.project.project import root_markers
 from skillhub.runtime import envelope, loading
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
@@ -475,12 +476,9 @@ def seen_by(common: Common, host: str, around: Surroundings | None = None) -> tu
 
 def surroundings(common: Common, cwd: str | None = None) -> Surroundings:
     """Return where an agent runs; ``cwd`` is where the flags say, if it is not given."""
+    cwd = cwd or _folder(common)
     return Surroundings(
-        cwd=cwd or _folder(common),
-        home=common.user_home,
-        environ=os.environ,
-        state=common.home.state,
-        markers=("skillhub.toml", "skillhub.lock"),
+        cwd=cwd, home=common.user_home, environ=os.environ, state=common.home.state, markers=root_markers(cwd)
     )
 
 

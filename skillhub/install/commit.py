@@ -7,7 +7,8 @@ unused, what is locked and not linked is linked by ``sync``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import skillhub
@@ -33,7 +34,7 @@ from skillhub.model.tree import Tree
 from skillhub.net.settings import Settings
 from skillhub.project import copies
 from skillhub.project.copies import NeedCheck, link_folders, need_check, needs_of
-from skillhub.project.intent import edit
+from skillhub.project.project import two_lines
 from skillhub.scan import scan
 
 # A patch is held to its digest, which git must not change by writing the line ends of Windows.
@@ -168,13 +169,10 @@ def _write_documents(
     added = {change.name: change.candidate.wanted for change in changes if change.candidate.wanted}
     if added and not now.intent.lists:  # from now on what it does not name is not wanted
         added = {**now.listed, **added}
-    text = ports.project.intent_bytes()
-    edited = edit(text, added, ()) if added else text
-    if edited != text:
-        ports.project.write_intent(edited)
+    changed = bool(added) and ports.project.edit_intent(added, ())
     if lock is not None:
         ports.project.write_lock(lock)
-    return lock is not None or edited != text
+    return lock is not None or changed
 
 
 def _write_patch(candidate: Candidate, ports: Ports) -> None:
@@ -270,10 +268,11 @@ class Planner:
     linker: Linker
     is_satisfied: NeedCheck
     link: LinkKind
+    packages: Mapping[str, Collection[str]]
 
     @classmethod
-    def of(cls, options: Options, state: State, ports: Ports) -> Planner:
-        """Work out what is the same for all skills.
+    def of(cls, options: Options, state: State, ports: Ports, coming: Iterable[Candidate] = ()) -> Planner:
+        """Work out what is the same for all skills, of which ``coming`` may be new.
 
         Raises:
             UsageError: an id that is no agent's.
@@ -283,7 +282,8 @@ class Planner:
         folders = link_folders(ports.project, agents, ports.user_home, ports.environ)
         linker = Linker(ports.project, ports.store)
         link = state.intent.link or Settings.read(ports.project.home).install.link or "copy"
-        return cls(options, state, ports, agents, folders, linker, need_check(ports.environ), link)
+        packages = packages_of(state, coming)
+        return cls(options, state, ports, agents, folders, linker, need_check(ports.environ), link, packages)
 
     def plan(self, candidate: Candidate) -> Plan:
         """Work out what taking the candidate would mean: its needs, its places, and what differs from before.
@@ -292,8 +292,13 @@ class Planner:
             Forbidden: a policy forbids it.
             SignerChanged, BadSignature: it is not signed as what the person agreed to, or is so no longer.
             KnownBad: it is known to be malicious.
+            FormatError: another package of the workspace wants it in another way.
             StateError: something is in the way that skillhub did not put there.
         """
+        intent, wanted = self.state.intent, candidate.wanted
+        others = [each for each in intent.packages.get(candidate.name, ()) if each != intent.package]
+        if wanted and others and wanted != intent.skills[candidate.name]:
+            raise two_lines(candidate.name, (intent.skills[candidate.name], others[0]), (wanted, intent.package))
         check_against_record(candidate, self.state, self.ports)
         candidate = admit(with_advisories(candidate, self.ports), self.state, self.ports)
         record = self.state.records.skills.get(candidate.name)
@@ -337,11 +342,26 @@ class Planner:
         if candidate.entry.name is not None:
             agents = [each for each in self.agents if not each.named_folder]
             folders = link_folders(self.ports.project, agents, self.ports.user_home, self.ports.environ)
-        wanted = dict.fromkeys([f"{folder}/{candidate.name}" for folder in folders])
+        wanted = dict.fromkeys(self._links(candidate.name, folders))
         # An agent chosen now is added to those that have it already.
-        wanted |= dict.fromkeys(record.links if record else ())
+        wanted |= dict.fromkeys(self._kept(candidate.name, record) if record else ())
         linking = self.linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
         return self.linker.merging(linking, candidate.tree, record)
+
+    def _links(self, name: str, folders: Iterable[str]) -> list[str]:
+        """Return the places of a skill: in the agents' folders of each package that wants it, else of the project."""
+        ways = [f"{each}/" if each else "" for each in sorted(self.packages.get(name, ("",)))]
+        return [f"{'' if os.path.isabs(folder) else way}{folder}/{name}" for way in ways for folder in folders]
+
+    def _kept(self, name: str, record: Record) -> Iterator[str]:
+        """Yield the places that a skill has and keeps: in a package that no longer wants it only edited ones."""
+        known = {*self.ports.project.packages()} if self.packages else set[str]()
+        mine = self.packages.get(name, ())
+        for step in self.linker.plan_removal(name, record).steps if known else ():
+            package = next((each for each in known if step.link.startswith(f"{each}/")), "")
+            if package in mine or step.do == "save":
+                yield step.link
+        yield from () if known else record.links
 
     def is_settled(self, name: str, world: object) -> bool:
         """Say whether ``plan`` is known to find nothing to do, and nothing to say, for a skill as it is locked."""
@@ -353,7 +373,8 @@ class Planner:
             and facts is not None
             and proved.is_noted(name, facts)
             and self.options.link in (None, record.link)
-            and {f"{folder}/{name}" for folder in self.folders} <= {*record.links}
+            and {*self._links(name, self.folders)} <= {*record.links}
+            and (not self.packages or {*self._kept(name, record)} == {*record.links})
             and self.linker.in_place(name, record) is not None
             and ports.store.has(entry.tree)
             and proved.holds(ports.store.path(entry.tree), entry.tree)
@@ -418,6 +439,30 @@ def note_settled(done: Mapping[str, Candidate], names: Iterable[str], state: Sta
     for name in names if ports.store.proved.is_believed else ():
         if not done[name].warnings and (facts := deciding(name, world, state, ports)) is not None:
             ports.store.proved.note(name, facts)
+
+
+def packages_of(state: State, coming: Iterable[Candidate] = ()) -> Mapping[str, Collection[str]]:
+    """Return the packages of the workspace that each skill is for: those that want it, or need it for another.
+
+    Where there is no workspace that is nothing.
+    """
+    intent, found = state.intent, defaultdict[str, set[str]](set)
+    if intent.members is None:
+        return {}
+    entries = dict(state.lock.skills)
+    for each in coming:
+        entries[each.name] = each.entry
+        found[each.name] |= {intent.package} if each.wanted else set()
+    for name, packages in intent.packages.items():
+        found[name] |= {*packages}
+    waiting = deque(found)
+    while waiting:
+        name = waiting.popleft()
+        for need in entries[name].dependencies if name in entries else ():
+            if not found[name] <= found[need]:
+                found[need] |= found[name]
+                waiting.append(need)
+    return {name: packages or {""} for name, packages in found.items()}
 
 
 def new_first(candidate: Candidate, record: Record | None, ports: Ports) -> Candidate:

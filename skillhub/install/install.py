@@ -36,7 +36,6 @@ from skillhub.model.record import Record, Records, Scope, Skill
 from skillhub.model.reference import Ref
 from skillhub.project import copies
 from skillhub.project.copies import NeedCheck, need_check, view, with_stored_values
-from skillhub.project.intent import edit
 
 # Install: resolve, obtain, ask every question at once, then store, lock and enable; all skills or none.
 
@@ -86,7 +85,7 @@ def apply(candidates: Mapping[str, Candidate], options: Options, state: State, p
         Refused: a question was answered no or by nobody; nothing was changed.
         StateError: the disk is in the way.
     """
-    planner = Planner.of(options, state, ports)
+    planner = Planner.of(options, state, ports, candidates.values())
     plans = [planner.plan(each) for each in candidates.values()]
     sources = sources_with(candidates.values(), state.lock, ports)
     changed = source_changes(state.lock.sources, state.lock.sources if options.frozen else sources)
@@ -322,7 +321,8 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
 
     Raises:
         NotFound: a name that is not locked.
-        Refused: a skill that stays needs one of them, or nobody agreed to what becomes of edits made by hand.
+        Refused: a skill that stays needs one of them, another package of the workspace wants one, or nobody agreed to
+            what becomes of edits made by hand.
         StateError: the disk is in the way, or what was unwanted is wanted by now.
     """
     state = read_unchecked(ports)
@@ -331,6 +331,11 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         if needed and other not in names:
             hint = f"remove both: {command(ports.project.scope, 'remove', other, *needed)}"
             raise Refused(f"{other} needs {', '.join(needed)}", where=other, hint=hint)
+    here = state.intent.package
+    shared = [name for name in names if here and {here} < {*state.intent.packages.get(name, ())}]
+    if shared and not unwanted:
+        hint = f"take its line out of {here}/skillhub.toml, then: {command(ports.project.scope, 'install')}"
+        raise Refused(f"other packages want {', '.join(shared)} too", where=shared[0], hint=hint)
     if unwanted:  # with all that only they need; another process may be quicker
         names = tuple(name for name in names if name in state.lock.skills)
     else:
@@ -350,8 +355,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
             raise StateError(message, where=ports.project.intent_path, hint="run the command again")
         linker = _saving(cleared, state, ports)
         lock, records = _without(frozenset(names), now)
-        text = ports.project.intent_bytes()
-        ports.project.write_intent(edit(text, {}, names))
+        ports.project.edit_intent({}, names)
         ports.project.write_lock(lock.dump())
         for linking in cleared:
             linker.take_away(linking)

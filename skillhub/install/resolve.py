@@ -119,7 +119,8 @@ def _of_remote(
         line = state.intent.skills.get(key)
         said = line is not None and satisfies(entry, line, ports.project.base)
         found = resolve_locked(key, entry, state, ports)
-        return replace(found, wanted=None if said else wanted, release=release)
+        line = None if state.intent.is_here(key) else line
+        return replace(found, wanted=line if said else wanted, release=release)
     return ResolvedSkill(release.name, by_place(place, ref.source, release, ports), wanted, options.every, release)
 
 
@@ -234,8 +235,9 @@ def _of_name(ref: Named, key: str, state: State, ports: Ports) -> ResolvedSkill:
     if entry is not None and is_it and is_within(entry, ref.range):
         # What a source says now never changes a locked entry; only `update` does.
         # Who names no range agrees to the one that stands there; the line may be a person's own.
-        said = ref.range is None and key in state.intent.skills
-        wanted = None
+        line = state.intent.skills.get(key) if ref.range is None else None
+        said = line is not None
+        wanted = None if line is None or state.intent.is_here(key) else line
         if entry.named and not said:
             range_ = ref.range or _onward(ports.sources.get(entry.source), entry.version)
             wanted = Wanted(source=entry.source, version=range_)

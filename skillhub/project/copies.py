@@ -562,7 +562,11 @@ def agent_folders(
 ) -> list[str]:
     """Return the folders there are that these agents read skills from, or any agent; each place once."""
     every = hosts().values() if agents is None else agents
-    there = filter(os.path.isdir, folders_of(project, every, user_home, environ))
+    folders = folders_of(project, every, user_home, environ)
+    below = [portable(each, project.base) for each in folders]
+    for package in project.packages() if project.scope == "project" else ():
+        folders += tuple(os.path.join(project.base, package, each) for each in below if not os.path.isabs(each))
+    there = filter(os.path.isdir, folders)
     found: dict[str, str] = {}
     for folder in there:
         found.setdefault(os.path.realpath(folder), folder)

@@ -258,17 +258,35 @@ class _Audit:
     suppress: Items[Suppression] = ()
 
 
+@part
+@dataclass(frozen=True, slots=True)
+class _Workspace:
+    UNKNOWN: ClassVar = "known: members"
+
+    members: Items[Visible]
+
+    def check(self) -> None:
+        """Refuse a pattern that could name anything but folders below this one."""
+        for each in self.members:
+            if any(part in ("", ".", "..", "**") or "\\" in part or ":" in part for part in each.split("/")):
+                hint = 'such as "packages/*"; ** is not known'
+                raise FormatError(
+                    f"expected a folder below this one, found {quote(each)}", where=".members", hint=hint
+                )
+
+
 class IntentFile(Document):
     """The file as it is written."""
 
     OBJECT = "a table"
-    UNKNOWN = "known: [audit], [install], [policy], [skills], [sources]"
+    UNKNOWN = "known: [audit], [install], [policy], [skills], [sources], [workspace]"
 
     audit: _Audit = _Audit()
     install: _Install = _Install()
     policy: Absent[PolicyRules] = None
     skills: Members[SkillName, Annotated[Wanted, Before(_short, **_RANGES)]] = Field(default_factory=dict)
     sources: Members[Alias, ProposedSource] = Field(default_factory=dict)
+    workspace: Absent[_Workspace] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +296,9 @@ class Intent:
     Attributes:
         lists: Whether it has a table of skills: then what it does not name is wanted only where another needs it.
         suppressions: Findings that an audit takes for accepted; no install does.
+        members: Patterns of the folders that are packages of this workspace; None if it is none.
+        packages: By skill the packages of the workspace that want it, as paths; the root's is empty.
+        package: The one that the command is about.
     """
 
     skills: Mapping[str, Wanted] = field(default_factory=dict)
@@ -287,6 +308,9 @@ class Intent:
     policy: Policy | None = None
     lists: bool = False
     suppressions: tuple[Suppression, ...] = ()
+    members: tuple[str, ...] | None = None
+    packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    package: str = ""
 
     @classmethod
     def parse(cls, data: bytes, where: str = "skillhub.toml") -> Intent:
@@ -305,7 +329,12 @@ class Intent:
             None if found.policy is None else policy_of(found.policy, "project", where, data),
             "skills" in found.model_fields_set,
             found.audit.suppress,
+            found.workspace.members if found.workspace else None,
         )
+
+    def is_here(self, name: str) -> bool:
+        """Return whether the package that the command is about wants a skill."""
+        return name in self.skills and self.package in self.packages.get(name, (self.package,))
 
 
 def _one_origin(wanted: Wanted) -> None:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import stat
-import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any, TypeVar
 
 from skillhub.disk import files
-from skillhub.disk.files import MACHINE, HeldFolder, disk_error
+from skillhub.disk.files import MACHINE, HeldFolder
 from skillhub.disk.home import INTENT, LOCK, Home, has_lock_or_intent, project_folder
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
-from skillhub.formats.digest import Digest
-from skillhub.formats.json import strict_json
-from skillhub.formats.text import quote
+from skillhub.formats.text import clean
+from skillhub.formats.toml import spell_toml
 from skillhub.model.lock import CAP, Lock
 from skillhub.model.record import Records, Scope
-from skillhub.project.intent import Intent
+from skillhub.project.intent import Intent, Wanted, edit
 from skillhub.project.user_state import SecretIndex
 
 # A project, or the user's own scope: its lock, its intent, and what this machine knows of it.
@@ -47,11 +47,13 @@ class Project:
         patience: Seconds to wait for another process that is changing the project.
         waiting: Called once when that takes longer than a second.
         brought: What counts as its lock while it has none: the lock of a bundle.
+        package: The package of the workspace that the command is about; nothing for its root, or where there is none.
     """
 
     patience = 60.0
     waiting: Callable[[], None] | None = None
     brought: Lock | None = None
+    package = ""
 
     def __init__(self, base: str, scope: Scope, home: Home) -> None:
         self.base = base
@@ -80,11 +82,14 @@ class Project:
         Raises:
             StateError: the repository around ``start`` is another user's, who may have put it there as a trap.
         """
-        folder = project_folder(start)
+        folder = workspace_folder(start)
         git = os.path.join(folder, ".git")
         if not has_lock_or_intent(folder) and os.path.lexists(git):
-            _refuse_other_owner(os.lstat(git), git)
-        return cls(folder, "project", home)
+            refuse_other_owner(os.lstat(git), git)
+        project = cls(folder, "project", home)
+        below = os.path.relpath(os.path.abspath(start), folder).split(os.sep)
+        project.package = next((at for each in workspace_of(folder) or () if (at := package_at(below, each))), "")
+        return project
 
     @classmethod
     def of_user(cls, user_home: str, home: Home) -> Project:
@@ -135,9 +140,46 @@ class Project:
         return (self.brought or Lock()) if data is None else self._parsed(Lock.parse, data, self.lock_path)
 
     def intent(self) -> Intent:
-        """Return the intent; an absent one is empty. Raises as ``lock`` does."""
-        data = self._read(INTENT)
-        return Intent() if data is None else self._parsed(Intent.parse, data, self.intent_path)
+        """Return the intent, with that of the packages if it is a workspace's; an absent one is empty.
+
+        Raises:
+            FormatError, StateError: as ``lock``.
+            LinkLeavesProject: a package is a link to somewhere else.
+        """
+        found = self._intent(INTENT)
+        if found.members is None or self.scope != "project":
+            return found
+        others = {each: self._intent(f"{each}/{INTENT}") for each in self.packages()}
+        return with_packages(found, others, self.package)
+
+    def _intent(self, name: str) -> Intent:
+        data = self._read(name)
+        return Intent() if data is None else self._parsed(Intent.parse, data, os.path.join(self.root, name))
+
+    def packages(self) -> list[str]:
+        """Return the packages of the workspace as paths, sorted; none where there is no workspace.
+
+        Raises:
+            LinkLeavesProject: one is a link to somewhere else.
+            FormatError: one that is named is not there, or has a lock of its own.
+        """
+        return packages_in(self.root, self._intent(INTENT).members or ())
+
+    def edit_intent(self, add: Mapping[str, Wanted], remove: Collection[str]) -> bool:
+        """Set lines in the file of this package, take skills out of those of all; return whether any changed.
+
+        Raises:
+            FormatError, StateError: a file is malformed, or cannot be written.
+        """
+        changed = False
+        for each in ["", *(self.packages() if self.scope == "project" else ())]:
+            name = f"{each}/{INTENT}".lstrip("/")
+            text = self._read(name) or b""
+            lines = {key: moved(line, each, "") for key, line in add.items()} if each == self.package else {}
+            if (edited := edit(text, lines, remove)) != text:
+                self._write(name, edited)
+                changed = True
+        return changed
 
     def intent_bytes(self) -> bytes:
         """Return the intent's text for editing."""
@@ -174,10 +216,6 @@ class Project:
         self._write(LOCK, data)
         self._seen.pop(self.lock_path, None)
 
-    def write_intent(self, data: bytes) -> None:
-        """Replace the intent, atomically; the same content is not written again."""
-        self._write(INTENT, data)
-
     @contextmanager
     def exclusively(self) -> Iterator[None]:
         """Keep other skillhub processes from changing this project meanwhile.
@@ -207,7 +245,7 @@ class Project:
         path = files.inside(self.root, name)
         try:
             with self.top.hold(path) as (inner, at):
-                _refuse_other_owner(os.stat(inner, dir_fd=at), path)
+                refuse_other_owner(os.stat(inner, dir_fd=at), path)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -220,12 +258,98 @@ class Project:
         files.write_atomic(files.inside(self.root, name), data, root=self.top)
 
 
-def state_key(base: str, scope: Scope) -> str:
-    """Return the ``key`` of a project, or of the user's own scope."""
-    return sha256(os.fsencode(f"{scope}:{os.path.realpath(base)}")).hexdigest()[:32]
+def workspace_folder(start: str) -> str:
+    """Return the folder of the project that ``start`` lies in: of a package of a workspace the workspace's root."""
+    return workspace_around(project_folder(start))
 
 
-def _refuse_other_owner(status: os.stat_result, path: str) -> None:
+def with_packages(root: Intent, others: Mapping[str, Intent], package: str) -> Intent:
+    """Return what a workspace wants: the root, and its packages by their paths.
+
+    Raises:
+        FormatError: a package says more than ``[skills]``, or two want one skill in two ways.
+    """
+    skills, packages = dict(root.skills), {name: ("",) for name in root.skills}
+    for path, other in others.items():
+        if other != Intent(skills=other.skills, lists=other.lists):
+            message = "a package of a workspace may have [skills] alone"
+            raise FormatError(message, where=f"{path}/{INTENT}", hint=f"write the rest into the root's {INTENT}")
+        for name, line in other.skills.items():
+            wanted = moved(line, "", path)
+            if skills.setdefault(name, wanted) != wanted:
+                raise two_lines(name, (skills[name], packages[name][0]), (wanted, path))
+            packages[name] = (*packages.get(name, ()), path)
+    lists = root.lists or any(each.lists for each in others.values())
+    return replace(root, skills=skills, packages=packages, lists=lists, package=package)
+
+
+def moved(line: Wanted, old: str, new: str) -> Wanted:
+    """Return a line whose path is relative to the package ``new``, as it is spelled relative to ``old``."""
+    if old == new or line.path is None or line.git is not None or os.path.isabs(line.path) or line.path[0] == "~":
+        return line
+    path = posixpath.normpath(posixpath.join(new, line.path))
+    return replace(line, path=posixpath.relpath(path, old) if old else path)
+
+
+def two_lines(name: str, one: tuple[Wanted, str], other: tuple[Wanted, str]) -> FormatError:
+    """Return the error for a skill that two packages want in two ways; each as the line and its package."""
+    told = (f"{f'{path}/' if path else ''}{INTENT}: {clean(spell_toml(line.spell()))}" for line, path in (one, other))
+    hint = "one lock has one version: write the same line into both"
+    return FormatError(f"two packages want {name} in two ways: {'; '.join(told)}", where=INTENT, hint=hint)
+
+
+def workspace_around(folder: str) -> str:
+    """Return the root of the workspace that a folder is a package of, searched up to the root of git; or itself."""
+    above, below = folder, list[str]()
+    while not os.path.lexists(os.path.join(above, ".git")) and above != os.path.dirname(above):
+        below.insert(0, os.path.basename(above))
+        above = os.path.dirname(above)
+        if any(package_at(below, each) == "/".join(below) for each in workspace_of(above) or ()):
+            return above
+    return folder
+
+
+def workspace_of(folder: str) -> tuple[str, ...] | None:
+    """Return the patterns of the workspace whose root a folder is; None of any other, and of another user's file."""
+    path = os.path.join(folder, INTENT)
+    try:
+        if b"workspace" not in (data := files.read(path, CAP) or b""):
+            return None
+        refuse_other_owner(os.stat(path), path)
+        return Intent.parse(data, path).members
+    except (OSError, StateError, FormatError):  # told of by whoever reads it as the project's
+        return None
+
+
+def package_at(below: Sequence[str], pattern: str) -> str | None:
+    """Return the package that a way below the root lies in, by one pattern."""
+    parts = pattern.split("/")
+    named = zip(below, parts, strict=False)
+    is_in = len(below) >= len(parts) and all(fnmatchcase(name, part) for name, part in named)
+    return "/".join(below[: len(parts)]) if is_in else None
+
+
+def _matches(root: str, pattern: str) -> list[str]:
+    """Return the folders below the root that a pattern names; hidden ones only by their name."""
+    found = [""]
+    for part in pattern.split("/"):
+        names = ((each, name) for each in found for name in _folders_in(os.path.join(root, each)))
+        fit = ((each, name) for each, name in names if fnmatchcase(name, part))
+        found = [f"{each}/{name}".lstrip("/") for each, name in fit if name[0] != "." or part[0] == "."]
+    return found
+
+
+def _folders_in(folder: str) -> list[str]:
+    with files.disk_errors(folder), os.scandir(folder) as rows:
+        return [row.name for row in rows if row.is_dir() and row.name != "node_modules"]
+
+
+def refuse_other_owner(status: os.stat_result, path: str) -> None:
+    """Refuse a file of a project that is another user's.
+
+    Raises:
+        StateError: it is.
+    """
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
         raise StateError(
             "it belongs to another user",
@@ -234,75 +358,34 @@ def _refuse_other_owner(status: os.stat_result, path: str) -> None:
         )
 
 
-# All projects of a user, known by what this machine keeps of each, and the trees that they need.
-
-_CAP = 64 * 1024 * 1024
-_ENDS = (".json", ".json.lock")
-
-
-@dataclass(frozen=True, slots=True)
-class KnownProject:
-    """One project, or the user's own scope.
-
-    Attributes:
-        base: Its folder.
-        gone: Whether there is no such folder any more.
-        trees: What its lock and its links need.
-        lock: Its lock; an empty one where it is gone.
-    """
-
-    base: str
-    gone: bool
-    trees: frozenset[Digest]
-    lock: Lock
-
-
-def known_projects(home: Home, patience: float = Project.patience) -> Iterator[KnownProject]:
-    """Yield every project that something was ever installed into; whoever is changing one is waited for.
+def packages_in(root: str, patterns: Iterable[str]) -> list[str]:
+    """Return the packages below the root of a workspace as paths, sorted.
 
     Raises:
-        FormatError: a lock, or what is kept of a project, is malformed.
-        StateError: one cannot be read, or another process is at work for longer than ``patience`` seconds.
+        LinkLeavesProject: one is a link to somewhere else.
+        FormatError: one that is named is not there, or has a lock of its own.
     """
-    folder = os.path.join(home.state, "projects")
-    with files.disk_errors(folder):
-        names = os.listdir(folder) if os.path.isdir(folder) else []
-    for key in sorted({name.removesuffix(end) for name in names for end in _ENDS if name.endswith(end)}):
-        path = os.path.join(folder, f"{key}.json")
-        with files.lock(f"{path}.lock", timeout=patience):
-            found = _known(key, path, home)
-        if found is not None:
-            yield found
+    found: set[str] = set()
+    for pattern in patterns:
+        matches = {each: os.path.join(root, *each.split("/")) for each in _matches(root, pattern)}
+        there = [each for each, path in matches.items() if files.inside(root, each) == path]
+        if not there and not {*pattern} & {*"*?["}:
+            raise FormatError(f"the workspace names {pattern}, which is no folder", where=os.path.join(root, INTENT))
+        found.update(there)
+    for each in found:
+        if os.path.lexists(own := os.path.join(root, each, LOCK)):
+            raise FormatError("a package of a workspace has no lock of its own", where=own, hint="remove the file")
+    return sorted(found)
 
 
-def _known(key: str, path: str, home: Home) -> KnownProject | None:
-    data = files.read(path, _CAP)
-    if data is None:
-        return None  # nothing was linked yet: whoever began to install has nothing that was agreed to
-    document = strict_json(data, path, _CAP)
-    base = document.get("project") if isinstance(document, dict) else None
-    if not isinstance(base, str) or not os.path.isabs(base):
-        raise FormatError("expected the folder of a project", where=f"{path}: project")
-    project = Project(base, "user" if key == state_key(base, "user") else "project", home)
-    gone = project.scope == "project" and _is_gone(base)
-    lock = Lock() if gone else project.lock()
-    trees = {entry.tree for entry in lock.skills.values()}
-    trees |= {entry.original.tree for entry in lock.skills.values()}
-    trees |= {record.tree for record in Records.parse(data, path).skills.values()}
-    return KnownProject(base, gone, frozenset(trees), lock)
+def root_markers(start: str) -> tuple[str, ...]:
+    """Return the files that mark the root of the project around a folder; those of a package do not."""
+    return (LOCK,) if workspace_of(workspace_folder(start)) is not None else (INTENT, LOCK)
 
 
-def _is_gone(base: str) -> bool:
-    """Return whether the folder is gone; one that cannot be read, or whose name is not all known, is not."""
-    if "?" in base:
-        return False
-    try:
-        os.lstat(base)
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
-    return False
+def state_key(base: str, scope: Scope) -> str:
+    """Return the ``key`` of a project, or of the user's own scope."""
+    return sha256(os.fsencode(f"{scope}:{os.path.realpath(base)}")).hexdigest()[:32]
 
 
 # Keeping enabled copies out of git, through ``.git/info/exclude``, which no clone shares.
@@ -495,44 +578,3 @@ def _work_trees(config: str) -> list[str]:
 
 def _is_own(status: os.stat_result) -> bool:
     return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
-
-
-# Enabled copies that git tracks: they would travel to others without lock, consent or signature.
-
-# Of the user's environment git gets what it needs to run, and no setting that could make it run something.
-_PASSED = ("PATH", "HOME", "SYSTEMROOT")
-# A repository may lack a tree that its index needs and name a program as the place to fetch it from; and a
-# folder's name may look like a pattern.
-_SET = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C"}
-
-
-def tracked_copies(base: str, links: Sequence[str]) -> list[str]:
-    """Return those of ``links`` (absolute) that git tracks, or a file in them; empty where there is no git.
-
-    Raises:
-        StateError: there is a repository, and git cannot say what it tracks.
-    """
-    # Of anything outside of its folder git says nothing at all.
-    asked = [link for link in links if link.startswith(os.path.join(base, ""))]
-    if not asked:
-        return []
-    environ = {name: os.environ[name] for name in _PASSED if name in os.environ} | _SET
-    # A relative folder of the path, or an empty one, may be a clone's, and what is in it called `git`.
-    folders = filter(os.path.isabs, environ.get("PATH", os.defpath).split(os.pathsep))
-    environ["PATH"] = os.pathsep.join(folders) or os.defpath
-    # A repository may set a program to watch its files; this asks git not to run one.
-    words = ["git", "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *asked]
-    try:
-        done = subprocess.run(words, env=environ, capture_output=True, timeout=20, check=False)
-    except FileNotFoundError:
-        return []
-    except OSError as error:  # more places than a command line holds, too
-        raise disk_error(error, base) from error
-    except subprocess.TimeoutExpired as error:
-        raise StateError("git does not say what it tracks: it took too long", where=base) from error
-    if done.returncode and not done.stderr.startswith(b"fatal: not a git repository"):
-        said = (done.stderr.decode("utf-8", "replace").splitlines() or ["nothing"])[-1]
-        raise StateError(f"git cannot say what it tracks: {quote(said, 300)}", where=base)
-    tracked = [os.path.join(base, os.fsdecode(path)) for path in done.stdout.split(b"\0") if path]
-    # A link is tracked itself, and so is the folder of a submodule.
-    return [link for link in asked if any(f"{path}{os.sep}".startswith(link + os.sep) for path in tracked)]

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 from skillhub.disk import files
-from skillhub.disk.home import LOCK, Home, project_folder
+from skillhub.disk.home import LOCK, Home
 from skillhub.disk.proved import Stamp, is_settled, stamp_of
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
 from skillhub.formats.digest import Digest
@@ -27,7 +27,7 @@ from skillhub.model.lock import Locked
 from skillhub.model.record import Held, Record, Skill, typed_flags
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.project.copies import absolute, folders_of, need_check, view
-from skillhub.project.project import Project, state_key
+from skillhub.project.project import Project, state_key, workspace_folder
 from skillhub.project.store import Store
 from skillhub.project.user_state import BadCheck, known_bad
 from skillhub.runtime.catalog import LockedNames, folded
@@ -478,7 +478,7 @@ class Locks:
         which this machine has a record, where no repository writes, or whose lock is about a folder looked into.
         """
         yield self._opened(self._user_home, "user", home), True
-        named = dict.fromkeys(project_folder(folder) for folder in self._folders)
+        named = dict.fromkeys(workspace_folder(folder) for folder in self._folders)
         for base in named:
             yield self._opened(base, "project", home), True
         paths = (*self._folders, *others)
@@ -489,7 +489,7 @@ class Locks:
             for place in upwards(os.path.abspath(start))
         )
         spelled = {os.path.realpath(base) for base in named}
-        for base in dict.fromkeys(project_folder(os.path.realpath(path)) for path in paths):
+        for base in dict.fromkeys(workspace_folder(os.path.realpath(path)) for path in paths):
             # A link leads to a project whose lock nobody here may have agreed to.
             if base not in spelled and os.path.lexists(os.path.join(base, LOCK)):
                 yield self._opened(base, "project", home), False

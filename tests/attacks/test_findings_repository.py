@@ -11,7 +11,7 @@ import pytest
 
 from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.doctor import diagnose
-from skillhub.audit.verify import verify
+from skillhub.audit.verify import tracked_copies, verify
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import FormatError, LinkLeavesProject, NotFound, Refused, StateError, UnsafeTransfer
 from skillhub.exchange.adopt import adopt
@@ -21,7 +21,6 @@ from skillhub.model.needs import McpServer
 from skillhub.model.question import answered_by
 from skillhub.project import mcp
 from skillhub.project.copies import unmanaged
-from skillhub.project.project import tracked_copies
 from tests.support.effort import at_most
 from tests.support.world import Answers, World, refused, skill
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from skillhub.audit import cache
+from skillhub.audit.cache import known_projects
 from skillhub.disk import files
 from skillhub.errors import FormatError, Refused, StateError
 from skillhub.install.context import Options
 from skillhub.install.install import install
 from skillhub.model.reference import parse_ref
 from skillhub.model.tree import File, Tree
-from skillhub.project.project import Project, known_projects
+from skillhub.project.project import Project
 from tests.support.world import NOW, TOKEN, Answers, World, needs, refused, skill, unlocked
 
 OLD = NOW.timestamp() - 40 * cache.DAY

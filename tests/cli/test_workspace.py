@@ -1,0 +1,188 @@
+"""A monorepo: one lock at the root, packages with skills of their own."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from skillhub.errors import FormatError, LinkLeavesProject
+from skillhub.project.intent import Intent, Wanted
+from skillhub.project.project import moved
+from tests.support.here import Here
+
+YES = ("--yes", "--allow-unsigned")
+
+
+@pytest.fixture
+def machine(tmp_path):
+    found = Here(tmp_path)
+    found.write("project/skillhub.toml", '[workspace]\nmembers = ["packages/*"]\n')
+    (found.project / ".git").mkdir()
+    for name in ("one", "two"):
+        (found.project / "packages" / name / "src").mkdir(parents=True)
+        found.skill(f"project/skills/{name}-skill")
+    found.skill("project/skills/shared")
+    return found
+
+
+def line(machine, package, text):
+    machine.write(f"project/packages/{package}/skillhub.toml", f"[skills]\n{text}\n")
+
+
+def copies(machine):
+    links = machine.project.rglob(".agents/skills/*")
+    return sorted(str(each.relative_to(machine.project)) for each in links)
+
+
+def test_a_package_gets_its_skills_and_the_root_the_lock(machine):
+    one = machine.project / "packages/one"
+    assert machine.run("install", "../../skills/one-skill", *YES, cwd=one).status == 0
+    assert machine.run("install", "./skills/shared", *YES).status == 0
+    done = machine.run("install", "./skills/two-skill", "--package", "two", *YES)
+    assert done.status == 0, done.err
+    shared = ".agents/skills/shared"
+    mine = [f"packages/{each}/.agents/skills/{each}-skill" for each in ("one", "two")]
+    assert copies(machine) == sorted([shared, *mine])
+    assert {*machine.lock()["skills"]} == {"one-skill", "two-skill", "shared"}
+    assert (one / "skillhub.toml").read_text() == '[skills]\none-skill = { path = "../../skills/one-skill" }\n'
+    assert not (one / "skillhub.lock").exists()
+    excluded = (machine.project / ".git/info/exclude").read_text()
+    assert all(f"/{each}\n" in excluded for each in (shared, *mine))
+    for words in (("verify",), ("sync", "--yes"), ("list",), ("doctor",), ("install", "--frozen", "--yes")):
+        done = machine.run(*words, cwd=one / "src")
+        assert done.status in ((0, 1) if words == ("doctor",) else (0,)), (words, done.err)
+    assert [each["name"] for each in machine.run("list", "--json", cwd=one).json["skills"]] == sorted(
+        machine.lock()["skills"]
+    )
+    found = machine.run("catalog", "--host", "codex", "--json", cwd=one / "src").json["skills"]
+    assert {each["name"] for each in found} == {"one-skill", "shared"}
+    for words, gone in ((("disable", "one-skill"), True), (("enable", "one-skill"), False)):
+        assert machine.run(*words, cwd=one).status == 0
+        assert (mine[0] not in copies(machine)) == gone
+    assert machine.run("remove", "two-skill").status == 0
+    assert copies(machine) == sorted([shared, mine[0]])
+    assert (machine.project / "packages/two/skillhub.toml").read_text() == "[skills]\n"
+
+
+def test_a_skill_of_two_packages_is_one_and_leaves_the_one_that_wants_it_no_more(machine):
+    for package in ("one", "two"):
+        assert machine.run("install", "./skills/shared", "--package", f"packages/{package}", *YES).status == 0
+    both = [f"packages/{each}/.agents/skills/shared" for each in ("one", "two")]
+    assert copies(machine) == both
+    done = machine.run("remove", "shared", "--package", "one", "--json")
+    assert (done.status, done.error["code"]) == (6, "refused")
+    assert copies(machine) == both
+    line(machine, "one", "")
+    edited = machine.project / both[0] / "SKILL.md"
+    before = edited.read_bytes()
+    edited.write_bytes(before + b"mine\n")
+    machine.run("install", *YES)
+    assert both[1] in copies(machine)
+    if both[0] in copies(machine):  # what was edited is saved first
+        assert machine.run("install", *YES).status == 0
+    assert copies(machine) == both[1:]
+    assert b"mine" in b"".join(each.read_bytes() for each in (machine.project / "skillhub-edits").iterdir())
+    assert machine.run("remove", "shared", "--package", "two").status == 0
+    assert (copies(machine), machine.lock()["skills"]) == ([], {})
+
+
+def test_what_a_skill_needs_comes_into_its_package(machine):
+    machine.skill("project/skills/needing", head="metadata:\n  skillhub.requires: skill:shared\n")
+    machine.skill("project/skills/shared")
+    done = machine.run("install", "./skills/needing", "./skills/shared", "--package", "one", *YES)
+    assert done.status == 0, done.err
+    assert copies(machine) == [f"packages/one/.agents/skills/{each}" for each in ("needing", "shared")]
+
+
+def test_attack_two_packages_want_two_versions(machine):
+    line(machine, "one", 'pdf = "^1.0"')
+    line(machine, "two", 'pdf = "^2.0"')
+    for words in (("install",), ("install", "--frozen"), ("update",)):
+        done = machine.run(*words, "--json")
+        assert (done.status, done.error["code"]) == (4, "format"), words
+        for told in ("packages/one/skillhub.toml: ", "packages/two/skillhub.toml: ", "^1.0", "^2.0"):
+            assert told in done.error["message"]
+    line(machine, "two", "")
+    line(machine, "one", 'shared = { path = "../../skills/shared" }')
+    assert machine.run("install", *YES).status == 0
+    machine.skill("project/other/shared", more="x")
+    before = machine.files()
+    done = machine.run("install", "./other/shared", "--package", "two", *YES, "--json")
+    assert done.status in (4, 5), done.out
+    changed = {path for path, data in machine.files().items() if before.get(path) != data}
+    assert not {path for path in changed if "/project/" in path}
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        '"../x"',
+        '"/etc"',
+        '"packages/../../x"',
+        '"."',
+        '"packages//x"',
+        '"**"',
+        '"a\\\\b"',
+        '"C:x"',
+        "1",
+        '""',
+        '"x/"',
+    ],
+)
+def test_attack_a_workspace_names_what_is_outside(members):
+    with pytest.raises(FormatError):
+        Intent.parse(f"[workspace]\nmembers = [{members}]\n".encode())
+
+
+def test_attack_a_package_is_a_link_that_leads_out(machine, tmp_path):
+    (tmp_path / "outside").mkdir()
+    os.symlink(tmp_path / "outside", machine.project / "packages/three")
+    done = machine.run("install", "./skills/shared", *YES, "--json")
+    assert (done.status, done.error["code"]) == (7, LinkLeavesProject.code)
+    (machine.project / "packages/three").unlink()
+    os.symlink(tmp_path / "outside", machine.project / "packages/one/.agents")
+    done = machine.run("install", "./skills/shared", "--package", "one", *YES, "--json")
+    assert (done.status, done.error["code"]) == (7, LinkLeavesProject.code)
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_attack_a_package_says_what_only_the_root_may(machine):
+    for text in (
+        '[policy]\nsigned = "ask"\n',
+        '[sources.acme]\nurl = "https://acme.example"\n',
+        "[install]\nagents = []\nlink = 'symlink'\n",
+        '[workspace]\nmembers = ["x"]\n',
+    ):
+        machine.write("project/packages/one/skillhub.toml", text)
+        done = machine.run("install", "./skills/shared", *YES, "--json")
+        assert (done.status, done.error["where"]) == (4, "packages/one/skillhub.toml"), text
+    line(machine, "one", "")
+    machine.write("project/packages/two/skillhub.lock", "{}")
+    assert machine.run("install", "./skills/shared", *YES).status == 4
+    assert copies(machine) == []
+
+
+PATHS = {"../../skills/a": "skills/a", "x": "packages/one/x", "../../../a": "../a", "~/a": "~/a"}
+
+
+def test_a_path_in_a_package_is_relative_to_it(machine):
+    for path, moved_to in PATHS.items():
+        inner = moved(Wanted(path=path), "", "packages/one")
+        assert inner.path == moved_to
+        assert moved(inner, "packages/one", "").path == path
+    assert moved(Wanted(git="https://a.example", path="x"), "", "one").path == "x"
+
+
+def test_which_folder_is_whose(machine):
+    """A folder that is no member is a project of its own; so is another repository."""
+    machine.write("project/elsewhere/skillhub.toml", "[skills]\n")
+    assert machine.run("install", "../skills/shared", *YES, cwd=machine.project / "elsewhere").status == 0
+    assert (machine.project / "elsewhere/skillhub.lock").exists()
+    machine.write("project/packages/one/.git/HEAD", "ref: refs/heads/main\n")
+    machine.write("project/packages/one/skillhub.toml", "[skills]\n")
+    assert machine.run("install", "../../skills/shared", *YES, cwd=machine.project / "packages/one").status == 0
+    assert (machine.project / "packages/one/skillhub.lock").exists()
+    for words in (("--package", "nope"), ("--package", "../one")):
+        assert machine.run("list", *words).status in (2, 4)
+    assert machine.run("list", "--package", "one", cwd=machine.project / "elsewhere").status == 2
