@@ -48,7 +48,8 @@ def answer(environ: Mapping[str, str]) -> tuple[str, int]:
 def _typed(shell: str, environ: Mapping[str, str]) -> tuple[list[str], str]:
     """Return the words before the cursor, less the program's, and what is there of the word at it."""
     if shell == "bash":
-        words, at = environ["COMP_WORDS"].split("\n"), int(environ["COMP_CWORD"])
+        typed, at = environ["COMP_WORDS"], int(environ["COMP_CWORD"])
+        words = typed.split("\n" if "\n" in typed else " ")
         return [each for each in words[1:at] if each != "="], "".join(words[at : at + 1]).removeprefix("=")
     line = environ.get("_TYPER_COMPLETE_ARGS", "")
     words = line.split()[1:]
