@@ -177,9 +177,13 @@ class Project:
             text = self._read(name) or b""
             lines = {key: moved(line, each, "") for key, line in add.items()} if each == self.package else {}
             if (edited := edit(text, lines, remove)) != text:
-                self._write(name, edited)
+                self.write_intent(edited, name)
                 changed = True
         return changed
+
+    def write_intent(self, data: bytes, name: str = INTENT) -> None:
+        """Replace the intent, or that of a package, atomically; the same content is not written again."""
+        self._write(name, data)
 
     def intent_bytes(self) -> bytes:
         """Return the intent's text for editing."""
