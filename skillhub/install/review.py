@@ -222,10 +222,9 @@ def _unsigned(candidate: Candidate, install: str) -> Question:
 def _publisher(candidate: Candidate) -> Question:
     signer, own, claim = candidate.signer, candidate.own, candidate.claim
     if signer is None:
-        # Nothing is proven without the key, which does not come with the signature: there is nothing to pin. Whoever
-        # takes unsigned skills takes this one, too, of which somebody could take the signature away.
+        # Nothing is proven without the key, which does not come with the signature: there is nothing to pin.
         return Question(
-            "unsigned",
+            "publisher",
             candidate.name,
             f"{candidate.name} is signed by an unknown key; install it as if unsigned?",
             (

@@ -226,10 +226,10 @@ def test_a_signature_of_nobody_known_is_a_question_and_a_broken_one_is_none(worl
     folder = skill(world.base / "src")
     key = key_of("nobody")("publisher", "p256")
     (folder / "skill.oms.sig").write_bytes(oms.sign(read_local(str(folder))[0].tree, "plain", key))
-    shy = Answers("yes", unsigned="unanswered")
+    shy = Answers("yes", publisher="unanswered")
     with pytest.raises(Refused):
         world.install(str(folder), answers=shy)
-    assert shy.kinds_seen == ["unsigned", "install"]
+    assert shy.kinds_seen == ["publisher", "install"]
     (folder / "more.txt").write_text("x")
     answers = Answers("yes")
     with pytest.raises(BadSignature):

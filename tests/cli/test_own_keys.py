@@ -8,6 +8,7 @@ import pytest
 
 from skillhub.disk.folders import remove_tree
 from tests.cli.test_questions import ASK
+from tests.support.gitrepos import Repo
 
 
 @pytest.fixture
@@ -66,17 +67,31 @@ def test_a_yes_pins_a_key_of_ones_own(shell, signed, key, name):
 
 def test_of_a_strangers_key_nothing_is_pinned_and_that_is_said(shell, signed):
     done = shell.run("install", "./mine", "--yes", "--json", **stranger(shell))
-    [asked] = [each for each in done.json["questions"] if each["kind"] == "unsigned"]
+    asked = question(done)
     assert "install it as if unsigned?" in asked["message"]
     assert "nothing is proven" in " ".join(asked["details"])
     assert signed not in " ".join(asked["details"])
-    assert shell.at_terminal("install", "./mine", say=[(ASK, "y\n")], **stranger(shell)).status == 0
+    assert shell.at_terminal("install", "./mine", say=[(ASK, "y\n")] * 2, **stranger(shell)).status == 0
     assert "signed_by" not in shell.lock()["skills"]["mine"]
 
 
-def test_a_strangers_signature_makes_a_skill_no_harder_to_install_than_none(shell, signed):
-    assert shell.run("install", "./mine", "--yes", "--allow-unsigned", **stranger(shell)).status == 0
-    assert "signed_by" not in shell.lock()["skills"]["mine"]
+def test_attack_a_strangers_signature_is_answered_by_no_flag_from_any_source(shell, signed):
+    held = {each.name: each.read_bytes() for each in (shell.project / "mine").iterdir()}
+    repo = Repo(shell.folder / "repo.git")
+    repo.commit({f"skills/mine/{name}": data for name, data in held.items()})
+    assert shell.run("pack", "mine").status == 0
+    [archive] = shell.project.glob("mine*.zip")
+    shell.run("source", "add", "theirs", f"git+{repo.url}", "--yes", **stranger(shell))
+    every = ("--yes", "--allow-unsigned", "--accept", "findings", "--accept", "mcp", "--accept", "needs")
+    for ref in ("./mine", f"./{archive.name}", f"git+{repo.url}#skills/mine", f"git+{repo.url}", "theirs:mine"):
+        done = shell.run("install", ref, *every, "--json", **stranger(shell))
+        assert (done.status, done.error["code"], question(done)["answer"]) == (6, "refused", "unanswered"), ref
+        assert "skillhub publisher trust NAME --key FILE" in done.error["hint"]
+        assert not (shell.project / "skillhub.lock").exists()
+    key = shell.run("key", "list", "--json").json["keys"][0]["public_path"]
+    assert shell.run("publisher", "trust", "them", "--key", key, "--yes", **stranger(shell)).status == 0
+    assert shell.run("install", "theirs:mine", "--yes", **stranger(shell)).status == 0
+    assert shell.lock()["skills"]["mine"]["signed_by"] == [f"key:{signed}:them"]
 
 
 def test_attack_a_signature_that_names_a_key_of_mine_and_is_anothers(shell, signed):
