@@ -34,8 +34,8 @@ COMMON = (*(each.name for each in parameters(Common)), "help")
 HEAD = """\
 # Commands
 
-Written by `python docs/build.py` from the program; a test holds it to that. Exit statuses are listed in
-[architecture](architecture.md#errors).
+`python docs/build.py` writes this page from the program; a test compares both. [Architecture](architecture.md#errors)
+lists the exit statuses.
 
 """
 
@@ -43,8 +43,8 @@ Written by `python docs/build.py` from the program; a test holds it to that. Exi
 RULES_HEAD = """\
 # Rules
 
-Written by `python docs/build.py` from `skillhub/model/rules.json`; a test holds it to that. An id is never reused for
-another rule. Other commands use it as the `code` of the same problem. Rules about the content of a skill begin with
+`python docs/build.py` writes this page from `skillhub/model/rules.json`; a test compares both. An id is never reused
+for another rule. Other commands use it as the `code` of the same problem. Rules about the content of a skill begin with
 `SH`; [formats/scan-rules.md](formats/scan-rules.md) describes how they read a skill, [audit.md](audit.md) the others.
 Confidence says how sure it is that a finding is what its title says.
 
@@ -64,11 +64,14 @@ FAMILIES = {
 JSON_HEAD = """\
 # JSON answers
 
-Written by `python docs/build.py` from the classes in `skillhub/answers/`; a test holds it to that. With `--json` a
+`python docs/build.py` writes this page from the classes in `skillhub/answers/`; a test compares both. With `--json` a
 command prints exactly one of these values on stdout, and nothing else there; what is for a person goes to stderr.
 Every answer has `schema`, the version of its form: a key that is listed here keeps its name and its meaning while
 that number is the same, and keys may be added. `skillhub schema list` prints the JSON Schema of the answer of `list`.
-A command that did nothing prints the answer `error` and exits with a status other than 0.
+If nothing was done because of an error, the value is the answer `error`, and the exit status is not 0.
+
+Four commands have no answer of their own: `pick` has that of `install`; `schema` with a name prints a JSON Schema,
+`lock export` a bill of materials in its own format; `env exec` runs a program and refuses `--json`.
 """
 _TYPES = {"string": "text", "integer": "an integer", "number": "a number", "boolean": "true or false", "null": "null"}
 

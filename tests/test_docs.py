@@ -16,6 +16,7 @@ import pytest
 import typer
 import yaml
 
+from skillhub.answers.table import ANSWERS
 from skillhub.cli.app import build
 from tests.support.cli import SECONDS, Shell
 
@@ -148,6 +149,21 @@ def test_every_command_that_is_shown_parses(page):
             parsed(words)
         except typer.Exit:
             pytest.fail(f"{page}: skillhub {line}")
+
+
+def test_every_command_has_a_json_answer_with_its_version_or_is_named_as_one_that_has_none():
+    assert [name for name, kind in ANSWERS.items() if "schema" not in kind.model_json_schema()["required"]] == []
+
+    def leaves(path, command):
+        if not hasattr(command, "commands") or command.invoke_without_command:
+            yield path
+        for name, each in getattr(command, "commands", {}).items():
+            yield from leaves(f"{path} {name}".strip(), each)
+
+    head = TEXTS["docs/json.md"].partition("\n## ")[0]
+    commands = [path for name, each in program().commands.items() for path in leaves(name, each)]
+    assert len(commands) > 60
+    assert [path for path in commands if path not in ANSWERS and f"`{path}`" not in head] == []
 
 
 @pytest.mark.parametrize("page", TEXTS)
