@@ -44,9 +44,9 @@ RULES_HEAD = """\
 # Rules
 
 `python docs/build.py` writes this page from `skillhub/model/rules.json`; a test compares both. An id is never reused
-for another rule. Other commands use it as the `code` of the same problem. Rules about the content of a skill begin with
-`SH`; [formats/scan-rules.md](formats/scan-rules.md) describes how they read a skill, [audit.md](audit.md) the others.
-Confidence says how sure it is that a finding is what its title says.
+for another rule. Other commands use it as the `code` of the same problem. Rules about the content of a skill begin
+with `SH`; [formats/scan-rules.md](formats/scan-rules.md) describes how they read a skill, [audit.md](audit.md) the
+others. Confidence says how likely it is that a finding is what its title says.
 
 """
 FAMILIES = {
