@@ -49,7 +49,7 @@ def is_settled(stamp: Stamp, now: int, grain: int = GRAIN) -> bool:
 
 def is_proof(stamp: Stamp, now: int) -> bool:
     """Say whether who finds the same stamp later need not hash again; a clock of whole seconds may be another's."""
-    return is_settled(stamp, now, GRAIN) and int(stamp.split()[2]) % _SECOND != 0
+    return _HAS_CHANGE_TIME and is_settled(stamp, now, GRAIN) and int(stamp.split()[2]) % _SECOND != 0
 
 
 class Stamps(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 from skillhub.disk import files
 from skillhub.disk.home import LOCK, Home
-from skillhub.disk.proved import Stamp, is_settled, stamp_of
+from skillhub.disk.proved import Stamp, is_proof, stamp_of
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
@@ -174,7 +174,7 @@ class Folder:
         if found.digest != agreed.tree:
             raise _drifted(_difference(found, agreed), self.path)
         facts = facts_in(self._heads, os.path.basename(self.path))
-        if record and all(is_settled(each, now) for each in self.stamps.values()):
+        if record and all(is_proof(each, now) for each in self.stamps.values()):
             with suppress(StateError):  # where nothing can be written, all is read again each time
                 write_own(record, json.dumps(self._record(agreed.tree) | {"facts": facts}).encode())
         return facts

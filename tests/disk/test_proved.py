@@ -135,6 +135,13 @@ def test_attack_a_coarse_clock_or_one_that_is_set_back_proves_nothing(content, a
     assert is_proof(f"3 {content} {anything} 7 8 33188", now) == proves
 
 
+def test_attack_where_the_disk_keeps_no_time_of_change_no_stamp_proves_anything(monkeypatch):
+    stamp = f"3 {5 * SECOND + 1} {5 * SECOND + 1} 7 8 33188"
+    assert is_proof(stamp, 8 * SECOND)
+    monkeypatch.setattr(proved, "_HAS_CHANGE_TIME", False)  # Windows has the time of creation there
+    assert not is_proof(stamp, 8 * SECOND)
+
+
 def test_a_stamp_is_settled_once_the_clock_has_ticked(monkeypatch):
     monkeypatch.setattr(proved, "GRAIN", GRAIN)
     assert is_settled(f"3 {SECOND + 1} {SECOND + 1} 7 8 9", SECOND + 101, 99)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillhub.disk import proved
 from skillhub.errors import Drifted, NotFound, OutsideSkill, Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import clean
@@ -25,7 +26,6 @@ from skillhub.runtime.loading import Commands, Request, Session, load, pick
 from tests.support.effort import is_linear
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "load"
-GRAIN = 0.03
 SKILL_MD = """---
 name: deploy
 description: Put it out there.
@@ -191,6 +191,14 @@ def test_who_may_not_have_it_is_refused(folder, facts, caller, is_refused):
         assert load(skill_at(folder, **facts), Request(caller=caller)).body
 
 
+@pytest.fixture
+def aged(folder, monkeypatch):
+    """The folder of a skill once no file in it is so young that its stamp proves nothing."""
+    monkeypatch.setattr(proved, "GRAIN", 30_000_000)
+    time.sleep(0.06)
+    return folder
+
+
 def test_what_was_agreed_to_is_loaded(folder, tmp_path):
     tree = tree_of(folder)
     agreed = Agreed(tree.digest, tree.listing, str(tmp_path / "state"))
@@ -198,11 +206,11 @@ def test_what_was_agreed_to_is_loaded(folder, tmp_path):
     assert load(skill_at(folder, tree=tree.digest, managed=True)).version == tree.digest
 
 
+@pytest.mark.usefixtures("aged")
 def test_what_was_agreed_to_is_loaded_where_nothing_can_be_written(folder, tmp_path):
     tree = tree_of(folder)
     (tmp_path / "state").write_text("")
-    age(folder)
-    agreed = Agreed(tree.digest, tree.listing, str(tmp_path / "state"), GRAIN)
+    agreed = Agreed(tree.digest, tree.listing, str(tmp_path / "state"))
     assert load(skill_at(folder), agreed=agreed).version == tree.digest
     (folder / "SKILL.md").write_text("evil\n")
     with pytest.raises(Drifted):
@@ -221,12 +229,12 @@ ATTACKS = {
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("is_seen", [False, True])
+@pytest.mark.usefixtures("aged")
 def test_attack_on_an_agreed_skill_is_refused(folder, tmp_path, attack, is_seen):
     change, reason = ATTACKS[attack]
     tree = tree_of(folder)
-    agreed = Agreed(tree.digest, tree.listing, str(tmp_path / "state"), GRAIN)
+    agreed = Agreed(tree.digest, tree.listing, str(tmp_path / "state"))
     if is_seen:
-        age(folder)
         load(skill_at(folder), agreed=agreed)
         assert os.listdir(tmp_path / "state" / "seen")
     change(folder)
@@ -237,16 +245,10 @@ def test_attack_on_an_agreed_skill_is_refused(folder, tmp_path, attack, is_seen)
         load(skill_at(folder), agreed=Agreed(tree.digest))
 
 
-def age(folder):
-    """Wait until no file is so young that its stamp proves nothing."""
-    assert folder.is_dir()
-    time.sleep(2 * GRAIN)
-
-
+@pytest.mark.usefixtures("aged")
 def test_attack_same_size_and_old_time_is_seen_by_the_change_of_the_inode(folder, tmp_path):
     tree = tree_of(folder)
-    agreed = Agreed(tree.digest, tree.listing, str(tmp_path / "state"), GRAIN)
-    age(folder)
+    agreed = Agreed(tree.digest, tree.listing, str(tmp_path / "state"))
     load(skill_at(folder), agreed=agreed)
     script = folder / "scripts/run.sh"
     before = script.stat()
@@ -258,21 +260,22 @@ def test_attack_same_size_and_old_time_is_seen_by_the_change_of_the_inode(folder
         load(skill_at(folder), agreed=agreed)
 
 
+@pytest.mark.usefixtures("aged")
 def test_what_is_seen_unmoved_is_not_hashed_again(folder, tmp_path):
     """Shown by a record of another tree: it is believed for its stamps alone, so nothing was hashed."""
     tree = tree_of(folder)
     state = str(tmp_path / "state")
-    age(folder)
-    Folder(str(folder)).check(Agreed(tree.digest, None, state, GRAIN))
+    Folder(str(folder)).check(Agreed(tree.digest, None, state))
     (record,) = (tmp_path / "state" / "seen").iterdir()
     other = Digest.of(b"other")
     record.write_text(record.read_text().replace(tree.digest, other))
-    Folder(str(folder)).check(Agreed(other, None, state, GRAIN))
+    Folder(str(folder)).check(Agreed(other, None, state))
     with pytest.raises(Drifted):
         Folder(str(folder)).check(Agreed(Digest.of(b"third"), None, state))
 
 
-def test_what_was_made_just_now_is_hashed_each_time(folder, tmp_path):
+def test_what_was_made_just_now_is_hashed_each_time(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(proved, "GRAIN", 3600 * 10**9)  # however slow this machine is
     Folder(str(folder)).check(Agreed(tree_of(folder).digest, None, str(tmp_path / "state")))
     assert not (tmp_path / "state").exists()
 
@@ -281,11 +284,11 @@ def test_what_was_made_just_now_is_hashed_each_time(folder, tmp_path):
 def test_a_damaged_record_proves_nothing(folder, tmp_path, record):
     tree = tree_of(folder)
     agreed = Agreed(tree.digest, None, str(tmp_path / "state"))
-    age_record(folder, tmp_path, record)
+    put_record(folder, tmp_path, record)
     Folder(str(folder)).check(agreed)
 
 
-def age_record(folder, tmp_path, record):
+def put_record(folder, tmp_path, record):
     place = tmp_path / "state" / "seen" / f"{Folder(str(folder))._key()}.json"
     place.parent.mkdir(parents=True)
     place.write_bytes(record)
