@@ -4,7 +4,6 @@ Folders and git trees are no archives but obey the same rules: their readers go 
 """
 
 from skillhub.archive.entries import Entry, Kind, Limits, check_path, kind_of
-from skillhub.archive.gather import Unpacked, gather
-from skillhub.archive.unpack import pack, unpack
+from skillhub.archive.unpack import Unpacked, gather, pack, unpack
 
 __all__ = ["Entry", "Kind", "Limits", "Unpacked", "check_path", "gather", "kind_of", "pack", "unpack"]

@@ -56,7 +56,7 @@ class _ByPath(Mapping[str, _F]):
 class Tree(_ByPath[File]):
     """The files of a skill.
 
-    A ``Tree`` promises nothing about its paths: ``archive.gather`` is the gate that lets only safe ones in.
+    A ``Tree`` promises nothing about its paths: ``archive.unpack.gather`` is the gate that lets only safe ones in.
     """
 
     def __repr__(self) -> str:

@@ -14,8 +14,8 @@ from skillhub.formats.text import clean, word
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
 from skillhub.scan.environment import variables
+from skillhub.scan.files import PROGRAMS, running, runs_by_itself
 from skillhub.scan.offline import is_offline, is_offline_shell, names_network
-from skillhub.scan.running import PROGRAMS, running, runs_by_itself
 
 TEXT_MAX = 100
 HOSTS_MAX = 200

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from skillhub.formats.text import words
-from skillhub.scan.running import EXECUTABLE_MAGIC, RUN_BY_NAME
+from skillhub.scan.files import EXECUTABLE_MAGIC, RUN_BY_NAME
 from skillhub.scan.source import Sighting, SkillFiles, SourceFile
 
 _TEXTS: Final = words(
