@@ -18,7 +18,7 @@ from skillhub.audit.cache import Collected, collect, places
 from skillhub.audit.doctor import diagnose
 from skillhub.audit.prompt import brief
 from skillhub.audit.report import Report
-from skillhub.cli.common import Arg, Common, Strings, read_file, read_lock
+from skillhub.cli.common import Arg, Common, Strings, read_file, read_lock, write_output
 from skillhub.cli.render import question_json
 from skillhub.cli.terminal import Terminal, Tone, members
 from skillhub.disk import files
@@ -88,7 +88,7 @@ def audit(
     report = audit_flow(request, ports)
     if write_baseline is not None and not common.dry_run:
         written = BaselineFile(findings=report.known, version=1)
-        files.write_atomic(os.path.abspath(write_baseline), written.dump())
+        write_output(write_baseline, written.dump(), ports.project)
         some = "1 finding" if len(report.known) == 1 else f"{len(report.known)} findings"
         common.terminal.say(f"wrote {write_baseline}: a baseline of {some}")
     in_repository = report.below(_below(ports.project.base, os.environ.get(_WORKSPACE)))
@@ -102,7 +102,7 @@ def audit(
     _end(report, shape, common.terminal)
     if sarif is not None and not common.dry_run:
         text = json.dumps(_sarif(in_repository), indent=2) + "\n"
-        files.write_atomic(os.path.abspath(sarif), text.encode())
+        write_output(sarif, text.encode(), ports.project)
     if ci and not common.dry_run:
         _summarise(report, os.environ.get(_SUMMARY))
     return 0 if report.ok else 1

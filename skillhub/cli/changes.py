@@ -22,6 +22,7 @@ from skillhub.cli.common import (
     optional,
     read_file,
     read_lock,
+    write_output,
 )
 from skillhub.cli.render import finish
 from skillhub.cli.terminal import Terminal, Tone
@@ -114,7 +115,7 @@ def write_review(path: str, old: Lock | Sequence[str], ports: Ports) -> None:
         text = _joined(lines)
         if len(text) > _BODY_MAX:
             text = f"{text[:_BODY_MAX].rpartition(chr(10))[0]}\n\nThe rest is left out: it is too long.\n"
-    files.write_atomic(os.path.realpath(os.path.expanduser(path)), text.encode("utf-8", "replace"))
+    write_output(path, text.encode("utf-8", "replace"), ports.project)
 
 
 def _joined(lines: Iterable[str]) -> str:
@@ -340,7 +341,7 @@ def lock_export(
     if output is None:
         sys.stdout.write(data.decode("ascii"))
     elif not common.dry_run:
-        files.write_atomic(os.path.realpath(output), data)
+        write_output(output, data, common.open_project())
     return 0
 
 

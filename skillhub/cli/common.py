@@ -18,9 +18,10 @@ from skillhub.cli.network import OpenNetwork
 from skillhub.cli.prompts import Flags, Person
 from skillhub.cli.terminal import Terminal, Tone, is_interactive
 from skillhub.disk import files
+from skillhub.disk.files import HeldFolder
 from skillhub.disk.home import Home, throwaway, user_home
 from skillhub.disk.proved import ProvedFolders
-from skillhub.errors import FormatError, NotFound, SkillhubError, UsageError, extra
+from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError, extra
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_alias, quote
 from skillhub.install.context import McpChoice, Options, Ports, command
@@ -30,7 +31,7 @@ from skillhub.model.question import Accept, Approver
 from skillhub.model.record import LinkKind
 from skillhub.net.settings import CONFIG, Settings
 from skillhub.project.intent import Intent, read_policies
-from skillhub.project.project import Project
+from skillhub.project.project import Project, refuse_other_owner
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
 from skillhub.sources.advisories import Advisories
@@ -404,6 +405,36 @@ def read_file(path: str, cap: int = _PEM_CAP) -> bytes:
     if data is None:
         raise NotFound("there is no such file", where=path)
     return data
+
+
+def output_place(path: str, project: Project) -> tuple[str, HeldFolder | None]:
+    """Return where to write a file that a person named, and what the way to it must not leave.
+
+    In a project no link leads out of it, elsewhere none is followed that another user made.
+
+    Raises:
+        UsageError: the project has its lock or its intent there.
+        LinkLeavesProject: a link of the project leads elsewhere.
+        StateError: a folder, pipe or device is there, or a link of another user.
+    """
+    full, root = os.path.abspath(os.path.expanduser(path)), None
+    if project.scope == "project" and project.around.covers(full):
+        root = project.around
+        full = files.inside(project.base, os.path.relpath(full, project.base).replace(os.sep, "/"))
+    elif os.path.islink(full):
+        refuse_other_owner(os.lstat(full), full)
+        full = os.path.realpath(full)
+    if full in (project.lock_path, project.intent_path):
+        raise UsageError("expected another file than those of the project", where=path)
+    if os.path.exists(full) and not os.path.isfile(full):
+        raise StateError("expected a file, found a folder, pipe or device", where=full)
+    return full, root
+
+
+def write_output(path: str, data: bytes, project: Project) -> None:
+    """Write a file that a person named; raises as ``output_place``."""
+    full, root = output_place(path, project)
+    files.write_atomic(full, data, root=root)
 
 
 def read_as(path: str, parse: Callable[[bytes], _T]) -> _T:

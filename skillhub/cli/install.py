@@ -16,8 +16,10 @@ from skillhub.cli.common import (
     Strings,
     TrustSource,
     Verify,
+    output_place,
     read_file,
     trusted_sources,
+    write_output,
 )
 from skillhub.cli.render import finish, show_changes, show_plan, show_sources
 from skillhub.disk import files
@@ -137,7 +139,7 @@ def bundle_export(common: Common, file: Annotated[str, Arg("FILE", "The bundle t
     bundle = export(common.ports(scratch=True), recorded, answers, network.proof, lambda it: common.apart(it)[0])
     data = b"".join(bundle.parts())
     if not common.dry_run:
-        files.write_atomic(os.path.realpath(os.path.expanduser(file)), data)
+        write_output(file, data, common.open_project())
     until, names = usable_until(bundle), [*bundle.lock.skills]
     row = {"path": file, "skills": names, "size": len(data), "digest": Digest.of(data), "usable_until": until}
     would = "would write" if common.dry_run else "wrote"
@@ -219,6 +221,8 @@ def update(
     options = enabling.options(common, enable=not no_enable, frozen=frozen, trusted=trusted_sources(trust_source))
     ports = common.ports(allow_unsigned=allow_unsigned)
     before = ports.project.lock()
+    if pr_body is not None:
+        output_place(pr_body, ports.project)
     outcome = update_flow(chosen, options, replace(ports, plan=_planning(common)))
     if pr_body is not None and not common.dry_run:
         from skillhub.cli.changes import write_review

@@ -286,7 +286,7 @@ def write_atomic(
 ) -> None:
     """Replace the content of ``path`` by ``data``; a reader sees the whole old file or the whole new one.
 
-    Missing parent folders are made. A link at ``path`` is replaced, never written through.
+    Missing parent folders are made. A link at ``path`` is replaced, never written through; a pipe or device stays.
 
     Args:
         path: Where the file is to be.
@@ -382,7 +382,8 @@ def _staged(
     """Hold ``data`` in a new file beside ``path``; unless it was renamed, it is gone in the end."""
     with disk_errors(path), _held(path, root, make=True) as (name, at):
         temporary = os.path.join(os.path.dirname(name), f".skillhub-{os.urandom(8).hex()}.tmp")
-        mode = _mode_of(name, at) if mode is None else mode
+        there = _mode_of(name, at, path)
+        mode = there if mode is None else mode
         # Never wider than the file is to be, not even before fchmod: others may not be meant to read it.
         first = 0o666 if mode is None else mode & 0o600
         handle = create(temporary, _CREATE, first) if at is None else _open(temporary, _CREATE, first, at=at)
@@ -407,11 +408,13 @@ def _fill(handle: int, data: bytes, mode: int | None, sync: bool) -> None:
         os.close(handle)
 
 
-def _mode_of(name: str, at: int | None) -> int | None:
+def _mode_of(name: str, at: int | None, path: str) -> int | None:
     try:
         status = os.stat(name, dir_fd=at, follow_symlinks=False)
     except FileNotFoundError:
         return None
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or _is_link(status)):
+        raise StateError("expected a file, found a pipe or device", where=path)  # root could replace /dev/null
     return stat.S_IMODE(status.st_mode) if stat.S_ISREG(status.st_mode) else None
 
 

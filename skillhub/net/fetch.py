@@ -10,8 +10,18 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 from urllib.parse import unquote
 
-from skillhub.errors import NotFound, RateLimited, SourceError, StateError, UnsafeTransfer, WrongBytes
-from skillhub.formats.text import as_command, quote
+from skillhub.disk import files
+from skillhub.errors import (
+    FormatError,
+    LinkLeavesProject,
+    NotFound,
+    RateLimited,
+    SourceError,
+    StateError,
+    UnsafeTransfer,
+    WrongBytes,
+)
+from skillhub.formats.text import as_command, is_inner_path, quote
 from skillhub.model.reference import base_of, errors_masked
 from skillhub.net.settings import Settings
 from skillhub.net.target import PERSON, Requester, RequestTarget
@@ -214,12 +224,23 @@ class Mirrors(Web):
 
 
 def _in_folder(folder: str, base: str, url: str, cap: int) -> Response:
-    """Return what a folder has for a URL below ``base``: the file of that path, whatever the query."""
-    path = unquote(url.partition("#")[0].partition("?")[0][len(base) :])
-    try:
-        return replace(FolderFetcher(folder, base).get(base + path, cap=cap), url=url)
-    except NotFound:
+    """Return what a folder has for a URL below ``base``: the file of that path, whatever the query.
+
+    Others may write there too: a pipe would never end, and a link may lead to anything.
+    """
+    path = unquote(url.partition("#")[0].partition("?")[0][len(base) :]).removeprefix("/")
+    if not is_inner_path(path) or "\0" in path:
+        raise UnsafeTransfer(f"expected a file of {base}, found {quote(url)}", where=url)
+    top = os.path.realpath(folder)
+    if not os.path.isfile(os.path.join(top, path)):
         return Response(url, b"", status=404)
+    try:
+        data = files.read(files.inside(top, path), cap, root=files.HeldFolder(top))
+    except LinkLeavesProject as error:
+        raise UnsafeTransfer(f"a link leads out of the mirror {quote(folder)}", where=url) from error
+    except FormatError as error:
+        raise WrongBytes(f"expected at most {cap} bytes, found more", where=url) from error
+    return Response(url, data or b"", status=404 if data is None else 200)
 
 
 @contextmanager

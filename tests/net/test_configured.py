@@ -1,5 +1,7 @@
 """A mirror changes where bytes come from, and never what is trusted."""
 
+import os
+
 import pytest
 
 from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
@@ -95,6 +97,27 @@ def test_attack_a_url_leads_out_of_a_mirror_in_a_folder(tmp_path):
                 road.get(f"https://a.example/s/{hostile}", cap=9)
         with pytest.raises(WrongBytes):
             road.get("https://a.example/s/a%20b/x", cap=2)
+
+
+def test_attack_a_mirror_in_a_folder_holds_a_pipe_or_a_link_that_leads_out(tmp_path):
+    """A shared drive, where others write too: a pipe would never end, and a link shows a file of this user's."""
+    (tmp_path / "secret").write_bytes(b"x")
+    mirror = tmp_path / "mirror"
+    (mirror / "deep").mkdir(parents=True)
+    (mirror / "deep" / "x").write_bytes(b"found")
+    (mirror / "inner").symlink_to("deep")
+    (mirror / "out").symlink_to(tmp_path)
+    (mirror / "file").symlink_to("../secret")
+    os.mkfifo(mirror / "pipe")
+    with Http() as http:
+        road = mirrored(http, {"https://a.example": f"file://{mirror}"})
+        assert road.get("https://a.example/inner/x", cap=9).data == b"found"
+        for hostile in ("out/secret", "file"):
+            with pytest.raises(UnsafeTransfer):
+                road.get(f"https://a.example/{hostile}", cap=9)
+        for gone in ("pipe", "a" * 300, "deep/x/y"):
+            with pytest.raises(NotFound):
+                road.get(f"https://a.example/{gone}", cap=9)
 
 
 @pytest.mark.parametrize(
