@@ -329,23 +329,36 @@ def package_at(below: Sequence[str], pattern: str) -> str | None:
     """Return the package that a way below the root lies in, by one pattern."""
     parts = pattern.split("/")
     named = zip(below, parts, strict=False)
-    is_in = len(below) >= len(parts) and all(fnmatchcase(name, part) for name, part in named)
+    is_in = len(below) >= len(parts) and all(_fits(name, part) for name, part in named)
     return "/".join(below[: len(parts)]) if is_in else None
 
 
 def _matches(root: str, pattern: str) -> list[str]:
-    """Return the folders below the root that a pattern names; hidden ones only by their name."""
+    """Return the folders below the root that a pattern names; hidden ones only by their name, and none behind a link.
+
+    Links that lead back would be as many ways as there are folders, to the power of the pattern's depth.
+
+    Raises:
+        LinkLeavesProject: one leads out of the root.
+    """
     found = [""]
     for part in pattern.split("/"):
-        names = ((each, name) for each in found for name in _folders_in(os.path.join(root, each)))
-        fit = ((each, name) for each, name in names if fnmatchcase(name, part))
-        found = [f"{each}/{name}".lstrip("/") for each, name in fit if name[0] != "." or part[0] == "."]
+        names = [
+            f"{each}/{name}".lstrip("/") for each in found for name in _folders_in(os.path.join(root, each), part)
+        ]
+        found = [each for each in names if files.inside(root, each) == os.path.join(root, *each.split("/"))]
     return found
 
 
-def _folders_in(folder: str) -> list[str]:
+def _folders_in(folder: str, part: str) -> list[str]:
     with files.disk_errors(folder), os.scandir(folder) as rows:
-        return [row.name for row in rows if row.is_dir() and row.name != "node_modules"]
+        return [row.name for row in rows if _fits(row.name, part) and row.is_dir()]
+
+
+def _fits(name: str, part: str) -> bool:
+    # What no text can spell, no record of a place can.
+    is_seen = name != "node_modules" and clean(name) == name and (name[0] != "." or part[0] == ".")
+    return is_seen and fnmatchcase(name, part)
 
 
 def refuse_other_owner(status: os.stat_result, path: str) -> None:
@@ -371,8 +384,7 @@ def packages_in(root: str, patterns: Iterable[str]) -> list[str]:
     """
     found: set[str] = set()
     for pattern in patterns:
-        matches = {each: os.path.join(root, *each.split("/")) for each in _matches(root, pattern)}
-        there = [each for each, path in matches.items() if files.inside(root, each) == path]
+        there = _matches(root, pattern)
         if not there and not {*pattern} & {*"*?["}:
             raise FormatError(f"the workspace names {pattern}, which is no folder", where=os.path.join(root, INTENT))
         found.update(there)

@@ -186,3 +186,35 @@ def test_which_folder_is_whose(machine):
     for words in (("--package", "nope"), ("--package", "../one")):
         assert machine.run("list", *words).status in (2, 4)
     assert machine.run("list", "--package", "one", cwd=machine.project / "elsewhere").status == 2
+
+
+@pytest.mark.parametrize("pattern", ["*/*/*/*/*/*/*/*", "a/b/*/c/*/*/*/*/*/*"])
+def test_attack_links_that_lead_back_are_as_many_ways_as_there_are_to_go_through_them(tmp_path, pattern):
+    """Twelve links in a clone would be 12 to the power of 8 packages, which every command there would look for."""
+    machine = Here(tmp_path)
+    for name in "abcdefghijkl":
+        (machine.project / name).symlink_to(".")
+    machine.write("project/skillhub.toml", f'[workspace]\nmembers = ["{pattern}"]\n')
+    done = machine.run("list", "--json")
+    assert (done.status, done.json["skills"]) == (0, [])
+
+
+def test_attack_a_workspace_has_more_patterns_than_anybody_writes(tmp_path):
+    machine = Here(tmp_path)
+    machine.write("project/skillhub.toml", f"[workspace]\nmembers = {['*'] * 1001}\n")
+    assert machine.run("sync").status == 4
+
+
+@pytest.mark.parametrize("name", [b"b\xff", b"b\n", b"b\x1b[31m", ".hidden", "node_modules"])
+def test_attack_a_folder_that_is_no_package_is_none_for_who_stands_in_it(tmp_path, name):
+    """A record could not spell its name, and the copy would be put elsewhere; or no line would name the skill."""
+    machine = Here(tmp_path)
+    machine.skill("project/skills/mine")
+    machine.write("project/skillhub.toml", '[workspace]\nmembers = ["*"]\n')
+    folder = os.path.join(machine.project, os.fsdecode(name))
+    os.mkdir(folder)
+    assert machine.run("install", "../skills/mine", "--yes", "--allow-unsigned", cwd=folder).status == 0
+    assert os.listdir(folder) == []
+    assert machine.run("install", "--json").json["skills"][0]["links"] == [
+        str(machine.project / ".agents/skills/mine")
+    ]
