@@ -258,9 +258,6 @@ class _Audit:
     suppress: Items[Suppression] = ()
 
 
-_MEMBERS_MAX = 1000  # each is looked for in the folders that there are
-
-
 @part
 @dataclass(frozen=True, slots=True)
 class _Workspace:
@@ -270,8 +267,8 @@ class _Workspace:
 
     def check(self) -> None:
         """Refuse a pattern that could name anything but folders below this one."""
-        if len(self.members) > _MEMBERS_MAX:
-            raise FormatError(f"expected at most {_MEMBERS_MAX} patterns", where=".members")
+        if len(self.members) > 1000:  # each is looked for among all folders
+            raise FormatError("expected at most 1000 patterns", where=".members")
         for each in self.members:
             if any(part in ("", ".", "..", "**") or "\\" in part or ":" in part for part in each.split("/")):
                 hint = 'such as "packages/*"; ** is not known'
