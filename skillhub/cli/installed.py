@@ -256,7 +256,7 @@ ProfileName = Annotated[str, Arg("NAME", "The profile.")]
 
 
 def profile_list(common: Common) -> int:
-    """List the profiles of this project, or of the user scope, and which is in use.
+    """List the profiles of the scope, and which is in use.
 
     Example: skillhub profile list
     """
@@ -274,7 +274,9 @@ def profile_list(common: Common) -> int:
 
 
 def profile_save(common: Common, name: ProfileName) -> int:
-    """Save the skills that are enabled now as a profile, in place of one of that name. Only you have it.
+    """Save the skills that are enabled now as a profile.
+
+    It replaces the one of that name. Only you have it.
 
     Example: skillhub profile save review
     """
@@ -286,9 +288,9 @@ def profile_save(common: Common, name: ProfileName) -> int:
 
 
 def profile_use(common: Common, enabling: Enabling, name: ProfileName) -> int:
-    """Enable the skills of a profile and disable all others of this project; all or none.
+    """Enable the skills of a profile and disable all others.
 
-    What `enable` would ask is asked. Skills that are not installed are named: exit status 6.
+    All or none. What `enable` would ask is asked. Skills that are not installed are named: exit status 6.
 
     Example: skillhub profile use review
     """

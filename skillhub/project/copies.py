@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, get_args
 from skillhub.disk import files
 from skillhub.disk.files import FOLDER
 from skillhub.disk.folders import TreeProblem, clone_tree, is_link, remove_tree, write_tree
-from skillhub.errors import FormatError, StateError
+from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.model.hosts import Host, hosts, skill_folder
 from skillhub.model.lock import Locked, Signer
 from skillhub.model.record import Facts, LinkKind, Need, Record, Scope, Skill
@@ -560,14 +560,28 @@ def by_folder(project: Project, links: Iterable[str]) -> dict[str, set[str]]:
 def agent_folders(
     project: Project, user_home: str, environ: Mapping[str, str], agents: Iterable[Host] | None = None
 ) -> list[str]:
-    """Return the folders there are that these agents read skills from, or any agent; each place once."""
+    """Return the folders there are that these agents read skills from, or any agent; each place once.
+
+    Those of packages are unknown while skillhub.toml cannot be read, which is told elsewhere.
+
+    Raises:
+        FormatError, LinkLeavesProject: as ``Project.packages``, of a file that can be read.
+    """
     every = hosts().values() if agents is None else agents
     folders = folders_of(project, every, user_home, environ)
     below = [portable(each, project.base) for each in folders]
-    for package in project.packages() if project.scope == "project" else ():
+    for package in _packages(project):
         folders += tuple(os.path.join(project.base, package, each) for each in below if not os.path.isabs(each))
     there = filter(os.path.isdir, folders)
     found: dict[str, str] = {}
     for folder in there:
         found.setdefault(os.path.realpath(folder), folder)
     return list(found.values())
+
+
+def _packages(project: Project) -> Sequence[str]:
+    try:
+        is_workspace = project.scope == "project" and project.members()
+    except SkillhubError:
+        return ()
+    return project.packages() if is_workspace else ()

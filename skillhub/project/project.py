@@ -163,7 +163,11 @@ class Project:
             LinkLeavesProject: one is a link to somewhere else.
             FormatError: one that is named is not there, or has a lock of its own.
         """
-        return packages_in(self.root, self._intent(INTENT).members or ())
+        return packages_in(self.root, self.members())
+
+    def members(self) -> Sequence[str]:
+        """Return what the workspace calls its packages, names and patterns; raises as ``lock``."""
+        return self._intent(INTENT).members or ()
 
     def edit_intent(self, add: Mapping[str, Wanted], remove: Collection[str]) -> bool:
         """Set lines in the file of this package, take skills out of those of all; return whether any changed.

@@ -71,7 +71,13 @@ def test_a_person_sees_the_plan_and_says_no(machine, repo):
     done = machine.at_terminal(
         "update",
         "--allow-unsigned",
-        say=[("+ run.sh", ""), ("can scripts", ""), ("[N]o: ", "y\n"), ("Change deploy?", ""), ("[N]o: ", "n\n")],
+        say=[
+            ("+ run.sh", ""),
+            ("gains the capability scripts", ""),
+            ("[N]o: ", "y\n"),
+            ("Change deploy?", ""),
+            ("[N]o: ", "n\n"),
+        ],
     )
     assert done.status == 6
     assert b"better" not in (machine.project / ".agents/skills/deploy/SKILL.md").read_bytes()

@@ -87,6 +87,18 @@ def test_a_skill_of_two_packages_is_one_and_leaves_the_one_that_wants_it_no_more
     assert (copies(machine), machine.lock()["skills"]) == ([], {})
 
 
+def test_what_only_looks_works_while_the_file_of_the_workspace_is_broken(machine):
+    assert machine.run("install", "./skills/shared", "--package", "one", *YES).status == 0
+    whole = (machine.project / "skillhub.toml").read_text()
+    (machine.project / "skillhub.toml").write_text(f"{whole}[broken\n")
+    for words, status in (("verify", 0), ("list", 0), ("doctor", 1)):
+        done = machine.run(words)
+        assert (done.status, "not TOML" in done.out + done.err) == (status, True), (words, done.out, done.err)
+    (machine.project / "packages/one/skillhub.lock").touch()
+    (machine.project / "skillhub.toml").write_text(whole)
+    assert machine.run("verify").status == 4  # which folders are to be looked into is not known
+
+
 def test_what_a_skill_needs_comes_into_its_package(machine):
     machine.skill("project/skills/needing", head="metadata:\n  skillhub.requires: skill:shared\n")
     machine.skill("project/skills/shared")

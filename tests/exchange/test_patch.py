@@ -103,7 +103,7 @@ def test_everybody_gets_the_same_tree_and_is_asked(world, ref):
     with pytest.raises(Refused):
         other.install(frozen=True, answers=shy)  # a signature says nothing of a patch
     (question,) = [each for each in shy.seen if each.kind == "unsigned"]
-    assert "This project patches" in question.message
+    assert "with this project's unsigned patch?" in question.message
     other.install(frozen=True, answers=Answers("yes"))
     assert other.record(name).tree == entry.tree
     assert other.problems() == []

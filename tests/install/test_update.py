@@ -221,7 +221,7 @@ def test_attack_an_update_begins_to_reach_a_network_that_no_url_names(
     error = refused(reaching, Refused, lambda: reaching.update(answers=Answers("yes", capability="no")))
     asked = {question.subject: question.message for question, _ in error.asked if question.kind == "capability"}
     assert asked["network:?"].endswith(
-        "may use the network (network:?), which the lock did not say of the previous version; agree?"
+        "may use the network (network:?), which the lock does not say of the previous version; agree?"
     )
 
 
