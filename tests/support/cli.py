@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -146,6 +147,8 @@ class Shell:
     ) -> Done:
         """Run the program on a terminal and answer it as a person would.
 
+        What is erased again, as progress is that only a slow machine shows, is not in what this returns.
+
         Args:
             args: Its words.
             say: What to wait for on the screen, and what to type then; ``\\x03`` is Ctrl-C.
@@ -166,7 +169,7 @@ class Shell:
             raise
         finally:
             os.close(ours)
-        return Done(forked.wait(), screen, b"")
+        return Done(forked.wait(), ERASED.sub(b"", screen), b"")
 
     def _fork(self, args: Sequence[object], folder: object, environ: dict[str, str], streams: Sequence[int]) -> int:
         program = forked.Program(self.entry, [str(each) for each in args], str(folder), environ)
@@ -237,6 +240,7 @@ def _converse(terminal: int, say: list[tuple[str, str]]) -> bytes:
     return screen
 
 
+ERASED = re.compile(rb"[^\n]*\r\x1b\[K")
 COLOURS = tuple(f"\x1b[{code}m" for code in ("0", "1", "2", "31", "32", "33"))
 
 
