@@ -21,7 +21,7 @@ from skillhub.answers.skills import (
     VerifyAnswer,
 )
 from skillhub.audit.audit import AuditRequest, audit, names_and_paths
-from skillhub.audit.show import search, show
+from skillhub.audit.show import found_json, search, show
 from skillhub.audit.verify import verify
 from skillhub.cli.common import Common
 from skillhub.cli.installed import installed, restored
@@ -152,7 +152,8 @@ class OpenProject:
         skills = [skill for skill in self._seen("agents")[1].skills if skill.path]
         with self._ports() as ports:
             listed = listings(ports, needed=not skills)
-            return _as(SearchAnswer, search(words, skills, limit, listed.each, self._common.home.cache).to_json())
+            found = search(words, skills, limit, listed.each, self._common.home.cache)
+            return _as(SearchAnswer, found_json(found, listed.kept))
 
     def catalog(self, host: str = "agents", window: int | None = None) -> CatalogAnswer:
         """Return what the model of a host sees of the skills; ``window`` is its context in tokens."""

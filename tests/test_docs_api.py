@@ -14,6 +14,7 @@ from skillhub.api import open_project
 from skillhub.errors import Refused, UsageError
 from skillhub.model.question import Answer
 from tests.support.bare import run_bare
+from tests.support.gitrepos import Repo, files
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -32,6 +33,18 @@ def test_the_examples_run_one_after_the_other(here):
     assert len(BLOCKS) == 8
     for block in BLOCKS:
         exec(compile(block, "docs/api.md", "exec"), names)
+
+
+def test_what_is_found_is_as_the_command_prints_it(here):
+    repo = Repo(here.folder / "public.git")
+    repo.commit(files("Do it.\n"))
+    here.write("home/.gitconfig", f'[url "{repo.url}"]\n\tinsteadOf = https://github.com/acme/skills\n')
+    assert here.run("source", "add", "mine", "github:acme/skills", "--yes").status == 0
+    asked = here.run("search", "deploy", "--json").json
+    assert [each["source"] for each in asked["listings"]] == ["mine"]
+    found = open_project(here.project).search("deploy")
+    assert [each.source for each in found.hits] == [each["source"] for each in asked["hits"]]
+    assert [each.refreshed for each in found.listings] == [each["refreshed"] for each in asked["listings"]]
 
 
 @pytest.mark.parametrize("module", [skillhub, skillhub.runtime])

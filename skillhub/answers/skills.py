@@ -595,4 +595,4 @@ class SearchAnswer(JsonAnswer, commands=["search"]):
     hits: tuple[HitRow, ...]
     count: int
     truncated: bool
-    listings: tuple[ListingRow, ...] = ()
+    listings: tuple[ListingRow, ...]

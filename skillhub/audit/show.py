@@ -13,7 +13,7 @@ from typing import Any, Literal
 from skillhub.edits.patch import difference, read_edited, text_of
 from skillhub.errors import Drifted, Forbidden, NotFound, SecurityError, SourceError, StateError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import word
+from skillhub.formats.text import spell, word
 from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock
 from skillhub.install.context import LeftOut, Options, Ports, State, command, read_state, refuse_unknown
 from skillhub.install.gather import rebase_patch, wanted_under
@@ -40,6 +40,7 @@ from skillhub.runtime.ranking import search as rank
 from skillhub.scan import scan
 from skillhub.scan.capability import in_words
 from skillhub.sources.configured import Source
+from skillhub.sources.history import KeptListing
 from skillhub.sources.local import named, read_local
 
 # Show: everything about one skill, installed here or offered by a source.
@@ -268,6 +269,18 @@ def search(
         for source, listing in listed:
             indexes.append(opened.enter_context(closing(_listed(source, listing, cache))))
         return rank(query, indexes, limit)
+
+
+def found_json(found: Hits, kept: Mapping[str, KeptListing]) -> dict[str, Any]:
+    """Return what ``skillhub search --json`` prints of what was found.
+
+    Args:
+        found: By ``search``.
+        kept: The listings that were searched and are not asked for each time, by the alias of the source.
+    """
+    rows = ((alias, spell(each.listed), each.commit) for alias, each in kept.items())
+    told = [{"source": alias, "refreshed": at, "commit": commit} for alias, at, commit in rows]
+    return {**found.to_json(), "listings": told}
 
 
 def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:

@@ -14,7 +14,6 @@ from skillhub.cli.common import Arg, Common, Strings
 from skillhub.cli.reading import listing, numbered, text_of
 from skillhub.cli.terminal import Terminal
 from skillhub.errors import NotFound, Refused, UsageError
-from skillhub.formats import text as times
 from skillhub.formats.text import Quoted, as_command, collapsed, quote
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import Outcome
@@ -249,9 +248,7 @@ def search(
     for warning in listed.warnings:
         common.terminal.warn(f"warning: {warning}")
     if common.json:
-        kept = {alias: (times.spell(each.listed), each.commit) for alias, each in listed.kept.items()}
-        told = [{"source": alias, "refreshed": at, "commit": commit} for alias, (at, commit) in kept.items()]
-        return common.answer("search", {**found.to_json(), "listings": told})
+        return common.answer("search", reading.found_json(found, listed.kept))
     rows = [(hit.name, hit.source or f"({hit.scope})", _FOUND_BY[hit.reason], hit.description) for hit in found.hits]
     if rows:
         common.terminal.table(("NAME", "FROM", "FOUND BY", "DESCRIPTION"), rows)

@@ -402,7 +402,7 @@ class Hits:
     truncated: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``skillhub search --json`` prints."""
+        """Return them as data."""
         shown = [hit.to_json() for hit in self.hits]
         return {"hits": shown, "count": len(shown), "truncated": self.truncated}
 

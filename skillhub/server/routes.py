@@ -13,7 +13,7 @@ from skillhub.answers import VERSION, served
 from skillhub.answers import requests as asked
 from skillhub.answers.openapi import DescribedRoute, adapter_of
 from skillhub.answers.skills import CatalogAnswer, JsonAnswer, LoadAnswer, ResolveAnswer, SearchAnswer, ShowAnswer
-from skillhub.audit.show import search
+from skillhub.audit.show import found_json, search
 from skillhub.audit.workplace import Workplace
 from skillhub.errors import NotFound, SkillhubError
 from skillhub.formats.text import quote
@@ -68,7 +68,7 @@ def _show(workplace: Workplace, taken: asked.OneTaken) -> dict[str, Any]:
 
 def _search(workplace: Workplace, taken: asked.SearchTaken) -> dict[str, Any]:
     skills = [skill for skill in workplace.seen(taken.host)[1].skills if skill.path]
-    return search(taken.q, skills, taken.limit).to_json()
+    return found_json(search(taken.q, skills, taken.limit), kept={})  # no source is asked
 
 
 def _catalog(workplace: Workplace, taken: asked.CatalogTaken) -> dict[str, Any]:
