@@ -6,10 +6,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import skillhub
 from skillhub.disk import files
@@ -20,8 +20,9 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command
 from skillhub.install.context import Ports, ask
 from skillhub.install.mcp_entry import NAME, entries_file
+from skillhub.model.hosts import hosts
 from skillhub.model.question import Asked, Question
-from skillhub.model.record import Record, Records
+from skillhub.model.record import Record, Records, Scope
 from skillhub.project import copies, mcp
 from skillhub.project.project import Project, exclude, state_key
 from skillhub.project.store import Store
@@ -35,6 +36,12 @@ _OWN = {"keys": "your signing keys", copies.EDITS: "edits of yours that were sav
 _COMPLETIONS = (".bash_completions/skillhub.sh", ".zfunc/_skillhub", ".config/fish/completions/skillhub.fish")
 _SHELLS = (".bashrc", ".bash_profile", ".zshrc", ".config/fish/config.fish")
 _SHOWN = 30
+# What skillhub writes, or reads, in its own folders but the cache; two or three of them are one on some platforms.
+_WRITTEN = re.compile(
+    r"(?:\.skillhub-.*|(?:advisories|agents|config|first-seen|keys|listings|mcp-entries|policy|profiles|project-sources|"
+    r"projects|proved|publishers|roots|scan-cache|secrets|seen|shown-time|signers|skillhub|skillhub-edits|sources|store|"
+    r"tuf)(\.json)?(\.lock|\.toml|\.key)?)"
+)
 
 
 class Installed(NamedTuple):
@@ -114,16 +121,23 @@ def _projects(home: Home) -> Iterator[tuple[Project, Records]]:
         document = strict_json(data, path, _CAP) if data is not None else None
         base = document.get("project") if isinstance(document, dict) else None
         if data is not None and isinstance(base, str) and os.path.isabs(base) and os.path.isdir(base):
-            is_user = name == f"{state_key(base, 'user')}.json"
-            yield Project(base, "user" if is_user else "project", home), Records.parse(data, path)
+            for scope in get_args(Scope):
+                if name == f"{state_key(base, scope)}.json":  # else it is what is known of another folder
+                    yield Project(base, scope, home), Records.parse(data, path)
 
 
 def _of_project(project: Project, records: Records, ports: Ports, remove: bool) -> Iterator[Installed]:
     left = dict(records.skills)
+    folders = copies.folders_of(project, hosts().values(), ports.user_home, ports.environ)
+    known, is_user = {copies.portable(each, project.base) for each in folders}, project.scope == "user"
     for name, record in [*records.skills.items(), *records.coming.items()]:
         stays = []
         for link in record.links:
-            row = _copy(project, name, link, record, ports.store, remove)
+            row: Installed | None = Installed(
+                "copy", copies.absolute(project.base, link), name, "it is in no agent's folder"
+            )
+            if os.path.split(link)[0] in known:
+                row = _copy(project, name, link, record, ports.store, remove)
             if row is not None:
                 stays += [link] if row.kept else []
                 yield row
@@ -138,7 +152,7 @@ def _of_project(project: Project, records: Records, ports: Ports, remove: bool) 
                     yield Installed("mcp", error.where or project.base, server, error.message)
     if remove:
         exclude(project.around, [link for record in left.values() for link in record.links])
-        copies.remove_created(project, records.made)
+        copies.remove_created(project, [each for each in records.made if not os.path.isabs(each) or is_user])
 
 
 def _copy(project: Project, name: str, link: str, record: Record, store: Store, remove: bool) -> Installed | None:
@@ -202,10 +216,21 @@ def _folders(home: Home, own_names: Mapping[str, str], remove: bool) -> Iterator
             continue
         own = [(os.path.join(folder, name), why) for name, why in own_names.items()]
         own = [(path, why) for path, why in own if _names(path)]
+        own += [(path, "skillhub did not write it") for path in _foreign(folder, home)]
         yield from (Installed("folder", path, "", why) for path, why in own)
         if remove:
             _remove_but(folder, {path for path, _ in own})
+            if is_named:
+                with suppress(OSError):  # it is not empty, a link, or where a disk begins
+                    os.rmdir(os.path.dirname(folder))
         yield Installed("folder", folder, "all but the above" if own else "")
+
+
+def _foreign(folder: str, home: Home) -> Iterator[str]:
+    """Yield what is in one of skillhub's own folders and was put there by somebody else."""
+    for name in sorted(_names(folder)) if folder != home.cache else ():
+        if not _WRITTEN.fullmatch(name) and (path := os.path.join(folder, name)) != home.cache:
+            yield path
 
 
 def _remove_but(folder: str, kept: set[str]) -> None:
@@ -215,8 +240,6 @@ def _remove_but(folder: str, kept: set[str]) -> None:
                 remove_tree(path)
         if not kept:
             remove_tree(folder)
-            if not _names(os.path.dirname(folder)):
-                os.rmdir(os.path.dirname(folder))
     except OSError as error:
         raise StateError(f"cannot be removed: {error.strerror}", where=folder) from error
 
@@ -232,7 +255,7 @@ def _completion(user_home: str) -> Iterator[str]:
             yield as_command("rm", path)
     for name in _SHELLS:
         path = os.path.join(user_home, *name.split("/"))
-        with open(path, errors="replace") if os.path.isfile(path) else nullcontext(()) as lines:
+        with suppress(OSError), open(path if os.path.isfile(path) else os.devnull, errors="replace") as lines:
             for number, line in enumerate(lines, 1):
                 if re.search(r"skillhub(?:\.sh|.*complet)|complet.*skillhub", line, re.IGNORECASE):
                     yield f"take line {number} out of {path}: {line.strip()[:200]}"

@@ -142,3 +142,78 @@ def test_hints_are_of_the_installer_in_use(tmp_path, monkeypatch, mark, removes,
     monkeypatch.setattr(uninstall, "version", lambda _: "1")
     assert uninstall._package().endswith(removes)
     assert extra("s3").startswith(adds)
+
+
+def forged(here, base, name=None, **values):
+    """Change what is kept of a project, or keep it under another name as that of another."""
+    kept = json.loads((file := next((here.hub / "state/projects").glob("*.json"))).read_text())
+    kept["skills"]["mine"] |= {key: value for key, value in values.items() if key == "links"}
+    kept |= {"project": str(base), **{key: value for key, value in values.items() if key != "links"}}
+    (file.with_name(name) if name else file).write_text(json.dumps(kept))
+
+
+@pytest.mark.parametrize(
+    "link", ["{}/other/.agents/skills/mine", "src/mine", ".agents/mine", "../other/.agents/skills/mine"]
+)
+def test_attack_a_forged_record_names_what_is_in_no_folder_of_an_agent(tmp_path, link):
+    here = Here(tmp_path)
+    for place in ("project/src", "project/.agents", "other/.agents/skills"):
+        here.skill(f"{place}/mine")
+    (here.folder / "other/empty").mkdir()
+    assert here.run("install", "./src/mine", "--yes", "--allow-unsigned").status == 0
+    forged(
+        here, here.project, links=[link.format(here.folder)], made=[f"{here.folder}/other/empty", "../other/empty"]
+    )
+    done = here.run("self", "uninstall", "--yes", "--json").json
+    assert {each["kind"] for each in done["removed"]} == {"folder"} and len(done["kept"]) == 1
+    for place in ("project/src", "project/.agents", "other/.agents/skills"):
+        assert (here.folder / place / "mine/SKILL.md").exists()
+    assert (here.folder / "other/empty").exists()
+
+
+def test_attack_what_is_kept_of_one_project_names_another(tmp_path):
+    here = Here(tmp_path)
+    here.skill("src/mine")
+    here.skill("other/.agents/skills/mine")
+    assert here.run("install", here.folder / "src/mine", "--yes", "--allow-unsigned").status == 0
+    forged(here, here.folder / "other", f"{'0' * 32}.json")
+    assert here.run("self", "uninstall", "--yes").status == 0
+    assert (here.folder / "other/.agents/skills/mine/SKILL.md").exists()
+    assert not (here.project / ".agents").exists()
+
+
+def test_attack_what_somebody_else_put_into_our_folders_stays(tmp_path):
+    here = Here(tmp_path)
+    here.skill("src/mine")
+    assert here.run("install", here.folder / "src/mine", "--yes", "--allow-unsigned").status == 0
+    (here.hub / "state/listings").symlink_to(here.folder / "src")
+    theirs = {
+        here.write(f"hub/{name}", "x") for name in ("config/ca.pem", "state/notes.txt", "config/policy.toml.mine")
+    }
+    here.write("hub/config/config.toml", "")
+    done = here.run("self", "uninstall", "--yes", "--json").json
+    assert {each["path"] for each in done["kept"]} == {str(each) for each in theirs}
+    assert {str(each) for each in here.hub.rglob("*") if each.is_file()} == {str(each) for each in theirs}
+    assert (here.folder / "src/mine/SKILL.md").exists()
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_attack_folders_above_ours_that_are_links_or_empty_stay_and_are_no_error(tmp_path, is_named):
+    here = Here(tmp_path)
+    here.skill("src/mine")
+    (here.folder / "disk").mkdir()
+    (here.folder / "link").symlink_to("disk")
+    parts = {f"XDG_{each}_HOME": str(here.folder / "link" / each) for each in ("CONFIG", "DATA", "CACHE", "STATE")}
+    home = {"SKILLHUB_HOME": f"{here.folder}/link"} if is_named else {"SKILLHUB_HOME": "", **parts}
+    assert here.run("install", here.folder / "src/mine", "--yes", "--allow-unsigned", **home).status == 0
+    done = here.run("self", "uninstall", "--yes", "--json", **home)
+    assert (done.status, done.json["kept"]) == (0, [])
+    assert sorted(os.listdir(here.folder / "disk")) == ([] if is_named else ["DATA", "STATE"])
+
+
+def test_attack_a_file_of_a_shell_that_cannot_be_read_is_no_error(tmp_path):
+    here = Here(tmp_path)
+    here.write("home/.zshrc", "# skillhub \x1b[2J complete\n")
+    (here.home / ".bashrc").symlink_to("/proc/self/mem")
+    done = here.run("self", "uninstall", "--yes")
+    assert done.status == 0 and ".zshrc" in done.out and "\x1b[2J" not in done.out + done.err
