@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -309,7 +310,8 @@ def remove(text: str, path: tuple[str, str], where: str) -> str:
         end = nodes[1][0].start_mark if len(nodes) > 1 and not at else end
         after = body[: _index(lines, start)] + body[_index(lines, end) :]
     else:
-        gone = {*range(start.line, _lines_to(nodes[at][1])), *([held[0].start_mark.line] if len(nodes) == 1 else [])}
+        is_bare = len(nodes) == 1 and "#" not in lines[held[0].start_mark.line]
+        gone = {*range(start.line, _lines_to(nodes[at][1])), *([held[0].start_mark.line] if is_bare else [])}
         after = "".join(line for number, line in enumerate(lines) if number not in gone)
         if len(lines) - 1 in gone and not body.endswith("\n"):
             after = after.removesuffix("\n").removesuffix("\r")
@@ -353,12 +355,11 @@ def _entries(data: Any, key: str) -> list[tuple[str, object]]:  # noqa: ANN401 -
 
 
 def _checked(text: str, before: Any, key: str, there: list[tuple[str, object]], where: str) -> str:  # noqa: ANN401
-    try:
-        found = others_yaml(text, where)
-    except FormatError:
-        found = None
+    found: Any = False  # what is no YAML any more is never written
+    with suppress(FormatError):
+        found = others_yaml(text, where) or {}
     rest = [{name: value for name, value in each.items() if name != key} for each in (before or {}, found or {})]
-    if rest[0] != rest[1] or _entries(found, key) != there:
+    if found is False or rest[0] != rest[1] or _entries(found, key) != there:
         raise FormatError("expected a file that can be edited in place", where=where, hint="edit it by hand")
     return text
 

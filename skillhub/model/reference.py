@@ -588,9 +588,9 @@ PUBLIC = "https://github.com"
 
 
 def site_of(environ: Mapping[str, str]) -> str:
-    """Return github.com, or the server that ``GH_HOST`` or ``GITHUB_SERVER_URL`` names as GitHub's own tools do."""
+    """Return github.com, or the server that ``GH_HOST`` or ``GITHUB_SERVER_URL`` names, its host in small letters."""
     named = f"https://{environ['GH_HOST']}" if environ.get("GH_HOST") else environ.get("GITHUB_SERVER_URL")
-    return (named or PUBLIC).rstrip("/")
+    return re.sub(r"^[^/]*//[^/]*", lambda found: found[0].lower(), (named or PUBLIC).rstrip("/"))
 
 
 def url_of(ref: Remote, environ: Mapping[str, str]) -> str:

@@ -268,3 +268,16 @@ def test_keys_and_blocks_stay_text():
 def test_what_is_refused_as_text_is_refused_as_typed(text):
     with pytest.raises(FormatError):
         yaml.typed(text, "f")
+
+
+@pytest.mark.parametrize("text", ["extensions:\n...\n", "extensions:\n...\n# end\n", "extensions:\n\n...\n\n"])
+def test_attack_what_would_be_no_yaml_without_the_entry_is_left_as_it_is(text):
+    added = yaml.insert(text, ("extensions", "ours"), {"cmd": "x"}, "f.yaml")
+    with pytest.raises(FormatError, match="edited in place"):
+        yaml.remove(added, ("extensions", "ours"), "f.yaml")
+
+
+def test_a_comment_beside_the_key_of_the_servers_stays_when_the_last_one_goes():
+    text = "extensions:   # of the team\n\nb: 1\n"
+    added = yaml.insert(text, ("extensions", "ours"), {"cmd": "x"}, "f.yaml")
+    assert yaml.remove(added, ("extensions", "ours"), "f.yaml") == text

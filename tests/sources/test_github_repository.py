@@ -249,6 +249,9 @@ def test_a_company_has_a_github_of_its_own(tmp_path):
         ({"GH_HOST": "git.corp.example"}, "https://git.corp.example", "https://git.corp.example/api/v3", "corp"),
         ({"GH_HOST": "acme.ghe.com"}, "https://acme.ghe.com", "https://api.acme.ghe.com", "public"),
         ({"GH_HOST": "github.com"}, "https://github.com", "https://api.github.com", "public"),
+        ({"GH_HOST": "GitHub.COM"}, "https://github.com", "https://api.github.com", "public"),
+        ({"GITHUB_SERVER_URL": "https://GitHub.com/"}, "https://github.com", "https://api.github.com", "public"),
+        ({"GH_HOST": "Acme.GHE.com"}, "https://acme.ghe.com", "https://api.acme.ghe.com", "public"),
         (
             {"GH_HOST": "git.corp.example", "GITHUB_SERVER_URL": "https://github.com"},
             "https://git.corp.example",
