@@ -72,7 +72,7 @@ class QuestionRow(AnswerRow):
 
 
 class SkillRow(AnswerRow):
-    """A skill as this machine has it; ``edited`` are those of its links that are not as agreed, if they were read."""
+    """A skill here; ``edited``: its links that are not as agreed, if read; ``withdrawn``: why it was, if it was."""
 
     name: Text
     source: Text | None
@@ -95,6 +95,7 @@ class SkillRow(AnswerRow):
     capabilities: Texts
     description: Text
     edited: Texts = ()
+    withdrawn: Text | None = None
 
 
 class NamesDelta(AnswerRow):

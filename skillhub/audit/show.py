@@ -39,7 +39,7 @@ from skillhub.runtime.ranking import Hits, SearchIndex, Stored, rows_of
 from skillhub.runtime.ranking import search as rank
 from skillhub.scan import scan
 from skillhub.scan.capability import in_words
-from skillhub.sources.configured import Source
+from skillhub.sources.configured import Source, Sources
 from skillhub.sources.history import KeptListing
 from skillhub.sources.local import named, read_local
 
@@ -87,6 +87,18 @@ class Shown:
 def with_edits(skills: Sequence[Skill], project: Project) -> list[Skill]:
     """Return the skills, each with those of its copies that agents are refused, as the catalogue judges it."""
     return [replace(skill, edited=(*_edited(skill, project.home.state),)) for skill in skills]
+
+
+def with_withdrawn(skills: Iterable[Skill], sources: Sources) -> list[Skill]:
+    """Return the skills, each with the reason for which its registry, as it was last seen, withdrew its release."""
+    known, found = sources.all(), []
+    for skill in skills:
+        source, name = known.get(skill.source or ""), skill.own_name or skill.name
+        said = sources.last_seen(source.root).index([name]).skills if source and source.root else {}
+        locked = [each for each in said.get(name, ()) if each.digest == skill.digest]
+        reasons = [each.withdrawn or "no reason given" for each in locked if each.withdrawn is not None]
+        found.append(replace(skill, withdrawn=reasons[0]) if reasons else skill)
+    return found
 
 
 def _edited(skill: Skill, state: str) -> Iterator[str]:
@@ -178,8 +190,8 @@ def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
     records = ports.project.records()
     satisfied = need_check(ports.environ, records.enabled(lock.skills))
     skill = view(name, entry, records.skills.get(name), satisfied, ports.project, ports.store)
-    (skill,) = with_edits([skill], ports.project)
     status, notes = _release_status(name, entry, lock, ports)
+    (skill,) = with_withdrawn(with_edits([skill], ports.project), ports.sources)
     error = status.objection
     warnings = (error.message,) if error else status.yanked
     base = ports.store.listing(entry.original.tree) if entry.patch else None

@@ -231,7 +231,8 @@ def update(
     if not (common.json or ports.project.lock().skills):
         common.say_nothing_locked("update", common.wanted().skills)
         return 0
-    return finish(common, outcome, options, "update", "updated")
+    status = finish(common, outcome, options, "update", "updated")
+    return status or (_BEHIND if outcome.pending and not common.dry_run else 0)
 
 
 def _planning(common: Common) -> Callable[[Mapping[str, Changes], Sequence[SourceChange]], None]:

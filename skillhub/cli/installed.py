@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from skillhub.audit.show import with_edits
+from skillhub.audit.show import with_edits, with_withdrawn
 from skillhub.audit.verify import BEYOND_SYNC, Verified
 from skillhub.audit.verify import verify as verify_flow
 from skillhub.cli.common import Arg, Common, Enabling, Names, Strings, Verify
@@ -61,11 +61,13 @@ class InstalledSkills:
 def installed(common: Common) -> InstalledSkills:
     """Return what is installed, and what lies in agents' folders without a lock."""
     project = common.open_project()
-    skills = with_edits(managed(project, common.store, os.environ), project)
+    sources = common.sources.within(project, remember=False)
+    skills = with_withdrawn(with_edits(managed(project, common.store, os.environ), project), sources)
     folders = list(unmanaged(project, common.user_home, os.environ))
     skills += [found_skill(folder, project.scope) for folder in folders]
     skills.sort(key=lambda skill: skill.name)
     users = with_edits(users_skills(project, common.user_home, common.store, os.environ), project)
+    users = with_withdrawn(users, common.sources)
     return InstalledSkills(tuple(skills), tuple(users), _known_bad(common))
 
 
@@ -110,6 +112,10 @@ def list_(common: Common) -> int:
             common.terminal.out(
                 f"{skill.name} was edited; catalog, load, mcp and serve hold it back: {shows}", "yellow"
             )
+        if skill.withdrawn:
+            ways = f"{command(skill.scope, 'update', skill.name)} looks for another, "
+            ways += f"{command(skill.scope, 'remove', skill.name)} removes it"
+            common.terminal.out(f"{skill.name} {skill.version} was withdrawn: {skill.withdrawn}; {ways}", "red")
     for name, match in found.known_bad:
         common.terminal.out(f"{name}: {match}; {common.command('remove', name)}", "red")
     for name, path, by in found.hidden:

@@ -58,7 +58,8 @@ class Flags:
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Answer what the flags answer, and leave the rest unanswered."""
-        return [YES if self.agree_to(question) else UNANSWERED for question in questions]
+        unanswered = replace(UNANSWERED, past_yes="--yes" in self.given)
+        return [YES if self.agree_to(question) else unanswered for question in questions]
 
     def agree_to(self, question: Question) -> bool:
         """Say whether the flags are a yes to this question."""

@@ -216,7 +216,7 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:
             skill.name,
             skill.version or "-",
             skill.source or "(unmanaged)",
-            "edited" if skill.edited else skill.state,
+            "withdrawn" if skill.withdrawn else "edited" if skill.edited else skill.state,
             (skill.signed_by[0].named(skill.vouched_by) if skill.signed_by else "unsigned")
             + (", patched" if skill.patch else ""),
             skill.description,

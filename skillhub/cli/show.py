@@ -24,7 +24,7 @@ from skillhub.model.index import Release
 from skillhub.model.provenance import Delta
 from skillhub.model.record import Need, Reach, Scope
 from skillhub.model.reference import parse_ref
-from skillhub.model.tree import SKILL_MD, Tree
+from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.project.project import root_markers
 from skillhub.runtime import envelope, loading
 from skillhub.runtime.agent import catalog_of
@@ -81,8 +81,8 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         ("source", "(unmanaged)" if is_found else skill.source or ""),
         *((("commit", shown.commit if terminal.verbose else shown.commit[:12]),) if shown.commit else ()),
         *((("url", skill.url),) if terminal.verbose and skill.url else ()),
-        ("state", f"{state}, edited" if skill.edited else state),
-        ("signed by", signed or "nobody"),
+        ("state", ", ".join([state, *["withdrawn"] * bool(skill.withdrawn), *["edited"] * bool(skill.edited)])),
+        ("signed by", signed or ("an unknown key" if SIGNATURE in shown.tree and not is_found else "nobody")),
         *((("tree", skill.tree),) if skill.tree else ()),
         *(("" if number else "patched by", text) for number, text in enumerate(_patched(shown))),
         ("can", in_words(skill.capabilities)),

@@ -185,8 +185,8 @@ class ReleaseStatus:
             return None
 
     def install_command(self, release: Release, scope: Scope) -> str:
-        """Return the command that installs this release of it, whatever skillhub.toml says."""
-        return install_command(self.name, self.entry, release.version, scope)
+        """Return the command that installs this release of it or a later one, whatever skillhub.toml says."""
+        return install_command(self.name, self.entry, f"^{release.version}", scope)
 
     def refuse(self, project: Project) -> None:
         """Refuse what its registry has recalled.
@@ -275,8 +275,9 @@ def own_key(claim: Digest | None, publishers: Publishers) -> OwnKey | None:
     path = publishers.own(claim) if claim else None
     if path is None:
         return None
-    name = os.path.basename(path).removesuffix(OWN_SUFFIX)
-    return OwnKey("me" if name == "default" else name, path)
+    name, pem = os.path.basename(path).removesuffix(OWN_SUFFIX), publishers.read_own(path)
+    trusted = [each.name for each in publishers.all().values() if pem in each.keys]
+    return OwnKey(trusted[0] if trusted else publishers.name_of_user() if name == "default" else name, path)
 
 
 def pin_name(name: str, entry: Locked, root: Digest | None) -> Digest:

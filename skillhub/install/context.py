@@ -361,10 +361,12 @@ def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tupl
         return "no answer accepts it", how_to_answer(question)
     if answer.said == "no":
         return "the answer was no", "nothing was changed"
+    why = "--yes does not answer this" if answer.past_yes else "the question was not answered"
     if question.kind in ("publisher", "root") and question.subject:
-        return "the question was not answered", f"to trust it: {question.subject}"
+        return why, f"to trust it: {question.subject}"
     hints = dict.fromkeys(how_to_answer(each) for each, said in asked if said.said == "unanswered")
-    return "the question was not answered", f"answer at a terminal, or beforehand: {'; '.join(hints)}"
+    without = " without --yes" if answer.past_yes else ""
+    return why, f"answer at a terminal{without}, or beforehand: {'; '.join(hints)}"
 
 
 # Commands in hints: for the scope that the person is in, each word quoted for a shell.

@@ -472,7 +472,7 @@ def _newer_than_allowed(offered: Release, wanted: Wanted, status: ReleaseStatus,
 def _outside_range(release: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> str:
     """Return what is told of a release that is there and not allowed."""
     take = status.install_command(release, ports.project.scope)
-    return f"{release.name} {release.version} is available, but {wanted.version}is wanted; to install it: {take}"
+    return f"{release.name} {release.version} is available, but {wanted.version} is wanted; to install it: {take}"
 
 
 def _is_wanted(entry: Locked, offered: Release, wanted: Wanted, locked: Release | None) -> bool:

@@ -478,7 +478,8 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     outcome = outcome.preceded(asked, (*gone.values(), *newer.left), newer.warnings)
     # What is only restored has the same keys, though nothing differs from the version before.
     changes = {name: _changes(found[name], state, ports) for name in restored if name in found}
-    return replace(outcome, changes={**changes, **outcome.changes}, pending=outcome.pending or bool(newer.withdrawn))
+    stays = newer.withdrawn - found.keys()
+    return replace(outcome, changes={**changes, **outcome.changes}, pending=outcome.pending or bool(stays))
 
 
 def _refuse_changes(found: Mapping[str, Candidate], state: State, ports: Ports) -> None:

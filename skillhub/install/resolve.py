@@ -13,7 +13,14 @@ from graphlib import CycleError, TopologicalSorter
 from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, did_you_mean, spelled_like
-from skillhub.install.candidates import Candidate, TreeBudget, choose_release, is_within, locked_elsewhere
+from skillhub.install.candidates import (
+    Candidate,
+    ReleaseStatus,
+    TreeBudget,
+    choose_release,
+    is_within,
+    locked_elsewhere,
+)
 from skillhub.install.context import Options, Place, Ports, State, unreachable_hint
 from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source
 from skillhub.install.sources import configured
@@ -232,7 +239,7 @@ def _of_name(ref: Named, key: str, state: State, ports: Ports) -> ResolvedSkill:
     place, base = source and source.place, ports.project.base
     is_name = entry is not None and entry.own_name(key) == ref.name
     is_it = entry is not None and is_name and (source is None or (place and is_from(entry, place, base)))
-    if entry is not None and is_it and is_within(entry, ref.range):
+    if entry is not None and is_it and is_within(entry, ref.range) and not _is_recalled(key, entry, ref, ports):
         # What a source says now never changes a locked entry; only `update` does.
         # Who names no range agrees to the one that stands there; the line may be a person's own.
         line = state.intent.skills.get(key) if ref.range is None else None
@@ -250,6 +257,13 @@ def _of_name(ref: Named, key: str, state: State, ports: Ports) -> ResolvedSkill:
         raise locked_elsewhere(key, entry, str(replace(ref, range=None)), ports.project.scope)
     with typed(ref, ports):
         return resolve_named(ref, ports)
+
+
+def _is_recalled(key: str, entry: Locked, ref: Named, ports: Ports) -> bool:
+    """Return whether a range was asked for, and what is locked within it was withdrawn: there may be another."""
+    root = ports.root_of(entry) if ref.range is not None else None
+    release = ReleaseStatus.last_seen(key, entry, root, ports.sources).release
+    return release is not None and release.withdrawn is not None
 
 
 def _onward(source: Source, version: str | None) -> str | None:

@@ -135,12 +135,14 @@ class Answer:
         value: A secret, in no repr and no JSON.
         way: Which of the question's ``ways``; None leaves it to ``said``.
         seen: Whether a person has read the question, so that nothing of it need be told again.
+        past_yes: Whether it is unanswered though ``--yes`` was given, which does not answer it.
     """
 
     said: Literal["yes", "no", "unanswered"]
     value: str | None = field(default=None, repr=False)
     way: Way | None = None
     seen: bool = field(default=False, compare=False)
+    past_yes: bool = field(default=False, compare=False)
 
 
 YES, NO, UNANSWERED = Answer("yes"), Answer("no"), Answer("unanswered")

@@ -313,6 +313,7 @@ class Skill:
         locks: The ``Locks`` that count where it was found; ``load`` asks them again.
         rules: How strictly the host reads that found it, ``Profile.rules``; ``load`` reads as strictly.
         edited: Those of ``links`` that do not hold what was agreed to, and are held back; None if nobody looked.
+        withdrawn: Why its registry withdrew this version, as it was last seen; None if it did not, or nobody looked.
 
     Raises:
         UsageError: ``path``, or one of ``links``, is none that a file system may have.
@@ -352,6 +353,7 @@ class Skill:
     locks: object = field(default=None, repr=False, compare=False)
     rules: object = field(default=None, repr=False, compare=False)
     edited: tuple[str, ...] | None = None
+    withdrawn: str | None = None
 
     def __post_init__(self) -> None:
         check_paths(self.path, *self.links)
@@ -402,6 +404,7 @@ class Skill:
             "requires": [need.to_json() for need in self.requires],
             "capabilities": list(self.capabilities),
             **({"edited": list(self.edited)} if self.edited is not None else {}),
+            **({"withdrawn": self.withdrawn} if self.withdrawn is not None else {}),
         }
         return {key: getattr(self, key) for key in _SKILL} | converted
 

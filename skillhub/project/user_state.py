@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
 from skillhub.disk import files
 from skillhub.disk.home import Home, StateDocument, StateFile
-from skillhub.errors import FormatError, NotFound, StateError, UsageError
+from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Items, Members, Read, part, text_that
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import is_name, quote
+from skillhub.formats.text import NAME_MAX, is_name, quote
 from skillhub.formats.toml import strict_toml
 from skillhub.model.advisory import CAP, AdvisoryIndex, AdvisorySubject, Match, Said
 from skillhub.model.lock import Lock, Locked
@@ -28,6 +32,7 @@ _KEY_CAP = 1 << 16
 _ADVISORIES = "idx%2F_advisories.json"  # as `trust.roles` names the target
 _PUBLISHERS_HINT = "restore the file, or move it away and trust your publishers again"
 OWN_SUFFIX = ".pub.pem"
+_GIT_NAME = re.compile(r'^[ \t]*\[user\][^\[]*?^[ \t]*name[ \t]*=[ \t]*"?([^"\n]*)', re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,29 @@ def _parse_publishers(document: PublishersFile | None) -> Mapping[str, Trusted]:
 _KEYS = tuple(each.name for each in fields(_Row))
 
 
+def publisher_name(text: str) -> str:
+    """Return the name of a publisher that comes closest to a person's; empty if none does."""
+    plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
+    return re.sub("[^a-z0-9]+", "-", plain)[:NAME_MAX].strip("-")
+
+
+def _name_in_git() -> str:
+    """Return ``user.name`` of the person's own configuration: that of a repository may be a stranger's."""
+    folder = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    for path in ("~/.gitconfig", os.path.join(folder, "git", "config")):
+        with suppress(SkillhubError):
+            data = files.read(os.path.realpath(os.path.expanduser(path)), _KEY_CAP) or b""
+            if found := _GIT_NAME.search(data.decode("utf-8", "replace")):
+                return found[1]
+    return ""
+
+
+def _login() -> str:
+    with suppress(OSError, KeyError, ImportError):  # nobody knows who it is
+        return getpass.getuser()
+    return ""
+
+
 class Publishers:
     """Who may sign, kept in ``<state>``; parsed once for a command, however many skills it judges."""
 
@@ -106,6 +134,13 @@ class Publishers:
     def read_own(self, path: str) -> str:
         """Return the PEM text of a public half that ``own`` returned."""
         return (files.read(path, _KEY_CAP) or b"").decode("utf-8", "replace")
+
+    def name_of_user(self) -> str:
+        """Return what to call the user as a publisher: as git or the system does, if nobody else is trusted so."""
+        for name in filter(None, map(publisher_name, (_name_in_git(), _login()))):
+            if name not in self.all():
+                return name
+        return "me"
 
     def trust(self, added: Trusted) -> Trusted:
         """Trust a publisher, or add a key, root, identity or source to one; return what is trusted now.

@@ -74,7 +74,7 @@ def submit(
     first = owner or hub.settings.publisher
     signers = sorted(publishers, key=lambda publisher: publisher.name != first)
     with named(path):
-        verdict = judge(_signed(tree, manifest.name, hub, path), signers, None, now)
+        verdict = judge(_signed(tree, manifest.name, owner, hub, path), signers, None, now)
     if verdict.status != "valid" or verdict.signer is None:
         with named(path):
             own = _own(tree, verdict, hub, mine) if mine else None
@@ -118,14 +118,18 @@ def _admitting(verdict: Verdict, owner: str | None, hub: Opened, own: OwnKey | N
     return f"to admit {who}: {command(owner or 'PUBLISHER', what, 'FILE', *offline)}"
 
 
-def _signed(tree: Tree, name: str, hub: Opened, path: str) -> Tree:
+def _signed(tree: Tree, name: str, owner: str | None, hub: Opened, path: str) -> Tree:
     if SIGNATURE in tree:
         return tree
     own = hub.settings.publisher
+    sign = as_command("skillhub", "sign", path)
+    if owner not in (None, own):
+        raise Refused(f"unsigned; {owner}, who has the name {name}, is to sign it", where=path, hint=sign)
     key = hub.keys.publisher(own)
     if key is None:
-        hint = f"bring the key of {own}, or sign it: skillhub sign"
-        raise Refused("a registry accepts only signed skills, and this one is not signed", where=path, hint=hint)
+        raise Refused(
+            "unsigned; a registry accepts only signed skills", where=path, hint=f"{sign}, or bring the key of {own}"
+        )
     return Tree({**tree, SIGNATURE: File(oms.sign(tree, name, key))})
 
 

@@ -188,6 +188,11 @@ def test_a_registry_that_withdraws_a_skill_is_heard_and_obeyed(offered, tmp_path
     for words in (("install", "--frozen", "--offline", "--yes"), ("sync",)):
         refused = shell.run(*words, "--json")
         assert (refused.status, refused.error["code"]) == (5, "withdrawn")
+    (row,) = shell.run("list", "--json").json["skills"]
+    assert (row["state"], row["withdrawn"]) == ("enabled", "it lies")
+    shown = shell.run("list").out
+    assert " withdrawn " in shown and "greeting 1.0.0 was withdrawn: it lies; skillhub update greeting" in shown
+    assert "enabled, withdrawn" in shell.run("show", "greeting").out
     assert shell.run("verify").status == 1
     offline = shell.run("audit", "--offline")
     assert (offline.status, "withdrawn" in offline.out) == (1, True)

@@ -15,6 +15,7 @@ from tests.support.gitrepos import Repo
 def signed(shell):
     """Sign a skill with a key of one's own, and return its fingerprint."""
     shell.skill("project/mine")
+    shell.write("home/.gitconfig", "[user]\n\temail = ben@example.org\n\tname = Bén  Example\n")
     assert shell.run("key", "new").status == 0
     return shell.run("sign", "mine", "--json").json["fingerprint"]
 
@@ -35,8 +36,8 @@ def stranger(shell):
 
 def test_one_key_has_one_fingerprint(shell, signed):
     found, warning = signature(shell)
-    assert found == {"status": "untrusted", "identity": "me", "fingerprint": signed, "code": None}
-    assert "me, a key of yours that you do not trust yet" in warning
+    assert found == {"status": "untrusted", "identity": "ben-example", "fingerprint": signed, "code": None}
+    assert "ben-example, a key of yours that you do not trust yet" in warning
     [listed] = shell.run("key", "list", "--json").json["keys"]
     assert listed["fingerprint"] == signed
 
@@ -47,7 +48,7 @@ def test_what_is_said_of_a_key_that_is_not_at_hand_is_no_fingerprint(shell, sign
     assert "which claims the key in a PEM file of sha256:" in warning
 
 
-@pytest.mark.parametrize(("key", "name"), [("default", "me"), ("work", "work")])
+@pytest.mark.parametrize(("key", "name"), [("default", "ben-example"), ("work", "work")])
 def test_a_yes_pins_a_key_of_ones_own(shell, signed, key, name):
     if key != "default":
         assert shell.run("key", "new", key).status == 0
@@ -63,6 +64,48 @@ def test_a_yes_pins_a_key_of_ones_own(shell, signed, key, name):
     assert shell.run("verify").status == 0
     again = shell.run("install", "--yes", "--json")
     assert (again.status, again.json["questions"]) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("config", "login", "name"),
+    [
+        ('[user]\n\tname = "Zoë Müller-Lüdenscheidt  Jr."\n', "zoe", "zoe-muller-ludenscheidt-jr"),
+        ("[alias]\nname = evil\n[user]\nemail = q\n[core]\nname = no\n", "ben", "ben"),
+        ("[user]\nname = 山田\n", "yamada.t", "yamada-t"),
+        ("[user]\nname =\n", "山田", "me"),
+        (f"[User]\n  Name={'x' * 80}\n", "ben", "x" * 64),
+        ("[user]\nname = \x1b[2J$(id)\n", "ben", "2j-id"),
+        ("[user]\nname = Taken\n", "ben", "ben"),
+        (None, "DOMAIN\\Ben", "domain-ben"),
+        ("x" * 70_000, "ben", "ben"),
+    ],
+)
+def test_the_suggested_name_is_the_users(shell, signed, config, login, name):
+    if config is None:
+        (shell.home / ".gitconfig").unlink()
+    else:
+        shell.write("home/.gitconfig", config)
+    shell.run("key", "new", **stranger(shell))
+    theirs = shell.folder / "other/state/keys/default.pub.pem"
+    assert shell.run("publisher", "trust", "taken", "--key", theirs).status == 0
+    assert signature(shell, LOGNAME=login)[0]["identity"] == name
+
+
+def test_attack_a_repository_names_not_the_user(shell, signed):
+    shell.write("project/.git/config", "[user]\n\tname = Mallory\n")
+    assert signature(shell)[0]["identity"] == "ben-example"
+
+
+def test_the_fingerprints_of_a_key_are_the_same_text_everywhere(shell, signed):
+    pem = shell.run("key", "list", "--json").json["keys"][0]["public_path"]
+    told = [shell.run("key", "list").out, shell.run("sign", "mine").out, shell.run("show", "./mine").out]
+    told.append(shell.at_terminal("install", "./mine", say=[(ASK, "n\n")], columns=200).out)
+    told.append(shell.run("publisher", "trust", "ben-example", "--key", pem).out)
+    told.append(shell.run("publisher", "list").out)
+    assert shell.run("install", "./mine", "--yes").status == 0
+    told.append(shell.run("show", "mine").out)
+    assert all(signed in each for each in told), told
+    assert "signed by     an unknown key" in shell.run("show", "./mine", **stranger(shell)).out
 
 
 def test_of_a_strangers_key_nothing_is_pinned_and_that_is_said(shell, signed):

@@ -223,6 +223,9 @@ def test_yes_on_a_terminal_asks_nobody(shell):
     done = shell.at_terminal("install", "./plain", "--yes")
     assert done.status == 6
     assert ASK not in done.out
+    assert "error: --yes does not answer this: Install plain without" in done.out
+    assert "answer at a terminal without --yes, or beforehand: --allow-unsigned" in done.out
+    assert "not answered" in shell.run("install", "./plain").err
     assert shell.files() == before
     assert shell.at_terminal("install", "./plain", "--yes", "--allow-unsigned").status == 0
 

@@ -199,6 +199,7 @@ def test_a_key_of_the_operators_that_is_not_admitted_is_named_in_a_line_to_type(
     hub = shell.folder / "registry"
     shell.skill("project/mine", head='metadata:\n  version: "1.0.0"\n')
     shell.run("key", "new")
+    shell.write("home/.gitconfig", f"[user]\nname = {'ben' if is_trusted else 'me'}\n")
     if is_trusted:
         shell.run("publisher", "trust", "me", "--key", shell.hub / "state/keys/default.pub.pem")
     assert shell.run("sign", "mine").status == 0
@@ -290,3 +291,19 @@ def test_serving_tells_its_url_and_writes_nothing(offered, served):
     process.terminate()
     process.communicate()
     assert offered.files() == before
+
+
+def test_an_unsigned_skill_of_a_name_that_is_anothers_is_to_be_signed_and_nothing_worse(shell):
+    key = shell.run("key", "new", "partner", "--json").json["public_path"]
+    registry = shell.folder / "registry"
+    admitted = shell.run("registry", "delegate", registry, "partner", "--key", key, "--name", "theirs")
+    assert admitted.status == 0, admitted.err
+    path = shell.skill("src/theirs", head='metadata:\n  version: "1.0.0"\n')
+    before = written(shell)
+    done = shell.run("registry", "add", registry, path, "--json")
+    assert (done.status, done.error["code"]) == (6, "refused")
+    assert done.error["message"].startswith("unsigned; partner")
+    hint = shlex.split(done.error["hint"])
+    assert (hint, written(shell)) == (["skillhub", "sign", str(path)], before)
+    assert shell.run(*hint[1:], "--key", "partner").status == 0
+    assert "signed by partner" in shell.run("registry", "add", registry, path).out

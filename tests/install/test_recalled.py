@@ -102,14 +102,43 @@ def test_where_skillhub_toml_allows_no_other_the_hint_leads_not_in_a_circle(scen
     change(scene, withdraw, "hello@1.0.0", "bad")
     machine = heard(scene)
     hint = scene.refuses(Withdrawn, acts(machine)[door]).hint
-    assert hint.startswith("skillhub install acme:hello@2.0.0 installs 2.0.0, which skillhub.toml does not allow yet")
+    assert hint.startswith(
+        "skillhub install 'acme:hello@^2.0.0' installs 2.0.0, which skillhub.toml does not allow yet"
+    )
     assert "skillhub remove hello removes it" in hint
     assert "skillhub update" not in hint
     scene.hub.before = lambda path: None
     restart(machine)
-    assert machine.install("acme:hello@2.0.0").skills[0].version == "2.0.0"
+    assert machine.install("acme:hello@^2.0.0").skills[0].version == "2.0.0"
     restart(machine)
     assert machine.problems() == []
+
+
+def test_a_range_replaces_a_withdrawn_pin(scene):
+    scene.publish("hello", "1.1.0")
+    (scene.machine.base / "skillhub.toml").write_text('[skills]\nhello = {source = "acme", version = "1.0.0"}\n')
+    change(scene, withdraw, "hello@1.0.0", "bad")
+    machine = heard(scene)
+    scene.hub.before = lambda path: None
+    restart(machine)
+    assert scene.refuses(Withdrawn, lambda: machine.install("acme:hello")).hint.startswith(
+        "skillhub install 'acme:hello@^1.1.0' installs 1.1.0"
+    )
+    restart(machine)
+    assert machine.install("acme:hello@^1.0").skills[0].version == "1.1.0"
+    assert '"^1.0"' in (machine.base / "skillhub.toml").read_text()
+    restart(machine)
+    assert machine.problems() == []
+
+
+def test_an_update_that_leaves_a_withdrawn_skill_says_so(scene):
+    change(scene, withdraw, "hello@1.0.0", "bad")
+    restart(scene.machine)
+    assert update([], Options(), scene.machine.ports()).pending
+    scene.publish("hello", "1.1.0")
+    restart(scene.machine)
+    done = update([], Options(), scene.machine.ports())
+    assert (done.skills[0].version, done.pending) == ("1.1.0", False)
 
 
 def test_yanked_release_is_installed_from_a_lock_with_a_warning(scene):

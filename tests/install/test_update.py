@@ -292,8 +292,8 @@ def test_of_what_is_withdrawn_the_version_beyond_the_range_is_told_and_what_to_t
     recall(world, hub, yank, "hello@1.0.0", "slow")
     assert not available_updates((), world.ports()).pending
     recall(world, hub, withdraw, "hello@1.0.0", "it bites")
-    take = "skillhub install acme:hello@2.0.0"
-    told = f"hello 2.0.0 is available, but ~1.0is wanted; to install it: {take}"
+    take = "skillhub install 'acme:hello@^2.0.0'"
+    told = f"hello 2.0.0 is available, but ~1.0 is wanted; to install it: {take}"
     checked = available_updates((), world.ports())
     assert (checked.skills, checked.pending) == ((), True)
     assert told in checked.warnings
