@@ -131,7 +131,7 @@ def test_what_cannot_be_loaded(seen, words, status, code):
 def test_search_finds_what_sources_list_and_what_is_here(seen):
     done = Shell(seen.folder).run("search", "debugging", "causes", "--json")
     assert done.status == 0, done.err
-    assert set(done.json) == {"schema", "hits", "count", "truncated"}
+    assert set(done.json) == {"schema", "hits", "count", "listings", "truncated"}
     assert done.json["count"] == len(done.json["hits"])
     assert {each.get("source") or each["scope"] for each in done.json["hits"]} == {"github", "project"}
     for each in done.json["hits"]:

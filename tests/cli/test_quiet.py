@@ -39,6 +39,7 @@ WELL = """
     registry advise ../other bad.txt
     source add acme {url} --fingerprint {root}
     source trust acme --fingerprint {root}
+    source refresh
     install acme:greeting --yes
     install acme:greeting --yes
     sync
@@ -50,6 +51,10 @@ WELL = """
     audit ./plain
     disable greeting
     enable greeting
+    profile save review
+    profile save kept
+    profile use review
+    profile remove review
     doctor
     ! edit greeting
     patch greeting --yes
@@ -79,6 +84,7 @@ ANSWERS = """
     diff --from-lock lock
     source list
     source show github
+    profile list
     publisher list
     key list
     key show mine
@@ -95,9 +101,9 @@ ANSWERS = """
     new nothing --dry-run
 """
 ALL = "\n".join((WELL.strip(), WITH_EXTRAS.strip(), ANSWERS.strip()))
-GROUPS = {"source", "publisher", "key", "cache", "env", "registry", "lock", "mcp", "bundle"}
-# A terminal (twice), no end (three times), and nothing to list without a keyring.
-ELSEWHERE = {"pick", "mcp check", "registry serve", "mcp", "serve", "env list"}
+GROUPS = {"source", "publisher", "key", "cache", "env", "registry", "lock", "mcp", "bundle", "profile", "self"}
+# A terminal (twice), no end (three times), nothing to list without a keyring, and nothing left afterwards.
+ELSEWHERE = {"pick", "mcp check", "registry serve", "mcp", "serve", "env list", "self uninstall"}
 EXTRAS = find_spec("keyring") and find_spec("cyclonedx") and find_spec("mcp")
 
 
