@@ -59,6 +59,7 @@ def export(
             else:
                 tree = by_lock(name, found, ports, agreed=is_agreed, scanned=False).run().tree
                 answers[f"tree:{name}"] = "", pack(tree, compress=False)
+    recorded.advisories.known()  # who installs asks what the registries sign of it
     whole = SkillBundle(state.lock, answers)
     again = replayed(whole)
     for alias in state.lock.sources:
@@ -68,6 +69,7 @@ def export(
     for name, entry in state.lock.skills.items():
         with about_skill(name):
             by_lock(name, entry.original, again, agreed=True, scanned=False).run()
+    again.advisories.known()
     # A login, and what led elsewhere, nobody will ask for.
     needed = {key: each for key, each in answers.items() if key in whole.asked or key.startswith("tree:")}
     return SkillBundle(state.lock, needed)

@@ -155,6 +155,23 @@ def test_attack_a_bundle_brings_consent_and_trust(machine, exported):
     assert (done.status, done.error["code"]) == (5, "source-mismatch")
 
 
+@pytest.mark.parametrize("bad", [True, False])
+def test_attack_what_a_registry_signs_of_bad_skills_is_in_its_bundle_and_cannot_be_left_out(tmp_path, bad):
+    machine, other, served = Here(tmp_path / "a"), Here(tmp_path / "b"), Served(tmp_path / "registry")
+    served.publish("1.0.0")
+    with online(served.site) as url:
+        assert machine.run("source", "add", "acme", url, "--root", served.root).status == 0
+        assert machine.run("install", "acme:greeting", "--yes").status == 0
+        lock = machine.lock()
+        named = lock["skills"]["greeting"]["tree"] if bad else Digest.of(b"something else")
+        served.operate("advise", "--digest", named)
+        assert machine.run("bundle", "export", tmp_path / "bundle").status == 0
+    yes = ("--yes", "--trust-source", f"acme={lock['sources']['acme']['root']}")
+    without = with_answer(SimpleNamespace(path=tmp_path / "bundle"), drop("_advisories.json"))
+    assert other.run("install", "--from", other.write("without", without), *yes).status == 3
+    assert other.run("install", "--from", tmp_path / "bundle", *yes).status == (5 if bad else 0)
+
+
 def test_attack_a_policy_holds_for_what_a_bundle_brings(machine, exported):
     text = (machine.project / "skillhub.toml").read_text()
     for policy in (
