@@ -135,9 +135,12 @@ class OpenNetwork:
     def advisories(self) -> Iterator[Said]:
         """Return what the files and mirrors say that the user's settings name."""
         home, named = self._home, self._settings.advisories
-        return own_advisories(
-            named, home.config, home.state, lambda url: self._web(url).get(url, cap=advisory.CAP).data
-        )
+        return own_advisories(named, home.config, home.state, self._asked_advisories)
+
+    def _asked_advisories(self, url: str) -> bytes:
+        if self._bundle is not None:  # whoever made it must not say what is known to be bad
+            raise SourceError("a bundle does not answer for those who publish advisories", where=url)
+        return self._web(url).get(url, cap=advisory.CAP).data
 
     def web(self, url: str) -> Web:
         """Return what asks a place that a person agreed to.

@@ -172,6 +172,24 @@ def test_attack_what_a_registry_signs_of_bad_skills_is_in_its_bundle_and_cannot_
     assert other.run("install", "--from", tmp_path / "bundle", *yes).status == (5 if bad else 0)
 
 
+def test_attack_a_bundle_answers_for_who_publishes_advisories(machine, exported):
+    """What the user's own list names stays known to be bad, for this command and the next."""
+    tree = machine.lock()["skills"]["mine"]["tree"]
+    known, nothing = (json.dumps({"version": 1, "advisories": [], "digests": each}) for each in ({tree: "bad"}, {}))
+    with Web() as web:
+        url = web.url("/known.json")
+        web.at("/known.json", answer(known.encode()))
+        machine.write("hub/config/config.toml", f'advisories = ["{url}"]\n')
+        machine.run("audit")
+    kept = {path: data for path, data in machine.files().items() if "/state/advisories/" in path}
+    assert [*kept.values()] == [known.encode()]
+    bundle = machine.write("hostile", with_answer(exported, lambda a: a.update({url: (JSON, nothing.encode())})))
+    for path in (bundle, exported.path):
+        done = machine.run("install", "--from", path, *exported.yes, "--json")
+        assert (done.status, done.error["code"]) == (5, "known-bad")
+    assert {path: machine.files().get(path) for path in kept} == kept
+
+
 def test_attack_a_policy_holds_for_what_a_bundle_brings(machine, exported):
     text = (machine.project / "skillhub.toml").read_text()
     for policy in (
