@@ -21,6 +21,7 @@ _DOTS_MAX = 100
 # The same of others, who may have dots in texts; possessive, so that this takes linear time.
 _DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 _LEVELS_MAX = 100
+_TWICE = re.compile(r"^Cannot (?:overwrite|declare|mutate).*\(at (?:line (\d+)|end)")
 
 
 def strict_toml(data: bytes, where: str) -> dict[str, Any]:
@@ -41,6 +42,12 @@ def strict_toml(data: bytes, where: str) -> dict[str, Any]:
         if at := line_of_marker(data):
             hint = "keep the right lines, and remove the markers"
             message = "not TOML: it holds a merge conflict"
+            raise FormatError(message, where=f"{where}:{at}", hint=hint) from error
+        if twice := _TWICE.search(str(error)):
+            lines = data.decode("utf-8").split("\n")
+            at = int(twice[1] or len(lines))
+            key = lines[at - 1].partition("=")[0].strip(' \t\r[]"')
+            message, hint = f"not TOML: {quote(key)} is there twice", "keep the right one of the two"
             raise FormatError(message, where=f"{where}:{at}", hint=hint) from error
         raise FormatError(f"not TOML: {_fault(error)}", where=where) from error
 

@@ -153,7 +153,7 @@ class Linker:
             do: Action = "keep" if found == "equal" else "make"
             if found == "edited":
                 if record is None or link not in record.links:
-                    raise copies.foreign_error(path)
+                    raise copies.foreign_error(path, self._project.scope)
                 do = "make" if self._is_stored(path, was) else "save"
             elif do == "keep" and kind == "symlink":
                 if is_link(path):  # edited through the link, in the store?

@@ -17,9 +17,10 @@ from skillhub.disk import files
 from skillhub.disk.files import FOLDER
 from skillhub.disk.folders import TreeProblem, clone_tree, is_link, remove_tree, write_tree
 from skillhub.errors import FormatError, SkillhubError, StateError
+from skillhub.formats.text import as_command
 from skillhub.model.hosts import Host, hosts, skill_folder
 from skillhub.model.lock import Locked, Signer
-from skillhub.model.record import Facts, LinkKind, Need, Record, Scope, Skill
+from skillhub.model.record import Facts, LinkKind, Need, Record, Scope, Skill, typed_flags
 from skillhub.model.tree import SKILL_MD, Listing, Tree
 from skillhub.project.mcp import DIALECTS, dialects
 from skillhub.project.project import Project, exclude_file
@@ -286,9 +287,12 @@ def first_there(path: str) -> str:
     return path
 
 
-def foreign_error(path: str) -> StateError:
+def foreign_error(path: str, scope: Scope = "project") -> StateError:
     """Return the error for something in the way that skillhub did not put there and so never removes."""
     hint = "move it away, or remove it, then run the command again"
+    if os.path.isfile(os.path.join(path, SKILL_MD)):
+        lock = as_command("skillhub", "adopt", os.path.basename(path), *typed_flags(scope))
+        hint = f"{lock} locks the skill that is there; or {hint}"
     return StateError("another file or folder, not from skillhub, is in the way", where=path, hint=hint)
 
 

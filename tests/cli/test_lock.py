@@ -111,6 +111,19 @@ def test_what_another_lock_names_in_a_repository_is_pinned_at_its_commit(reposit
     assert (repository.project / "skillhub.lock").read_bytes() == before
 
 
+def test_an_import_where_the_other_installer_left_its_copies_says_adopt(repository):
+    named_in_git(repository)
+    upstream = repository.folder / "upstream/skills/one"
+    shutil.copytree(upstream, repository.project / ".agents/skills/one")
+    (repository.project / ".claude/skills").mkdir(parents=True)
+    (repository.project / ".claude/skills/one").symlink_to("../../.agents/skills/one")
+    done = repository.run("lock", "import", "skills-lock.json", *YES, "--json")
+    assert (done.status, done.error["code"]) == (7, "state")
+    assert done.error["hint"].startswith("skillhub adopt one locks the skill that is there")
+    assert repository.run("adopt", "one", *YES).status == 0
+    assert repository.run("lock", "import", "skills-lock.json", *YES).status == 0
+
+
 def test_a_skill_that_is_what_its_repository_has_is_adopted_from_there(repository):
     named_in_git(repository)
     shutil.copytree(repository.folder / "upstream/skills/one", repository.project / ".claude/skills/one")
