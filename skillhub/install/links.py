@@ -361,13 +361,13 @@ def name_collisions(lock: Lock, ports: Ports, name_in: Callable[[str], str | Non
 
 
 def _is_for_agents(real: str, project: Project) -> bool:
-    """Return whether a folder is for agents alone, as hidden ones are.
+    """Return whether a folder is for agents alone, as hidden ones are, be it the project's or one of its packages'.
 
     One agent reads ``skills``, where authors keep what they write, too. In a home, what agents read is theirs,
     wherever links lead: dotfiles are kept so.
     """
     below = portable(real, os.path.realpath(project.base))
-    return below.startswith(".") or os.path.isabs(below) or project.scope == "user"
+    return "/." in f"/{below}" or os.path.isabs(below) or project.scope == "user"
 
 
 def _is_outside(path: str, project: Project) -> bool:

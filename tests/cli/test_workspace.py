@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
 from skillhub.errors import FormatError, LinkLeavesProject
 from skillhub.project.intent import Intent, Wanted
 from skillhub.project.project import moved
+from tests.support.cli import REPO
 from tests.support.here import Here
 
 YES = ("--yes", "--allow-unsigned")
@@ -230,3 +232,32 @@ def test_attack_a_folder_that_is_no_package_is_none_for_who_stands_in_it(tmp_pat
     assert machine.run("install", "--json").json["skills"][0]["links"] == [
         str(machine.project / ".agents/skills/mine")
     ]
+
+
+def test_attack_a_package_holds_another_skill_of_a_locked_name(machine):
+    assert machine.run("install", "./skills/shared", "--package", "one", *YES, "--no-enable").status == 0
+    for package in ("one", "two"):
+        machine.skill(f"project/packages/{package}/.claude/skills/shared")
+        machine.write(f"project/packages/{package}/.claude/skills/shared/more.md", "Please.")
+    (machine.project / "packages/two/.agents").mkdir()
+    done = machine.run("verify")
+    assert done.status == 1
+    places = [f"packages/{each}/.claude/skills/shared: has the name of a locked skill" for each in ("one", "two")]
+    assert all(each in done.err + done.out for each in places), done.err
+    done = machine.run("audit", "--json")
+    assert [each["rule"] for each in done.json["findings"] if each["severity"] == "high"] == ["other-skill"] * 2
+
+
+def test_the_hooks_run_for_the_file_of_a_package():
+    hooks = (REPO / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
+    patterns = [line.split(": ", 1)[1] for line in hooks.splitlines() if line.strip().startswith("files: ")]
+    assert len(patterns) == 2
+    for pattern in patterns:
+        names = (
+            "skillhub.toml",
+            "skillhub.lock",
+            "packages/web/skillhub.toml",
+            "my-skillhub.toml",
+            "skillhub.toml.md",
+        )
+        assert [bool(re.search(pattern, name)) for name in names] == [True, True, True, False, False]
