@@ -229,8 +229,8 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:
 def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: str) -> int:
     """Show what became of the skills, ``done`` or what the ``verb`` would do, and return the exit status.
 
-    It is that of a refusal if a need keeps one of the skills disabled, or it was left out; but of what nobody asked
-    for, to enable skills or to do anything (a dry run), only the needs are told.
+    It is that of a refusal if one was left out, or a need keeps one disabled; but of what nobody asked for, to enable
+    skills or to do anything (a dry run), only the needs are told.
     """
     show_outcome(common, outcome, verb, done)
     if _refusing(outcome):
@@ -245,13 +245,12 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
             terminal.say(
                 f"{name} was set for this command only; export it where your agent runs, or store it: {keep}"
             )
-    if options.enable:
-        is_open = held and "needs" not in (common.accept or ())
-        return Refused.exit_code if (is_open or outcome.left) and not dry_run else 0
-    if ready := [each.name for each in outcome.skills if each.state == "disabled" and each not in held]:
+    ready = [each.name for each in outcome.skills if each.state == "disabled" and each not in held]
+    if ready and not options.enable:
         stay = "would stay disabled until" if dry_run else "to enable what stays disabled"
         terminal.say(f"{stay}: {common.command('enable', *ready)}")
-    return 0
+    is_open = options.enable and held and "needs" not in (common.accept or ())
+    return Refused.exit_code if (is_open or outcome.left) and not dry_run else 0
 
 
 # Errors: to a person as lines on stderr, to a script as JSON on stdout.
