@@ -33,7 +33,7 @@ from skillhub.model.provenance import AUDIT, Provenance
 from skillhub.model.record import Record
 from skillhub.model.reference import Local, Named, parse_ref
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
-from skillhub.model.version import is_version, precedence
+from skillhub.model.version import Range, is_version, precedence
 from skillhub.policy.policy import LASTING, Objection
 from skillhub.project import copies
 from skillhub.project.copies import link_folders, place
@@ -193,8 +193,12 @@ def age(case: Case) -> Iterator[Finding]:
             message = f"{case.name} is locked at {version}, {newest} is the newest"
             scope, wanted = case.ports.project.scope, f"{case.name}@{newest}"
             look = f"{command(scope, 'diff', wanted)} shows what it changes"
-            take = f"{install_command(case.name, case.entry, newest, scope)} installs it"
-            yield replace(case.note("outdated", message), hint=f"{look}, {take}")
+            take = install_command(case.name, case.entry, newest, scope)
+            with suppress(SkillhubError):
+                line = case.ports.project.intent().skills.get(case.name)
+                if line is None or line.version is None or Range(line.version).allows(newest):
+                    take = command(scope, "update", case.name)  # changes no line
+            yield replace(case.note("outdated", message), hint=f"{look}, {take} installs it")
 
 
 def agents(case: Case) -> Iterator[Finding]:

@@ -106,6 +106,10 @@ def test_newer_version(scene):
     assert (only.rule, only.severity) == ("outdated", "low")
     assert "1.1.0" in only.message
     assert only.hint.startswith("skillhub diff hello@1.1.0 shows")
+    assert only.hint.endswith(", skillhub update hello installs it")
+    intent = Path(scene.machine.project.intent_path)
+    intent.write_text(intent.read_text().replace('"^1.0.0"', '"1.0.0"'))
+    (only,) = report(scene.machine).findings
     assert only.hint.endswith(", skillhub install acme:hello@1.1.0 installs it")
     assert found(scene.machine, sources_alone=True) == []
 
