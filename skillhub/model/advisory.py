@@ -224,7 +224,7 @@ class AdvisorySubject:
             found = digests_of(listing() or Listing({})) | {entry.original.tree: "its tree", entry.tree: "its tree"}
             return found | ({entry.digest: "its artifact"} if entry.digest else {})
 
-        return cls(name, tuple(filter(None, (entry.version, entry.rev))), root, urls, digests)
+        return cls(entry.own_name(name), tuple(filter(None, (entry.version, entry.rev))), root, urls, digests)
 
 
 def digests_of(listing: Listing) -> dict[str, str]:

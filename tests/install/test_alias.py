@@ -14,6 +14,7 @@ from skillhub.edits.merge import merge
 from skillhub.errors import FormatError, NotFound, SourceMismatch, UsageError, Withdrawn, WrongBytes
 from skillhub.model.lock import Lock
 from skillhub.model.reference import Named
+from skillhub.project.user_state import known_bad
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import withdraw
 from skillhub.runtime import Surroundings, catalog_of, load, mentioned, pick, profile
@@ -212,6 +213,8 @@ def test_attack_an_alias_hides_that_its_skill_is_known_to_be_bad(scene):
     restart(world)
     report = audit(AuditRequest(refresh=True), world.ports())
     assert {each.skill for each in report.findings if "advis" in each.rule or "known" in each.rule} == {"hello", "hi"}
+    find = known_bad(world.lock(), world.store.listing, world.home)
+    assert {name for name, entry in world.lock().skills.items() if find(name, entry)} == {"hello", "hi"}
 
 
 def test_an_agent_that_demands_the_own_name_is_named_in_the_refusal(two):
