@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from skillhub.errors import FormatError, Refused, SkillhubError, StateError, UsageError
+from skillhub.errors import FormatError, Refused, SkillhubError, SourceError, StateError, UsageError
 from skillhub.formats.digest import NO_FILES
 from skillhub.install.candidates import Candidate, TreeBudget, about_skill
 from skillhub.install.commit import Change, Plan, Planner, changes_of, commit, decide, note_settled, settled
@@ -58,6 +58,9 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     asked, missing = settle_sources(state, needed_by(refs, state), options, ports)
     if missing:
         note = f"you do not have the source {', '.join(missing)}; its skills are not known yet"
+        if options.frozen:
+            hint = f"{command(ports.project.scope, 'install', '--frozen')} asks about it, skillhub source add adds it"
+            raise SourceError(f"nothing was checked: {note}", hint=hint)
         return Outcome((), False, tuple(asked), (note,))
     gathered = gather(refs, options, state, ports, settled=lambda each: settled(each, options, state, ports))
     found, notes = gathered.found, gathered.warnings

@@ -307,3 +307,15 @@ def test_an_unsigned_skill_of_a_name_that_is_anothers_is_to_be_signed_and_nothin
     assert (hint, written(shell)) == (["skillhub", "sign", str(path)], before)
     assert shell.run(*hint[1:], "--key", "partner").status == 0
     assert "signed by partner" in shell.run("registry", "add", registry, path).out
+
+
+def test_a_frozen_dry_run_that_could_not_check_is_not_0(shell, served, fingerprint):
+    assert shell.run("source", "add", "acme", served, "--fingerprint", fingerprint).status == 0
+    assert shell.run("install", "acme:greeting", "--yes").status == 0
+    frozen, other = ("install", "--frozen", "--dry-run"), {"SKILLHUB_HOME": str(shell.folder / "other")}
+    done = shell.run(*frozen, "--json", **other)
+    assert (done.status, done.error["code"]) == (3, "source")
+    assert "nothing was checked" in done.error["message"]
+    assert shell.run("source", "add", "acme", served, "--fingerprint", fingerprint, **other).status == 0
+    assert shell.run(*frozen, **other).status == 0
+    assert shell.run(*frozen, "--offline", **other).status == 3
