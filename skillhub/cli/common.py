@@ -31,7 +31,7 @@ from skillhub.model.question import Accept, Approver
 from skillhub.model.record import LinkKind
 from skillhub.net.settings import CONFIG, Settings
 from skillhub.project.intent import Intent, read_policies
-from skillhub.project.project import Project, refuse_other_owner
+from skillhub.project.project import Project, refuse_other_owner, workspace_around
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
 from skillhub.sources.advisories import Advisories
@@ -148,8 +148,9 @@ class Common:
             return Project.of_user(self.user_home, self.home)
         if self.project is not None and not os.path.isdir(self.project):
             raise NotFound("the project's folder does not exist", where=self.project)
-        named = self.project and os.path.abspath(self.project)
-        found = Project(named, "project", self.home) if named else Project.find(working_folder(), self.home)
+        at, real = (take(self.project or working_folder()) for take in (os.path.abspath, os.path.realpath))
+        is_own = self.project and workspace_around(real) == real  # a package of a workspace is no project of its own
+        found = Project(at, "project", self.home) if is_own else Project.find(real, self.home)
         if self.package is not None:
             there = found.packages()
             fit = [each for each in there if self.package.rstrip("/") in (each, each.rpartition("/")[2])]

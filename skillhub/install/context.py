@@ -20,7 +20,7 @@ from skillhub.model.hosts import Host, detect, host, hosts
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, place_of
 from skillhub.model.provenance import Changes, Provenance, SourceChange
-from skillhub.model.question import YES, Answer, Approver, Asked, Question, how_to_answer, unanswerable
+from skillhub.model.question import A_PERSON, YES, Answer, Approver, Asked, Question, how_to_answer, unanswerable
 from skillhub.model.record import LinkKind, Record, Records, Scope, Skill, SkillScope, typed_flags
 from skillhub.model.reference import Local, Remote, url_of
 from skillhub.net.settings import Settings
@@ -364,9 +364,9 @@ def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tupl
     why = "--yes does not answer this" if answer.past_yes else "the question was not answered"
     if question.kind in ("publisher", "root") and question.subject:
         return why, f"to trust it: {question.subject}"
-    hints = dict.fromkeys(how_to_answer(each) for each, said in asked if said.said == "unanswered")
+    ways = "; ".join(dict.fromkeys(how_to_answer(each) for each, said in asked if said.said == "unanswered"))
     without = " without --yes" if answer.past_yes else ""
-    return why, f"answer at a terminal{without}, or beforehand: {'; '.join(hints)}"
+    return why, f"answer at a terminal{without}{'' if ways == A_PERSON else f', or beforehand: {ways}'}"
 
 
 # Commands in hints: for the scope that the person is in, each word quoted for a shell.

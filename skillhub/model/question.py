@@ -67,7 +67,7 @@ class Beforehand:
 
 _YES = Beforehand(("--yes",))
 _POLICY = Beforehand(("--yes",), policy=True)
-_PERSON = "a person at a terminal"
+A_PERSON = "a person at a terminal"
 BEFOREHAND: Mapping[Kind, Beforehand] = {
     "install": _POLICY,
     "unsigned": Beforehand(("--allow-unsigned",), policy=True),
@@ -86,10 +86,10 @@ BEFOREHAND: Mapping[Kind, Beforehand] = {
     "env": Beforehand(otherwise="--env {subject}=VALUE"),
     "mcp": Beforehand(("--yes", "--accept mcp"), policy=True),
     "mcp-unpinned": Beforehand(("--accept mcp",)),
-    "mcp-shell": Beforehand(otherwise=_PERSON),
-    "mcp-conflict": Beforehand(otherwise=_PERSON),
+    "mcp-shell": Beforehand(otherwise=A_PERSON),
+    "mcp-conflict": Beforehand(otherwise=A_PERSON),
     "mcp-serve": _YES,
-    "mcp-check": Beforehand(otherwise=_PERSON),
+    "mcp-check": Beforehand(otherwise=A_PERSON),
     "unused": _YES,
     "uninstall": _YES,
     "local-edit": _YES,

@@ -118,6 +118,10 @@ def test_every_kind_has_a_row():
     assert set(KINDS) == set(get_args(Kind)) == set(BEFOREHAND)
 
 
+def test_what_only_a_person_answers_names_no_other_way(shell):
+    assert shell.run(*check(shell), "--json").error["hint"] == "answer at a terminal"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_person_is_asked_and_says_no(shell, served, kind):
     begin, says, prompt = KINDS[kind]

@@ -188,6 +188,22 @@ def test_a_path_in_a_package_is_relative_to_it(machine):
     assert moved(Wanted(git="https://a.example", path="x"), "", "one").path == "x"
 
 
+def test_attack_a_package_that_is_named_as_the_project_gets_no_lock_that_stops_the_workspace(machine, tmp_path):
+    one = machine.project / "packages/one"
+    os.symlink(one, tmp_path / "elsewhere")
+    for named in (one, f"{one}/", one / "../one", tmp_path / "elsewhere"):
+        done = machine.run("install", machine.project / "skills/one-skill", *YES, "--project", named)
+        assert done.status == 0, done.err
+        assert not (one / "skillhub.lock").exists()
+        assert {*machine.lock()["skills"]} == {"one-skill"}
+        assert copies(machine) == ["packages/one/.agents/skills/one-skill"]
+        assert machine.run("list").status == machine.run("remove", "one-skill", "--project", named).status == 0
+    opened = machine.project / "opened"
+    machine.write("project/opened/skillhub.toml", "[skills]\n")
+    assert machine.run("install", machine.project / "skills/shared", *YES, "--project", opened).status == 0
+    assert (opened / "skillhub.lock").exists()
+
+
 def test_which_folder_is_whose(machine):
     """A folder that is no member is a project of its own; so is another repository."""
     machine.write("project/elsewhere/skillhub.toml", "[skills]\n")
