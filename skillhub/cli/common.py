@@ -148,7 +148,8 @@ class Common:
             return Project.of_user(self.user_home, self.home)
         if self.project is not None and not os.path.isdir(self.project):
             raise NotFound("the project's folder does not exist", where=self.project)
-        at, real = (take(self.project or working_folder()) for take in (os.path.abspath, os.path.realpath))
+        at = os.path.abspath(self.project or working_folder())
+        real = os.path.realpath(at)
         is_own = self.project and workspace_around(real) == real  # a package of a workspace is no project of its own
         found = Project(at, "project", self.home) if is_own else Project.find(real, self.home)
         if self.package is not None:

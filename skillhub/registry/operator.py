@@ -258,6 +258,8 @@ class RegistryDir:
         data = files.read(self._settings, _CAP)
         if data is None:
             hint = as_command("skillhub", "registry", "init", self.path)
+            if os.path.lexists(os.path.join(self.path, "metadata")):
+                hint = "this is the site of one: name the folder that has it, or the URL that serves it"
             raise NotFound("there is no registry", where=self.path, hint=hint)
         return RegistrySettings.parse(data, self._settings)
 
