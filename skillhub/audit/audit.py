@@ -183,22 +183,20 @@ def _vouched(publishers: Iterable[Publisher]) -> set[str]:
 
 def age(case: Case) -> Iterator[Finding]:
     """Look for a newer version."""
-    version = case.entry.version or ""
-    offered = case.status.offered
+    version, offered = case.entry.version or "", case.status.offered
     if not offered or not is_version(version):
         return
     with suppress(NotFound, TakenBack):
         newest = choose_release(Named(case.name, case.entry.source), offered).version or ""
         if precedence(newest) > precedence(version):
             message = f"{case.name} is locked at {version}, {newest} is the newest"
-            scope, wanted = case.ports.project.scope, f"{case.name}@{newest}"
-            look = f"{command(scope, 'diff', wanted)} shows what it changes"
+            look = command(scope := case.ports.project.scope, "diff", f"{case.name}@{newest}")
             take = install_command(case.name, case.entry, newest, scope)
             with suppress(SkillhubError):
                 line = case.ports.project.intent().skills.get(case.name)
                 if line is None or line.version is None or Range(line.version).allows(newest):
                     take = command(scope, "update", case.name)  # changes no line
-            yield replace(case.note("outdated", message), hint=f"{look}, {take} installs it")
+            yield replace(case.note("outdated", message), hint=f"{look} shows what it changes, {take} installs it")
 
 
 def agents(case: Case) -> Iterator[Finding]:

@@ -79,7 +79,7 @@ def test_what_another_needs(world, scope):
 def test_what_is_newer_than_wanted(world, scope):
     world.install("github:systematic-debugging@<1.1")
     (told,) = [note for note in world.update(dry_run=True).warnings if "to install it" in note]
-    assert told.endswith(f"to install it: skillhub install github:systematic-debugging@1.1.0{scope}")
+    assert told.endswith(f"to install it: skillhub install 'github:systematic-debugging@^1.1.0'{scope}")
 
 
 @pytest.mark.parametrize(
