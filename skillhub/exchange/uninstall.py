@@ -24,7 +24,7 @@ from skillhub.model.hosts import hosts
 from skillhub.model.question import Asked, Question
 from skillhub.model.record import Record, Records, Scope
 from skillhub.project import copies, mcp
-from skillhub.project.project import Project, exclude, state_key
+from skillhub.project.project import Project, check_exclude, exclude, state_key
 from skillhub.project.store import Store
 from skillhub.project.user_state import Secret
 from skillhub.runtime.folder import Agreed, Folder
@@ -95,6 +95,7 @@ def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) 
     home = ports.project.home
     rows: list[Installed] = []
     for project, records in [*_projects(home)]:
+        check_exclude(project.around)  # before anything of another project is removed
         with project.exclusively() if remove else nullcontext():
             rows += _of_project(project, records, ports, remove)
     rows += dict.fromkeys(_own_entries(ports, remove))  # a file below the home may be a project's as well

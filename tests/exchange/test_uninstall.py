@@ -217,3 +217,16 @@ def test_attack_a_file_of_a_shell_that_cannot_be_read_is_no_error(tmp_path):
     (here.home / ".bashrc").symlink_to("/proc/self/mem")
     done = here.run("self", "uninstall", "--yes")
     assert done.status == 0 and ".zshrc" in done.out and "\x1b[2J" not in done.out + done.err
+
+
+@pytest.mark.parametrize("kind", ["link", "folder"])
+def test_attack_what_git_excludes_in_one_project_cannot_be_read_and_nothing_is_removed_of_any(here, kind):
+    exclude = here.project / ".git/info/exclude"
+    exclude.unlink()
+    if kind == "link":
+        exclude.symlink_to(here.write("theirs.txt", "x"))
+    else:
+        exclude.mkdir()
+    before = here.files()
+    done = here.run("self", "uninstall", "--yes", "--json")
+    assert (done.status, done.error["where"], here.files()) == (7, str(exclude), before)
