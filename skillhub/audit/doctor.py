@@ -165,14 +165,16 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
     yield Check("lock", True, f"{len(skills)} locked" if skills else "no skill is locked here")
     for skill in skills:
         enabling = command(ports.project.scope, "enable", skill.name)
-        missing = [need for need in skill.requires if need.open]
-        if missing:
+        if missing := [need for need in skill.requires if need.open]:
             hint = enabling
             if skill.state == "enabled":  # it stays so; what its agent lacks is the value
                 hint = "; ".join(dict.fromkeys(_supplying(need, ports) or enabling for need in missing))
             yield Check(f"needs of {skill.name}", False, f"missing: {', '.join(map(Need.spell, missing))}", hint)
         elif skill.state == "disabled":
             yield Check(f"state of {skill.name}", True, "disabled", enabling)
+        for link in (each for each in skill.links if not os.path.lexists(each)):
+            hint = command(ports.project.scope, "sync")
+            yield Check(f"copy of {skill.name}", False, f"it is enabled, but missing: {link}", hint)
     folders = agent_folders(ports.project, ports.user_home, ports.environ)
     copies = dict.fromkeys(link for skill in skills for link in skill.links)
     # Also what nobody here agreed to: agents read what is in their folders, whoever put it there.
@@ -235,9 +237,8 @@ def _links(agents: tuple[Host, ...], ports: Ports) -> Iterator[Check]:
 
 def _agents(agents: tuple[Host, ...]) -> Check:
     names = ", ".join(host.name for host in agents)
-    if names:
-        return Check("agents", True, f"found: {names}")
-    return Check("agents", True, f"none of the {len(hosts())} known agents found; .agents/skills is used")
+    none = f"none of the {len(hosts())} known agents found; .agents/skills is used"
+    return Check("agents", True, f"found: {names}" if names else none)
 
 
 def _catalog(skills: Sequence[Skill], roots: tuple[Root, ...], ports: Ports) -> Iterator[Check]:

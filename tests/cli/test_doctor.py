@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 
 import pytest
@@ -45,6 +46,20 @@ def test_agents_and_the_folders_they_read(shell):
     _, found = checks(shell)
     assert {"claude-code", "codex"} <= {each["id"] for each in found["agents"]}
     assert str(shell.project / ".claude/skills") in [each["path"] for each in found["roots"]]
+
+
+def test_an_enabled_skill_that_an_agent_does_not_find_is_told_and_the_hint_restores_it(shell):
+    (shell.project / ".claude").mkdir()
+    assert shell.run("install", REF, "--yes").status == 0
+    copy = shell.project / ".claude/skills/release-notes"
+    shutil.rmtree(copy)
+    by_name, found = checks(shell)
+    check = by_name["copy of release-notes"]
+    assert (found["ok"], str(copy) in check["message"], check["hint"]) == (False, True, "skillhub sync")
+    assert shell.run(*check["hint"].split()[1:]).status == 0
+    assert checks(shell)[1]["ok"] is True
+    assert shell.run("disable", "release-notes").status == 0
+    assert checks(shell)[1]["ok"] is True
 
 
 def test_a_broken_skill_is_told_with_path_and_line(shell):
