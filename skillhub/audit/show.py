@@ -192,11 +192,12 @@ def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
     skill = view(name, entry, records.skills.get(name), satisfied, ports.project, ports.store)
     status, notes = _release_status(name, entry, lock, ports)
     (skill,) = with_withdrawn(with_edits([skill], ports.project), ports.sources)
-    error = status.objection
-    warnings = (error.message,) if error else status.yanked
+    warnings = (error.message,) if (error := status.objection) else status.yanked
     base = ports.store.listing(entry.original.tree) if entry.patch else None
     patched = Delta.of_files(base, tree.listing) if base is not None else None
-    return Shown(skill, Manifest.read(tree), tree, status.offered, patched, entry.rev, (*notes, *warnings))
+    manifest = Manifest.read(tree)  # no record says what a skill does that nobody here agreed to
+    skill = replace(skill, description=manifest.description)
+    return Shown(skill, manifest, tree, status.offered, patched, entry.rev, (*notes, *warnings))
 
 
 def _release_status(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple[ReleaseStatus, tuple[str, ...]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from skillhub.audit.show import Shown, show
@@ -70,3 +72,12 @@ def test_another_source_of_that_name_is_not_asked(installed: World, tmp_path) ->
     found = shown(installed, "hello")
     assert versions(found) == []
     assert "is not the one that the lock has hello from" in found.warnings[0]
+
+
+def test_what_nobody_agreed_to_on_this_machine_still_says_what_it_does(installed: World) -> None:
+    before = shown(installed, "hello").skill
+    project = installed.ports().project
+    project.write_records(replace(project.records(), skills={}))
+    after = shown(installed, "hello").skill
+    assert (before.state, after.state) == ("enabled", "disabled")
+    assert after.description == before.description != ""
