@@ -6,7 +6,16 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 from skillhub.cli.common import Arg, Common, Strings, read_as, read_file
-from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError
+from skillhub.errors import (
+    Forbidden,
+    FormatError,
+    NotFound,
+    Refused,
+    SkillhubError,
+    SourceError,
+    StateError,
+    UsageError,
+)
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command
@@ -66,23 +75,29 @@ def source_add(
 
 
 def _add_suggested(common: Common, ports: Ports) -> int:
-    """Ask about each suggested repository that the user does not have; what cannot be reached is left out."""
-    known, added, left = ports.sources.mine(), [], []
+    """Ask about each suggested repository that the user does not have; what cannot be reached is left out.
+
+    Raises:
+        SourceError, FormatError, Forbidden: none could be asked about; this is the reason for the last one.
+    """
+    known, added, left = ports.sources.mine(), [], dict[str, SkillhubError]()
     offered = suggested_places()
     for alias, url in ((alias, each["url"]) for alias, each in offered.items()):
         if alias in known or url in [each.url for each in known.values()]:
             continue
         try:
             added.append(add_source(alias, url, Pin(), ports, dry_run=common.dry_run))
-        except Refused as error:
-            if not common.asks or common.yes:
+        except (Refused, SourceError, FormatError, Forbidden) as error:
+            if not isinstance(error, Refused):
+                common.terminal.warn(f"warning: {alias} ({url}) was not added: {error.message}")
+            elif not common.asks or common.yes:
                 raise
-            left.append((alias, error.message))
-        except (SourceError, FormatError, Forbidden) as error:
-            common.terminal.warn(f"warning: {alias} ({url}) was not added: {error.message}")
-            left.append((alias, error.message))
+            left[alias] = error
+    if left and not added and not any(isinstance(each, Refused) for each in left.values()):
+        raise [*left.values()][-1]
     if common.json:
-        return common.answer("source add suggested", {"sources": [_json(each) for each in added], "left": dict(left)})
+        told = {alias: error.message for alias, error in left.items()}
+        return common.answer("source add suggested", {"sources": [_json(each) for each in added], "left": told})
     for each in added:
         common.terminal.did(f"{'would add' if common.dry_run else 'added'} {each.alias}: {_spelled(each)}", "green")
         if certificate := offered[each.alias].get("certificate"):

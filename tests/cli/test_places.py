@@ -195,5 +195,7 @@ def test_suggested_sources_are_asked_for_one_by_one_and_yes_trusts_no_signer(she
     assert {each["source"] for each in listed["listings"]} == {each["name"] for each in done["sources"]}
     assert "listed just now" in shell.run("source", "list").out
     assert [each["added"] for each in shell.run("source", "refresh", "openai", "--json").json["sources"]] == [[]]
+    shell.write("home/.gitconfig", gone)
+    assert shell.run("source", "add", "--suggested", "--yes", "--json").status == 3
     for words in (("--suggested", "x"), (), ("x",), ("x", "y/z", "--suggested")):
         assert shell.run("source", "add", *words).status == 2
