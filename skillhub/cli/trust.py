@@ -6,16 +6,7 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 from skillhub.cli.common import Arg, Common, Strings, read_as, read_file
-from skillhub.errors import (
-    Forbidden,
-    FormatError,
-    NotFound,
-    Refused,
-    SkillhubError,
-    SourceError,
-    StateError,
-    UsageError,
-)
+from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command
@@ -80,7 +71,8 @@ def _add_suggested(common: Common, ports: Ports) -> int:
     Raises:
         SourceError, FormatError, Forbidden: none could be asked about; this is the reason for the last one.
     """
-    known, added, left = ports.sources.mine(), [], dict[str, SkillhubError]()
+    known, added = ports.sources.mine(), []
+    left: dict[str, Refused | SourceError | FormatError | Forbidden] = {}
     offered = suggested_places()
     for alias, url in ((alias, each["url"]) for alias, each in offered.items()):
         if alias in known or url in [each.url for each in known.values()]:
