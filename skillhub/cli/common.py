@@ -30,7 +30,7 @@ from skillhub.model.lock import CAP, Lock
 from skillhub.model.question import Accept, Approver
 from skillhub.model.record import LinkKind
 from skillhub.net.settings import CONFIG, Settings
-from skillhub.project.intent import Intent, read_policies
+from skillhub.project.intent import Intent, Place, read_policies
 from skillhub.project.project import Project, refuse_other_owner, workspace_around
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
@@ -272,17 +272,18 @@ class Common:
         self.undo.callback(network.close)
         return replace(ports, network=network, store=Store(folder)), network
 
-    def pick(self, offered: Sequence[Release], *, named: bool = False) -> Sequence[Release]:
+    def pick(self, offered: Sequence[Release], places: Mapping[str, Place] | None = None) -> Sequence[Release]:
         """Let a person pick; with nobody there nothing is picked.
 
-        ``named`` says that ``pick`` was asked for, and that an alias stands where a plugin's name would.
+        ``places`` are the sources without a registry: ``pick`` was asked for, and an alias stands where a plugin's
+        name would.
         """
-        if not self.asks or (self.yes and not named):
+        if not self.asks or (self.yes and places is None):
             return ()
         from skillhub.cli import picker  # here, for most commands offer nothing
 
         project = self.open_project()
-        return picker.pick(self.terminal, offered, project.lock(), project.base, named=named)
+        return picker.pick(self.terminal, offered, project.lock(), project.base, places)
 
 
 def working_folder() -> str:

@@ -171,7 +171,7 @@ def pick(
         return 0
     for alias, each in listed.kept.items():
         common.terminal.say(f"{alias} was {each.shown(ports.clock())}", "dim")
-    picked = common.pick(releases, named=True)
+    picked = common.pick(releases, ports.sources.places())
     if not picked:
         common.terminal.say("no skill was chosen", "dim")
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -12,6 +12,7 @@ from skillhub.cli.terminal import BAR, Terminal, cells_of, shortened
 from skillhub.formats.text import Quoted, collapsed, word
 from skillhub.model.index import Release, words_for
 from skillhub.model.lock import Lock, Locked
+from skillhub.project.intent import Place, is_from
 
 _HELP = "numbers or names to choose, words to filter the list, {more}all for the whole list, empty to stop:"
 _NUMBERS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
@@ -21,7 +22,7 @@ LIST = "SKILLHUB_PICKER"  # the variable that has it be a list, `list`
 
 
 def pick(
-    terminal: Terminal, releases: Sequence[Release], lock: Lock, base: str, *, named: bool = False
+    terminal: Terminal, releases: Sequence[Release], lock: Lock, base: str, places: Mapping[str, Place] | None = None
 ) -> tuple[Release, ...]:
     """Let the person at the terminal pick; empty if they stop.
 
@@ -30,9 +31,9 @@ def pick(
         releases: What is offered.
         lock: What is installed, and is marked.
         base: The folder that the lock's own paths begin at.
-        named: The source's alias stands where a plugin's name would.
+        places: The sources without a registry, if the source's alias stands where a plugin's name would.
     """
-    offered = Offered(releases, lock, base, named=named)
+    offered = Offered(releases, lock, base, places)
     # Its library takes a tenth of a second, and may not be there.
     choose = import_module("skillhub.cli.screen").choose if _draws(terminal) else _by_line
     chosen: list[int] = choose(terminal, offered)
@@ -57,13 +58,15 @@ class Offered:
         descriptions: What each says of itself, in one line.
     """
 
-    def __init__(self, releases: Sequence[Release], lock: Lock, base: str, *, named: bool = False) -> None:
+    def __init__(
+        self, releases: Sequence[Release], lock: Lock, base: str, places: Mapping[str, Place] | None = None
+    ) -> None:
         self.releases = sorted(releases, key=_group)
         self.groups = [collapsed(_group(each)) for each in self.releases]
         called = words_for(self.releases)
         self.labels = [word(called[each]) for each in self.releases]
         self._is_grouped, self._wide = len({*self.groups}) > 1, max(map(cells_of, self.labels), default=0)
-        self.marks = [_mark(each, lock, base, named=named) for each in self.releases]
+        self.marks = [_mark(each, lock, base, places) for each in self.releases]
         self._marked = max((len(each) + 1 for each in self.marks if each), default=0)
         self.descriptions = [Quoted(collapsed(release.description)) for release in self.releases]
         self._texts = [
@@ -122,19 +125,21 @@ def _group(release: Release) -> str:
     return release.plugin or (release.path or "").rpartition("/")[0]
 
 
-def _mark(release: Release, lock: Lock, base: str, *, named: bool) -> str:
+def _mark(release: Release, lock: Lock, base: str, places: Mapping[str, Place] | None) -> str:
     entries = [entry for name, entry in lock.skills.items() if entry.own_name(name) == release.name]
-    is_it = any(_is_of(release, each, base, named=named) for each in entries)
+    is_it = any(_is_of(release, each, base, places) for each in entries)
     return "installed" if is_it else "name in use" if release.name in lock.skills else ""
 
 
-def _is_of(release: Release, entry: Locked, base: str, *, named: bool) -> bool:
-    if named:
-        return entry.named and entry.source == release.plugin
+def _is_of(release: Release, entry: Locked, base: str, places: Mapping[str, Place] | None) -> bool:
+    if places is not None and entry.named:
+        return entry.source == release.plugin
     if entry.local:
         paths = (os.path.join(base, entry.path or ""), os.path.join(release.url, release.path or ""))
         return len({*map(os.path.realpath, paths)}) == 1
-    return (entry.git or entry.url, entry.path) == (release.url, release.path)
+    place = (places or {}).get(release.plugin or "")
+    is_there = is_from(entry, place, base) if place else (entry.git or entry.url) == release.url
+    return is_there and entry.path == release.path
 
 
 def _by_line(terminal: Terminal, offered: Offered) -> list[int]:

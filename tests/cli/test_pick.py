@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from skillhub.errors import SourceError
 from skillhub.install.sources import listings, reference
 from skillhub.model.index import Index, Release
+from tests.support.gitrepos import Repo, files
 from tests.support.world import World
 
 PROMPT, ASK = "empty to stop: ", "[N]o: "
@@ -49,6 +51,20 @@ def test_what_is_installed_is_marked_and_a_reference_with_several_skills_opens_t
     shell.skill("project/other/repo/csv")
     done = shell.at_terminal("install", "./other/repo", say=[(PROMPT, "\n")], TERM="dumb")
     assert "pdf  name in use | " in done.out
+
+
+def test_what_is_installed_from_a_repository_is_marked_as_installed_under_another_name_too(shell):
+    for each in ("one", "two"):
+        repo = Repo(shell.folder / f"{each}.git")
+        repo.commit(files(f"Notes of {each}.\n", "notes"))
+        assert shell.run("source", "add", each, f"git+{repo.url}", "--yes", "--allow-unsigned").status == 0
+    list_them = {"say": [(PROMPT, "notes\n"), (PROMPT, "\n")], "TERM": "dumb", "columns": 120}
+    assert shell.run("install", "one:notes", "--yes", "--allow-unsigned").status == 0
+    out = shell.at_terminal("pick", **list_them).out
+    assert re.search(r"one:notes +installed +\| ", out), out
+    assert re.search(r"two:notes +name in use +\| ", out), out
+    assert shell.run("install", "two:notes", "--as", "other-notes", "--yes", "--allow-unsigned").status == 0
+    assert re.search(r"two:notes +installed +\| ", shell.at_terminal("pick", **list_them).out)
 
 
 def test_the_whole_screen_picks_and_installs(shell):
