@@ -12,7 +12,8 @@ from typing import Final
 
 from pydantic import Field
 
-from skillhub.disk.home import Home, StateDocument, StateFile
+from skillhub.disk.home import Home
+from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import StateError, UsageError
 from skillhub.formats.document import Items, Members, Visible
 from skillhub.formats.text import quote

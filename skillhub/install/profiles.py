@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
-from skillhub.disk.home import StateDocument, StateFile
+from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import NotFound, UsageError
 from skillhub.formats.document import Items, SkillName, part
 from skillhub.formats.text import did_you_mean, is_name, quote, spelled_like

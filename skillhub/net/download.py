@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 from skillhub.archive import Limits
 from skillhub.disk import files
-from skillhub.disk.home import StateDocument, StateFile
+from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, SourceError, StateError, TrustDowngrade, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Items, Members, Sha256, integer, part

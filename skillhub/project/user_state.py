@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import Annotated, ClassVar
 
 from skillhub.disk import files
-from skillhub.disk.home import Home, StateDocument, StateFile
+from skillhub.disk.home import Home
+from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Items, Members, Read, part, text_that

@@ -13,7 +13,8 @@ from urllib.parse import unquote
 
 from skillhub import errors
 from skillhub.disk import files
-from skillhub.disk.home import Home, StateDocument, StateFile
+from skillhub.disk.home import Home
+from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, NotFound, SourceMismatch, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Items, Members, Read, Sha256, part, text_that, wrong

@@ -13,7 +13,8 @@ from typing import Annotated
 from pydantic import PlainSerializer
 
 from skillhub.disk import files
-from skillhub.disk.home import Home, StateDocument, StateFile
+from skillhub.disk.home import Home
+from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, NameNotOwned, SourceError, StateError
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest

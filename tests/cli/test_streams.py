@@ -202,7 +202,7 @@ def test_ctrl_c_at_a_question_changes_nothing(shell):
 )
 def test_whoever_stops_at_a_prompt_is_told_so_in_a_line(shell, words, prompt, typed):
     before = shell.files()
-    done = shell.at_terminal(*words, say=[(prompt, typed)])
+    done = shell.at_terminal(*words, say=[(prompt, typed)], TERM="dumb")
     assert done.status == 130
     assert done.out.partition(prompt)[2].replace("^C", "").split("\r\n") == ["", "skillhub: stopped", ""]
     assert shell.files() == before

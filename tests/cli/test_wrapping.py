@@ -119,6 +119,7 @@ def test_what_an_agent_gets_is_not_broken_anew(installed):
 
 def test_a_command_to_type_stays_whole(shell):
     shell.skill("project/mine")
+    shell.write("home/.gitconfig", "[user]\n\tname = me\n")
     assert shell.run("key", "new").status == 0
     assert shell.run("sign", "./mine").status == 0
     command = f"skillhub publisher trust me --key {shell.hub}/state/keys/default.pub.pem"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillhub.disk.home import StateDocument, StateFile
+from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, StateError
 from skillhub.formats.document import Items, Members
 

@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from fixtures.build import EMBEDDED, build, differences
-from skillhub.errors import FormatError, NameNotOwned, NotFound, Refused, SkillhubError, UnsafeArchive, UsageError
+from skillhub.errors import FormatError, NotFound, Refused, SkillhubError, UnsafeArchive, UsageError
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.check import check
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
@@ -208,7 +208,7 @@ def test_name_of_another_publisher(hub, tmp_path):
     """The other publisher was admitted in a ceremony of its own."""
     hub.admit("rival", names=["hello"])
     before = tree_of(hub.dir.path)
-    with pytest.raises(NameNotOwned):
+    with pytest.raises(Refused, match="unsigned; rival"):
         hub.publish()
     assert tree_of(hub.dir.path) == before
 

@@ -79,7 +79,7 @@ def test_admitted_publisher_publishes_its_names_without_offline_keys(hub, tmp_pa
 
 def test_name_of_another_publisher_is_neither_taken_nor_published(hub, tmp_path):
     unchanged(hub, NameNotOwned, lambda: publish(hub, by(RIVAL, tmp_path, "hello", "2.0.0")))
-    unchanged(hub, NameNotOwned, lambda: publish(hub, write_skill(tmp_path / "x", "owned")))
+    unchanged(hub, Refused, lambda: publish(hub, write_skill(tmp_path / "x", "owned")), match="unsigned; rival")
     unchanged(hub, NameNotOwned, lambda: give(hub, "rival", names=("hello",)), match="acme")
     unchanged(hub, NameNotOwned, lambda: give(hub, "third", keys=(SECOND.public.pem,), names=("hello",)))
 
@@ -247,7 +247,7 @@ def test_moved_name(hub, tmp_path):
     ]
     assert index.admissions["rival"].names == {"hello", "owned"}
     assert check(hub.dir.path, now()).problems == ()
-    unchanged(hub, NameNotOwned, lambda: hub.publish(version="3.0.0"))
+    unchanged(hub, Refused, lambda: hub.publish(version="3.0.0"), match="unsigned; rival")
 
 
 def test_name_that_moves_with_its_key_keeps_its_releases(hub, tmp_path):

@@ -1,0 +1,109 @@
+"""A JSON file in ``<state>``, shared by all processes of the user and never read from a repository."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any, Generic, TypeVar
+
+from skillhub.disk import files
+from skillhub.errors import FormatError, StateError
+from skillhub.formats.document import Document, version_of
+
+_T = TypeVar("_T")
+
+_VERSION = 1
+
+
+class StateDocument(Document):
+    """A document in ``<state>``."""
+
+    CAP = 16 << 20
+    UNKNOWN = "a newer skillhub may have written it"
+
+    version: Annotated[int, version_of("version", _VERSION)]
+
+
+_D = TypeVar("_D", bound=StateDocument)
+
+
+class StateFile(Generic[_D]):
+    """One JSON document: read within bounds, checked to its last member, and replaced whole.
+
+    Args:
+        path: Where it is.
+        what: What it says, for the error.
+        hint: What to do about one that is malformed. It is never taken for empty: what was refused because of what it
+            says would be let through.
+        form: The class of the document.
+    """
+
+    def __init__(self, path: str, what: str, hint: str, form: type[_D]) -> None:
+        self._path = path
+        self._what = what
+        self._hint = hint
+        self._form = form
+        self._seen: tuple[tuple[int, ...] | None, Any] | None = None
+
+    def read(self, make: Callable[[_D | None], _T]) -> _T:
+        """Return what ``make`` makes of the document, or of None where there is none; it is parsed once.
+
+        Raises:
+            StateError: it is malformed, or the disk refuses.
+        """
+        stamp = _stamp(self._path)
+        if self._seen is None or self._seen[0] != stamp:
+            self._seen = stamp, self._made(make)
+        found: _T = self._seen[1]
+        return found
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the file, so that no other process changes it between read and write.
+
+        Raises:
+            StateError: another process is at work for too long, or the disk refuses.
+        """
+        with files.lock(f"{self._path}.lock"):
+            self._seen = None
+            yield
+
+    def write(self, document: Mapping[str, object]) -> None:
+        """Replace the file, under its lock.
+
+        Raises:
+            FormatError: the document is not one that ``read`` would return.
+            StateError: the disk refuses.
+        """
+        text = json.dumps({**document, "version": _VERSION}, ensure_ascii=False)
+        # A path need not be UTF-8; bytes that are not become question marks, so that the file stays readable. Members
+        # keep their order, the newest last.
+        found = self._form.parse(text.encode("utf-8", "replace"), self._path)
+        data = json.dumps(found.plain(), indent=2, ensure_ascii=False) + "\n"
+        files.write_atomic(self._path, data.encode(), mode=0o600)
+        self._seen = None
+
+    def _made(self, make: Callable[[_D | None], _T]) -> _T:
+        try:
+            data = files.read(self._path, self._form.CAP)
+            return make(None if data is None else self._form.parse(data, self._path))
+        except FormatError as error:
+            message = f"expected {self._what}: {error.message}"
+            raise StateError(message, where=error.where, hint=error.hint or self._hint) from error
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    """Return values that change when the file is replaced; None if there is no file.
+
+    Raises:
+        StateError: the disk refuses.
+    """
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise files.disk_error(error, path) from error
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
