@@ -220,10 +220,15 @@ class Shell:
 
 def _converse(terminal: int, say: list[tuple[str, str]]) -> bytes:
     """Read the screen to its end, typing each answer once its prompt stands there."""
-    screen, seen, until = b"", 0, time.monotonic() + SECONDS
+    screen, seen, until, idle = b"", 0, time.monotonic() + SECONDS, 0
     while time.monotonic() < until:
         if not select.select([terminal], [], [], 0.2)[0]:
+            idle += 1
+            # A signal between the prompt and the read waits for the next key: a person presses again.
+            if idle % 50 == 0 and not say and screen.endswith(b"^C"):
+                os.write(terminal, b"\x03")
             continue
+        idle = 0
         try:
             data = os.read(terminal, 65536)
         except OSError:  # Linux says so when the last process has closed the other side
