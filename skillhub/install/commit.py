@@ -384,7 +384,8 @@ class Planner:
 def world_of(ports: Ports) -> object:
     """Return what decides about every skill: this version, and whom and what the user allows."""
     rules = [(policy.where, [*policy.rules()]) for policy in ports.policies.each]
-    return skillhub.__version__, repr((ports.publishers.all(), ports.sources.all(), rules))
+    facts = skillhub.__version__, ports.publishers.all(), ports.sources.all(), rules
+    return Digest.of(repr(facts).encode("utf-8", "surrogateescape"))
 
 
 def deciding(name: str, world: object, state: State, ports: Ports) -> object:

@@ -151,7 +151,8 @@ class OwnEntry:
         path = self.file.path
         with self._state.locked():
             entries, made = dict(self._all.entries), dict(self._all.created)
-            entries.pop(path, None), made.pop(path, None)
+            entries.pop(path, None)
+            made.pop(path, None)
             if entry is not None:
                 entries[path], made[path] = entry, created
             self._state.write({"entries": entries, "created": {key: list(each) for key, each in made.items()}})

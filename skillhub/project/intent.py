@@ -395,7 +395,7 @@ def is_at_place(entry: Locked, place: Place, base: str = "") -> bool:
     if isinstance(place, Local):
         return is_from(entry, place, base)
     try:
-        return is_alias(entry.place) is False and canonical(parse_remote(entry.place).place) == canonical(place.place)
+        return not is_alias(entry.place) and canonical(parse_remote(entry.place).place) == canonical(place.place)
     except UsageError:
         return False
 

@@ -94,13 +94,8 @@ class McpDialect:
 def _filled(template: Entry, values: Entry) -> Entry:
     found: Entry = {}
     for key, each in template.items():
-        value = (
-            _filled(each, values)
-            if isinstance(each, dict)
-            else values.get(each, each)
-            if isinstance(each, str)
-            else each
-        )
+        value = values.get(each, each) if isinstance(each, str) else each
+        value = _filled(each, values) if isinstance(each, dict) else value
         if value is not None and value != {}:
             found[key] = value
     return found

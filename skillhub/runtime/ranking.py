@@ -217,11 +217,12 @@ class SearchIndex:
 
     def _select(self, where: str, *values: str | int) -> dict[int, Stored]:
         types = (int, str, str, str, str, str, int)
-        return {row[0]: self._stored(*row[1:]) for row in self._run(f"SELECT {_COLUMNS} {where}", values, types)}
+        return {row[0]: self._stored(row) for row in self._run(f"SELECT {_COLUMNS} {where}", values, types)}
 
-    def _stored(self, name: str, description: str, path: str, source: str, scope: str, given: int) -> Stored:
+    def _stored(self, columns: tuple[int, str, str, str, str, str, int]) -> Stored:
         """Return a row of the file; where it is known what it was made of, the one that was given."""
-        said = name, description, path, source, scope
+        said, given = columns[1:6], columns[6]
+        name, description, path, source, scope = said
         if self._rows is None:
             name, description = (one_line(text) if self._file[0] else text for text in (name, description))
             return Stored(name=name, description=description, path=path, source=source, scope=scope)
