@@ -329,6 +329,18 @@ class AddedAnswer(JsonAnswer, commands=["registry add"]):
     unchanged: tuple[PublishedRow, ...]
 
 
+class BuiltAnswer(JsonAnswer, commands=["registry build"]):
+    """The files that were made of a registry's signed ones, by path below the site."""
+
+    site: Text
+    url: Text | None
+    skills: int
+    files: int
+    written: Texts
+    removed: Texts
+    left_out: Texts
+
+
 class RecalledRow(AnswerRow):
     """A release that was yanked, offered again, or withdrawn."""
 

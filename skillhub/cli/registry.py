@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, TypeVar
 
+from skillhub.audit.scan_cache import ScanCache
 from skillhub.cli.author import new_passphrase, with_passphrase
 from skillhub.cli.common import Arg, Common, Strings, now, optional, read_file, signing_time
 from skillhub.cli.terminal import members
@@ -18,10 +19,11 @@ from skillhub.formats.text import clean, quote
 from skillhub.model.advisory import CAP, AdvisoriesDocument, Said
 from skillhub.model.index import Release
 from skillhub.model.reference import holds_secret
-from skillhub.registry import build, upkeep
+from skillhub.registry import build, outputs, upkeep
 from skillhub.registry import check as checks
 from skillhub.registry import push as pushing
-from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
+from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing, opened
+from skillhub.registry.outputs import Part
 from skillhub.registry.push import FolderTarget, Target
 from skillhub.server.site import site_server
 
@@ -50,6 +52,75 @@ def signed(common: Common, keys: str | None, use: Callable[[Signing], _T]) -> _T
     return with_passphrase("passphrase of the registry's keys", common, with_keys)
 
 
+# What needs no extra; pages come besides.
+SHAPES: tuple[Part, ...] = ()
+
+
+def _pages() -> Part:
+    """Return the part that writes pages.
+
+    Raises:
+        UsageError: the extra that it needs is not installed.
+    """
+    found: Part = optional("skillhub.registry.pages", "pages", "the pages of a registry need").PAGES
+    return found
+
+
+def _rebuild(common: Common, folder: str) -> None:
+    """Bring up to date what is made of the signed files, after these have changed."""
+    if common.dry_run:
+        return
+    every = list(SHAPES)
+    try:
+        every.append(_pages())
+    except UsageError as error:
+        # Whoever never had pages was told at `registry init`.
+        if os.path.lexists(outputs.record_path(folder, "pages")):
+            common.terminal.warn(f"warning: the pages are out of date: {error.message} ({error.hint})")
+    with opened(folder, Signing(now=signing_time())) as hub:
+        outputs.build(hub, every, ScanCache(common.home))
+
+
+def registry_build(
+    common: Common,
+    folder: Dir,
+    url: Annotated[str | None, Arg("--url URL", "Where the site is published, for absolute links; kept.")] = None,
+) -> int:
+    """Write the pages of a registry, and its files for other clients. Only what changed is written.
+
+    add, yank, withdraw, advise and delegate do so by themselves. Nothing of it is signed: what a client verifies is.
+
+    Example: skillhub registry build ./registry --url https://skills.example
+    """
+    every = [*SHAPES, _pages()]
+    if url is not None:
+        _keep_url(folder, url, common)
+    with opened(folder, Signing(now=signing_time(), dry_run=common.dry_run)) as hub:
+        done = outputs.build(hub, every, ScanCache(common.home, remember=not common.dry_run))
+        site, known = hub.registry.site, hub.settings.url
+    for path in done.left_out:
+        common.terminal.warn(f"warning: left out, as its place is the registry's own: {quote(path)}")
+    if known is None:
+        common.terminal.warn("warning: links are relative; with --url URL they say where the site is published")
+    if common.json:
+        return common.answer("registry build", {"site": site, "url": known, **asdict(done)})
+    if common.verbose:
+        for path in done.written:
+            common.terminal.say(path)
+    verb = "would write" if common.dry_run else "wrote"
+    changed = f"{verb} {len(done.written)} of {done.files} files, {len(done.removed)} removed"
+    common.terminal.did(f"{site}: {changed}, {done.skills} skills", "green")
+    return 0
+
+
+def _keep_url(folder: str, url: str, common: Common) -> None:
+    registry = RegistryDir(folder)
+    with registry.locked():
+        settings = registry.settings().at(url)
+        if not common.dry_run:
+            registry.create(settings)
+
+
 def registry_yank(
     common: Common,
     folder: Dir,
@@ -64,6 +135,7 @@ def registry_yank(
     if undo == (reason is not None):
         raise UsageError("expected either --reason TEXT or --undo")
     release = signed(common, None, lambda signing: upkeep.yank(folder, wanted, reason, signing))
+    _rebuild(common, folder)
     return _recalled(common, "registry yank", release, "offered again" if undo else "yanked")
 
 
@@ -78,6 +150,7 @@ def registry_withdraw(
     Example: skillhub registry withdraw ./registry my-skill@1.2.0 --reason "sends tokens away"
     """
     release = signed(common, None, lambda signing: upkeep.withdraw(folder, wanted, reason, signing))
+    _rebuild(common, folder)
     return _recalled(common, "registry withdraw", release, "withdrawn")
 
 
@@ -114,7 +187,9 @@ def registry_delegate(
         revoke=tuple(each if each.startswith("sha256:") else _pem_text(each) for each in revoke or ()),
         since=_time(since) if since else upkeep.ALWAYS,
     )
-    _show_delegated(signed(common, keys, lambda signing: upkeep.delegate(folder, mandate, signing)), common)
+    done = signed(common, keys, lambda signing: upkeep.delegate(folder, mandate, signing))
+    _rebuild(common, folder)
+    _show_delegated(done, common)
     return 0
 
 
@@ -242,6 +317,7 @@ def registry_advise(
     if not (files or digest or withdraw):
         raise UsageError("expected a FILE, --digest or --withdraw")
     done = signed(common, keys, lambda signing: upkeep.advise(folder, said, signing, withdraw or ()))
+    _rebuild(common, folder)
     value = {"advisories": [each.id for each in done.advisories], "digests": list(done.digests)}
     verb = "would publish" if common.dry_run else "published"
     text = f"{verb} {len(done.advisories)} advisories and {len(done.digests)} digests in all"
@@ -303,6 +379,7 @@ def registry_init(
     common: Common,
     folder: Dir,
     publisher: Annotated[str, Arg("--publisher NAME", "The publisher that signs the registry's own skills.")] = "own",
+    url: Annotated[str | None, Arg("--url URL", "Where the site will be published, for absolute links.")] = None,
     keys: KeysDir = None,
 ) -> int:
     """Make a registry that offers nothing yet. DIR/site is to be served, DIR/keys to be guarded.
@@ -312,9 +389,11 @@ def registry_init(
     Example: skillhub registry init ./registry --publisher acme
     """
     path, fingerprint = os.path.abspath(folder), None
+    settings = RegistrySettings.of(publisher)
+    settings = settings.at(url) if url is not None else settings
     if not common.dry_run:
         passphrase = new_passphrase("the registry's keys", common)
-        setup = build.Setup(settings=RegistrySettings.of(publisher), passphrase=passphrase, keys=keys)
+        setup = build.Setup(settings=settings, passphrase=passphrase, keys=keys)
         fingerprint = build.init(folder, setup, signing_time()).fingerprint
     elif RegistryDir(folder).exists:
         raise UsageError("there is a registry already", where=folder)
@@ -328,6 +407,10 @@ def registry_init(
     offline = keys or os.path.join(path, "keys", "offline")
     common.terminal.did(f"  guard {os.path.join(path, 'keys')}")
     common.terminal.did(f"  keep {offline} on an offline medium; --keys DIR names its folder")
+    try:
+        _pages()
+    except UsageError as error:
+        common.terminal.did(f"  {error.message} ({error.hint})")
     return 0
 
 
@@ -344,6 +427,7 @@ def registry_add(
     Example: skillhub registry add ./registry ./my-skill
     """
     added = signed(common, keys, lambda signing: build.add(folder, skills, signing, common.publishers))
+    _rebuild(common, folder)
     if common.json:
         return common.answer("registry add", {"added": added.releases, "unchanged": added.unchanged})
     done = "would publish" if common.dry_run else "published"

@@ -69,7 +69,7 @@ COMMANDS: dict[str, Command] = {
         "registry",
         "Create, publish, check and serve a registry.",
         _RUN,
-        "init add yank withdraw advise delegate rotate refresh check push serve",
+        "init add build yank withdraw advise delegate rotate refresh check push serve",
     ),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -27,9 +28,9 @@ from skillhub.errors import (
 )
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import NAME, ExtensibleDocument, Read, json_bytes, name_that, version_of
+from skillhub.formats.document import NAME, ExtensibleDocument, Read, json_bytes, matching, name_that, version_of
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import as_command, is_name, quote
+from skillhub.formats.text import as_command, check_port, is_name, quote
 from skillhub.model.index import Index, Release, parse_listing, parse_namespaces, parse_releases
 from skillhub.project.keys import decrypted
 from skillhub.trust.documents import LISTING_PATH, pinned_documents, public_documents, signed_documents
@@ -183,6 +184,7 @@ class RegistryKeys:
 # ``registry_keys`` DIR/registry.json   the settings
 
 _CAP = 64 * 1024 * 1024
+_SITE_URL = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~+/-]*)?")
 
 
 class RegistrySettings(ExtensibleDocument):
@@ -193,6 +195,7 @@ class RegistrySettings(ExtensibleDocument):
         bin_bits: Releases are spread over two to the power of this many documents.
         days: How long all metadata is valid; None for what each role's rule says.
         compress: Deflate archives, whose bytes then depend on the build of zlib.
+        url: Where the site is published, for absolute links in its pages; None if nobody said.
     """
 
     CAP = _CAP
@@ -202,6 +205,7 @@ class RegistrySettings(ExtensibleDocument):
     days: int | None
     compress: bool
     version: Annotated[int, version_of("version", 1)]
+    url: Annotated[str, matching(_SITE_URL, "the URL that the site is published at")] | None = None
 
     @classmethod
     def of(cls, publisher: str, bin_bits: int = 4, days: int | None = None, *, compress: bool = True) -> Self:
@@ -213,6 +217,18 @@ class RegistrySettings(ExtensibleDocument):
         if not is_name(publisher):
             raise UsageError(f"expected a name of a-z, 0-9 and hyphens, found {quote(publisher)}")
         return cls(publisher=publisher, bin_bits=bin_bits, days=days, compress=compress, version=1)
+
+    def at(self, url: str) -> Self:
+        """Return the same settings for a site that is published at ``url``.
+
+        Raises:
+            UsageError: it is more than scheme, host, port and path, or no http or https.
+        """
+        if not _SITE_URL.fullmatch(url) or {".", ".."} & {*url.split("/")}:
+            hint = "such as https://skills.example/registry"
+            raise UsageError(f"expected the URL that the site is published at, found {quote(url)}", hint=hint)
+        check_port(url)
+        return self.model_copy(update={"url": url.rstrip("/")})
 
 
 class RegistryDir:

@@ -24,11 +24,12 @@ from skillhub.audit.workplace import Workplace
 from skillhub.errors import FormatError, NotFound, OutsideSkill, SkillhubError, UsageError
 from skillhub.formats.document import faults
 from skillhub.formats.json import strict_json
+from skillhub.registry.rendering import STYLE
 from skillhub.server.content import ServedContent
 from skillhub.server.events import ChangeStreams
 from skillhub.server.guard import BODY_MAX, AccessRules, Guard, error_response
 from skillhub.server.mcp import McpEndpoint
-from skillhub.server.page import PAGE_HEADERS, STYLE, StatusPage
+from skillhub.server.page import PAGE_HEADERS, StatusPage
 from skillhub.server.routes import EVENTS, FILE, ROUTES, Route
 
 _THREADS: Final = 8

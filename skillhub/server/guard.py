@@ -23,24 +23,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skillhub.answers import VERSION
+from skillhub.formats.browser import HEADERS
 
 TARGET_MAX: Final = 8 << 10
 HEADERS_MAX: Final = 32 << 10
 BODY_MAX: Final = 1 << 20
 BODY_SECONDS: Final = 10.0
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
-NOTHING_LOADS: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-# No answer is a document that may run, load or frame anything; the page alone loads its own style.
-HEADERS: Final[Mapping[str, str]] = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": f"{NOTHING_LOADS}; sandbox",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
 
 
 def is_loopback(address: str) -> bool:

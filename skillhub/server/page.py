@@ -4,30 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 from threading import Lock
 from time import monotonic
 from typing import Any, Final
 
-from jinja2 import Environment, StrictUndefined, Template
-from markupsafe import Markup
+from jinja2 import Template
 
 from skillhub import __version__
 from skillhub.audit.workplace import Workplace
-from skillhub.formats.text import clean
+from skillhub.formats.browser import NOTHING_LOADS
 from skillhub.model.hosts import profiles
 from skillhub.model.record import Skill
+from skillhub.registry.rendering import environment
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.overview import section
 from skillhub.scan.capability import in_words
-from skillhub.server.guard import NOTHING_LOADS
 
 PER_PAGE: Final = 50
 _FINDINGS: Final = 20
 _NAMES: Final = 40
 _FRESH: Final = 1.0
 PAGE_HEADERS: Final = {"Content-Security-Policy": f"{NOTHING_LOADS}; style-src 'self'"}
-STYLE: Final = files(__package__).joinpath("page.css").read_text("utf-8")
 
 
 class StatusPage:
@@ -64,15 +61,7 @@ class StatusPage:
 
 @cache
 def _template() -> Template:
-    room = Environment(
-        autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True
-    )
-    return room.from_string(files(__package__).joinpath("page.html").read_text("utf-8"))
-
-
-def _shown(value: object) -> object:
-    """Return a text without hidden characters, which turn around or hide what stands beside them."""
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return environment("skillhub.server").get_template("page.html")
 
 
 def _row(workplace: Workplace, skill: Skill, why: dict[str | None, str]) -> dict[str, Any]:

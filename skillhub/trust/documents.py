@@ -77,13 +77,13 @@ def _releases(index: Index, publisher: str) -> bytes:
 def _listing(index: Index, names: Iterable[str], home: str) -> bytes:
     rows = []
     for name in sorted(names):
-        newest = _best(index.skills[name])
+        newest = best_release(index.skills[name])
         document = f"{home}{WELL_KNOWN}/{skill_path(name)}"
         rows.append(IndexEntry.of(newest, name=name, url=home + newest.url, releases=document))
     return IndexListing.model_construct(skills=tuple(rows)).dump()
 
 
-def _best(releases: tuple[Release, ...]) -> Release:
+def best_release(releases: tuple[Release, ...]) -> Release:
     """Return the newest release that one may choose; of those withdrawn, too, the newest."""
     return min(releases, key=lambda each: (each.withdrawn is not None, each.yanked is not None))
 

@@ -32,6 +32,7 @@ WELL = """
     registry refresh ../other --within 400
     registry rotate ../other timestamp
     registry delegate ../other acme --key {keys}/mine.pub.pem --name plain
+    registry build ../other --url https://skills.example
     registry check ../registry
     registry push ../other ../pushed
     registry push ../other ../pushed

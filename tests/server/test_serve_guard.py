@@ -11,8 +11,9 @@ pytest.importorskip("uvicorn")
 from skillhub.answers.setup import ErrorAnswer
 from skillhub.cli.server import read_token
 from skillhub.errors import NotFound, UsageError
+from skillhub.formats.browser import HEADERS
 from skillhub.server import guard
-from skillhub.server.guard import HEADERS, AccessRules
+from skillhub.server.guard import AccessRules
 from skillhub.server.listen import Address
 from tests.support.http_api import BASE, HOST, PORT, TOKEN, api
 from tests.support.locked import agreed

@@ -1,0 +1,260 @@
+"""Files below a registry's site that are made of its signed ones: pages for people, other shapes for other clients.
+
+None of them is signed, and no client of ours reads one. Each ``Part`` makes some; ``build`` writes what changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+
+from skillhub import __version__
+from skillhub.archive import unpack
+from skillhub.audit.scan_cache import ScanCache, ScannedSkill
+from skillhub.disk import files
+from skillhub.errors import FormatError, StateError
+from skillhub.formats.digest import Digest
+from skillhub.formats.json import strict_json
+from skillhub.formats.text import is_inner_path
+from skillhub.model.advisory import AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Match, Said
+from skillhub.model.index import Admission, Index, Release
+from skillhub.model.tree import Tree
+from skillhub.registry.operator import Opened
+from skillhub.trust.documents import best_release
+from skillhub.trust.roles import ADVISORIES
+
+# What no skill can be named, so that nothing of a skill is ever below it.
+OWN = "-"
+# The registry's own folders. A skill may be named so; then it has no files of its own outside of the archives.
+SIGNED_FOLDERS = frozenset({"metadata", "targets", "archives", "tile"})
+_CAP = 64 << 20
+
+Files = Iterable[tuple[str, bytes]]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """All that a registry offers, for those who make files of it."""
+
+    hub: Opened
+    scans: ScanCache
+
+    @cached_property
+    def index(self) -> Index:
+        """Every release of every skill, and who is admitted."""
+        return self.hub.index()
+
+    @cached_property
+    def root(self) -> Digest:
+        """The fingerprint by which clients pin the registry."""
+        return self.hub.registry.fingerprint()
+
+    @cached_property
+    def advisories(self) -> AdvisoryIndex:
+        """What it says is known to be bad."""
+        data = self.hub.registry.target(self.hub.metadata, ADVISORIES) or b"{}"
+        return AdvisoryIndex([Said(AdvisoriesDocument.parse(data, ADVISORIES), self.root)])
+
+    @property
+    def url(self) -> str | None:
+        """Where the site is published, without a slash at the end; None if nobody said."""
+        return self.hub.settings.url
+
+    def skills(self) -> Iterator[OfferedSkill]:
+        """Yield the skills by name."""
+        for name in self.index.names:
+            yield OfferedSkill(self, name, self.index.skills[name])
+
+
+@dataclass(frozen=True)
+class OfferedSkill:
+    """One skill: its releases, newest first, and their content, each archive proved as it is read."""
+
+    offer: Offer
+    name: str
+    releases: tuple[Release, ...]
+    _trees: dict[str, Tree | None] = field(default_factory=dict, repr=False)
+
+    @property
+    def best(self) -> Release:
+        """The newest release that one may choose; of those taken back, too, the newest."""
+        return best_release(self.releases)
+
+    @property
+    def admission(self) -> Admission:
+        """What its publisher is admitted to."""
+        return self.offer.index.admissions[self.best.publisher or ""]
+
+    def tree(self, release: Release) -> Tree | None:
+        """Return the content of a release; None of one that is withdrawn, of which nothing is shown or served.
+
+        Raises:
+            SecurityError: the archive is another than the signed one.
+            StateError: it is gone.
+        """
+        if release.withdrawn is not None:
+            return None
+        if release.url not in self._trees:
+            self._trees[release.url] = unpack(self.offer.hub.artifact(release), "zip", wrapper=False).tree
+        return self._trees[release.url]
+
+    def known_bad(self, release: Release) -> tuple[Match, ...]:
+        """Return the registry's advisories about a release, by its version, its archive or its tree."""
+        digests = {str(release.digest): "its artifact", str(release.tree): "its tree"}
+        versions = (release.version or "",)
+        root = self.offer.root
+        return self.offer.advisories.matches(AdvisorySubject(self.name, versions, root, tuple, lambda: digests))
+
+    def scanned(self, tree: Tree) -> ScannedSkill:
+        """Return what the scan reads off one of its trees."""
+        return self.offer.scans.read(tree)
+
+
+def _nothing_of_skill(_: OfferedSkill) -> Files:
+    return ()
+
+
+def _nothing_of_all(_: Offer) -> Files:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One kind of files, by path below the site.
+
+    What stands at the same path twice is a fault of the code: a part writes below ``OWN``, below the names of skills,
+    or files at the top with a dot in their name.
+
+    Attributes:
+        name: Names the record of what was built.
+        version: Of whatever else decides how the files look; where it differs, all are made again.
+        of_skill: Makes those of one skill; asked only when the skill, its publisher or ``version`` has changed.
+        of_all: Makes those of all together; asked each time.
+    """
+
+    name: str
+    version: str = ""
+    of_skill: Callable[[OfferedSkill], Files] = _nothing_of_skill
+    of_all: Callable[[Offer], Files] = _nothing_of_all
+
+
+@dataclass(slots=True)
+class Built:
+    """What a build came to: paths below the site; ``left_out`` would have been in a folder of signed files."""
+
+    written: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    skills: int = 0
+    files: int = 0
+
+
+def build(hub: Opened, parts: Sequence[Part], scans: ScanCache) -> Built:
+    """Make the files of each part anew where what they are made of has changed, and remove those that are no more.
+
+    Whoever kills this leaves files of the old state beside new ones; the same call again finishes it.
+
+    Raises:
+        SecurityError: an archive, or a document of the registry, is not what was signed.
+        StateError: one is gone, or the disk refuses.
+    """
+    offer, built = Offer(hub, scans), Built()
+    built.skills = len(offer.index.skills)
+    for part in parts:
+        _Build(offer, part, built).run()
+    return built
+
+
+class _Build:
+    """The build of one part; ``<registry>/outputs/<part>.json`` records what it made of what."""
+
+    def __init__(self, offer: Offer, part: Part, built: Built) -> None:
+        self._offer, self._part, self._built = offer, part, built
+        registry = offer.hub.registry
+        self._site, self._dry_run = registry.site, offer.hub.signing.dry_run
+        self._record = record_path(registry.path, part.name)
+        self._known = read_record(self._record)
+
+    def run(self) -> None:
+        every, skills = [], {}
+        for skill in self._offer.skills():
+            key, known = self._key(skill), self._known.get(skill.name)
+            paths = known[1] if known and known[0] == key else self._write(self._part.of_skill(skill))
+            skills[skill.name] = [key, paths]
+            every += paths
+        whole = self._write(self._part.of_all(self._offer))
+        now = {*every, *whole}
+        self._built.files += len(now)
+        before = {path for _, paths in self._known.values() for path in paths}
+        for path in sorted(before - now):
+            self._remove(path)
+        if not self._dry_run:
+            # An empty name is no skill's.
+            found = json.dumps({**skills, "": ["", whole]}, separators=(",", ":")).encode()
+            if files.read(self._record, _CAP) != found:
+                files.write_atomic(self._record, found, mode=0o644)
+
+    def _key(self, skill: OfferedSkill) -> str:
+        who = skill.admission
+        publisher = (who.publisher, who.keys, who.certificates, who.revoked)
+        bad = [skill.known_bad(each) for each in skill.releases]
+        facts = (self._offer.root, self._offer.url, skill.releases, publisher, bad)
+        return sha256(repr((__version__, self._part.version, facts)).encode()).hexdigest()
+
+    def _write(self, made: Files) -> list[str]:
+        paths = []
+        for path, data in made:
+            if not is_inner_path(path) or is_of_registry(path):
+                self._built.left_out.append(path)
+                continue
+            paths.append(path)
+            full = self._full(path)
+            with suppress(FormatError):  # what is there is larger
+                if files.read(full, len(data)) == data:
+                    continue
+            self._built.written.append(path)
+            if not self._dry_run:
+                files.write_atomic(full, data, mode=0o644, sync=False)
+        return paths
+
+    def _remove(self, path: str) -> None:
+        if not is_inner_path(path) or is_of_registry(path):  # the record was damaged
+            return
+        self._built.removed.append(path)
+        if self._dry_run:
+            return
+        full = self._full(path)
+        with files.disk_errors(full), suppress(FileNotFoundError):
+            os.remove(full)
+        with suppress(OSError):  # the folders that are empty now
+            while (full := os.path.dirname(full)) != self._site:
+                os.rmdir(full)
+
+    def _full(self, path: str) -> str:
+        return os.path.join(self._site, *path.split("/"))
+
+
+def is_of_registry(path: str) -> bool:
+    """Say whether a path below the site is one of the signed files, which nothing else may replace."""
+    return path.partition("/")[0] in SIGNED_FOLDERS or "/.well-known/agent-skills/" in f"/{path}"
+
+
+def record_path(registry: str, part: str) -> str:
+    """Return where what a part made is recorded, in the folder of a registry."""
+    return os.path.join(registry, "outputs", f"{part}.json")
+
+
+def read_record(path: str) -> dict[str, tuple[str, list[str]]]:
+    """Return what was made of each skill, and under the empty name of all; empty if there is no sound record."""
+    try:
+        found = strict_json(files.read(path, _CAP) or b"{}", path, _CAP)
+        if not isinstance(found, dict):
+            return {}
+        return {name: (str(key), [str(each) for each in paths]) for name, (key, paths) in found.items()}
+    except (FormatError, StateError, ValueError, TypeError):
+        return {}

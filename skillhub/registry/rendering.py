@@ -1,0 +1,40 @@
+"""Pages from templates: every text is escaped and shows what it holds; nothing of a skill becomes markup of ours."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Final
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from skillhub.formats.text import clean, shown
+
+STYLE: Final = files(__package__).joinpath("templates", "style.css").read_text("utf-8")
+
+
+def environment(package: str, folder: str = "") -> Environment:
+    """Return what makes pages of the templates in a folder of a package.
+
+    Every value is escaped, and a text loses its hidden characters, which turn around or hide what stands beside them.
+    A value that a template names and nobody gave is an error.
+    """
+    place = files(package).joinpath(folder)
+    return Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(lambda name: place.joinpath(name).read_text("utf-8")),
+    )
+
+
+def _shown(value: object) -> object:
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def as_lines(text: str) -> Markup:
+    """Return a text of many lines, escaped, with a visible escape in the place of each hidden character."""
+    lines = (each.removesuffix("\r").expandtabs(4) for each in text.split("\n"))
+    return escape("\n".join(each if clean(each) == each else shown(each) for each in lines))

@@ -1,0 +1,135 @@
+"""What is made of a registry's signed files: only what changed is written, and no signed file is ever replaced."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from skillhub.audit.scan_cache import ScanCache
+from skillhub.disk.home import Home
+from skillhub.model.advisory import AdvisoriesDocument
+from skillhub.registry.check import check
+from skillhub.registry.operator import Signing, opened
+from skillhub.registry.outputs import Part, build, record_path
+from skillhub.registry.upkeep import advise, withdraw, yank
+from tests.support.registry import Simulator
+
+
+@pytest.fixture
+def hub(tmp_path):
+    return Simulator(tmp_path)
+
+
+def unpacked(skill):
+    tree = skill.tree(skill.best)
+    for path, file in tree.items() if tree else ():
+        yield f"{skill.name}/{path}", file.data
+
+
+def named(offer):
+    yield "names.txt", "\n".join(offer.index.names).encode()
+
+
+SHAPE = Part(name="shape", of_skill=unpacked, of_all=named)
+
+
+def built(hub, *parts, dry_run=False):
+    home = Home.of({"SKILLHUB_HOME": str(Path(hub.dir.path).parent / "home")})
+    with opened(hub.dir.path, Signing(now=hub.when, dry_run=dry_run)) as found:
+        return build(found, parts or (SHAPE,), ScanCache(home))
+
+
+def test_only_what_changed_is_made_and_written(hub):
+    hub.publish("hello")
+    hub.publish("other")
+    assert {"hello/SKILL.md", "other/SKILL.md", "names.txt"} <= {*built(hub).written}
+    assert built(hub).written == []
+    asked = []
+    counting = Part(name="shape", of_skill=lambda skill: asked.append(skill.name) or unpacked(skill), of_all=named)
+    hub.publish("hello", "1.1.0")
+    assert set(built(hub, counting).written) == {"hello/SKILL.md", "hello/skill.oms.sig"}
+    assert asked == ["hello"]
+    yank(hub.dir.path, "other@1.0.0", "broken", Signing(now=hub.when))
+    built(hub, counting)
+    assert asked == ["hello", "other"]
+    newer = Part(name="shape", version="2", of_skill=counting.of_skill, of_all=named)
+    assert (built(hub, newer).written, asked[2:]) == ([], ["hello", "other"])
+
+
+def test_an_advisory_makes_the_files_of_the_skill_it_names_anew(hub):
+    hub.publish("hello")
+    hub.publish("other")
+    built(hub)
+    asked = []
+    part = Part(name="shape", of_skill=lambda skill: asked.append(skill.name) or unpacked(skill), of_all=named)
+    with opened(hub.dir.path, Signing(now=hub.when)) as found:
+        digest = found.index().skills["other"][0].tree
+    advise(hub.dir.path, [AdvisoriesDocument(digests={digest: "steals"})], Signing(now=hub.when))
+    built(hub, part)
+    assert asked == ["other"]
+
+
+def test_what_is_withdrawn_is_removed(hub):
+    hub.publish("hello")
+    built(hub)
+    site = Path(hub.dir.site)
+    withdraw(hub.dir.path, "hello@1.0.0", "steals", Signing(now=hub.when))
+    assert built(hub, dry_run=True).removed
+    assert (site / "hello/SKILL.md").exists()
+    assert built(hub).removed == ["hello/SKILL.md", "hello/skill.oms.sig"]
+    assert not (site / "hello/SKILL.md").exists()
+    assert (site / "hello/.well-known/agent-skills/index.json").exists()
+    assert check(hub.dir.path, hub.when).problems == ()
+
+
+@pytest.mark.parametrize("name", ["metadata", "targets", "archives", "tile"])
+def test_a_skill_that_is_named_as_a_folder_of_signed_files_replaces_none(hub, name):
+    hub.publish(name, **{"1.root.json": "{}", "timestamp.json": "{}"})
+    before = Path(hub.dir.site, "metadata", "1.root.json").read_bytes()
+    done = built(hub)
+    assert f"{name}/timestamp.json" in done.left_out
+    assert not any(path.startswith(f"{name}/") for path in done.written)
+    assert Path(hub.dir.site, "metadata", "1.root.json").read_bytes() == before
+    assert check(hub.dir.path, hub.when).problems == ()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "metadata/timestamp.json",
+        ".well-known/agent-skills/index.json",
+        "hello/.well-known/agent-skills/index.json",
+        "../registry.json",
+        "a/../../keys/x",
+        "/etc/x",
+        "a//b",
+        "",
+    ],
+)
+def test_no_part_writes_a_signed_file_or_out_of_the_site(hub, path):
+    hub.publish()
+    done = built(hub, Part(name="bad", of_all=lambda _: [(path, b"x")]))
+    assert (done.written, done.left_out) == ([], [path])
+    assert check(hub.dir.path, hub.when).problems == ()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"not json",
+        b"[]",
+        b'{"hello": 3}',
+        b'{"hello": ["", ["metadata/timestamp.json", "../registry.json", "gone.txt"]]}',
+    ],
+)
+def test_a_damaged_record_removes_nothing_and_is_made_anew(hub, record):
+    hub.publish()
+    built(hub)
+    whole = Path(record_path(hub.dir.path, "shape"))
+    before = json.loads(whole.read_bytes())
+    whole.write_bytes(record)
+    assert {*built(hub).removed} <= {"gone.txt"}
+    assert json.loads(whole.read_bytes()) == before
+    assert check(hub.dir.path, hub.when).problems == ()
