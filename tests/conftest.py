@@ -17,7 +17,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, find, settings
+from hypothesis.strategies import none
 
 from skillhub.disk.home import Home
 from skillhub.net.client import Http
@@ -91,6 +92,7 @@ def pytest_collection_finish():
     is killed at the Nth change of the disk, would keep half of it, or count one change more the first time.
     """
     sys.dont_write_bytecode = True
+    find(none(), lambda _: True)  # hypothesis looks for what refers to its generator: not where that is frozen
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from html import escape
-from pathlib import PurePath
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from skillhub.formats.text import clean, is_unseen
@@ -217,7 +217,7 @@ def _pegasus(loaded: Loaded) -> list[str]:
 
 
 def _uri(loaded: Loaded) -> str:
-    return PurePath(loaded.folder.path).as_uri()
+    return Path(loaded.folder.path).as_uri()
 
 
 _ENVELOPES: Final[Mapping[str, Callable[[Loaded], list[str]]]] = {

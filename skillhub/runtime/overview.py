@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import PurePath
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from skillhub.formats.text import clean
@@ -126,7 +126,7 @@ def _opencode(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
         "",
         "Call it with the name of a skill when the task at hand is what its description speaks of.",
         "",
-        *_listed(entries, lambda path: PurePath(os.path.abspath(path)).as_uri()),
+        *_listed(entries, lambda path: Path(os.path.abspath(path)).as_uri()),
         *_rest(omitted, "{}."),
     ]
 
