@@ -27,6 +27,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from pydantic import BaseModel
+
 import skillhub
 
 REPO = Path(__file__).resolve().parents[2]
@@ -36,7 +38,10 @@ _LATER = (
     "_strptime",
     "cryptography.hazmat.backends.openssl.backend",
     "encodings.idna",
+    "markdown_it",
     "tomlkit",
+    "tree_sitter_bash",
+    "tree_sitter_javascript",
     "tuf.api.serialization.json",
     "typer._click.decorators",
 )
@@ -110,6 +115,7 @@ def _serve(connection: socket.socket) -> None:
         if not name.endswith("__main__"):
             with suppress(ImportError):  # it needs an extra
                 import_module(name)
+    _rebuild(BaseModel)
     gc.collect()
     gc.freeze()
     while files := socket.recv_fds(connection, 1, 4)[1]:
@@ -121,6 +127,14 @@ def _serve(connection: socket.socket) -> None:
             os.close(each)
         connection.sendall(_NUMBER.pack(child))
         connection.sendall(_NUMBER.pack(os.waitpid(child, 0)[1]))
+
+
+def _rebuild(model: type[BaseModel]) -> None:
+    """Build the validators of all documents: half of what a command takes where it builds them on first use."""
+    for each in model.__subclasses__():
+        if each.__module__.startswith("skillhub."):
+            each.model_rebuild()
+        _rebuild(each)
 
 
 def _be_program(order: int, *streams: int) -> None:
