@@ -8,15 +8,14 @@ from pathlib import Path
 
 from skillhub.formats.digest import Digest
 from skillhub.model.advisory import AdvisoryIndex, Said
-from skillhub.model.index import Index, parse_namespaces, parse_releases
+from skillhub.model.index import Index, admitted, namespace_path, parse_namespaces, parse_releases
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.tree import Listing
 from skillhub.model.version import Range
 from skillhub.policy.policy import AGREEABLE, KEYS, parse_policy
 from skillhub.project.intent import Intent, ProposedSource, Wanted
 from skillhub.trust.documents import pinned_documents, signed_documents
-from skillhub.trust.registry import admitted, released_by
-from skillhub.trust.roles import namespace_path
+from skillhub.trust.registry import released_by
 from tests.model.test_tree import PIPELINE
 
 DOCS = Path(__file__).parents[1] / "docs" / "formats"

@@ -72,7 +72,7 @@ class QuestionRow(AnswerRow):
 
 
 class SkillRow(AnswerRow):
-    """A skill here; ``edited``: its links that are not as agreed, if read; ``withdrawn``: why it was, if it was."""
+    """A skill here; ``edited``: its links that are not as agreed, if read; ``withdrawn``, ``known_bad``: why."""
 
     name: Text
     source: Text | None
@@ -96,6 +96,7 @@ class SkillRow(AnswerRow):
     description: Text
     edited: Texts = ()
     withdrawn: Text | None = None
+    known_bad: Text | None = None
 
 
 class NamesDelta(AnswerRow):

@@ -8,26 +8,37 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from skillhub.edits.patch import difference, read_edited, text_of
-from skillhub.errors import Drifted, Forbidden, NotFound, SecurityError, SourceError, StateError, UsageError
+from skillhub.errors import (
+    Drifted,
+    Forbidden,
+    NotFound,
+    SecurityError,
+    SkillhubError,
+    SourceError,
+    StateError,
+    UsageError,
+)
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import spell, word
 from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock
-from skillhub.install.context import LeftOut, Options, Ports, State, command, read_state, refuse_unknown
+from skillhub.install.context import LeftOut, Options, Ports, State, read_state, refuse_unknown
 from skillhub.install.gather import rebase_patch, wanted_under
+from skillhub.install.known_bad import advised
 from skillhub.install.links import Linker
 from skillhub.install.needs import facts_of
 from skillhub.install.obtain import by_source, from_lock
 from skillhub.install.resolve import chosen_release, look_up, resolve_ref, resolve_wanted, typed
 from skillhub.install.review import admit
+from skillhub.model.advisory import Match
 from skillhub.model.finding import Finding
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Changes, Delta
-from skillhub.model.record import Records, Skill
+from skillhub.model.record import Records, Skill, SkillScope
 from skillhub.model.reference import Named, Ref
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.copies import need_check, needs_of, unmanaged, view
@@ -99,6 +110,15 @@ def with_withdrawn(skills: Iterable[Skill], sources: Sources) -> list[Skill]:
         reasons = [each.withdrawn or "no reason given" for each in locked if each.withdrawn is not None]
         found.append(replace(skill, withdrawn=reasons[0]) if reasons else skill)
     return found
+
+
+Known: TypeAlias = tuple[SkillScope, str, Match]  # what an advisory says of a locked skill of a scope, by name
+
+
+def with_known_bad(skills: Iterable[Skill], known: Iterable[Known]) -> list[Skill]:
+    """Return the skills, each with the worst for which it is refused, of what is known of locked skills."""
+    worst = {(scope, name): str(match) for scope, name, match in reversed([*known]) if match.is_refused}
+    return [replace(each, known_bad=worst.get((each.scope, each.name)) if each.managed else None) for each in skills]
 
 
 def _edited(skill: Skill, state: str) -> Iterator[str]:
@@ -182,16 +202,18 @@ def obtained(ref: Ref, skill: str | None, ports: Ports) -> Candidate:
 
 
 def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
-    tree = ports.store.read(entry.tree)
-    if tree is None:
-        raise NotFound(
-            f"the store does not hold {name}", hint=f"{command(ports.project.scope, 'sync')} fetches it again"
-        )
     records = ports.project.records()
+    tree = _tree(name, entry, State(lock, Intent(), records), ports)
     satisfied = need_check(ports.environ, records.enabled(lock.skills))
     skill = view(name, entry, records.skills.get(name), satisfied, ports.project, ports.store)
     status, notes = _release_status(name, entry, lock, ports)
     (skill,) = with_withdrawn(with_edits([skill], ports.project), ports.sources)
+    known: list[Known] = []
+    try:
+        known = [(skill.scope, name, match) for match in advised(name, entry, tree.listing, ports)]
+    except SkillhubError as unread:
+        notes = (*notes, f"advisories: {unread.message}")
+    (skill,) = with_known_bad([skill], known)
     warnings = (error.message,) if (error := status.objection) else status.yanked
     base = ports.store.listing(entry.original.tree) if entry.patch else None
     patched = Delta.of_files(base, tree.listing) if base is not None else None

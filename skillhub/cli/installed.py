@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from skillhub.audit.show import with_edits, with_withdrawn
+from skillhub.audit.show import Known, with_edits, with_known_bad, with_withdrawn
 from skillhub.audit.verify import BEYOND_SYNC, Verified
 from skillhub.audit.verify import verify as verify_flow
 from skillhub.cli.common import Arg, Common, Enabling, Names, Strings, Verify
@@ -19,7 +19,6 @@ from skillhub.install.known_bad import advised_skills
 from skillhub.install.links import sync as sync_flow
 from skillhub.install.obtain import from_lock
 from skillhub.install.profiles import SkillProfiles, save_profile, saved_profiles, use_profile
-from skillhub.model.advisory import Match
 from skillhub.model.lock import Locked
 from skillhub.model.record import Skill
 from skillhub.model.tree import Tree
@@ -37,7 +36,7 @@ class InstalledSkills:
 
     skills: tuple[Skill, ...]
     users: tuple[Skill, ...]
-    known_bad: tuple[tuple[str, Match], ...] = ()
+    known_bad: tuple[Known, ...] = ()
 
     @property
     def hidden(self) -> list[tuple[str, str, str]]:
@@ -53,7 +52,7 @@ class InstalledSkills:
             "shadowed": [{"name": name, "path": path, "by": by} for name, path, by in self.hidden],
             "known_bad": [
                 {"skill": name, "id": match.id, "severity": match.severity, "message": str(match)}
-                for name, match in self.known_bad
+                for _, name, match in self.known_bad
             ],
         }
 
@@ -68,16 +67,24 @@ def installed(common: Common) -> InstalledSkills:
     skills.sort(key=lambda skill: skill.name)
     users = with_edits(users_skills(project, common.user_home, common.store, os.environ), project)
     users = with_withdrawn(users, common.sources)
-    return InstalledSkills(tuple(skills), tuple(users), _known_bad(common))
+    known = _known_bad(common, project)
+    skills, users = with_known_bad(skills, known), with_known_bad(users, known)
+    return InstalledSkills(tuple(skills), tuple(users), tuple(known))
 
 
-def _known_bad(common: Common) -> tuple[tuple[str, Match], ...]:
+def _known_bad(common: Common, project: Project) -> list[Known]:
     """Return what advisories say of the locked skills; that nobody can tell is a warning."""
+    ports = replace(common, offline=True).ports()
+    scopes = {each.scope: each for each in (project, project.users(common.user_home))}
     try:
-        return tuple(advised_skills(replace(common, offline=True).ports()))
+        return [
+            (scope, name, match)
+            for scope, each in scopes.items()
+            for name, match in advised_skills(replace(ports, project=each))
+        ]
     except SkillhubError as error:
         common.terminal.warn(f"warning: {error.where}: {error.message}")
-        return ()
+        return []
 
 
 def list_(common: Common) -> int:
@@ -116,8 +123,8 @@ def list_(common: Common) -> int:
             ways = f"{command(skill.scope, 'update', skill.name)} looks for another, "
             ways += f"{command(skill.scope, 'remove', skill.name)} removes it"
             common.terminal.out(f"{skill.name} {skill.version} was withdrawn: {skill.withdrawn}; {ways}", "red")
-    for name, match in found.known_bad:
-        common.terminal.out(f"{name}: {match}; {common.command('remove', name)}", "red")
+    for scope, name, match in found.known_bad:
+        common.terminal.out(f"{name}: {match}; {command(scope, 'remove', name)}", "red")
     for name, path, by in found.hidden:
         common.terminal.out(f"{name}: {path} is hidden by {by}", "yellow")
     return 0

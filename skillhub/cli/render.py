@@ -216,7 +216,7 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:
             skill.name,
             skill.version or "-",
             skill.source or "(unmanaged)",
-            "withdrawn" if skill.withdrawn else "edited" if skill.edited else skill.state,
+            _state(skill),
             (skill.signed_by[0].named(skill.vouched_by) if skill.signed_by else "unsigned")
             + (", patched" if skill.patch else ""),
             skill.description,
@@ -224,6 +224,11 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:
         for skill in skills
     ]
     terminal.table(("NAME", "VERSION", "SOURCE", "STATE", "SIGNED BY", "DESCRIPTION"), rows)
+
+
+def _state(skill: Skill) -> str:
+    said = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
+    return next((state for state, why in said.items() if why), skill.state)
 
 
 def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: str) -> int:

@@ -74,6 +74,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
     signed = ", ".join(f"{one.named(skill.vouched_by)} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
     is_found = not skill.managed and skill.state == "enabled"
     state = skill.state if skill.managed or is_found else "not installed"
+    wrong = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
     undeclared = undeclared_variables(
         skill.capabilities, (each.name for each in skill.requires if each.kind == "env")
     )
@@ -81,7 +82,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         ("source", "(unmanaged)" if is_found else skill.source or ""),
         *((("commit", shown.commit if terminal.verbose else shown.commit[:12]),) if shown.commit else ()),
         *((("url", skill.url),) if terminal.verbose and skill.url else ()),
-        ("state", ", ".join([state, *["withdrawn"] * bool(skill.withdrawn), *["edited"] * bool(skill.edited)])),
+        ("state", ", ".join([state, *(word for word, why in wrong.items() if why)])),
         ("signed by", signed or ("an unknown key" if SIGNATURE in shown.tree and not is_found else "nobody")),
         *((("tree", skill.tree),) if skill.tree else ()),
         *(("" if number else "patched by", text) for number, text in enumerate(_patched(shown))),

@@ -11,22 +11,13 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Literal
 
-from skillhub.errors import (
-    BadSignature,
-    NameNotOwned,
-    NotFound,
-    SecurityError,
-    SignerChanged,
-    SourceError,
-    SourceMismatch,
-    Withdrawn,
-)
+from skillhub.errors import NameNotOwned, NotFound, SecurityError, SignerChanged, SourceError, SourceMismatch
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, as_word
 from skillhub.install.context import Ports, command
 from skillhub.model.finding import Finding
 from skillhub.model.index import Admission, Index, Release
-from skillhub.model.lock import Locked, Signer, by_word, shown_signers
+from skillhub.model.lock import Locked, Signer, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import LOCK, MEANING, Provenance, signers_of
 from skillhub.model.record import Scope
@@ -36,7 +27,7 @@ from skillhub.model.version import Range, is_version
 from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
 from skillhub.project.store import Listed, Staged, Store
-from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted
+from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted, recalled
 from skillhub.scan import scan
 from skillhub.scan.capability import capabilities
 from skillhub.sources.configured import Sources
@@ -154,27 +145,7 @@ class ReleaseStatus:
     @property
     def objection(self) -> SecurityError | None:
         """Why it may not be used any more, or None."""
-        release, admitted = self.release, self.admitted
-        if release is None:
-            return None
-        found, where = f"{self.name} {release.version}", self.entry.url
-        if release.withdrawn is not None:
-            reason = release.withdrawn or "no reason given"
-            return Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=where)
-        if admitted is None:
-            return None
-        publisher = by_word(admitted.publisher, self.entry.source)
-        own = self.entry.own_name(self.name)
-        if own not in admitted.names:
-            message = f"the registry has taken the name {own} from {publisher}, who published {found}"
-            return NameNotOwned(message, where=where)
-        published = release.published or ""
-        void = {each.fingerprint for each in admitted.revoked if not published or published >= each.since}
-        for signer in map(Signer.parse, self.entry.signed_by):
-            if signer.fingerprint in void:
-                message = f"{found} is signed by the key {signer.fingerprint}, which {publisher} has revoked"
-                return BadSignature("revoked", message, where=where)
-        return None
+        return recalled(self.name, self.entry, self.said)
 
     def other(self, range_: str | None = None, settled: str | None = None) -> Release | None:
         """Return what ``choose_release`` chooses of all releases but the locked one, or None."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
-from skillhub.errors import FormatError, Refused, SkillhubError, SourceError, StateError, UsageError
+from skillhub.errors import FormatError, KnownBad, Refused, SkillhubError, SourceError, StateError, UsageError
 from skillhub.formats.digest import NO_FILES
 from skillhub.install.candidates import Candidate, TreeBudget, about_skill
 from skillhub.install.commit import Change, Plan, Planner, changes_of, commit, decide, note_settled, settled
@@ -23,6 +24,7 @@ from skillhub.install.context import (
     refuse_unknown,
 )
 from skillhub.install.gather import Gathered, admit_optional, gather, newest_of, unavailable
+from skillhub.install.known_bad import refuse_known_bad
 from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
 from skillhub.install.needs import config_files, remove_servers
 from skillhub.install.obtain import by_lock
@@ -481,8 +483,25 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     outcome = outcome.preceded(asked, (*gone.values(), *newer.left), newer.warnings)
     # What is only restored has the same keys, though nothing differs from the version before.
     changes = {name: _changes(found[name], state, ports) for name in restored if name in found}
-    stays = newer.withdrawn - found.keys()
-    return replace(outcome, changes={**changes, **outcome.changes}, pending=outcome.pending or bool(stays))
+    bad = _known_bad(names or state.lock.skills, state, ports, found)
+    stays = newer.withdrawn - found.keys() or bad
+    outcome = replace(outcome, warnings=(*outcome.warnings, *bad), pending=outcome.pending or bool(stays))
+    return replace(outcome, changes={**changes, **outcome.changes})
+
+
+def _known_bad(
+    names: Iterable[str], state: State, ports: Ports, found: Mapping[str, Candidate] = MappingProxyType({})
+) -> list[str]:
+    """Return a line for each locked skill that is known to be bad and has no other version in ``found``."""
+    lines = []
+    for name in names:
+        entry = state.lock.skills[name]
+        try:
+            if name not in found or found[name].entry == entry:
+                refuse_known_bad(name, entry, None, ports)
+        except KnownBad as error:
+            lines.append(f"{error.message}; {error.hint}")
+    return lines
 
 
 def _refuse_changes(found: Mapping[str, Candidate], state: State, ports: Ports) -> None:
@@ -537,10 +556,10 @@ def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
         for place in _edited(name, state, ports)
     ]
     sources = source_changes(state.lock.sources, sources_with(newer.found.values(), state.lock, ports))
-    warnings, left = (*newer.warnings, *edited), (*gone.values(), *newer.left)
-    return Outcome(
-        skills, False, warnings=warnings, left=left, changes=changes, pending=bool(newer.withdrawn), sources=sources
-    )
+    bad = _known_bad(names or state.lock.skills, state, ports)
+    warnings, left = (*newer.warnings, *edited, *bad), (*gone.values(), *newer.left)
+    pending = bool(newer.withdrawn or bad)
+    return Outcome(skills, False, warnings=warnings, left=left, changes=changes, pending=pending, sources=sources)
 
 
 def _newest(

@@ -7,11 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, PlainSerializer
 
-from skillhub.errors import FormatError, NotFound, UsageError
+from skillhub.errors import FormatError, NameNotOwned, NotFound, UsageError
 from skillhub.formats.digest import Digest, is_hex
 from skillhub.formats.document import (
     NAME,
@@ -513,6 +514,43 @@ def parse_publisher(data: bytes, where: str) -> Admission:
         revoked=document.revoked,
         names=frozenset(document.names),
     )
+
+
+def admitted(publisher: str, data: bytes, where: str) -> Admission:
+    """Return what the document of ``publisher`` admits it to.
+
+    Raises:
+        FormatError: the document is malformed.
+        NameNotOwned: it is another publisher's.
+    """
+    found = parse_publisher(data, where)
+    if found.publisher != publisher:
+        message = f"expected the document of {quote(publisher)}, found {quote(found.publisher)}'s"
+        raise NameNotOwned(message, where=where)
+    return found
+
+
+# Where a registry keeps these documents.
+
+
+def namespace_path(publisher: str) -> str:
+    """Return the target that pins the document of ``publisher``; one of 256, so ceremonies are short."""
+    return f"ns/{sha256(publisher.encode()).hexdigest()[:2]}.json"
+
+
+def publisher_path(publisher: str) -> str:
+    """Return the document of ``publisher``, which no role signs: the target at ``namespace_path`` pins it."""
+    return f"publishers/{publisher}.json"
+
+
+def index_path(publisher: str) -> str:
+    """Return the target that says what ``publisher`` has published."""
+    return f"idx/{publisher}.json"
+
+
+# Signed by `releases` itself, whose document each client has: who asks for it needs no further one. No publisher is
+# named so.
+ADVISORIES = "idx/_advisories.json"
 
 
 def refuse_twice(values: Iterable[str], where: str) -> None:

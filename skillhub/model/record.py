@@ -215,7 +215,7 @@ Scope: TypeAlias = Literal["project", "user"]
 SkillScope: TypeAlias = Literal["project", "user", "system", "admin", "plugin", "extra"]
 # Why a skill of a lock is not loaded: its files are not the lock's, nobody agreed to it on this machine, or it was
 # disabled or waits for a need.
-HeldStatus: TypeAlias = Literal["drifted", "not-agreed", "disabled", "known-bad"]
+HeldStatus: TypeAlias = Literal["drifted", "not-agreed", "disabled", "known-bad", "withdrawn"]
 # What a host's rules say of loading it: do, ask the person first, do not.
 Permission: TypeAlias = Literal["allow", "ask", "deny"]
 # How far a skill reaches: no further than the disk, to the user who asks for it, to the model by itself.
@@ -314,6 +314,7 @@ class Skill:
         rules: How strictly the host reads that found it, ``Profile.rules``; ``load`` reads as strictly.
         edited: Those of ``links`` that do not hold what was agreed to, and are held back; None if nobody looked.
         withdrawn: Why its registry withdrew this version, as it was last seen; None if it did not, or nobody looked.
+        known_bad: The worst that advisories say of it, if that refuses it; None if they do not, or nobody looked.
 
     Raises:
         UsageError: ``path``, or one of ``links``, is none that a file system may have.
@@ -354,6 +355,7 @@ class Skill:
     rules: object = field(default=None, repr=False, compare=False)
     edited: tuple[str, ...] | None = None
     withdrawn: str | None = None
+    known_bad: str | None = None
 
     def __post_init__(self) -> None:
         check_paths(self.path, *self.links)
@@ -405,6 +407,7 @@ class Skill:
             "capabilities": list(self.capabilities),
             **({"edited": list(self.edited)} if self.edited is not None else {}),
             **({"withdrawn": self.withdrawn} if self.withdrawn is not None else {}),
+            **({"known_bad": self.known_bad} if self.known_bad is not None else {}),
         }
         return {key: getattr(self, key) for key in _SKILL} | converted
 

@@ -1,4 +1,4 @@
-"""Publishers that a user trusts, pinned keys, whose word names a signer, what is known to be bad; in ``<state>``."""
+"""Publishers that a user trusts, pinned keys, what registries last said, what is known to be bad; in ``<state>``."""
 
 from __future__ import annotations
 
@@ -6,31 +6,55 @@ import getpass
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
-from functools import lru_cache
+from datetime import UTC, datetime
+from functools import cached_property, lru_cache
 from typing import Annotated, ClassVar
 
 from skillhub.disk import files
 from skillhub.disk.home import Home
+from skillhub.disk.proved import stamp_of
 from skillhub.disk.state_file import StateDocument, StateFile
-from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
+from skillhub.errors import (
+    BadSignature,
+    FormatError,
+    NameNotOwned,
+    NotFound,
+    SecurityError,
+    SkillhubError,
+    StateError,
+    UsageError,
+    Withdrawn,
+)
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import NAME, Items, Members, Read, part, text_that
+from skillhub.formats.document import NAME, Document, Items, Members, Read, part, text_that
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import NAME_MAX, is_name, quote
+from skillhub.formats.text import NAME_MAX, as_command, is_name, quote, spell
 from skillhub.formats.toml import strict_toml
-from skillhub.model.advisory import CAP, AdvisoryIndex, AdvisorySubject, Match, Said
-from skillhub.model.lock import Lock, Locked
-from skillhub.model.record import Scope
+from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Match, Said
+from skillhub.model.index import (
+    ADVISORIES,
+    DOCUMENT_CAP,
+    Admission,
+    Index,
+    Release,
+    admitted,
+    index_path,
+    namespace_path,
+    parse_namespaces,
+    parse_releases,
+    publisher_path,
+)
+from skillhub.model.lock import Lock, Locked, Signer, by_word
+from skillhub.model.record import Held, Scope, typed_flags
 from skillhub.model.reference import parse_remote, url_of
 from skillhub.model.tree import Listing
 
 # The publishers a user trusts, and what was pinned with what is installed; all in ``<state>``.
 
 _KEY_CAP = 1 << 16
-_ADVISORIES = "idx%2F_advisories.json"  # as `trust.roles` names the target
 _PUBLISHERS_HINT = "restore the file, or move it away and trust your publishers again"
 OWN_SUFFIX = ".pub.pem"
 _GIT_NAME = re.compile(r'^[ \t]*\[user\][^\[]*?^[ \t]*name[ \t]*=[ \t]*"?([^"\n]*)', re.MULTILINE | re.IGNORECASE)
@@ -251,6 +275,147 @@ def _packaged() -> str | None:
     return Digest.of(data) if data is not None else None
 
 
+# What registries said when they were last asked, read off the documents that were verified and kept then.
+# A release that was withdrawn, or a key that was revoked, stays refused without a network, and without TUF.
+
+HINTS = "publishers.json"
+
+
+def kept(folder: str, target: str) -> str:
+    """Return where the document of a target lies once it is verified."""
+    return os.path.join(folder, "targets", target.replace("/", "%2F"))
+
+
+def owners(folder: str) -> Mapping[str, str]:
+    """Return who owned which name when it was last seen: a hint, which the signed documents must bear out."""
+    # Written without being flushed: after a power cut it may be torn, and is then no worse than absent.
+    with suppress(FormatError, StateError):
+        data = files.read(os.path.join(folder, HINTS), DOCUMENT_CAP) or b"{}"
+        return OwnersFile.parse({"owners": strict_json(data, HINTS, DOCUMENT_CAP)}, HINTS).owners
+    return {}
+
+
+class OwnersFile(Document):
+    """``publishers.json`` in the cache of a registry: who owned which name when it was last seen."""
+
+    owners: Members[str, Annotated[str, Read(text_that(is_name, "a publisher"), **NAME)]]
+
+
+class LastSeen:
+    """The word of one registry as it was last heard on this machine; nothing at all if it never was.
+
+    Args:
+        folder: Where its trusted metadata is kept.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._said: dict[str, tuple[Admission | None, Mapping[str, tuple[Release, ...]]]] = {}
+
+    def index(self, names: Iterable[str]) -> Index:
+        """Return the releases of these names, as far as any were seen, and the publishers that they are said to have.
+
+        One that the registry no longer admits is here with no name of its own; where the document is not at hand, or
+        is damaged, there is no admission at all.
+        """
+        skills: dict[str, tuple[Release, ...]] = {}
+        admissions: dict[str, Admission] = {}
+        for name in names:
+            if (publisher := self._owners.get(name)) is None:
+                continue
+            if publisher not in self._said:
+                self._said[publisher] = self._admission(publisher), self._skills(publisher)
+            admission, releases = self._said[publisher]
+            if name in releases:
+                skills[name] = releases[name]
+            if admission is not None:
+                admissions[publisher] = admission
+        return Index(skills, admissions)
+
+    def advisories(self, root: Digest) -> Said:
+        """Return what it said to be known to be bad; nothing if that was never heard, or is damaged."""
+        path = kept(self._folder, ADVISORIES)
+        with suppress(FormatError, StateError):
+            return Said.parse(files.read(path, CAP) or b"{}", path, root)
+        return Said(AdvisoriesDocument(), root)
+
+    @property
+    def refreshed(self) -> str | None:
+        """When the registry was last asked (UTC); None if never."""
+        try:
+            changed = os.stat(os.path.join(self._folder, "timestamp.json")).st_mtime
+        except OSError:
+            return None
+        return spell(datetime.fromtimestamp(changed, UTC))
+
+    @cached_property
+    def _owners(self) -> Mapping[str, str]:
+        return owners(self._folder)
+
+    def _admission(self, publisher: str) -> Admission | None:
+        # A neighbour's document may be newer here than the publisher's own: what the bucket pins by now was
+        # perhaps never asked for, or withheld, and that must not make a revocation forgotten that was heard of.
+        bucket, path = (kept(self._folder, each) for each in (namespace_path(publisher), publisher_path(publisher)))
+        with suppress(FormatError, NameNotOwned, StateError):
+            if publisher not in parse_namespaces(files.read(bucket, DOCUMENT_CAP) or b"", bucket):
+                return Admission(publisher=publisher)
+            return admitted(publisher, files.read(path, DOCUMENT_CAP) or b"", path)
+        return None
+
+    def _skills(self, publisher: str) -> Mapping[str, tuple[Release, ...]]:
+        path = kept(self._folder, index_path(publisher))
+        found: dict[str, list[Release]] = {}
+        with suppress(FormatError, StateError):
+            for release in parse_releases(files.read(path, DOCUMENT_CAP) or b"", path)[1]:
+                found.setdefault(release.name, []).append(release)
+        return {name: tuple(releases) for name, releases in found.items()}
+
+
+def last_seen(home: Home, root: Digest) -> LastSeen:
+    """Return what the registry with this first root last said, read anew only if its files have changed."""
+    folder = os.path.join(home.state, "tuf", root.hex)
+    return _last_seen(folder, (*_stamps(folder), *_stamps(os.path.join(folder, "targets"))))
+
+
+@lru_cache(maxsize=4)
+def _last_seen(folder: str, stamps: tuple[str, ...]) -> LastSeen:
+    return LastSeen(folder)
+
+
+def _stamps(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(f"{stamp_of(each.stat())} {each.name}" for each in entries)
+    except OSError:  # never asked, or being written
+        return []
+
+
+def recalled(name: str, entry: Locked, said: Index) -> SecurityError | None:
+    """Return why a locked release may not be used any more by what its registry says; None if it may."""
+    own = entry.own_name(name)
+    release = next((each for each in said.skills.get(own, ()) if each.digest == entry.digest), None)
+    if release is None:
+        return None
+    found, where = f"{name} {release.version}", entry.url
+    if release.withdrawn is not None:
+        reason = release.withdrawn or "no reason given"
+        return Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=where)
+    admission = said.admissions.get(release.publisher or "")
+    if admission is None:
+        return None
+    publisher = by_word(admission.publisher, entry.source)
+    if own not in admission.names:
+        message = f"the registry has taken the name {own} from {publisher}, who published {found}"
+        return NameNotOwned(message, where=where)
+    published = release.published or ""
+    void = {each.fingerprint for each in admission.revoked if not published or published >= each.since}
+    for signer in map(Signer.parse, entry.signed_by):
+        if signer.fingerprint in void:
+            message = f"{found} is signed by the key {signer.fingerprint}, which {publisher} has revoked"
+            return BadSignature("revoked", message, where=where)
+    return None
+
+
 # What this machine has heard to be known bad, for who loads skills: read off this disk, whoever said it; the rules
 # are those of ``skillhub.sources.advisories``, which asks mirrors and registries.
 
@@ -283,10 +448,35 @@ def known_bad(lock: Lock, listing: Callable[[Digest], Listing | None], home: Hom
     return match if known else lambda name, entry: None
 
 
+BarringCheck = Callable[[str, Locked], Held | None]  # name and entry -> why nobody may load it, if so
+
+
+def barring(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home, scope: Scope) -> BarringCheck:
+    """Return what tells why nobody may load a locked skill: it is known to be bad, or was recalled by its registry.
+
+    Raises:
+        NotFound, FormatError, StateError: as ``known_bad``.
+    """
+    bad, flags = known_bad(lock, listing, home), typed_flags(scope)
+    roots = {root for entry in lock.skills.values() if (root := lock.root_of(entry)) is not None}
+    said = {root: last_seen(home, root) for root in roots}
+
+    def barred(name: str, entry: Locked) -> Held | None:
+        if match := bad(name, entry):
+            return Held("known-bad", f"is known to be bad: {match}", as_command("skillhub", "remove", name, *flags))
+        root = lock.root_of(entry)
+        error = recalled(name, entry, said[root].index([entry.own_name(name)])) if root is not None else None
+        if error is None:
+            return None
+        return Held("withdrawn", f"must not be used: {error.message}", as_command("skillhub", "update", name, *flags))
+
+    return barred
+
+
 def _said(home: Home) -> Iterator[tuple[str, str | None, tuple[int, ...]]]:
     """Yield each file that says what is known to be bad, the root of the registry that it is of, and its stamp."""
     for root in filter(None, _own(home).values()):
-        path = os.path.join(home.state, "tuf", root.removeprefix("sha256:"), "targets", _ADVISORIES)
+        path = kept(os.path.join(home.state, "tuf", root.removeprefix("sha256:")), ADVISORIES)
         if os.path.isfile(path):
             yield path, root, _stamp(path)
     path = os.path.join(home.config, "config.toml")
@@ -296,8 +486,8 @@ def _said(home: Home) -> Iterator[tuple[str, str | None, tuple[int, ...]]]:
         if "://" not in place:
             own = os.path.realpath(os.path.join(home.config, os.path.expanduser(place)))
             yield own, None, _stamp(own)
-        elif os.path.isfile(kept := os.path.join(home.state, "advisories", f"{Digest.of(place.encode()).hex}.json")):
-            yield kept, None, _stamp(kept)
+        elif os.path.isfile(own := os.path.join(home.state, "advisories", f"{Digest.of(place.encode()).hex}.json")):
+            yield own, None, _stamp(own)
 
 
 def _stamp(path: str) -> tuple[int, ...]:

@@ -31,13 +31,13 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, ExtensibleDocument, Read, json_bytes, matching, name_that, version_of
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, check_port, is_name, quote
-from skillhub.model.index import Index, Release, parse_listing, parse_namespaces, parse_releases
+from skillhub.model.index import Index, Release, admitted, index_path, parse_listing, parse_namespaces, parse_releases
 from skillhub.project.keys import decrypted
 from skillhub.trust.documents import LISTING_PATH, pinned_documents, public_documents, signed_documents
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, keyid, path_of, publisher_target, verify
-from skillhub.trust.registry import admitted, checked, refuse_shared
-from skillhub.trust.roles import NAMESPACES, ROLES, ROOT, SNAPSHOT, TARGETS, TIMESTAMP, index_path
+from skillhub.trust.registry import checked, refuse_shared
+from skillhub.trust.roles import NAMESPACES, ROLES, ROOT, SNAPSHOT, TARGETS, TIMESTAMP
 
 # The private keys of a registry, as files.
 

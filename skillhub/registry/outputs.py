@@ -22,11 +22,10 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_inner_path
 from skillhub.model.advisory import AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Match, Said
-from skillhub.model.index import Admission, Index, Release
+from skillhub.model.index import ADVISORIES, Admission, Index, Release
 from skillhub.model.tree import Tree
 from skillhub.registry.operator import Opened
 from skillhub.trust.documents import best_release
-from skillhub.trust.roles import ADVISORIES
 
 # What no skill can be named, so that nothing of a skill is ever below it.
 OWN = "-"

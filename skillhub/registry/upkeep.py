@@ -11,7 +11,7 @@ from skillhub.errors import BadSignature, FormatError, NameNotOwned, NotFound, R
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import clean, is_name, quote
 from skillhub.model.advisory import ECOSYSTEM, AdvisoriesDocument, OsvAdvisory
-from skillhub.model.index import Admission, Index, Release, Revocation
+from skillhub.model.index import ADVISORIES, Admission, Index, Release, Revocation
 from skillhub.model.tree import Tree
 from skillhub.model.version import is_version
 from skillhub.registry.operator import Opened, Signing, opened, refuse_unknown_role
@@ -20,7 +20,7 @@ from skillhub.trust.keys import PrivateKey, PublicKey
 from skillhub.trust.metadata import MetadataSet, Rotation, keyid, path_of
 from skillhub.trust.publishers import judge
 from skillhub.trust.registry import publisher_of
-from skillhub.trust.roles import ADVISORIES, CEREMONY_DAYS, RELEASES, ROLES, delegator_of, rule_of
+from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, delegator_of, rule_of
 from skillhub.trust.x509 import Certificate
 
 # Yank and withdraw releases: yanked ones are no longer chosen, withdrawn ones nobody may use any more.

@@ -29,7 +29,7 @@ from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.project.copies import absolute, folders_of, need_check, view
 from skillhub.project.project import Project, state_key, workspace_folder
 from skillhub.project.store import Store
-from skillhub.project.user_state import BadCheck, known_bad
+from skillhub.project.user_state import BarringCheck, barring
 from skillhub.runtime.catalog import LockedNames, folded
 from skillhub.runtime.discover import HEAD, Surroundings, upwards
 from skillhub.runtime.walk import are_facts, facts_in, opened, write_own
@@ -529,13 +529,13 @@ class _Installed(NamedTuple):
 def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> list[_Installed]:
     """Return every skill that the lock has, or that left it, with the folders that it was put into."""
     lock, records = project.lock(), project.records()
-    bad = known_bad(lock, store.listing, project.home)
+    barred = barring(lock, store.listing, project.home, project.scope)
     is_met = need_check(environ, records.enabled(lock.skills))
     found = []
     for name, entry in lock.skills.items():
         record = records.skills.get(name)
         skill = view(name, entry, record, is_met, project, store)
-        skill = replace(skill, held=_held(name, entry, record, project, bad))
+        skill = replace(skill, held=_held(name, entry, record, project, barred))
         links = tuple(absolute(project.base, link) for link in record.links) if record else ()
         found.append(_Installed(skill, links))
     # Whoever changes a repository can take its lock away, too: what was agreed to is told by the record.
@@ -548,17 +548,15 @@ def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> li
     return found
 
 
-def _held(name: str, entry: Locked, record: Record | None, project: Project, bad: BadCheck) -> Held | None:
+def _held(name: str, entry: Locked, record: Record | None, project: Project, barred: BarringCheck) -> Held | None:
     flags = typed_flags(project.scope)
     if record is None or not record.is_of(entry):
         reason = "was not agreed to on this machine"
         if record is not None:
             reason += " in its locked version"
         return Held("not-agreed", reason, as_command("skillhub", "install", *flags))
-    if match := bad(name, entry):
-        return Held("known-bad", f"is known to be bad: {match}", as_command("skillhub", "remove", name, *flags))
-    if record.enabled:
-        return None
+    if (held := barred(name, entry)) or record.enabled:
+        return held
     reason = _WAITING.get(record.held, "is disabled")
     return Held("disabled", reason, as_command("skillhub", "enable", name, *flags))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final
 
-from skillhub.errors import Drifted, FormatError, KnownBad, NotFound, Refused, UsageError
+from skillhub.errors import Drifted, FormatError, KnownBad, NotFound, Refused, SkillhubError, UsageError, Withdrawn
 from skillhub.formats import yaml
 from skillhub.formats.text import clean, did_you_mean, quote
 from skillhub.formats.yaml import Node
@@ -340,6 +340,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
 
     Raises:
         KnownBad: an advisory or a digest that this machine has heard of says so.
+        Withdrawn: its registry has recalled it, as it was last heard.
         Refused: it is disabled, was not agreed to on this machine, is not for this caller, or the person said no.
         Drifted: its files are not those that were agreed to.
         FormatError: it cannot be read as ``request.rules`` want.
@@ -439,10 +440,15 @@ def _by_now(skill: Skill) -> tuple[Skill, Agreed | None]:
     return found, locks.agreed(tree) if tree else None
 
 
+def held_error(skill: Skill) -> type[SkillhubError]:
+    """Return the class of the error for a skill that is held back, or else refused."""
+    errors = {"known-bad": KnownBad, "withdrawn": Withdrawn}
+    return errors.get(skill.held.status, Refused) if skill.held is not None else Refused
+
+
 def _refuse(skill: Skill, request: Request) -> None:
     if refused := refusal(skill, request.caller):
-        kind = KnownBad if skill.held is not None and skill.held.status == "known-bad" else Refused
-        raise kind(f"the skill {quote(skill.full_name)} {refused[0]}", hint=refused[1] or None)
+        raise held_error(skill)(f"the skill {quote(skill.full_name)} {refused[0]}", hint=refused[1] or None)
 
 
 def _ask(skill: Skill, request: Request) -> None:

@@ -10,7 +10,7 @@ from time import time_ns
 from typing import Any, Final
 
 from skillhub.disk.proved import is_settled
-from skillhub.errors import Drifted, FormatError, KnownBad, NotFound, Refused, SkillhubError
+from skillhub.errors import Drifted, FormatError, NotFound, SkillhubError
 from skillhub.formats import yaml
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
@@ -22,12 +22,11 @@ from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.folder import Folder, Locks
-from skillhub.runtime.loading import NOT_THE_SKILLS, Loaded, Request, load
+from skillhub.runtime.loading import NOT_THE_SKILLS, Loaded, Request, held_error, load
 from skillhub.runtime.resolve import Caller, may_invoke
 from skillhub.runtime.walk import Cache
 
 FILE_MAX: Final = 64 * 1024 * 1024
-_ERRORS: Final = {"drifted": Drifted, "known-bad": KnownBad}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +126,7 @@ class ServedContent:
             NotFound: no such skill is served.
             Refused: it was not agreed to, or is disabled.
             Drifted: its files are not those of the lock.
+            KnownBad, Withdrawn: as far as this machine has heard.
             FormatError, OutsideSkill, StateError: it cannot be read.
         """
         with self._lock:
@@ -178,7 +178,8 @@ class ServedContent:
                 if not is_last:
                     self._look()  # what was found before may be out of date
         if skill is not None and skill.held is not None:
-            raise _ERRORS.get(skill.held.status, Refused)(skill.why["message"], hint=skill.why["command"] or None)
+            kind = Drifted if skill.held.status == "drifted" else held_error(skill)
+            raise kind(skill.why["message"], hint=skill.why["command"] or None)
         raise NotFound(f"no skill {quote(name)} is served", hint="skillhub catalog lists the skills")
 
     def _described(self, skill: Skill, folder: Folder | None = None) -> ServedSkill:

@@ -27,7 +27,8 @@ from skillhub.net.fetch import FolderFetcher
 from skillhub.net.target import Who
 from skillhub.project.intent import PLACE_KINDS, Place, SourceKind, is_proposed, place_at, proposals
 from skillhub.project.project import Project
-from skillhub.sources.history import KeptListing, KeptListings, LastSeen
+from skillhub.project.user_state import LastSeen
+from skillhub.sources.history import KeptListing, KeptListings
 
 # The registry inside the package. Its keys are public test keys: it is read from nowhere but the package.
 

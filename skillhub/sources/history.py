@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from typing import Annotated
 
 from pydantic import PlainSerializer
 
-from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
-from skillhub.errors import FormatError, NameNotOwned, SourceError, StateError
+from skillhub.errors import FormatError, SourceError, StateError
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import (
-    NAME,
-    Absent,
-    Document,
-    Items,
-    Members,
-    ObjectId,
-    Read,
-    SkillName,
-    part,
-    text_that,
-    wrong,
-)
-from skillhub.formats.json import strict_json
-from skillhub.formats.text import clean, is_name, quote
-from skillhub.model import advisory
-from skillhub.model.advisory import AdvisoriesDocument, Said
-from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release, parse_namespaces, parse_releases
-from skillhub.trust.registry import admitted
-from skillhub.trust.roles import ADVISORIES, index_path, namespace_path, publisher_path
+from skillhub.formats.document import Absent, Items, Members, ObjectId, Read, SkillName, part, text_that, wrong
+from skillhub.formats.text import clean, quote
+from skillhub.model.index import Index, Release
 
 # When this machine first saw a release that has no date, or one that its maker can choose; in ``<state>``.
 
@@ -132,102 +113,6 @@ def _with(known: Mapping[str, _Place], place: str, what: str, now: datetime) -> 
     # One that is forgotten is new when it is seen again, and so is older than anybody thinks.
     seen = dict([*found.seen.items(), (what, now)][-_EACH_MAX:])
     return {**dict(others[1 - _PLACES_MAX :]), place: _Place(found.since, seen)}
-
-
-# What registries said when they were last asked, read off the documents that were verified and kept then.
-# A release that was withdrawn, or a key that was revoked, stays refused without a network, and without TUF.
-
-HINTS = "publishers.json"
-
-
-def kept(folder: str, target: str) -> str:
-    """Return where the document of a target lies once it is verified."""
-    return os.path.join(folder, "targets", target.replace("/", "%2F"))
-
-
-def owners(folder: str) -> Mapping[str, str]:
-    """Return who owned which name when it was last seen: a hint, which the signed documents must bear out."""
-    # Written without being flushed: after a power cut it may be torn, and is then no worse than absent.
-    with suppress(FormatError, StateError):
-        data = files.read(os.path.join(folder, HINTS), DOCUMENT_CAP) or b"{}"
-        return OwnersFile.parse({"owners": strict_json(data, HINTS, DOCUMENT_CAP)}, HINTS).owners
-    return {}
-
-
-class OwnersFile(Document):
-    """``publishers.json`` in the cache of a registry: who owned which name when it was last seen."""
-
-    owners: Members[str, Annotated[str, Read(text_that(is_name, "a publisher"), **NAME)]]
-
-
-class LastSeen:
-    """The word of one registry as it was last heard on this machine; nothing at all if it never was.
-
-    Args:
-        folder: Where its trusted metadata is kept.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._said: dict[str, tuple[Admission | None, Mapping[str, tuple[Release, ...]]]] = {}
-
-    def index(self, names: Iterable[str]) -> Index:
-        """Return the releases of these names, as far as any were seen, and the publishers that they are said to have.
-
-        One that the registry no longer admits is here with no name of its own; where the document is not at hand, or
-        is damaged, there is no admission at all.
-        """
-        skills: dict[str, tuple[Release, ...]] = {}
-        admissions: dict[str, Admission] = {}
-        for name in names:
-            if (publisher := self._owners.get(name)) is None:
-                continue
-            if publisher not in self._said:
-                self._said[publisher] = self._admission(publisher), self._skills(publisher)
-            admission, releases = self._said[publisher]
-            if name in releases:
-                skills[name] = releases[name]
-            if admission is not None:
-                admissions[publisher] = admission
-        return Index(skills, admissions)
-
-    def advisories(self, root: Digest) -> Said:
-        """Return what it said to be known to be bad; nothing if that was never heard, or is damaged."""
-        path = kept(self._folder, ADVISORIES)
-        with suppress(FormatError, StateError):
-            return Said.parse(files.read(path, advisory.CAP) or b"{}", path, root)
-        return Said(AdvisoriesDocument(), root)
-
-    @property
-    def refreshed(self) -> str | None:
-        """When the registry was last asked (UTC); None if never."""
-        try:
-            changed = os.stat(os.path.join(self._folder, "timestamp.json")).st_mtime
-        except OSError:
-            return None
-        return times.spell(datetime.fromtimestamp(changed, UTC))
-
-    @cached_property
-    def _owners(self) -> Mapping[str, str]:
-        return owners(self._folder)
-
-    def _admission(self, publisher: str) -> Admission | None:
-        # A neighbour's document may be newer here than the publisher's own: what the bucket pins by now was
-        # perhaps never asked for, or withheld, and that must not make a revocation forgotten that was heard of.
-        bucket, path = (kept(self._folder, each) for each in (namespace_path(publisher), publisher_path(publisher)))
-        with suppress(FormatError, NameNotOwned, StateError):
-            if publisher not in parse_namespaces(files.read(bucket, DOCUMENT_CAP) or b"", bucket):
-                return Admission(publisher=publisher)
-            return admitted(publisher, files.read(path, DOCUMENT_CAP) or b"", path)
-        return None
-
-    def _skills(self, publisher: str) -> Mapping[str, tuple[Release, ...]]:
-        path = kept(self._folder, index_path(publisher))
-        found: dict[str, list[Release]] = {}
-        with suppress(FormatError, StateError):
-            for release in parse_releases(files.read(path, DOCUMENT_CAP) or b"", path)[1]:
-                found.setdefault(release.name, []).append(release)
-        return {name: tuple(releases) for name, releases in found.items()}
 
 
 # What a place that proves nothing listed when it was last asked: to search in and to show, never the authority.

@@ -23,13 +23,23 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_name, quote
 from skillhub.model import index
 from skillhub.model.advisory import AdvisoriesDocument, Said
-from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release
+from skillhub.model.index import (
+    ADVISORIES,
+    DOCUMENT_CAP,
+    Admission,
+    Index,
+    Release,
+    admitted,
+    index_path,
+    namespace_path,
+)
 from skillhub.net.fetch import Fetcher
-from skillhub.sources.history import HINTS, ShownTime, kept, owners
+from skillhub.project.user_state import HINTS, kept, owners
+from skillhub.sources.history import ShownTime
 from skillhub.trust import roles
 from skillhub.trust.metadata import AHEAD_PATH, is_ahead, path_of, publisher_target, read_ahead
-from skillhub.trust.registry import admission_of, admitted, checked, refuse_shared, released_by
-from skillhub.trust.roles import NAMESPACE_PATHS, WELL_KNOWN, index_path, namespace_path, skill_path
+from skillhub.trust.registry import admission_of, checked, refuse_shared, released_by
+from skillhub.trust.roles import NAMESPACE_PATHS, WELL_KNOWN, skill_path
 
 # What python-tuf raises, and what a registry's documents should not say, as errors of ours.
 
@@ -203,11 +213,11 @@ class TufRegistry:
             SecurityError, SourceError, FormatError, StateError: as for ``open``.
         """
         with translated(self.url, self._updater.time), lock(os.path.join(self._folder, "lock")):
-            target = self._updater.of_role(roles.RELEASES, roles.ADVISORIES)
+            target = self._updater.of_role(roles.RELEASES, ADVISORIES)
         if target is not None:
             return self._content(target, partial(Said.parse, root=self.fingerprint))
         with suppress(FileNotFoundError):
-            os.remove(kept(self._folder, roles.ADVISORIES))
+            os.remove(kept(self._folder, ADVISORIES))
         return Said(AdvisoriesDocument(), self.fingerprint)
 
     def artifact(self, release: Release) -> bytes:

@@ -19,9 +19,11 @@ from skillhub.model.index import (
     ReleasesDocument,
     SkillDocument,
     SkillRelease,
+    index_path,
+    namespace_path,
 )
 from skillhub.trust.metadata import path_of, publisher_target
-from skillhub.trust.roles import WELL_KNOWN, index_path, namespace_path, skill_path
+from skillhub.trust.roles import WELL_KNOWN, skill_path
 
 LISTING_PATH = "index.json"
 

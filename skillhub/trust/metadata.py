@@ -27,10 +27,9 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]
 )
 
 from skillhub.errors import BadMetadataSignature, FormatError, Refused
-from skillhub.model.index import Pinned
+from skillhub.model.index import ADVISORIES, Pinned, publisher_path
 from skillhub.trust.keys import PrivateKey, PublicKey
 from skillhub.trust.roles import (
-    ADVISORIES,
     LISTING,
     NAMESPACES,
     RELEASES,
@@ -40,7 +39,6 @@ from skillhub.trust.roles import (
     TARGETS,
     TIMESTAMP,
     delegator_of,
-    publisher_path,
     rule_of,
 )
 

@@ -8,23 +8,9 @@ from functools import lru_cache
 from skillhub.errors import FormatError, NameNotOwned, NotFound, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
-from skillhub.model.index import Admission, Release, Revocation, parse_publisher
+from skillhub.model.index import Admission, Release, Revocation
 from skillhub.trust.keys import PublicKey
 from skillhub.trust.publishers import Publisher
-
-
-def admitted(publisher: str, data: bytes, where: str) -> Admission:
-    """Return what the document of ``publisher`` admits it to.
-
-    Raises:
-        FormatError: the document is malformed.
-        NameNotOwned: it is another publisher's.
-    """
-    found = parse_publisher(data, where)
-    if found.publisher != publisher:
-        message = f"expected the document of {quote(publisher)}, found {quote(found.publisher)}'s"
-        raise NameNotOwned(message, where=where)
-    return found
 
 
 def refuse_shared(admissions: Iterable[Admission]) -> None:

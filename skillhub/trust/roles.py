@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from hashlib import sha256
 from types import MappingProxyType
 from typing import Annotated
 
@@ -82,26 +81,6 @@ def key_names(role: str) -> Iterator[str]:
 
 
 NAMESPACE_PATHS = tuple(f"ns/{number:02x}.json" for number in range(256))
-
-
-def namespace_path(publisher: str) -> str:
-    """Return the target that pins the document of ``publisher``; one of 256, so ceremonies are short."""
-    return f"ns/{sha256(publisher.encode()).hexdigest()[:2]}.json"
-
-
-def publisher_path(publisher: str) -> str:
-    """Return the document of ``publisher``, which no role signs: the target at ``namespace_path`` pins it."""
-    return f"publishers/{publisher}.json"
-
-
-def index_path(publisher: str) -> str:
-    """Return the target that says what ``publisher`` has published."""
-    return f"idx/{publisher}.json"
-
-
-# Signed by `releases` itself, whose document each client has: who asks for it needs no further one. No publisher is
-# named so.
-ADVISORIES = "idx/_advisories.json"
 
 
 def skill_path(name: str) -> str:

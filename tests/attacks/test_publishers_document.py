@@ -7,13 +7,13 @@ import json
 import pytest
 
 from skillhub.errors import FormatError, NameNotOwned, Refused, SourceError, WrongBytes
+from skillhub.model.index import namespace_path, publisher_path
+from skillhub.project.user_state import LastSeen, kept
 from skillhub.registry.build import add
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
 from skillhub.registry.push import FolderTarget, push
 from skillhub.registry.upkeep import Mandate, delegate
-from skillhub.sources.history import LastSeen, kept
-from skillhub.trust.roles import namespace_path, publisher_path
 from tests.attacks.scene import installs_other
 from tests.support.registry import key_of, write_skill
 

@@ -23,10 +23,10 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.formats.digest import Digest
-from skillhub.sources.history import kept
+from skillhub.model.index import namespace_path, publisher_path
+from skillhub.project.user_state import kept
 from skillhub.sources.local import read_local
 from skillhub.trust import oms
-from skillhub.trust.roles import namespace_path, publisher_path
 from tests.attacks.scene import installs_other
 from tests.attacks.thief import FAR, fresh_keys, public, sealed
 from tests.support.registry import Simulator, key_of, write_skill

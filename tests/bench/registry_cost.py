@@ -21,7 +21,7 @@ from hashlib import sha256
 from tuf.ngclient.urllib3_fetcher import Urllib3Fetcher
 
 from skillhub.formats.digest import Digest
-from skillhub.model.index import Admission, Index, Release
+from skillhub.model.index import Admission, Index, Release, index_path, namespace_path
 from skillhub.net.client import Http
 from skillhub.net.fetch import Response
 from skillhub.net.target import PERSON, Requester
@@ -30,7 +30,7 @@ from skillhub.sources.registry import TufRegistry
 from skillhub.trust.documents import pinned_documents, signed_documents
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, path_of
-from skillhub.trust.roles import WELL_KNOWN, index_path, key_names, namespace_path, skill_path
+from skillhub.trust.roles import WELL_KNOWN, key_names, skill_path
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from hashlib import sha256
 import pytest
 
 from tests.model.test_advisory import osv, package, semver
+from tests.support.http_api import api
 
 REASON = "sends tokens away"
 
@@ -185,3 +186,69 @@ def test_attack_an_installed_skill_that_is_known_to_be_bad_by_now_is_handed_out(
     assert (row["why"], done.error["code"]) == ("known-bad", "known-bad")
     assert REASON in done.error["message"]
     assert own.run("remove", "greeting", "--yes").status == 0
+
+
+def test_an_update_names_what_is_known_bad_the_fix_and_the_way_out(own):
+    tree = own.lock()["skills"]["greeting"]["tree"]
+    own.write("osv.json", json.dumps(osv([package(name="greeting", **semver(("introduced", "0")))], id="MAL-7")))
+    advise(own, own.folder / "osv.json")
+    for words in (["update"], ["update", "greeting"], ["update", "--check"], ["update", "--dry-run"]):
+        done = own.run(*words)
+        assert done.status == ("--dry-run" not in words), (words, done.err)
+        assert "greeting 1.0.0 is known to be bad: MAL-7" in done.err
+        assert "skillhub remove greeting removes it" in done.err
+        assert "up to date" not in done.err + done.out
+        assert "everything" not in done.err + done.out
+    advise(own, "--digest", tree, "--reason", REASON)
+    assert own.run("update", "--json").status == 1
+    assert own.run("remove", "greeting", "--yes").status == 0
+    assert own.run("update").status == 0
+
+
+def test_list_show_and_http_tell_the_same_of_what_is_known_bad(own, monkeypatch):
+    def rows():
+        listed = own.run("list", "--json").json["skills"]
+        return listed[0], api(own, monkeypatch).get("/api/v1/skills").json()["skills"][0]
+
+    assert "known_bad" not in rows()[0]
+    tree = own.lock()["skills"]["greeting"]["tree"]
+    own.write("hub/config/config.toml", 'advisories = ["bad.txt"]\n')
+    own.write("hub/config/bad.txt", f"{tree} {REASON}\n")
+    path = own.project / ".agents/skills/greeting/SKILL.md"
+    path.write_text(path.read_text() + "More.\n")
+    listed, served_row = rows()
+    assert listed == served_row
+    assert REASON in listed["known_bad"] and listed["edited"]
+    assert " known bad " in own.run("list").out
+    assert "enabled, known bad, edited" in own.run("show", "greeting").out
+    assert own.run("remove", "greeting", "--yes").status == 0
+    assert own.run("install", "acme:greeting", "--global", "--yes").status == 5
+
+
+def withdrawn(shell):
+    done = shell.run("registry", "withdraw", shell.folder / "registry", "greeting@1.0.0", "--reason", "it lies")
+    assert done.status == 0, done.err
+
+
+@pytest.mark.parametrize("hear", [["audit"], ["update"], ["show", "greeting"]])
+def test_attack_an_installed_release_that_is_withdrawn_by_now_is_handed_out(own, hear, monkeypatch):
+    withdrawn(own)
+    assert served(own)[1].status == 0  # not heard of yet: load asks nobody
+    own.run(*hear)
+    row, done = served(own)
+    assert not row["enabled"] and row["why"] == "withdrawn"
+    assert (done.status, done.error["code"]) == (5, "withdrawn")
+    assert "it lies" in done.error["message"]
+    assert "skillhub update greeting" in done.error["hint"]
+    assert "it lies" in own.run("catalog").err
+    assert own.run("use", "greeting", "--json").error["code"] == "withdrawn"
+    client = api(own, monkeypatch)
+    assert client.get("/api/v1/skills").json()["skills"][0]["withdrawn"] == "it lies"
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "skills.load", "params": {"name": "greeting"}}
+    answer = client.post("/rpc", json=asked).json()
+    assert "it lies" in answer["error"]["message"] and "result" not in answer
+    # Neither disabling nor editing hides the reason; what is removed is gone.
+    assert own.run("disable", "greeting", "--yes").status == 0
+    assert served(own)[0]["why"] == "withdrawn"
+    assert own.run("remove", "greeting", "--yes").status == 0
+    assert own.run("load", "greeting", "--json").status == 3

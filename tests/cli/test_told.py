@@ -289,6 +289,29 @@ def test_a_withdrawn_release_is_shown_as_that_with_its_reason(offered, tmp_path)
         server.communicate()
 
 
+def test_a_skill_whose_store_is_lost_is_shown_from_its_source(shell):
+    assert shell.run("install", REF, "--yes").status == 0
+    before = shell.run("show", "release-notes", "--file", "SKILL.md").out
+    tree = shell.lock()["skills"]["release-notes"]["tree"][7:]
+    stored = shell.folder / "hub/data/store" / tree[:2]
+    for path in (stored, *stored.rglob("*")):
+        path.chmod(0o700)
+    shutil.rmtree(stored)
+    there = shell.files()
+    assert shell.run("show", "release-notes", "--file", "SKILL.md").out == before != ""
+    assert shell.run("show", "release-notes", "--json").json["tree"] == f"sha256:{tree}"
+    assert shell.files() == there
+    folder = shell.skill("project/src")
+    assert shell.run("install", "./src", "--yes", "--allow-unsigned").status == 0
+    tree = shell.lock()["skills"]["src"]["tree"][7:]
+    for path in (shell.folder / "hub/data/store" / tree[:2]).rglob("*"):
+        path.chmod(0o700)
+    (shell.folder / "hub/data/store" / tree[:2] / tree / "SKILL.md").write_text("forged")
+    (folder / "SKILL.md").write_text("---\nname: src\ndescription: Other.\n---\n")
+    done = shell.run("show", "src", "--json")
+    assert (done.status, done.error["code"]) == (5, "wrong-bytes")
+
+
 @pytest.mark.parametrize(("verb", "words"), [("remove", "removed"), ("disable", "disabled")])
 def test_edits_are_asked_about_by_what_becomes_of_them(shell, verb, words):
     assert shell.run("install", REF, "--yes").status == 0

@@ -14,10 +14,10 @@ from skillhub.formats.digest import Digest
 from skillhub.install.gather import UnsafeSkills
 from skillhub.install.install import available_updates
 from skillhub.model.advisory import AdvisoriesDocument, Said
+from skillhub.model.index import ADVISORIES
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import advise
 from skillhub.sources.local import open_folder
-from skillhub.trust.roles import ADVISORIES
 from tests.install.test_recalled import cut_off, restart
 from tests.model.test_advisory import osv, package, semver
 from tests.support.world import Answers, skill, snapshot

@@ -8,11 +8,11 @@ import pytest
 from skillhub.errors import FormatError, Refused, SecurityError, SourceError, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.model.advisory import AdvisoriesDocument, Said
+from skillhub.project.user_state import LastSeen
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
 from skillhub.registry.push import FolderTarget, push
 from skillhub.registry.upkeep import advise, refresh, rotate, withdraw
-from skillhub.sources.history import LastSeen
 from tests.model.test_advisory import osv, package, semver
 from tests.support.published import tree_of
 from tests.support.registry import Simulator, now

@@ -12,13 +12,14 @@ from tuf.api.metadata import Timestamp
 
 from skillhub.errors import BadMetadataSignature, NameNotOwned, Refused, Rollback, SecurityError
 from skillhub.formats.digest import Digest
+from skillhub.model.index import index_path, namespace_path
 from skillhub.project.user_state import Trusted
 from skillhub.registry.build import add
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import Mandate, delegate, rotate
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, path_of
-from skillhub.trust.roles import ROLES, index_path, namespace_path
+from skillhub.trust.roles import ROLES
 from tests.registry.test_delegate import by, give
 from tests.support.registry import Simulator, key_of, role_keys
 from tests.support.world import World

@@ -10,13 +10,12 @@ from tuf.api.metadata import Targets
 
 from skillhub.errors import FormatError, NotFound
 from skillhub.formats.digest import Digest
-from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release
+from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release, index_path
 from skillhub.net.target import PERSON
-from skillhub.sources.history import HINTS
+from skillhub.project.user_state import HINTS
 from skillhub.sources.registry import TufRegistry, _Bridge, fetch_root
 from skillhub.trust.documents import LISTING_PATH, pinned_documents, signed_documents
 from skillhub.trust.metadata import AHEAD_PATH, Dates
-from skillhub.trust.roles import index_path
 from tests.support.registry import URL, Simulator
 
 THEIRS = Release(

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 from skillhub.errors import NotFound, WrongBytes
+from skillhub.model.index import namespace_path
 from skillhub.net.fetch import Response
 from skillhub.net.target import PERSON, Requester
 from skillhub.registry.build import Setup, add, init
@@ -18,7 +19,7 @@ from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
 from skillhub.sources.registry import TufRegistry
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, path_of
-from skillhub.trust.roles import key_names, namespace_path
+from skillhub.trust.roles import key_names
 
 URL = "https://registry.example/hub"
 

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from skillhub.formats.digest import Digest
-from skillhub.model.index import Admission, Index, Release
+from skillhub.model.index import Admission, Index, Release, index_path
 from skillhub.trust.documents import LISTING_PATH, signed_documents
-from skillhub.trust.roles import index_path
 
 
 def release(version, **more):

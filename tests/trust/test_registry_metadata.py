@@ -13,6 +13,9 @@ from skillhub.model.index import (
     Index,
     Release,
     Revocation,
+    admitted,
+    index_path,
+    namespace_path,
     parse_listing,
     parse_namespaces,
     parse_releases,
@@ -22,8 +25,8 @@ from skillhub.trust import x509
 from skillhub.trust.documents import pinned_documents, signed_documents
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, publisher_target
-from skillhub.trust.registry import admission_of, admitted, agrees, checked, publisher_of, refuse_shared, released_by
-from skillhub.trust.roles import NAMESPACE_PATHS, ROLES, index_path, key_names, namespace_path
+from skillhub.trust.registry import admission_of, agrees, checked, publisher_of, refuse_shared, released_by
+from skillhub.trust.roles import NAMESPACE_PATHS, ROLES, key_names
 from tests.support.registry import role_keys
 
 KEYS = role_keys("metadata")
