@@ -56,6 +56,7 @@ test-interop: $(READY)   ## tests against other tools, set up in a place of thei
 	  SKILLHUB_SCHEMATHESIS="$$PWD/$(INTEROP)/others/bin/schemathesis" \
 	  SKILLHUB_NPM_SKILLS="$$PWD/$(INTEROP)/npm/node_modules" \
 	  SKILLHUB_SKILLS_REF="$$PWD/$(INTEROP)/others/bin/python" \
+	  SKILLHUB_INSTALLERS="$$PWD/$(INTEROP)/others/bin" \
 	  SKILLHUB_FASTMCP="$$PWD/$(INTEROP)/others/bin/python" \
 	  SKILLHUB_REAL_SKILLS="$$PWD/$(INTEROP)/real-skills" \
 	  SKILLHUB_SARIF_SCHEMA="$$PWD/$(INTEROP)/sarif-schema-2.1.0.json" \

@@ -6,23 +6,7 @@ Messages say what was expected and what was found, with untrusted text passed th
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
-from typing import Literal
-
-
-def extra(name: str) -> str:
-    """Return the hint to install a missing extra; not by a bare name, which may belong to a stranger on an index."""
-    installs = {"pipx": "pipx install --force", "uv": "uv tool install --force", "pip": "pip install"}
-    return f"{installs[installed_with()]} '.[{name}]' in the folder that skillhub was installed from"
-
-
-def installed_with() -> Literal["pipx", "uv", "pip"]:
-    """Return which program installed the environment that this runs in, by the file that it leaves there."""
-    if os.path.isfile(os.path.join(sys.prefix, "pipx_metadata.json")):
-        return "pipx"
-    return "uv" if os.path.isfile(os.path.join(sys.prefix, "uv-receipt.toml")) else "pip"
 
 
 class SkillhubError(Exception):

@@ -21,7 +21,7 @@ from skillhub.disk import files
 from skillhub.disk.files import HeldFolder
 from skillhub.disk.home import Home, throwaway, user_home
 from skillhub.disk.proved import ProvedFolders
-from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError, extra
+from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_alias, quote
 from skillhub.install.context import McpChoice, Options, Ports, command
@@ -480,6 +480,8 @@ def optional(module: str, name: str, what: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("skillhub"):  # ours are always there
             raise
+        from skillhub.disk.installer import extra
+
         raise UsageError(f"{what} an extra of skillhub that is not installed", hint=extra(name)) from error
 
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, NamedTuple, get_args
 
-import skillhub
 from skillhub.disk import files
 from skillhub.disk.folders import is_link, remove_tree
 from skillhub.disk.home import Home
-from skillhub.errors import Drifted, SkillhubError, StateError, installed_with
+from skillhub.disk.installer import extra, removal
+from skillhub.errors import Drifted, SkillhubError, StateError
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command
 from skillhub.install.context import Ports, ask
@@ -87,7 +85,7 @@ def uninstall(ports: Ports, drop: Callable[[Secret], None] | None, *, dry_run: b
         asked = ask([question], ports, dry_run)
     if lines and not dry_run:
         rows = _rows(ports, drop, remove=True)
-    return Uninstalled(tuple(rows), (*_completion(ports.user_home),), _package(), tuple(asked))
+    return Uninstalled(tuple(rows), (*_completion(ports.user_home),), removal(), tuple(asked))
 
 
 def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) -> list[Installed]:
@@ -104,7 +102,7 @@ def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) 
         if remove and drop is not None:
             drop(secret)
         rows.append(
-            Installed("value", where, "", "" if drop else "without the extra keyring skillhub cannot remove it")
+            Installed("value", where, "", "" if drop else f"skillhub cannot remove it without: {extra('keyring')}")
         )
     stored = os.path.realpath(ports.store.root) + os.sep
     links = [os.path.realpath(each.path) for each in rows if each.kept and is_link(each.path)]
@@ -260,12 +258,3 @@ def _completion(user_home: str) -> Iterator[str]:
             for number, line in enumerate(lines, 1):
                 if re.search(r"skillhub(?:\.sh|.*complet)|complet.*skillhub", line, re.IGNORECASE):
                     yield f"take line {number} out of {path}: {line.strip()[:200]}"
-
-
-def _package() -> str:
-    try:
-        version(NAME)
-    except PackageNotFoundError:
-        return f"delete the clone {os.path.dirname(os.path.dirname(skillhub.__file__))}"
-    words = {"pipx": ("pipx", "uninstall"), "uv": ("uv", "tool", "uninstall")}
-    return as_command(*words.get(installed_with(), (sys.executable, "-m", "pip", "uninstall")), "skillhub")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from skillhub.errors import BadSignature, extra
+from skillhub.errors import BadSignature
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import Signer
 from skillhub.model.tree import SIGNATURE, Tree
@@ -147,8 +147,10 @@ def _by_identity(envelope: Envelope, trusted: tuple[Publisher, ...]) -> Verdict:
         # An extra of 0.3 s, which few signatures need and not everybody has.
         from skillhub.trust import sigstore  # noqa: PLC0415
     except ImportError as error:
+        from skillhub.disk.installer import extra  # noqa: PLC0415 - as above
+
         message = "a Sigstore identity, which cannot be verified here"
-        hint = f"{extra('sigstore')}, or ask its publisher to sign it with a key or a certificate"
+        hint = f"install what verifies one: {extra('sigstore')}"
         raise BadSignature("sigstore", message, where=SIGNATURE, hint=hint) from error
     owners = {each: publisher.name for publisher in reversed(trusted) for each in publisher.identities}
     # A pinned root vouches only for the identities that it was pinned with.

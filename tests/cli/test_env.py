@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -25,11 +26,8 @@ def bare(shell):
 
 def test_without_the_extra_a_value_cannot_be_stored(bare):
     done = bare.run_anew("env", "set", "TOKEN", "--json")
-    assert (done.status, done.error["code"], done.error["hint"]) == (
-        2,
-        "usage",
-        "pip install '.[keyring]' in the folder that skillhub was installed from",
-    )
+    assert (done.status, done.error["code"]) == (2, "usage")
+    assert re.search(r" install .*'keyring\S*'$", done.error["hint"])
 
 
 def test_without_the_extra_a_program_runs_if_nothing_is_stored(bare):

@@ -8,8 +8,6 @@ import subprocess
 
 import pytest
 
-from skillhub.errors import extra
-from skillhub.exchange import uninstall
 from tests.support.here import Here
 
 
@@ -126,22 +124,6 @@ def test_completion_is_named_and_left_to_the_person(here):
     told = here.run("self", "uninstall", "--dry-run", "--json").json["left"]
     assert told[0] == f"rm {here.home}/.bash_completions/skillhub.sh"
     assert told[1].startswith(f"take line 2 out of {here.home}/.bashrc: source ")
-
-
-@pytest.mark.parametrize(
-    ("mark", "removes", "adds"),
-    [
-        ("pipx_metadata.json", "pipx uninstall skillhub", "pipx install --force '.[s3]'"),
-        ("uv-receipt.toml", "uv tool uninstall skillhub", "uv tool install --force '.[s3]'"),
-        ("pyvenv.cfg", "-m pip uninstall skillhub", "pip install '.[s3]'"),
-    ],
-)
-def test_hints_are_of_the_installer_in_use(tmp_path, monkeypatch, mark, removes, adds):
-    (tmp_path / mark).write_text("")
-    monkeypatch.setattr("sys.prefix", str(tmp_path))
-    monkeypatch.setattr(uninstall, "version", lambda _: "1")
-    assert uninstall._package().endswith(removes)
-    assert extra("s3").startswith(adds)
 
 
 def forged(here, base, name=None, **values):

@@ -14,7 +14,8 @@ done
     'cyclonedx-python-lib[json-validation]'
 # model-signing 1.1.1 imports pyopenssl and does not say so.
 "$place/others/bin/python" -I -m pip install --quiet --disable-pip-version-check \
-    'model-signing>=1.1.1' 'pyopenssl>=25' 'moto[server]>=5.1' 'skills-ref>=0.1.1' 'fastmcp>=4.1' 'schemathesis>=4.32'
+    'model-signing>=1.1.1' 'pyopenssl>=25' 'moto[server]>=5.1' 'skills-ref>=0.1.1' 'fastmcp>=4.1' 'schemathesis>=4.32' \
+    'pipx>=1.7' 'uv>=0.5'
 # Real skills, to be read and never kept; without them the reference library has nothing to judge.
 mkdir -p "$place/real-skills"
 for repository in anthropics/skills openai/skills vercel-labs/agent-skills NVIDIA/skills; do

@@ -1,0 +1,84 @@
+"""How this program was installed, and the commands that add what an extra needs or remove the program."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tomllib
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from skillhub.formats.text import as_command
+
+_NAME = "skillhub"
+_CLONE = Path(__file__).parents[2]
+_PIPX, _UV_TOOL = "pipx_metadata.json", "uv-receipt.toml"
+_EXTRA = re.compile(r"""([^;]+?)\s*;\s*extra\s*==\s*["']([\w-]+)["']\s*""")
+
+
+def extra(name: str) -> str:
+    """Return the command that installs what an extra needs, whether or not the clone it came from is still there.
+
+    It never names skillhub alone: on an index that name may belong to a stranger.
+    """
+    if again := _again(name):
+        return as_command("uv", "tool", "install", "--force", *again)
+    inject = ("pipx", "inject", os.path.basename(sys.prefix))
+    needs = _needs(name)
+    return as_command(*(inject if _has(_PIPX) else _pip("install")), *needs) if needs else f"install the extra {name}"
+
+
+def removal() -> str:
+    """Return what removes this program: a command, but of a clone that nothing installed."""
+    if _installed() is None:
+        return f"delete the clone {_CLONE}"
+    if _has(_PIPX):
+        return as_command("pipx", "uninstall", os.path.basename(sys.prefix))
+    return as_command(*(("uv", "tool", "uninstall") if _has(_UV_TOOL) else _pip("uninstall")), _NAME)
+
+
+def _pip(verb: str) -> tuple[str, ...]:
+    """Return how packages here change; the modules and the uv.toml of a working folder play no part."""
+    if find_spec("pip") is None:  # as in the environments that uv makes
+        return ("uv", "pip", verb, "--directory", sys.prefix, "--python", sys.executable)
+    return (sys.executable, "-P", "-m", "pip", verb)
+
+
+def _again(name: str) -> list[str]:
+    """Return from where uv installs this tool again with an extra; nothing if it cannot.
+
+    uv takes out of a tool's environment what its receipt does not name: extras that are added otherwise do not last.
+    """
+    text = Path(sys.prefix, _UV_TOOL).read_text("utf-8") if _has(_UV_TOOL) else "tool.requirements = [{}]"
+    own: dict[str, Any] = tomllib.loads(text)["tool"]["requirements"][0]
+    extras = f"[{','.join(sorted({name, *own.get('extras', ())}))}]"
+    for key in ("editable", "directory", "path"):
+        if os.path.exists(own.get(key, "")):
+            return [*(["-e"] if key == "editable" else []), f"{own[key]}{extras}"]
+    url, _, revision = own.get("git", "").partition("?rev=")
+    return [f"{_NAME}{extras} @ git+{url}{'@' if revision else ''}{revision}"] if url else []
+
+
+def _needs(name: str) -> list[str]:
+    """Return what an extra needs, as the package says, or the project file of a clone that nothing installed."""
+    if (found := _installed()) is not None:
+        each = map(_EXTRA.fullmatch, found.requires or ())
+        return [match[1] for match in each if match is not None and match[2] == name]
+    file = _CLONE / "pyproject.toml"
+    project = tomllib.loads(file.read_text("utf-8"))["project"] if file.is_file() else {}
+    return [*project.get("optional-dependencies", {}).get(name, ())]
+
+
+def _installed() -> Distribution | None:
+    try:
+        return distribution(_NAME)
+    except PackageNotFoundError:
+        return None
+
+
+def _has(name: str) -> bool:
+    """Say whether the installer left such a file in the environment that this runs in."""
+    return os.path.isfile(os.path.join(sys.prefix, name))

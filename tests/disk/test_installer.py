@@ -1,0 +1,128 @@
+"""Which program installed skillhub, told from what it left in the environment, and the commands of that program."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.cli import REPO
+
+ASK = "import sys; from skillhub.disk.installer import extra, removal; print(extra(sys.argv[1])); print(removal())"
+METADATA = """Metadata-Version: 2.4
+Name: skillhub
+Version: 1
+Requires-Dist: httpx<1
+Requires-Dist: boto3<2,>=1.36; extra == "s3"
+Requires-Dist: pytest; extra == "test"
+Requires-Dist: mcp<3,>=2.3 ; extra=='server'
+Requires-Dist: uvicorn<1 ; extra == 'server'
+"""
+
+
+class Environment:
+    """A virtual environment with what an installer leaves there; ``python`` runs in it."""
+
+    def __init__(self, folder, metadata=METADATA):
+        self.folder = folder / "my venv"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.folder], check=True)
+        self.python = str(self.folder / "bin" / "python")
+        self.packages = next((self.folder / "lib").iterdir()) / "site-packages"
+        if metadata:
+            (self.packages / "skillhub-1.dist-info").mkdir()
+            (self.packages / "skillhub-1.dist-info" / "METADATA").write_text(metadata)
+
+    def asked(self, name="s3", path=REPO):
+        done = subprocess.run(
+            [self.python, "-P", "-c", ASK, name],
+            env={"PYTHONPATH": str(path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.splitlines()
+
+    def receipt(self, **source):
+        spelled = ", ".join(f"{key} = {json.dumps(value)}" for key, value in source.items())
+        (self.folder / "uv-receipt.toml").write_text(f'[tool]\nrequirements = [{{ name = "skillhub", {spelled} }}]\n')
+
+
+@pytest.fixture
+def environment(tmp_path):
+    return Environment(tmp_path)
+
+
+def test_pipx(environment):
+    (environment.folder / "pipx_metadata.json").write_text("{}")
+    assert environment.asked() == ["pipx inject 'my venv' 'boto3<2,>=1.36'", "pipx uninstall 'my venv'"]
+
+
+def test_uv_tool_is_installed_anew_with_the_extras_that_it_had(environment, tmp_path):
+    rows = [
+        ({"directory": str(tmp_path)}, f"{tmp_path}[s3]"),
+        ({"extras": ["watch", "all"], "path": str(tmp_path)}, f"{tmp_path}[all,s3,watch]"),
+        ({"editable": str(tmp_path)}, f"-e {tmp_path}[s3]"),
+        ({"git": "https://a.example/b?rev=v1"}, "skillhub[s3] @ git+https://a.example/b@v1"),
+        ({"git": "ssh://git@a.example/b"}, "skillhub[s3] @ git+ssh://git@a.example/b"),
+    ]
+    for source, words in rows:
+        environment.receipt(**source)
+        told = environment.asked()
+        assert told[0].replace("'", "") == f"uv tool install --force {words}", source
+        assert told[1] == "uv tool uninstall skillhub"
+
+
+def test_attack_a_hint_names_no_skillhub_that_an_index_could_have_from_a_stranger(environment, tmp_path):
+    # The clone is gone, or an index was asked that the hint cannot know.
+    for source in ({"directory": str(tmp_path / "gone")}, {"specifier": "==1"}, {"editable": ""}):
+        environment.receipt(**source)
+        hint = environment.asked()[0]
+        assert hint.startswith("uv pip install ") and "boto3" in hint and "skillhub" not in hint, source
+
+
+def test_attack_a_working_folder_has_no_part_in_the_command(environment, tmp_path):
+    uv = f"uv pip install --directory '{environment.folder}' --python '{environment.python}' 'boto3<2,>=1.36'"
+    assert environment.asked()[0] == uv  # a uv.toml there could name another index
+    (environment.packages / "pip").mkdir()
+    (environment.packages / "pip" / "__init__.py").touch()
+    pip = f"'{environment.python}' -P -m pip"  # a pip.py there would be run
+    assert environment.asked() == [f"{pip} install 'boto3<2,>=1.36'", f"{pip} uninstall skillhub"]
+    assert environment.asked("server")[0].endswith("install 'mcp<3,>=2.3' 'uvicorn<1'")
+
+
+def test_a_clone_that_nothing_installed_and_a_package_that_says_nothing(tmp_path):
+    bare, clone = Environment(tmp_path, ""), tmp_path / "clone"
+    shutil.copytree(REPO / "skillhub" / "disk", clone / "skillhub" / "disk")
+    shutil.copytree(REPO / "skillhub" / "formats", clone / "skillhub" / "formats")
+    for name in ("__init__.py", "errors.py"):
+        shutil.copy(REPO / "skillhub" / name, clone / "skillhub" / name)
+    assert bare.asked(path=clone) == ["install the extra s3", f"delete the clone {clone}"]
+    shutil.copy(REPO / "pyproject.toml", clone)
+    hint, removal = bare.asked(path=clone)
+    assert hint.endswith(" 'boto3>=1.36,<2'") and removal == f"delete the clone {clone}"
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("program", ["pipx", "uv"])
+def test_the_hint_works_when_typed(program, tmp_path):
+    programs = os.environ.get("SKILLHUB_INSTALLERS") or pytest.skip("SKILLHUB_INSTALLERS names no folder of programs")
+    environ = os.environ | {
+        **{name: str(tmp_path / "bin") for name in ("PIPX_BIN_DIR", "UV_TOOL_BIN_DIR")},
+        **{name: str(tmp_path / "tools") for name in ("PIPX_HOME", "UV_TOOL_DIR", "SKILLHUB_HOME")},
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+    }
+    clone = tmp_path / "a clone"
+    shutil.copytree(REPO / "skillhub", clone / "skillhub", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPO / name, clone)
+    kept = {"cwd": tmp_path, "env": environ, "capture_output": True, "text": True}
+    subprocess.run([program, *(["tool"] if program == "uv" else []), "install", clone], check=True, **kept)
+    skillhub, bill = tmp_path / "bin" / "skillhub", ["lock", "export", "--format", "spdx"]
+    for words in (bill, ["env", "set", "TOKEN"]):
+        told = subprocess.run([skillhub, *words, "--json"], check=False, **kept)
+        subprocess.run(json.loads(told.stdout)["error"]["hint"], shell=True, check=True, **kept)
+    subprocess.run([skillhub, *bill], check=True, **kept)  # the second extra did not cost the first
+    told = subprocess.run([skillhub, "env", "set", "TOKEN", "--json"], check=False, **kept)
+    assert "an extra of skillhub" not in told.stdout
