@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from skillhub.formats.text import words
-from skillhub.scan.addresses import ANYBODYS, URL, AddressKind, is_installer, kind_of
+from skillhub.scan.commands import ANYBODYS, URL, AddressKind, is_installer, kind_of
 from skillhub.scan.source import Language, Passage, Sighting, Signs, SkillFiles, SourceFile, sign
 
 _READ: Final = frozenset[Language]({"shell", "powershell", "batch", "applescript", "other"})
