@@ -11,20 +11,20 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Answer": "skillhub.model.question",
-    "AuditAnswer": "skillhub.answers.skills",
-    "CatalogAnswer": "skillhub.answers.skills",
+    "AuditAnswer": "skillhub.answers.reading",
+    "CatalogAnswer": "skillhub.answers.reading",
     "Digest": "skillhub.formats.digest",
     "FormatError": "skillhub.errors",
     "ListAnswer": "skillhub.answers.skills",
-    "LoadAnswer": "skillhub.answers.skills",
+    "LoadAnswer": "skillhub.answers.reading",
     "OpenProject": "skillhub.api",
     "Options": "skillhub.install.context",
     "OutcomeAnswer": "skillhub.answers.skills",
     "Question": "skillhub.model.question",
     "Refused": "skillhub.errors",
-    "SearchAnswer": "skillhub.answers.skills",
+    "SearchAnswer": "skillhub.answers.reading",
     "SecurityError": "skillhub.errors",
-    "ShowAnswer": "skillhub.answers.skills",
+    "ShowAnswer": "skillhub.answers.reading",
     "SkillhubError": "skillhub.errors",
     "SourceError": "skillhub.errors",
     "StateError": "skillhub.errors",
@@ -61,16 +61,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from skillhub.answers.skills import (
-        AuditAnswer,
-        CatalogAnswer,
-        ListAnswer,
-        LoadAnswer,
-        OutcomeAnswer,
-        SearchAnswer,
-        ShowAnswer,
-        VerifyAnswer,
-    )
+    from skillhub.answers.reading import AuditAnswer, CatalogAnswer, LoadAnswer, SearchAnswer, ShowAnswer
+    from skillhub.answers.skills import ListAnswer, OutcomeAnswer, VerifyAnswer
     from skillhub.api import OpenProject, open_project
     from skillhub.errors import (
         FormatError,

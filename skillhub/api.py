@@ -9,17 +9,8 @@ from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from skillhub.answers import VERSION
-from skillhub.answers.skills import (
-    AuditAnswer,
-    CatalogAnswer,
-    JsonAnswer,
-    ListAnswer,
-    LoadAnswer,
-    OutcomeAnswer,
-    SearchAnswer,
-    ShowAnswer,
-    VerifyAnswer,
-)
+from skillhub.answers.reading import AuditAnswer, CatalogAnswer, LoadAnswer, SearchAnswer, ShowAnswer
+from skillhub.answers.skills import JsonAnswer, ListAnswer, OutcomeAnswer, VerifyAnswer
 from skillhub.audit.audit import AuditRequest, audit, names_and_paths
 from skillhub.audit.show import found_json, search, show
 from skillhub.audit.verify import verify

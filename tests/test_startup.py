@@ -39,7 +39,13 @@ def test_what_needs_no_work_loads_no_library(shell, word):
 
 @pytest.mark.parametrize("command", ["list", "sync"])
 def test_what_reads_the_disk_loads_no_network(installed, command):
-    assert not loaded(installed, command, "--json") & NETWORK
+    assert not loaded(installed, command, "--json") & (NETWORK | {"cryptography", "yaml"})
+
+
+def test_what_reads_no_skill_loads_no_pattern_of_the_scan(installed):
+    run = RUN.replace("if '.' not in name", "if name.startswith('skillhub.scan.')")
+    found = modules(run_bare(run, "list", "--json", environ=installed.environ, cwd=installed.project))
+    assert found == {"skillhub.scan.secrets"}  # by which secrets in messages are masked
 
 
 def test_verify_loads_cryptography_and_no_network(installed):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from skillhub.answers.skills import AnswerRow, ForkRow, HookRow, Json, JsonAnswer, NeedRow, SkillRow, Text, Texts
+from skillhub.answers.reading import ForkRow, HookRow
+from skillhub.answers.skills import AnswerRow, Json, JsonAnswer, NeedRow, SkillRow, Text, Texts
 from skillhub.model.record import SkillScope, State
 
 

@@ -1,4 +1,4 @@
-"""The answer of each command as the class has it that ``--json`` promises, and the JSON Schemas of these classes."""
+"""Which class each document and the answer of each command has, and the JSON Schemas of these classes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from skillhub.answers import VERSION, setup
+from skillhub.answers import reading, setup
 from skillhub.answers.skills import CLASSES, JsonAnswer
 
-__all__ = ["ANSWERS", "DIALECT", "DOCUMENTS", "answer", "schema_of", "setup"]
+__all__ = ["ANSWERS", "DIALECT", "DOCUMENTS", "reading", "schema_of", "setup"]
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 # Every document that is read or written, and the class that does it, imported when its schema is asked for. What the
@@ -64,13 +64,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "sources": "skillhub.sources.configured.SourcesFile",
     "tuf-metadata": "skillhub.trust.roles.MetadataFile",
 }
-ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = dict(sorted(CLASSES.items()))  # those of `setup` too
-
-
-def answer(command: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a command prints, with the version of its form, as the class of its answer has it."""
-    found = ANSWERS[command].model_validate({"schema": VERSION, **value})
-    return found.model_dump(by_alias=True, exclude_unset=True)
+ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = dict(sorted(CLASSES.items()))  # those of `reading` and `setup` too
 
 
 def schema_of(name: str) -> dict[str, Any]:

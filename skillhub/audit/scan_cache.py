@@ -24,8 +24,7 @@ from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.model.finding import Finding
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import Tree
-from skillhub.scan import scan
-from skillhub.scan.capability import capabilities
+from skillhub.scan import capabilities, scan
 
 PART = "scan"  # of the cache
 _CAP = 8 << 20

@@ -33,7 +33,7 @@ from skillhub.install.obtain import by_source, from_lock
 from skillhub.install.resolve import chosen_release, look_up, resolve_ref, resolve_wanted, typed
 from skillhub.install.review import admit
 from skillhub.model.advisory import Match
-from skillhub.model.finding import Finding
+from skillhub.model.finding import Finding, in_words
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, shown_signers
 from skillhub.model.manifest import Manifest
@@ -49,7 +49,6 @@ from skillhub.runtime.folder import Agreed, Folder
 from skillhub.runtime.ranking import Hits, SearchIndex, Stored, rows_of
 from skillhub.runtime.ranking import search as rank
 from skillhub.scan import scan
-from skillhub.scan.capability import in_words
 from skillhub.sources.configured import Source, Sources
 from skillhub.sources.history import KeptListing
 from skillhub.sources.local import named, read_local

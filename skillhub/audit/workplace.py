@@ -26,8 +26,7 @@ from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.walk import Cache
-from skillhub.scan import scan
-from skillhub.scan.capability import capabilities
+from skillhub.scan import capabilities, scan
 from skillhub.sources.local import read_local
 
 _KEPT = 256  # trees of which is kept what they hold

@@ -19,6 +19,7 @@ from skillhub.install.candidates import Candidate
 from skillhub.install.context import Outcome
 from skillhub.install.known_bad import with_advisories
 from skillhub.install.sources import Listings, listings
+from skillhub.model.finding import in_words, undeclared_variables
 from skillhub.model.hosts import Profile, profile, profiles
 from skillhub.model.index import Release
 from skillhub.model.provenance import Delta
@@ -35,7 +36,6 @@ from skillhub.runtime.ranking import LIMIT_MAX
 from skillhub.runtime.resolve import MentionRules, mentioned
 from skillhub.runtime.state import set_reach
 from skillhub.scan import scan
-from skillhub.scan.capability import in_words, undeclared_variables
 
 HostName = Annotated[str, Arg("--host NAME", "The agent whose folders, rules and texts are used.")]
 Window = Annotated[int | None, Arg("--window TOKENS", "The size of the model's context, in tokens.", min=1)]

@@ -108,7 +108,7 @@ class Terminal:
 
     def answer(self, command: str, value: Mapping[str, Any]) -> None:
         """Write what a command answers, as the class of its answer has it."""
-        from skillhub.answers.table import answer  # here, for who reads lines has no use for it
+        from skillhub.answers.skills import answer  # here, for who reads lines has no use for it
 
         self.json(answer(command, value))
 

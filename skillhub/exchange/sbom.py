@@ -14,9 +14,9 @@ from spdx_tools.spdx.validation.uri_validators import validate_download_location
 
 from skillhub import __version__
 from skillhub.formats.digest import Digest
+from skillhub.model.finding import in_words
 from skillhub.model.lock import Lock, Locked, Signer, by_word, shown_signers
 from skillhub.model.reference import GitHub, parse_remote
-from skillhub.scan.capability import in_words
 
 # Package URLs (purl) of locked skills: how bills of materials name what is from where.
 

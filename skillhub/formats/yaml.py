@@ -1,4 +1,7 @@
-"""YAML from outside: text, lists and mappings only; no constructing loader."""
+"""YAML from outside: text, lists and mappings only; no constructing loader.
+
+PyYAML is imported by what needs it: plain frontmatter does not, and a command that reads no YAML does not either.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,16 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from math import isfinite
-from typing import Any, TypeAlias
-
-import yaml
-from yaml.events import (
-    DocumentStartEvent,
-    Event,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-    StreamEndEvent,
-)
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from skillhub.errors import FormatError
 from skillhub.formats.json import BOM
 from skillhub.formats.text import end_of_line, quote
+
+if TYPE_CHECKING:
+    from yaml.events import Event
 
 # YAML as documents from outside may use it: text, lists and mappings, nothing that surprises a reader.
 # Every scalar stays the text that was written: ``no`` is not false and ``1.10`` is not 1.1; whoever wants a
@@ -34,8 +29,6 @@ Node: TypeAlias = "str | list[Node] | dict[str, Node]"
 
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 8
-# libyaml's parser where PyYAML was built with it, thirty times as fast; both give the same events.
-FASTEST: Any = getattr(getattr(yaml, "cyaml", None), "CParser", yaml.SafeLoader)
 _PLAIN_LINE = re.compile(
     r"(  )?([A-Za-z][\w-]{0,63}):"
     r"(?: (?:([A-Za-z0-9](?!.*(?:: | #))(?:[ -~]*[!-9;-~])?)|\"([ !#-\[\]-~]+)\"))?",
@@ -52,12 +45,20 @@ _BREAKS_OF_1_1 = re.compile("[\x85\u2028\u2029]")
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
+@cache
+def fastest() -> Any:  # noqa: ANN401 - a class of PyYAML
+    """Return libyaml's parser where PyYAML was built with it, thirty times as fast; each gives the same events."""
+    import yaml
+
+    return getattr(getattr(yaml, "cyaml", None), "CParser", yaml.SafeLoader)
+
+
 def parse(
     text: str,
     where: str,
     line_offset: int = 0,
     cap: int = MAX_BYTES,
-    parser: Any = FASTEST,  # noqa: ANN401
+    parser: Any = None,  # noqa: ANN401
 ) -> Node:
     """Return the one document in ``text``; an empty one is ``""``.
 
@@ -66,7 +67,7 @@ def parse(
         where: The file, named in errors as ``where:line``.
         line_offset: Lines of the file above ``text``.
         cap: Bytes; 64 kB unless the format is known to be larger.
-        parser: Any class of PyYAML that gives events.
+        parser: Any class of PyYAML that gives events; None for the ``fastest``.
 
     Raises:
         FormatError: it is not YAML, or holds an anchor, alias, tag, merge key, duplicate key, key that is
@@ -107,10 +108,12 @@ def _document(
     text: str,
     where: str,
     line_offset: int,
-    parser: Any = FASTEST,  # noqa: ANN401
+    parser: Any = None,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401 - what this reader makes of it
+    import yaml
+
     try:
-        return kind(parser(text).get_event, where, line_offset).document()
+        return kind((parser or fastest())(text).get_event, where, line_offset).document()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
@@ -178,6 +181,9 @@ class _Reader:
     """One pass over the events of one document."""
 
     def __init__(self, get_event: Callable[[], Event], where: str, line_offset: int) -> None:
+        from yaml import events
+
+        self._of = events
         self._next = get_event
         self._where = where
         self._line_offset = line_offset
@@ -185,42 +191,42 @@ class _Reader:
     def document(self) -> Node:
         self._next()  # the start of the stream
         start = self._next()
-        if isinstance(start, StreamEndEvent):
+        if isinstance(start, self._of.StreamEndEvent):
             return ""
-        if isinstance(start, DocumentStartEvent) and start.tags:
+        if isinstance(start, self._of.DocumentStartEvent) and start.tags:
             raise self._refuse(start, "no %TAG directive")
         root = self._node(self._next(), 1)
         self._next()  # the end of the document
         after = self._next()
-        if not isinstance(after, StreamEndEvent):
+        if not isinstance(after, self._of.StreamEndEvent):
             raise self._refuse(after, "one document")
         return root
 
     def _node(self, event: Event, depth: int) -> Node:
-        if type(event) is ScalarEvent and event.anchor is None and event.tag is None:
+        if type(event) is self._of.ScalarEvent and event.anchor is None and event.tag is None:
             return event.value  # nearly all are; the frontmatters of all skills are read at each start of a host
-        if not isinstance(event, (ScalarEvent, SequenceStartEvent, MappingStartEvent)):
+        if not isinstance(event, (self._of.ScalarEvent, self._of.SequenceStartEvent, self._of.MappingStartEvent)):
             raise self._refuse(event, "no alias")
         if event.anchor is not None:
             raise self._refuse(event, "no anchor")
         if event.tag is not None:
             raise self._refuse(event, "no tag")
-        if isinstance(event, ScalarEvent):
+        if isinstance(event, self._of.ScalarEvent):
             return str(event.value)
         if depth > MAX_DEPTH:
             raise self._refuse(event, f"at most {MAX_DEPTH} levels")
-        return self._list(depth) if isinstance(event, SequenceStartEvent) else self._mapping(depth)
+        return self._list(depth) if isinstance(event, self._of.SequenceStartEvent) else self._mapping(depth)
 
     def _list(self, depth: int) -> list[Node]:
         items: list[Node] = []
-        while not isinstance(event := self._next(), SequenceEndEvent):
+        while not isinstance(event := self._next(), self._of.SequenceEndEvent):
             items.append(self._node(event, depth + 1))
         return items
 
     def _mapping(self, depth: int) -> dict[str, Node]:
         items: dict[str, Node] = {}
-        while type(event := self._next()) is not MappingEndEvent:
-            if not isinstance(event, ScalarEvent):
+        while type(event := self._next()) is not self._of.MappingEndEvent:
+            if not isinstance(event, self._of.ScalarEvent):
                 raise self._refuse(event, "keys that are text")
             key = str(_Reader._node(self, event, depth))
             if key == "<<" and not event.style:
@@ -239,7 +245,7 @@ class _Reader:
 class _TypedReader(_Reader):
     def _node(self, event: Event, depth: int) -> Any:  # noqa: ANN401 - a JSON value
         node = super()._node(event, depth)
-        return _resolved(str(node)) if isinstance(event, ScalarEvent) and event.implicit[0] else node
+        return _resolved(str(node)) if isinstance(event, self._of.ScalarEvent) and event.implicit[0] else node
 
 
 # One entry goes into a YAML file of another program, or out of it; every other byte stays as it is. The entries stand
@@ -250,7 +256,6 @@ class _TypedReader(_Reader):
 OTHERS_MAX = 256 * 1024
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
-_COMPOSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def others_yaml(text: str, where: str) -> Any:  # noqa: ANN401 - a JSON value
@@ -273,7 +278,7 @@ def insert(text: str, path: tuple[str, str], entry: Mapping[str, object], where:
     before, body = others_yaml(text, where), text.removeprefix(BOM)
     key, name = path
     held, lines = _held(body, key), _LINE.findall(body)
-    if held is not None and isinstance(held[1], yaml.CollectionNode) and held[1].flow_style:
+    if held is not None and getattr(held[1], "flow_style", False):
         end = _index(lines, held[1].end_mark) - 1
         made = _json({"name": name, **entry}) if listed else f"{_json(name)}: {_json(entry)}"
         after = body[:end] + (", " if held[1].value else "") + made + body[end:]
@@ -320,7 +325,9 @@ def remove(text: str, path: tuple[str, str], where: str) -> str:
 
 def _held(text: str, key: str) -> tuple[Any, Any] | None:
     """Return the nodes of a key at the top and of what it holds; the text was read, and has no anchor and no tag."""
-    root = yaml.compose(text, Loader=_COMPOSER)
+    import yaml
+
+    root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     pairs = root.value if isinstance(root, yaml.MappingNode) else ()
     return next((each for each in pairs if each[0].value == key), None)
 
@@ -331,6 +338,8 @@ def _index(lines: list[str], mark: Any) -> int:  # noqa: ANN401 - PyYAML's
 
 def _lines_to(node: Any) -> int:  # noqa: ANN401 - PyYAML's
     """Return the number of lines up to the end of a node; a block ends where its last value does."""
+    import yaml
+
     while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         node = node.value[-1][1] if isinstance(node.value[-1], tuple) else node.value[-1]
     ends_below = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">") and node.end_mark.column == 0

@@ -28,11 +28,9 @@ from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
 from skillhub.project.store import Listed, Staged, Store
 from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted, recalled
-from skillhub.scan import scan
-from skillhub.scan.capability import capabilities
+from skillhub.scan import capabilities, scan
 from skillhub.sources.configured import Sources
-from skillhub.trust.keys import Identity
-from skillhub.trust.publishers import Publisher, Verdict, judge
+from skillhub.trust.publishers import Publisher, Verdict, certificates_of, judge
 from skillhub.trust.registry import publisher_of
 
 # From what is asked for to the release that is meant; pure, given what the sources offer.
@@ -292,13 +290,12 @@ def keys_of_publisher(signer: Signer | None, publishers: Iterable[Publisher]) ->
 @lru_cache  # each skill of a command is judged by the same
 def _parsed(one: Trusted) -> Publisher:
     # Where nobody is trusted yet, cryptography stays out.
-    from skillhub.trust import x509  # noqa: PLC0415
-    from skillhub.trust.keys import PublicKey  # noqa: PLC0415
+    from skillhub.trust.keys import Identity, PublicKey  # noqa: PLC0415
 
     return Publisher(
         one.name,
         tuple(PublicKey.load(pem.encode()) for pem in one.keys),
-        tuple(root for pem in one.certificates for root in x509.load(pem.encode())),
+        certificates_of(one.certificates),
         one.sources,
         identities=tuple(map(Identity.parse, one.identities)),
     )

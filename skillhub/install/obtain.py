@@ -31,6 +31,7 @@ from skillhub.install.candidates import (
     spelled,
 )
 from skillhub.install.context import Place, Ports, Report, command
+from skillhub.model.finding import is_kept_for_documentation
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import LOCAL, Locked, by_word, of_plugin
 from skillhub.model.record import Scope
@@ -38,7 +39,6 @@ from skillhub.model.reference import Local, holds_secret, masked, parse_remote, 
 from skillhub.model.tree import Tree
 from skillhub.net.target import Who, by_agreement
 from skillhub.project.copies import portable
-from skillhub.scan.capability import is_kept_for_documentation
 from skillhub.sources.configured import Source
 from skillhub.sources.local import named, read_local, sign_anew
 from skillhub.trust.publishers import Verdict, judge

@@ -21,7 +21,7 @@ from skillhub.install.candidates import (
     spelled,
 )
 from skillhub.install.context import Ports, State, reinstall
-from skillhub.model.finding import Finding, at_least, counted
+from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
 from skillhub.model.index import Release
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer, shown_signers
 from skillhub.model.manifest import Manifest
@@ -32,8 +32,7 @@ from skillhub.model.reference import Local, authority, parse_remote, repository
 from skillhub.model.tree import SIGNATURE
 from skillhub.net.target import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
-from skillhub.scan import scan
-from skillhub.scan.capability import NETWORK_UNKNOWN, capabilities, in_words, undeclared_variables
+from skillhub.scan import capabilities, scan
 from skillhub.scan.secrets import masked
 from skillhub.sources.configured import EMBEDDED_URL, Source
 from skillhub.trust.registry import publisher_of

@@ -1,13 +1,16 @@
-"""What was seen in a skill: an issue of its form, or a finding of the scan."""
+"""What was seen in a skill: an issue of its form, a finding of the scan; what it can do, in words."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
+
+from skillhub.formats.text import word
 
 Severity = Literal["low", "medium", "high", "critical"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
@@ -25,6 +28,11 @@ CATEGORIES: Mapping[str, str] = {
     "AST09": "no governance",
     "AST10": "cross-platform reuse",
 }
+# RFC 2606, RFC 6761.
+_KEPT_FOR_DOCUMENTATION = re.compile(r"(?:.*\.)?(?:example|test|invalid|example\.(?:com|org|net))")
+_INSTRUCTS = "give instructions, which an agent follows with your rights"
+# Something runs, or is told to an agent, and is not shown to stay offline.
+NETWORK_UNKNOWN: Final = "network:?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +146,21 @@ def in_short(findings: Iterable[Finding]) -> list[str]:
 def at_least(severity: Severity, threshold: Severity) -> bool:
     """Say whether ``severity`` is ``threshold`` or worse."""
     return SEVERITIES.index(severity) >= SEVERITIES.index(threshold)
+
+
+def undeclared_variables(found: Iterable[str], declared: Iterable[str]) -> tuple[str, ...]:
+    """Return the variables among capabilities that a skill reads and does not name among its needs, ``*`` for any."""
+    names = {each.removeprefix("env:") for each in found if each.startswith("env:")}
+    return tuple(sorted(names - {*declared}))
+
+
+def in_words(found: Iterable[str]) -> str:
+    """Return for a person what a skill can do; that no network was seen is no proof that there is none."""
+    names = [*found]
+    seen = [] if any(each.startswith("network:") for each in names) else ["network: none seen"]
+    return "; ".join([_INSTRUCTS, *([", ".join(map(word, names))] if names else []), *seen])
+
+
+def is_kept_for_documentation(host: str) -> bool:
+    """Say whether ``host`` is a name that is promised to nobody: ``example.com``, ``.test`` and their like."""
+    return _KEPT_FOR_DOCUMENTATION.fullmatch(host) is not None

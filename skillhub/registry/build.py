@@ -19,7 +19,7 @@ from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.model.version import is_version
 from skillhub.project.user_state import Publishers
 from skillhub.registry.operator import Opened, RegistryDir, RegistrySettings, Signing, opened
-from skillhub.scan.capability import capabilities
+from skillhub.scan import capabilities
 from skillhub.sources.local import named, read_local
 from skillhub.trust import oms
 from skillhub.trust.keys import Kind, PrivateKey

@@ -1,46 +1,14 @@
-"""What can be seen in a skill without running it: a table of rules, and a few detectors."""
+"""What can be seen in a skill without running it.
+
+The patterns by which it is seen are loaded with the first skill that is looked at: an install with nothing to do
+looks at none, and they take a quarter of its time.
+"""
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterator, Set
-from typing import Final
-
-from skillhub.formats.text import clean
-from skillhub.model.finding import SEVERITIES, Finding, Rule, at_least, rules
-from skillhub.model.tree import SKILL_MD, File, Tree
-from skillhub.scan.capability import is_text
-from skillhub.scan.code import encodings, programs
-from skillhub.scan.commands import FETCH, SYSTEM
-from skillhub.scan.disguise import disguises, is_archive, members
-from skillhub.scan.files import files, is_read
-from skillhub.scan.hidden import hidden, hidden_in_binary
-from skillhub.scan.orders import INSTRUCTIONS, orders
-from skillhub.scan.prerequisites import prerequisites, staged
-from skillhub.scan.rule import joined, unescaped, views, windows
-from skillhub.scan.secrets import WORDS as SECRET_WORDS
-from skillhub.scan.secrets import secrets
-from skillhub.scan.source import Detector, SkillFiles
-
-_PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
-RULES: Final = {rule.id: rule for rule in rules().values() if rule.is_content}
-LOOKS: Final = tuple((rule, look) for rule, looks in _PATTERNS for look in looks)
-_WORDS: Final = SECRET_WORDS.union(*(group for _, look in LOOKS for group in look.words))
-# By each word of a look's first group, where the look stands.
-_BY_WORD: Final[defaultdict[bytes, list[int]]] = defaultdict(list)
-for _number, (_, _look) in enumerate(LOOKS):
-    for _word in _look.words[0]:
-        _BY_WORD[_word].append(_number)
-# Letters in lower case, digits, and a blank for everything else.
-_ONLY_WORDS: Final = bytes(ord(chr(n).lower()) if n < 128 and chr(n).isalnum() else 32 for n in range(256))
-# What reads more than one line or file; each yields hits of its rules.
-DETECTORS: Final[tuple[Detector, ...]] = (prerequisites, orders, staged, programs, encodings, disguises)
-# More places of one rule in one file tell a reader nothing new.
-PLACES_MAX: Final = 10
-# Of archives so many are opened, and so much of what is in them is searched; each is a finding in itself.
-_ARCHIVES_MAX, _PACKED_MAX = 20, 1 << 22
+from skillhub.model.finding import Finding
+from skillhub.model.manifest import Manifest
+from skillhub.model.tree import Tree
 
 
 def scan(tree: Tree) -> tuple[Finding, ...]:
@@ -49,90 +17,13 @@ def scan(tree: Tree) -> tuple[Finding, ...]:
     The same tree gives the same findings on every machine. Every file is searched to its end; of each rule at most
     ten lines of a file are named.
     """
-    found = [finding for path, file in tree.items() for finding in _findings(path, file)]
-    found += _packed(tree)
-    found += _detected(tree, {(each.rule, each.path, each.line) for each in found})
-    return tuple(sorted(found, key=_worst_first))
+    from skillhub.scan import scanner  # noqa: PLC0415
+
+    return scanner.scan(tree)
 
 
-def _packed(tree: Tree) -> Iterator[Finding]:
-    """Yield what is grave in the first archives of a tree, and in those within: each rule once for each archive."""
-    waiting = [(path, path, file.data) for path, file in tree.items() if is_archive(path, file.data)]
-    seen: set[tuple[str, str]] = set()
-    left = _PACKED_MAX
-    for number, (path, outer, packed) in enumerate(waiting):
-        for name, data in members(outer, packed) if number < _ARCHIVES_MAX else ():
-            left -= len(data)
-            if left < 0:
-                return
-            if path == outer and is_archive(name, data):
-                waiting.append((path, name, data))
-            for each in _findings(name, File(data)):
-                # What a packed file is, and what is hidden in it, is of its tools as often as not.
-                is_grave = at_least(each.severity, "high") and each.rule[:3] not in ("SH0", "SH5")
-                if is_grave and (each.rule, path) not in seen:
-                    seen.add((each.rule, path))
-                    yield RULES[each.rule].finding(path, 0, f"{each.message} (in it: {clean(name)[-80:]})")
+def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
+    """Return what the skill in ``tree`` can do, sorted, each once; ``skillhub/scan/capability.py`` says by what."""
+    from skillhub.scan import capability  # noqa: PLC0415
 
-
-def _detected(tree: Tree, known: Set[tuple[str, str | None, int]]) -> Iterator[Finding]:
-    """Yield what the detectors see beside what is known, each line once."""
-    sources = SkillFiles(tree)
-    seen: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
-    for hit in (hit for detector in DETECTORS for hit in detector(sources)):
-        lines = seen[hit.rule, hit.path]
-        is_new = hit.line not in lines and (hit.rule, hit.path, hit.line) not in known
-        if is_new and len(lines) < PLACES_MAX:
-            lines.add(hit.line)
-            yield RULES[hit.rule].finding(hit.path, hit.line, hit.message or None)
-
-
-def _worst_first(finding: Finding) -> tuple[int, str, int, str]:
-    return -SEVERITIES.index(finding.severity), finding.path or "", finding.line, finding.rule
-
-
-def _findings(path: str, file: File) -> Iterator[Finding]:
-    text = is_text(file.data)
-    for rule in files(path, file.data, text):
-        yield rule.finding(path, 0)
-    is_document = text or is_read(path, file.data)
-    seen: dict[str, set[int]] = {}
-    settled = [unescaped(file.data, whole=path != SKILL_MD)] if _is_settings(path) else []
-    for view in (*views(file.data, text), *settled):
-        ends: list[int] = []
-        for rule, offset in _places(view, path, is_document):
-            ends = ends or [*(end.start() for end in re.finditer(b"\n", view)), len(view)]
-            line = bisect_left(ends, offset) + 1
-            lines = seen.setdefault(rule.id, set())
-            if line not in lines and len(lines) < PLACES_MAX:
-                lines.add(line)
-                yield rule.finding(path, line)
-
-
-def _is_settings(path: str) -> bool:
-    """Say whether agents read text about the skill out of a file of YAML, in which characters may be escaped."""
-    return path == SKILL_MD or (path.startswith("agents/") and path.endswith((".yaml", ".yml")))
-
-
-def _places(view: bytes, path: str, is_document: bool) -> Iterator[tuple[Rule, int]]:
-    for window in windows(view):
-        for rule, offset in _in_window(window.data, path, is_document, first=window.start == 0):
-            at = window.start + offset
-            if window.keep <= at < window.until:
-                yield rule, at
-
-
-def _in_window(data: bytes, path: str, is_document: bool, *, first: bool) -> Iterator[tuple[Rule, int]]:
-    yield from hidden(data, first=first) if is_document else hidden_in_binary(data)
-    own = _WORDS.intersection(_words(data))
-    yield from secrets(data, SECRET_WORDS & own)
-    for text, offset_of in joined(data.lower(), path):
-        words = own if offset_of is int else _WORDS.intersection(_words(text))  # blanks for a joint: the same words
-        worth = sorted({number for word in words for number in _BY_WORD.get(word, ())})
-        for rule, look in (LOOKS[number] for number in worth if LOOKS[number][1].is_worth(words)):
-            for offset, judged in look.places(text):
-                yield RULES[judged] if judged else rule, offset_of(offset)
-
-
-def _words(data: bytes) -> list[bytes]:
-    return data.translate(_ONLY_WORDS).split()
+    return capability.capabilities(tree, manifest)

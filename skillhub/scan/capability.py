@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
-from skillhub.formats.text import clean, word
+from skillhub.formats.text import clean
+from skillhub.model.finding import NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
 from skillhub.scan.environment import variables
@@ -36,15 +37,10 @@ _NOWHERE = re.compile(
     r"(?:.*\.)?localhost|127(?:\.[0-9]{1,3}){3}|0\.0\.0\.0|::1?"
     r"|www\.w3\.org|schemas\.openxmlformats\.org|schemas\.microsoft\.com|purl\.org"
 )
-# RFC 2606, RFC 6761.
-_KEPT_FOR_DOCUMENTATION = re.compile(r"(?:.*\.)?(?:example|test|invalid|example\.(?:com|org|net))")
 # Claude Code runs `` !`command` `` and blocks of ```! before the model sees the text. Here and below: what a pattern
 # begins with, rather than what is before it, is what it is found by, ten times as fast.
 _SHELL = re.compile(r"!(?:(?<![\w`)\]!]!)`[^`]|(?<=```!)(?=[ \t]*$))", re.MULTILINE)
 
-_INSTRUCTS = "give instructions, which an agent follows with your rights"
-# Something runs, or is told to an agent, and is not shown to stay offline.
-NETWORK_UNKNOWN = "network:?"
 _COMMANDS = re.compile(r"!`([^`]*)`|```!([^`]*)```")
 # A program of one language that another reads: to each it may say something else.
 _FILE_OF_IT = r"[ \t]+(?:-\S+[ \t]+){0,5}[\"'<]?[^\s\"'`|;&]*"
@@ -109,24 +105,6 @@ def _is_offline(tree: Tree, manifest: Manifest, run: Iterable[str]) -> bool:
 
 def _is_told(path: str, file: File) -> bool:
     return runs_by_itself(path, file) or not path.startswith("scripts/")
-
-
-def undeclared_variables(found: Iterable[str], declared: Iterable[str]) -> tuple[str, ...]:
-    """Return the variables among capabilities that a skill reads and does not name among its needs, ``*`` for any."""
-    names = {each.removeprefix("env:") for each in found if each.startswith("env:")}
-    return tuple(sorted(names - {*declared}))
-
-
-def in_words(found: Iterable[str]) -> str:
-    """Return for a person what a skill can do; that no network was seen is no proof that there is none."""
-    names = [*found]
-    seen = [] if any(each.startswith("network:") for each in names) else ["network: none seen"]
-    return "; ".join([_INSTRUCTS, *([", ".join(map(word, names))] if names else []), *seen])
-
-
-def is_kept_for_documentation(host: str) -> bool:
-    """Say whether ``host`` is a name that is promised to nobody: ``example.com``, ``.test`` and their like."""
-    return _KEPT_FOR_DOCUMENTATION.fullmatch(host) is not None
 
 
 def is_text(data: bytes) -> bool:

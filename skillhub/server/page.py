@@ -13,12 +13,12 @@ from jinja2 import Template
 from skillhub import __version__
 from skillhub.audit.workplace import Workplace
 from skillhub.formats.browser import NOTHING_LOADS
+from skillhub.model.finding import in_words
 from skillhub.model.hosts import profiles
 from skillhub.model.record import Skill
 from skillhub.registry.rendering import environment
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.overview import section
-from skillhub.scan.capability import in_words
 
 PER_PAGE: Final = 50
 _FINDINGS: Final = 20

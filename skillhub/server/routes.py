@@ -12,7 +12,8 @@ from typing import Any, Final
 from skillhub.answers import VERSION, served
 from skillhub.answers import requests as asked
 from skillhub.answers.openapi import DescribedRoute, adapter_of
-from skillhub.answers.skills import CatalogAnswer, JsonAnswer, LoadAnswer, ResolveAnswer, SearchAnswer, ShowAnswer
+from skillhub.answers.reading import CatalogAnswer, LoadAnswer, ResolveAnswer, SearchAnswer, ShowAnswer
+from skillhub.answers.skills import JsonAnswer
 from skillhub.audit.show import found_json, search
 from skillhub.audit.workplace import Workplace
 from skillhub.errors import NotFound, SkillhubError

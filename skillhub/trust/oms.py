@@ -7,16 +7,17 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from skillhub.errors import BadSignature, FormatError, UsageError
 from skillhub.formats.digest import Digest, is_hex
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_inner_path, quote
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
-from skillhub.trust import x509
 from skillhub.trust.keys import PrivateKey, PublicKey
-from skillhub.trust.x509 import Certificate
+
+if TYPE_CHECKING:
+    from skillhub.trust.x509 import Certificate
 
 # The outer two layers of a skill's signature: a Sigstore bundle v0.3, and in it a DSSE envelope.
 # Read strictly: what the reference verifier of OpenSSF Model Signing would not write is refused, but for the
@@ -180,6 +181,8 @@ def _material(material: Mapping[str, object]) -> tuple[Digest | None, tuple[Cert
         raise BadSignature("material", message, where=SIGNATURE)
     if "publicKey" in material:
         return _hint(material["publicKey"]), ()
+    from skillhub.trust import x509  # noqa: PLC0415 - few signatures have certificates
+
     chain = fields(material["x509CertificateChain"], "x509CertificateChain", required=("certificates",))
     certificates = items(chain["certificates"], "certificates")
     if not 1 <= len(certificates) <= x509.LONGEST:
@@ -201,6 +204,8 @@ def _hint(value: object) -> Digest | None:
 
 
 def _certificate(value: object) -> Certificate:
+    from skillhub.trust import x509  # noqa: PLC0415 - as above
+
     return x509.parse(_decode(fields(value, "certificates", required=("rawBytes",))["rawBytes"], "rawBytes"))
 
 

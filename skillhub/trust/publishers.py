@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from skillhub.errors import BadSignature
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import Signer
 from skillhub.model.tree import SIGNATURE, Tree
-from skillhub.trust import oms, x509
-from skillhub.trust.keys import Identity, PublicKey
-from skillhub.trust.oms import Envelope
-from skillhub.trust.x509 import Certificate
+
+if TYPE_CHECKING:
+    from skillhub.trust.keys import Identity, PublicKey
+    from skillhub.trust.oms import Envelope
+    from skillhub.trust.x509 import Certificate
 
 # The publishers that may sign skills, and the verdict on a signature.
 
@@ -52,6 +53,20 @@ class Publisher:
     def covers(self, source: str | None) -> bool:
         """Return whether it is trusted for ``source``; ``None`` is a local path."""
         return not self.sources or source in self.sources
+
+
+def certificates_of(pems: Iterable[str]) -> tuple[Certificate, ...]:
+    """Return the certificates in these texts; the rules for them are loaded with the first.
+
+    Raises:
+        FormatError: one is none that may certify signers.
+    """
+    found: list[Certificate] = []
+    for pem in pems:
+        from skillhub.trust import x509  # noqa: PLC0415 - few publishers have certificates
+
+        found += x509.load(pem.encode())
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +111,8 @@ def judge(
             (``sigstore``), if only for lack of the extra.
         FormatError: a pinned root is invalid.
     """
+    from skillhub.trust import oms  # noqa: PLC0415 - where no signature is looked at, cryptography stays out
+
     envelope = oms.read(tree)
     if envelope is None:
         return Verdict("unsigned", tree)
@@ -127,6 +144,8 @@ def _by_key(envelope: Envelope, trusted: tuple[Publisher, ...], revoked: set[Pub
 def _by_certificate(
     envelope: Envelope, trusted: tuple[Publisher, ...], revoked: set[PublicKey], now: datetime
 ) -> Verdict:
+    from skillhub.trust import x509  # noqa: PLC0415 - few signatures have certificates
+
     leaf = envelope.chain[0]
     envelope.prove(leaf.key)
     owners = {root: publisher.name for publisher in reversed(trusted) for root in publisher.roots}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from skillhub.errors import FormatError, NameNotOwned, NotFound, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
 from skillhub.model.index import Admission, Release, Revocation
-from skillhub.trust.keys import PublicKey
-from skillhub.trust.publishers import Publisher
+from skillhub.trust.publishers import Publisher, certificates_of
+
+if TYPE_CHECKING:
+    from skillhub.trust.keys import PublicKey
 
 
 def refuse_shared(admissions: Iterable[Admission]) -> None:
@@ -58,13 +61,12 @@ def publisher_of(admission: Admission, published: str | None = None) -> Publishe
 @lru_cache  # each skill of a command is judged by the same
 def _publisher(admission: Admission, void: tuple[Revocation, ...]) -> Publisher:
     # Here and below: where no registry is asked, cryptography stays out.
-    from skillhub.trust import x509  # noqa: PLC0415
     from skillhub.trust.keys import PublicKey  # noqa: PLC0415
 
     revoked = {revocation.fingerprint: _revoked_key(revocation) for revocation in void}
     gone = {*revoked, *(key.fingerprint for key in revoked.values())}
     keys = (PublicKey.load(pem.encode()) for pem in admission.keys)
-    roots = (root for pem in admission.certificates for root in x509.load(pem.encode()))
+    roots = certificates_of(admission.certificates)
     return Publisher(
         name=admission.publisher,
         keys=tuple(key for key in keys if key.fingerprint not in gone),
@@ -76,11 +78,10 @@ def _publisher(admission: Admission, void: tuple[Revocation, ...]) -> Publisher:
 
 def _revoked_key(revocation: Revocation) -> PublicKey:
     """Return the key that is revoked; of a certificate, the key that it bears."""
-    from skillhub.trust import x509  # noqa: PLC0415
     from skillhub.trust.keys import PublicKey  # noqa: PLC0415
 
     if "CERTIFICATE" in revocation.pem.partition("\n")[0]:
-        certificate = x509.load(revocation.pem.encode())[0]
+        certificate = certificates_of([revocation.pem])[0]
         key, names = certificate.key, {certificate.fingerprint, certificate.key.fingerprint}
     else:
         key = PublicKey.load(revocation.pem.encode())

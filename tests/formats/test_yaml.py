@@ -189,14 +189,14 @@ PIECES = st.sampled_from(
 def test_plain_lines_are_read_as_the_parser_reads_them(text):
     plain = yaml._plain(text)
     if plain is not None:
-        assert list(plain.items()) == list(yaml._Reader(yaml.FASTEST(text).get_event, "f", 0).document().items())
+        assert list(plain.items()) == list(yaml._Reader(yaml.fastest()(text).get_event, "f", 0).document().items())
 
 
 @pytest.mark.parametrize(
     "text", ["a: b\n", "name: x-1\nmetadata:\n  version: 1.0\n  author: A b\nlicense: MIT", "a:\nb: c: d"[:-3]]
 )
 def test_plain_lines_need_no_parser(text):
-    assert yaml._plain(text) == yaml._Reader(yaml.FASTEST(text).get_event, "f", 0).document()
+    assert yaml._plain(text) == yaml._Reader(yaml.fastest()(text).get_event, "f", 0).document()
 
 
 TYPED = {

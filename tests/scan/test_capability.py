@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillhub.model.finding import NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
-from skillhub.scan.capability import NETWORK_UNKNOWN, capabilities, is_text
+from skillhub.scan.capability import capabilities, is_text
 
 
 def found(files=None, frontmatter="", body="# Do\n"):

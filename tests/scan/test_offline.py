@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
+from skillhub.model.finding import NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
-from skillhub.scan.capability import NETWORK_UNKNOWN, capabilities
+from skillhub.scan.capability import capabilities
 from tests.support.effort import is_linear
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from skillhub.model.finding import CATEGORIES, SEVERITIES
 from skillhub.model.tree import File, Tree
-from skillhub.scan import LOOKS, RULES, scan
+from skillhub.scan import scan
+from skillhub.scan.scanner import LOOKS, RULES
 
 ZERO = (
     "\u00ad\u034f\u061c\u115f\u180e\u200b\u200c\u200d\u2060\u2061\u2064\u206a\u206f\u3164\ufeff\ufff9"

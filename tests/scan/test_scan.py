@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from skillhub.model.finding import Finding, at_least
 from skillhub.model.tree import File, Tree
-from skillhub.scan import PLACES_MAX, RULES, scan
+from skillhub.scan import scan
 from skillhub.scan.files import READ_MAX
+from skillhub.scan.scanner import PLACES_MAX, RULES
 from skillhub.scan.secrets import masked
 from tests.support.effort import is_linear
 

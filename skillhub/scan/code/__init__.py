@@ -60,7 +60,7 @@ _TELLS = re.compile(
 )
 
 
-def programs(files: SkillFiles) -> Iterator[Sighting]:
+def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     """Yield what the programs of a skill do with credentials, with encoded text and with what they download."""
     sources = [each for each in files if each.language in _LANGUAGES and not each.is_program and _signs(each)]
     kinds = {kind for each in sources for kind in _signs(each)}

@@ -1,0 +1,396 @@
+"""Answers about skills that are looked at, made or read: shown, audited, compared, found, read by an agent."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from skillhub.answers.skills import (
+    AnswerRow,
+    ChangesRow,
+    FilesDelta,
+    IssueRow,
+    Json,
+    JsonAnswer,
+    NeedRow,
+    ShadowedRow,
+    SkillRow,
+    SourceChangeRow,
+    Text,
+    Texts,
+)
+from skillhub.model.finding import Severity
+from skillhub.model.record import HeldStatus
+
+
+class FileRow(AnswerRow):
+    """A file of a skill."""
+
+    path: Text
+    size: int
+    sha256: Text
+    executable: bool
+
+
+class ReleaseRow(AnswerRow):
+    """A release, and why it was taken back if it was."""
+
+    version: Text | None
+    published: Text | None
+    yanked: Text | None
+    withdrawn: Text | None
+
+
+class ManifestRow(AnswerRow):
+    """What a skill says of itself."""
+
+    name: Text
+    description: Text
+    version: Text | None
+    license: Text | None
+    compatibility: Text | None
+    allowed_tools: Texts
+    user_invocable: bool
+    model_invocable: bool
+    hooks: Json
+    fork: dict[Text, Json] | None
+    metadata: dict[Text, Json]
+    interface: dict[Text, Text]
+    extra: dict[Text, Json]
+    permissions: Texts
+    warnings: tuple[Json, ...]
+
+
+class ShowAnswer(SkillRow, JsonAnswer, commands=["show"]):
+    """One skill, with what is in it and its releases."""
+
+    manifest: ManifestRow
+    files: tuple[FileRow, ...]
+    releases: tuple[ReleaseRow, ...]
+    patched: FilesDelta | None
+    warnings: Texts
+
+
+class FindingRow(AnswerRow):
+    """What a rule of the audit or of the scan saw."""
+
+    rule: Text
+    severity: Severity
+    skill: Text | None
+    path: Text | None
+    line: int
+    message: Text
+    hint: Text
+    accepted: bool
+    accepted_by: Text
+
+
+class ShownFileAnswer(FileRow, JsonAnswer, commands=["show file"]):
+    """One file of a skill: its text, null if it is binary, and what the scan found in it."""
+
+    skill: Text
+    text: Text | None
+    findings: tuple[FindingRow, ...]
+
+
+class UseAnswer(JsonAnswer, commands=["use"]):
+    """One skill for one use: the text of its ``SKILL.md``, and what is known of it."""
+
+    name: Text
+    version: Text | None
+    source: Text | None
+    tree: Text
+    trust: Literal["signed", "unsigned"]
+    signed_by: Text | None
+    capabilities: Texts
+    files: tuple[FileRow, ...]
+    findings: tuple[FindingRow, ...]
+    warnings: Texts
+    text: Text
+
+
+class AuditAnswer(JsonAnswer, commands=["audit"]):
+    """The findings of an audit, the worst first."""
+
+    ok: bool
+    findings: tuple[FindingRow, ...]
+    notes: Texts
+
+
+class RuleAnswer(JsonAnswer, commands=["audit --explain"]):
+    """A rule of the table."""
+
+    id: Text
+    severity: Severity
+    confidence: Text
+    category: Text
+    title: Text
+    why: Text
+    hint: Text
+
+
+class SignatureRow(AnswerRow):
+    """What a signature is worth; nulls where there is none."""
+
+    status: Literal["valid", "untrusted", "invalid", "unsigned"] | None
+    identity: Text | None
+    fingerprint: Text | None
+    code: Text | None
+
+
+class ValidatedRow(AnswerRow):
+    """What was found about one path."""
+
+    path: Text
+    ok: bool
+    name: Text | None
+    tree: Text | None
+    errors: tuple[IssueRow, ...]
+    warnings: tuple[IssueRow, ...]
+    signature: SignatureRow
+
+
+class ValidateAnswer(JsonAnswer, commands=["validate"]):
+    """Whether skills are as the specification wants them."""
+
+    ok: bool
+    skills: tuple[ValidatedRow, ...]
+
+
+class NewAnswer(JsonAnswer, commands=["new"]):
+    """A skill that was begun."""
+
+    name: Text
+    path: Text
+    files: Texts
+
+
+class PackAnswer(JsonAnswer, commands=["pack"]):
+    """An archive that was written."""
+
+    path: Text
+    digest: Text
+    tree: Text
+    size: int
+
+
+class SignAnswer(JsonAnswer, commands=["sign"]):
+    """A signature that was written."""
+
+    path: Text
+    tree: Text
+    fingerprint: Text
+    identity: Text | None
+
+
+class EditRow(AnswerRow):
+    """What was edited by hand."""
+
+    paths: Texts
+    patch: Text
+    binary: Texts
+
+
+class LockedRow(AnswerRow):
+    """What a lock says of a skill."""
+
+    version: Text | None
+    tree: Text
+    source: Text
+    origin: Text
+    signed_by: Texts
+    capabilities: Texts
+    requires: Texts
+
+
+class DiffRow(AnswerRow):
+    """How one skill differs."""
+
+    name: Text
+    status: Literal["added", "removed", "changed", "same"]
+    before: LockedRow | None
+    after: LockedRow | None
+    changes: ChangesRow | None
+    patch: Text
+    binary: Texts
+    findings: tuple[FindingRow, ...]
+    notes: Texts
+    edits: tuple[EditRow, ...]
+
+
+class DiffAnswer(JsonAnswer, commands=["diff"]):
+    """How skills differ; ``sources`` where two locks were compared."""
+
+    skills: tuple[DiffRow, ...]
+    sources: tuple[SourceChangeRow, ...] = ()
+
+
+class ChoiceRow(AnswerRow):
+    """What was done about a skill in a merge; ``took`` is null where it is gone."""
+
+    name: Text
+    took: Literal["ours", "theirs"] | None
+    why: Text
+
+
+class LockFixAnswer(JsonAnswer, commands=["lock fix"]):
+    """How a conflict in the lock was resolved."""
+
+    skills: tuple[ChoiceRow, ...]
+    changed: bool
+
+
+class LockMergeAnswer(JsonAnswer, commands=["lock merge"]):
+    """How three versions of a lock were merged."""
+
+    skills: tuple[ChoiceRow, ...]
+    clean: bool
+
+
+class BundleExportAnswer(JsonAnswer, commands=["bundle export"]):
+    """What was packed into a bundle, and until when it can be installed; null if no metadata in it expires."""
+
+    path: Text
+    skills: tuple[Text, ...]
+    size: int
+    digest: Text
+    usable_until: Text | None
+
+
+class CatalogRow(AnswerRow):
+    """A skill of the catalogue; ``scope`` is spelled as by the host, the last three say why it is held back."""
+
+    name: Text
+    description: Text
+    path: Text | None
+    scope: Text
+    root: Text | None
+    source: Text | None
+    trust: Literal["signed", "unsigned"]
+    needs: tuple[NeedRow, ...]
+    enabled: bool
+    listed: bool
+    cost: int | None = None
+    why: HeldStatus = "disabled"
+    message: Text = ""
+    command: Text = ""
+
+
+class SearchedRootRow(AnswerRow):
+    """A folder that was looked into, and the names of what was found there."""
+
+    path: Text
+    scope: Text
+    found: Texts
+    shadowed: Texts
+
+
+class ReadProblemRow(AnswerRow):
+    """A skill that cannot be read, or should be mended."""
+
+    path: Text
+    line: int | None
+    message: Text
+    level: Literal["error", "warning"]
+
+
+class RepeatedRow(AnswerRow):
+    """A skill that is listed more than once, and the folders in which it is found."""
+
+    name: Text
+    paths: Texts
+
+
+class CatalogAnswer(JsonAnswer, commands=["catalog"]):
+    """What an agent's model sees of the skills."""
+
+    host: Text
+    text: Text
+    skills: tuple[CatalogRow, ...]
+    omitted: Texts
+    shadowed: tuple[ShadowedRow, ...]
+    problems: tuple[ReadProblemRow, ...]
+    truncated: bool
+    used: int
+    budget: int | None
+    unit: Literal["tokens", "characters", "bytes"]
+    shortened: int
+    warning: Text | None
+    repeated: tuple[RepeatedRow, ...]
+    roots: tuple[SearchedRootRow, ...]
+
+
+class MentionRow(AnswerRow):
+    """A mention in a message, and what it means."""
+
+    text: Text
+    outcome: Text
+    skill: SkillRow | None
+    candidates: Texts
+    message: Text
+
+
+class ResolveAnswer(JsonAnswer, commands=["resolve"]):
+    """Which skills a message means, and what it asks for besides."""
+
+    mentions: tuple[MentionRow, ...]
+    task: Text
+
+
+class ForkRow(AnswerRow):
+    """The agent that a skill wants to run in."""
+
+    agent: Text | None
+    model: Text | None
+    task: Text
+
+
+class HookRow(AnswerRow):
+    """A hook that a skill wants to have while it is in use."""
+
+    event: Text
+    matcher: Text
+    type: Text
+    command: Text
+    once: bool
+    lifetime: Text
+
+
+class LoadAnswer(JsonAnswer, commands=["load"]):
+    """What an agent gets of a skill."""
+
+    name: Text
+    path: Text
+    text: Text
+    files: Texts
+    tools: Texts | None
+    fork: ForkRow | None
+    hooks: tuple[HookRow, ...]
+
+
+class HitRow(AnswerRow):
+    """A skill that was found: in a source, or on disk with its scope and path."""
+
+    name: Text
+    source: Text = ""
+    scope: Text | None = None
+    path: Text = ""
+    description: Text
+    score: float
+    reason: Text
+
+
+class ListingRow(AnswerRow):
+    """When a repository or the like was last asked what it has, and at which commit."""
+
+    source: Text
+    refreshed: Text
+    commit: Text | None
+
+
+class SearchAnswer(JsonAnswer, commands=["search"]):
+    """What was found, the best first; ``listings`` are the sources that are not asked each time."""
+
+    hits: tuple[HitRow, ...]
+    count: int
+    truncated: bool
+    listings: tuple[ListingRow, ...]
