@@ -274,14 +274,16 @@ def _is_harmless(command: list[str]) -> bool:
 
 # Python. It is read by tokens and not by ``ast``, which understands another language in each version of Python.
 
-_TOKEN = re.compile(
-    r"(?P<skip>\#[^\r\n]*+|[ \t\f]++|\\\r?\n)"
-    r"|(?P<string>[rRbBuUfFtT]{0,2}(?:'''(?:[^\\']|\\.|'(?!''))*+'''|\"\"\"(?:[^\\\"]|\\.|\"(?!\"\"))*+\"\"\""
-    r"|'(?:[^\\'\r\n]|\\\r\n|\\.)*+'|\"(?:[^\\\"\r\n]|\\\r\n|\\.)*+\"))"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*+)|(?P<number>0[xX][0-9A-Fa-f_]++|[0-9][0-9_]*+(?:\.[0-9]++)?)"
-    r"|(?P<line>\r?\n|\r)|(?P<sign>[!%&()*+,./:;<=>@\[\]^{|}~-])",
-    re.DOTALL,
+_SKIPPED = r"(?:\#[^\r\n]*+|[ \t\f]++|\\\r?\n)"
+_SPELLED = (
+    r"(?:[rRbBuUfFtT]{0,2}(?:'{3}(?:[^\\']|\\.|'(?!''))*+'{3}|\"{3}(?:[^\\\"]|\\.|\"(?!\"\"))*+\"{3}"
+    r"|'(?:[^\\'\r\n]|\\\r\n|\\.)*+'|\"(?:[^\\\"\r\n]|\\\r\n|\\.)*+\")"
+    r"|[A-Za-z_][A-Za-z0-9_]*+|0[xX][0-9A-Fa-f_]++|[0-9][0-9_]*+(?:\.[0-9]++)?"
+    r"|\r?\n|\r|[!%&()*+,./:;<=>@\[\]^{|}~-])"
 )
+_TOKEN = re.compile(f"{_SKIPPED}|{_SPELLED}", re.DOTALL)
+_ALL_TOKENS = re.compile(f"(?:{_SKIPPED}|{_SPELLED})*+", re.DOTALL)
+_NEXT_TOKEN = re.compile(rf"(?:{_SKIPPED})*+(?:({_SPELLED})|\Z)", re.DOTALL)  # none at the end
 _CODING = re.compile(
     r"(?:[^\r\n]*[\r\n]{1,2})?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*(?!(?:utf-?8|ascii|latin-1)(?![\w.-]))[\w.-]"
 )
@@ -362,6 +364,10 @@ _DUNDERS = frozenset(
 )
 _READING = re.compile(r'(?:mode = )?"(?:rb?|rt|)"|(?:encoding|errors|newline) = (?:"[^"]*"|None)|')
 _WRITING = re.compile(r'(?:mode = )?"[wa]b?t?"')
+# What is allowed in some places, or in none.
+_OF_EACH = (each.pattern for each in (_DENIED, _DENIED_ATTRIBUTES, _DENIED_OF_PATHS))
+_LIMITED = re.compile("|".join((r"__.*|open|write_text|type|help", *_OF_EACH)))
+_DIGITS, _LINE_ENDS = frozenset("0123456789"), frozenset("\r\n")
 _ARGUMENTS_MAX = 200
 
 
@@ -387,32 +393,35 @@ def is_offline_python(text: str) -> bool:
     except (_NotPlainError, RecursionError):
         return False
     tokens = re.sub(r" \. (?:\n )+", " . ", code).split(" ")
+    # Each word is looked at once, and the places of those alone that not every place allows.
+    limited = {word for word in {*tokens} if word in modules or _LIMITED.fullmatch(word)}
     has_paths = "pathlib" in text
-    return all(_is_plain(tokens, at, modules, has_paths=has_paths) for at in range(len(tokens)))
+    return all(
+        _is_plain(tokens, at, modules, has_paths=has_paths) for at, word in enumerate(tokens) if word in limited
+    )
 
 
 def _tokens(text: str) -> Iterator[str]:
-    """Yield names, signs, and texts as ``"…"``, none with a blank in it; a text that is no plain word is ``"?"``."""
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if not match:
-            raise _NotPlainError
-        at = match.end()
-        yield from _spelled(match)
+    """Return names, signs, and texts as ``"…"``, none with a blank in it; a text that is no plain word is ``"?"``.
+
+    A text with code in its fields is followed by that code, with blanks between.
+    """
+    if not _ALL_TOKENS.fullmatch(text):
+        raise _NotPlainError
+    found = _NEXT_TOKEN.findall(text)
+    spelled = {token: _spelled(token) for token in {*found}}
+    return map(spelled.__getitem__, filter(None, found))
 
 
-def _spelled(match: re.Match[str]) -> Iterator[str]:
-    if match.lastgroup == "string":
-        body = match[0].lstrip("rRbBuUfFtT")
-        if _REMOTE.search(body.strip("\"'")):
-            raise _NotPlainError
-        plain = re.fullmatch(r"[\"']([\w./-]*)[\"']", match[0], re.ASCII)
-        yield f'"{plain[1]}"' if plain else '"?"'
-        if set(match[0][: -len(body)].lower()) & {"f", "t"}:
-            yield from _fields(body)
-    elif match.lastgroup != "skip":
-        yield {"line": "\n", "number": "0"}.get(match.lastgroup or "", match[0])
+def _spelled(token: str) -> str:
+    if token[-1:] not in ('"', "'"):
+        return "0" if token[:1] in _DIGITS else "\n" if token[:1] in _LINE_ENDS else token
+    body = token.lstrip("rRbBuUfFtT")
+    if _REMOTE.search(body.strip("\"'")):
+        raise _NotPlainError
+    plain = re.fullmatch(r"[\"']([\w./-]*)[\"']", token, re.ASCII)
+    fields = _fields(body) if set(token[: -len(body)].lower()) & {"f", "t"} else ()
+    return " ".join((f'"{plain[1]}"' if plain else '"?"', *fields))
 
 
 def _fields(body: str) -> Iterator[str]:
@@ -441,7 +450,8 @@ def _field(body: str, at: int) -> tuple[list[str], int]:
         if depth == 0 and match[0] == "}":
             return [*tokens, ")"], at
         depth += (match[0] in ("(", "[", "{")) - (match[0] in (")", "]", "}"))
-        tokens += _spelled(match)
+        if match[0][0] not in " \t\f\\":
+            tokens.append(_spelled(match[0]))
         while depth == 0 and match[0] == ":" and body[at : at + 1] not in ("", "}"):  # how to spell the value
             if body[at] in "'\"#":
                 raise _NotPlainError
