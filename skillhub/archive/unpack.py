@@ -238,8 +238,12 @@ def pack(tree: Tree, kind: Kind = "zip", compress: bool = True) -> bytes:
     files = gather((Entry(path, file) for path, file in tree.items()), wrapper=False).tree
     if kind == "zip":
         return b"".join(zip_parts(files, compress))
-    tar = b"".join(_tar(files))
-    return _gzip(tar, compress)
+    return packed_tar(files, compress)
+
+
+def packed_tar(files: Mapping[str, File], compress: bool = True) -> bytes:
+    """Return a gzipped tar with these files, in this order; nothing checks their names."""
+    return _gzip(b"".join(_tar(files)), compress)
 
 
 def zip_parts(files: Mapping[str, File], compress: bool = False) -> list[bytes]:
@@ -264,7 +268,7 @@ def zip_parts(files: Mapping[str, File], compress: bool = False) -> list[bytes]:
     return [*bodies, central, end]
 
 
-def _tar(files: Tree) -> Iterator[bytes]:
+def _tar(files: Mapping[str, File]) -> Iterator[bytes]:
     for path, file in files.items():
         name = path.encode()
         if len(name) > 100 or not name.isascii():

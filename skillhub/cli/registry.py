@@ -25,6 +25,7 @@ from skillhub.registry import push as pushing
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing, opened
 from skillhub.registry.outputs import Part
 from skillhub.registry.push import FolderTarget, Target
+from skillhub.registry.shapes import SHAPES
 from skillhub.server.site import site_server
 
 _T = TypeVar("_T")
@@ -53,7 +54,7 @@ def signed(common: Common, keys: str | None, use: Callable[[Signing], _T]) -> _T
 
 
 # What needs no extra; pages come besides.
-SHAPES: tuple[Part, ...] = ()
+PARTS: tuple[Part, ...] = (SHAPES,)
 
 
 def _pages() -> Part:
@@ -70,7 +71,7 @@ def _rebuild(common: Common, folder: str) -> None:
     """Bring up to date what is made of the signed files, after these have changed."""
     if common.dry_run:
         return
-    every = list(SHAPES)
+    every = list(PARTS)
     try:
         every.append(_pages())
     except UsageError as error:
@@ -92,7 +93,7 @@ def registry_build(
 
     Example: skillhub registry build ./registry --url https://skills.example
     """
-    every = [*SHAPES, _pages()]
+    every = [*PARTS, _pages()]
     if url is not None:
         _keep_url(folder, url, common)
     with opened(folder, Signing(now=signing_time(), dry_run=common.dry_run)) as hub:

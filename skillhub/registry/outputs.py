@@ -33,7 +33,8 @@ OWN = "-"
 SIGNED_FOLDERS = frozenset({"metadata", "targets", "archives", "tile"})
 _CAP = 64 << 20
 
-Files = Iterable[tuple[str, bytes]]
+# Without bytes: what is there already stays.
+Files = Iterable[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True)
@@ -212,6 +213,8 @@ class _Build:
                 self._built.left_out.append(path)
                 continue
             paths.append(path)
+            if data is None:
+                continue
             full = self._full(path)
             with suppress(FormatError):  # what is there is larger
                 if files.read(full, len(data)) == data:

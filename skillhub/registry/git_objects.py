@@ -1,0 +1,196 @@
+"""Objects of git, and packs of them as static files, written and read without the program git.
+
+Packs hold whole objects, no deltas: two packs are read as one, and their bytes depend on nothing but the objects.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha1
+from itertools import accumulate
+from struct import pack, unpack_from
+from typing import Final
+
+from skillhub.errors import WrongBytes
+from skillhub.model.tree import Tree
+
+FOLDER: Final = "40000"
+PACK_MAX: Final = 32 << 20  # bytes of content from which a further pack is begun
+_KINDS: Final = {"commit": 1, "tree": 2, "blob": 3}
+_BY_NUMBER: Final = {number: kind for kind, number in _KINDS.items()}
+_HEAD, _ID = 12, 20
+_PART: Final = 4096
+
+
+class Objects(dict[str, tuple[str, bytes]]):
+    """Objects by id, each with its kind and its content."""
+
+    def put(self, kind: str, data: bytes) -> str:
+        """Keep an object, and return its id."""
+        found = object_id(kind, data)
+        self[found] = kind, data
+        return found
+
+    def put_files(self, files: Tree) -> str:
+        """Keep all files, and return the id of their folder."""
+        modes = {path: "100755" if file.executable else "100644" for path, file in files.items()}
+        return self.put_folder({path: (modes[path], self.put("blob", file.data)) for path, file in files.items()})
+
+    def put_folder(self, entries: Mapping[str, tuple[str, str]]) -> str:
+        """Keep a folder, given mode and id of what is at each path below it, and return its id."""
+        direct: dict[str, tuple[str, str]] = {}
+        deeper: dict[str, dict[str, tuple[str, str]]] = {}
+        for path, entry in entries.items():
+            first, is_deeper, rest = path.partition("/")
+            if is_deeper:
+                deeper.setdefault(first, {})[rest] = entry
+            else:
+                direct[first] = entry
+        direct |= {name: (FOLDER, self.put_folder(inner)) for name, inner in deeper.items()}
+        # Git sorts a folder as if its name ended with a slash.
+        rows = sorted((name.encode() + b"/" * (mode == FOLDER), mode, each) for name, (mode, each) in direct.items())
+        lines = (mode.encode() + b" " + name.rstrip(b"/") + b"\0" + bytes.fromhex(each) for name, mode, each in rows)
+        return self.put("tree", b"".join(lines))
+
+    def without(self, ids: Collection[str]) -> Objects:
+        """Return all but these."""
+        return Objects((each, found) for each, found in self.items() if each not in ids)
+
+    def size(self) -> int:
+        """Return the bytes of all content together."""
+        return sum(len(data) for _, data in self.values())
+
+
+def object_id(kind: str, data: bytes) -> str:
+    """Return the id of an object."""
+    return sha1(f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A pack and its index, as files of a repository have them."""
+
+    data: bytes
+    index: bytes
+
+    @property
+    def name(self) -> str:
+        """The end of its file names."""
+        return self.data[-_ID:].hex()
+
+
+def packed(objects: Mapping[str, tuple[str, bytes]], level: int) -> Pack:
+    """Return a pack of objects, deflated at this level of zlib, in the order of their ids."""
+    out = bytearray(b"PACK" + pack(">II", 2, len(objects)))
+    rows = []
+    for each in sorted(objects):
+        kind, data = objects[each]
+        entry = _length(_KINDS[kind], len(data)) + zlib.compress(data, level)
+        rows.append((each, zlib.crc32(entry), len(out)))
+        out += entry
+    out += sha1(out, usedforsecurity=False).digest()
+    return Pack(bytes(out), _index(rows, bytes(out[-_ID:])))
+
+
+def read_pack(data: bytes, where: str) -> tuple[Objects, bytes]:
+    """Return what a pack holds, each object under the id that its content has, and the index that it should have.
+
+    Raises:
+        WrongBytes: it is no pack, a damaged one, or one with deltas.
+    """
+    if len(data) < _HEAD + _ID or data[:8] != b"PACK\0\0\0\2":
+        raise WrongBytes("expected a pack of git", where=where)
+    if sha1(data[:-_ID], usedforsecurity=False).digest() != data[-_ID:]:
+        raise WrongBytes("expected a pack of git that ends with its checksum", where=where)
+    found, rows, at, view = Objects(), [], _HEAD, memoryview(data)[:-_ID]
+    try:
+        for _ in range(unpack_from(">I", data, 8)[0]):
+            kind, content, end = _entry(view, at)
+            rows.append((found.put(kind, content), zlib.crc32(view[at:end]), at))
+            at = end
+    except (zlib.error, IndexError, KeyError) as error:
+        raise WrongBytes("expected a pack of whole objects", where=where) from error
+    if at != len(view):
+        raise WrongBytes("expected nothing behind the last object of a pack", where=where)
+    return found, _index(sorted(rows), data[-_ID:])
+
+
+def ids_of(index: bytes) -> list[str]:
+    """Return the ids that an index lists; none of what is no index."""
+    count = unpack_from(">I", index, 8 + 4 * 255)[0] if index[:8] == b"\xfftOc\0\0\0\2" and len(index) > 1072 else 0
+    names = index[1032 : 1032 + _ID * min(count, len(index) // _ID)]
+    return [names[at : at + _ID].hex() for at in range(0, len(names), _ID)]
+
+
+def packs(objects: Iterable[Objects], level: int) -> Iterator[Pack]:
+    """Yield packs of all these, none much larger than ``PACK_MAX``."""
+    held = Objects()
+    for each in objects:
+        held |= each
+        if held.size() > PACK_MAX:
+            yield packed(held, level)
+            held = Objects()
+    if held:
+        yield packed(held, level)
+
+
+def _length(number: int, size: int) -> bytes:
+    """Return kind and size as they stand before an object: four bits of the size first, then seven at a time."""
+    found, size, current = bytearray(), size >> 4, number << 4 | size & 15
+    while size:
+        found.append(current | 0x80)
+        size, current = size >> 7, size & 0x7F
+    return bytes((*found, current))
+
+
+def _entry(data: memoryview, at: int) -> tuple[str, bytes, int]:
+    """Return kind, content and end of the object that begins here."""
+    byte = data[at]
+    kind, size, shift = _BY_NUMBER[byte >> 4 & 7], byte & 15, 4
+    while byte & 0x80:
+        at += 1
+        byte = data[at]
+        size |= (byte & 0x7F) << shift
+        shift += 7
+    at += 1
+    inflater, content = zlib.decompressobj(), bytearray()
+    while not inflater.eof:
+        part = data[at : at + _PART]
+        content += inflater.decompress(part)
+        at += len(part) - len(inflater.unused_data)
+        if not part or len(content) > size:
+            raise IndexError
+    if len(content) != size:
+        raise IndexError
+    return kind, bytes(content), at
+
+
+def _index(rows: list[tuple[str, int, int]], trailer: bytes) -> bytes:
+    """Return version 2 of an index, of id, checksum and place of each object."""
+    counts = [0] * 256
+    for each, _, _ in rows:
+        counts[int(each[:2], 16)] += 1
+    body = b"\xfftOc" + pack(">I256I", 2, *accumulate(counts)) + b"".join(bytes.fromhex(each) for each, _, _ in rows)
+    body += pack(f">{len(rows)}I", *(crc for _, crc, _ in rows)) + pack(f">{len(rows)}I", *(at for _, _, at in rows))
+    body += trailer
+    return body + sha1(body, usedforsecurity=False).digest()
+
+
+def read_object(data: bytes, index: bytes, wanted: str) -> bytes:
+    """Return the content of one object of a pack.
+
+    Raises:
+        WrongBytes: it is not there.
+    """
+    ids = ids_of(index)
+    try:
+        (at,) = unpack_from(">I", index, 1032 + 24 * len(ids) + 4 * ids.index(wanted))
+        kind, content, _ = _entry(memoryview(data), at)
+    except (ValueError, struct.error, zlib.error, IndexError, KeyError) as error:
+        raise WrongBytes("expected an object of git", where=wanted) from error
+    if object_id(kind, content) != wanted:
+        raise WrongBytes("expected an object of git that its id names", where=wanted)
+    return content

@@ -1,0 +1,393 @@
+"""The shapes in which other clients install from a registry, as static files made of its signed ones.
+
+None of them is signed. Each holds the bytes of the signed releases and nothing else; `registry check` compares them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha1, sha512
+from itertools import chain
+from typing import Any, Final
+
+from skillhub.archive.entries import RESERVED
+from skillhub.archive.unpack import packed_tar
+from skillhub.disk import files as disk
+from skillhub.errors import FormatError, WrongBytes
+from skillhub.formats.digest import Digest
+from skillhub.formats.document import ExtensibleDocument, Items, json_bytes
+from skillhub.model.index import Release
+from skillhub.model.tree import File, Tree
+from skillhub.registry.git_objects import FOLDER, Objects, ids_of, packs, read_object, read_pack
+from skillhub.registry.outputs import OWN, SIGNED_FOLDERS, Files, Offer, OfferedSkill, Part
+
+NPM: Final = f"{OWN}/npm"
+DOCUMENTS: Final = f"{OWN}/clients"
+REPOSITORY: Final = "skills.git"
+BRANCH: Final = "refs/heads/main"
+SEARCH: Final = "api/search"
+MARKETPLACES: Final = ("marketplace.json", ".claude-plugin/marketplace.json")
+OPENCODE: Final = "index.json"
+_PLUGIN_SCHEMA: Final = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
+_CAP: Final = 64 << 20
+# More packs with so few objects are made one.
+_PACKS_MAX, _FEW_OBJECTS = 24, 4096
+# Routes of `registry serve`, and files at the top without a dot, besides the folders of signed files.
+_TAKEN: Final = SIGNED_FOLDERS | {"api", "registry", "checkpoint"}
+# What a browser runs as a document or a web server as a program, wherever it stands among the suffixes of a name.
+_RUNS: Final = re.compile(
+    r"\.(?:[sx]?html?|shtm|xht|svgz?|xml|xslt?|mht|mhtml|rss|atom|rdf|htc"
+    r"|php[0-9]*|phtml|pht|phar|aspx?|ashx|asmx|cer|jspx?|cfm|f?cgi)(?=\.|/|$)",
+    re.IGNORECASE,
+)
+_CONFIGURES: Final = re.compile(r"(?:^|/)(?:\.ht[^/]*|\.user\.ini|web\.config)$|^\.well-known(?:/|$)", re.IGNORECASE)
+# A server that does not know a suffix may leave it to the browser, to which this is a page.
+_LIKE_A_PAGE: Final = re.compile(rb"(?:\xef\xbb\xbf)?[\t\n\f\r ]*<")
+_NOT_IN_A_URL: Final = re.compile(r"[%?#]|^\.opencode-version$")
+_NOT_IN_NPM: Final = frozenset({"npm"})  # of which npm asks whether it is up to date
+
+
+class ClientFile(ExtensibleDocument):
+    """A file of a skill."""
+
+    path: str
+    sha256: str
+    size: int
+    executable: bool
+
+
+class ClientDocument(ExtensibleDocument):
+    """What is made of the one release of a skill that other clients are offered; ``-/clients/<name>.json``.
+
+    Attributes:
+        plugin: The id that the folder of its plugin has in the git repository.
+        left_out: By shape, why that one lacks the skill.
+    """
+
+    CAP = _CAP
+
+    name: str
+    version: str
+    published: str
+    publisher: str
+    description: str
+    tree: Digest
+    plugin: str
+    left_out: dict[str, str]
+    files: Items[ClientFile]
+
+
+def offered(skill: OfferedSkill) -> Release | None:
+    """Return what clients are offered that know no yanks and no advisories: the newest release with neither."""
+    return next((each for each in skill.releases if not (each.taken_back or skill.known_bad(each))), None)
+
+
+# One skill: its files, its plugin, its package.
+
+
+def files_of_skill(skill: OfferedSkill) -> Files:
+    """Make the files that are about one skill; none if other clients are offered no release of it."""
+    release = offered(skill)
+    tree = skill.tree(release) if release else None
+    if release is None or tree is None or not _has_shapes(skill.name):
+        return
+    document = document_of(release, tree)
+    yield document_path(skill.name), document.dump()
+    if skill.name not in _TAKEN:
+        yield from (
+            (f"{skill.name}/{path}", file.data) for path, file in tree.items() if not _why_not(path, file.data)
+        )
+    if "npm" not in document.left_out:
+        tarballs = {}
+        for each, content in _packages(skill):
+            tarballs[each] = packed_tar(package_files(each, content), skill.offer.hub.settings.compress)
+            yield f"{NPM}/{tarball_path(each)}", tarballs[each]
+        yield f"{NPM}/{skill.name}", json_bytes(packument(tarballs, skill.offer.url))
+
+
+def _has_shapes(name: str) -> bool:
+    # Windows holds no file of such a name, so a clone would fail there as a whole.
+    return not RESERVED.match(name)
+
+
+def document_path(name: str) -> str:
+    """Return the path of the document of a skill below the site."""
+    return f"{DOCUMENTS}/{name}.json"
+
+
+def document_of(release: Release, tree: Tree) -> ClientDocument:
+    """Return what is made of a release, and which shapes lack it."""
+    left_out = {}
+    if release.name in _TAKEN:
+        left_out["opencode"] = "its name is that of a folder of the registry"
+    elif why := next((why for path, file in tree.items() if (why := _why_not(path, file.data, url=True))), ""):
+        left_out["opencode"] = why
+    if release.name in _NOT_IN_NPM or "+" in (release.version or ""):
+        left_out["npm"] = "npm has another meaning for its name or version"
+    return ClientDocument(
+        name=release.name,
+        version=release.version or "",
+        published=release.published or "",
+        publisher=release.publisher or "",
+        description=release.description,
+        tree=tree.digest,
+        plugin=plugin_objects(release, tree)[1],
+        left_out=left_out,
+        files=tuple(
+            ClientFile(path=path, sha256=each.sha256, size=len(tree[path].data), executable=each.executable)
+            for path, each in tree.listing.items()
+        ),
+    )
+
+
+def _why_not(path: str, data: bytes, *, url: bool = False) -> str:
+    """Return why a file does not lie below the site as it is, or is in no list of URLs; empty if it may."""
+    if _RUNS.search(path) or _LIKE_A_PAGE.match(data):
+        return f"{path} could run in a browser or on the server"
+    if _CONFIGURES.search(path):
+        return f"{path} could configure the server"
+    return f"{path} is no path that a URL can say" if url and _NOT_IN_A_URL.search(path) else ""
+
+
+def plugin_objects(release: Release, tree: Tree) -> tuple[Objects, str]:
+    """Return the folder of a plugin that holds a skill alone (Agent Plugins 1.0), as objects of git, and its id."""
+    objects = Objects()
+    manifest = objects.put("blob", _manifest(release))
+    files = {"plugin.json": ("100644", manifest), f"skills/{release.name}": (FOLDER, objects.put_files(tree))}
+    return objects, objects.put_folder(files)
+
+
+def package_files(release: Release, tree: Tree) -> Tree:
+    """Return the files of the same plugin as a package of npm."""
+    facts = {"name": release.name, "version": release.version, "description": release.description}
+    first = {"package.json": File(json_bytes(facts)), "plugin.json": File(_manifest(release))}
+    inner = {f"skills/{release.name}/{path}": file for path, file in tree.items()}
+    return Tree({f"package/{path}": file for path, file in {**first, **inner}.items()})
+
+
+def _manifest(release: Release) -> bytes:
+    facts = {"name": release.name, "version": release.version, "description": release.description}
+    extension = {"io.github.skillhub": {"tree": release.tree}}
+    return json_bytes({"$schema": _PLUGIN_SCHEMA, **facts, **_author(release), "extensions": extension})
+
+
+def _author(release: Release | ClientDocument) -> dict[str, Any]:
+    return {"author": {"name": release.publisher}}
+
+
+def _packages(skill: OfferedSkill) -> Iterator[tuple[Release, Tree]]:
+    for each in skill.releases:
+        tree = skill.tree(each)
+        if tree is not None and "+" not in (each.version or "") and not skill.known_bad(each):
+            yield each, tree
+
+
+def tarball_path(release: Release) -> str:
+    """Return the path of a package, below the folder of packages; no skill is named ``-``."""
+    return f"-/{release.name}-{release.version}.tgz"
+
+
+def packument(tarballs: Mapping[Release, bytes], url: str | None) -> dict[str, Any]:
+    """Return the document from which npm installs a package; the first release that nobody took back is the latest.
+
+    Args:
+        tarballs: By release, the newest first.
+        url: The site's; without it the URLs of packages are relative, which `registry serve` makes whole.
+    """
+    latest = next(each for each in tarballs if not each.taken_back)
+    rows = {}
+    for each, data in tarballs.items():
+        place = f"{url}/{NPM}/{tarball_path(each)}" if url else tarball_path(each)
+        integrity = "sha512-" + b64encode(sha512(data).digest()).decode()
+        shasum = sha1(data, usedforsecurity=False).hexdigest()
+        row: dict[str, Any] = {"name": each.name, "version": each.version, "description": each.description}
+        row |= {"dist": {"tarball": place, "integrity": integrity, "shasum": shasum}}
+        rows[each.version] = row | ({"deprecated": each.taken_back} if each.taken_back else {})
+    times = {each.version: each.published for each in tarballs}
+    facts = {"name": latest.name, "description": latest.description, "versions": rows, "time": times}
+    return {**facts, "dist-tags": {"latest": latest.version}}
+
+
+# All skills: lists, and the repository.
+
+
+def files_of_all(offer: Offer) -> Files:
+    """Make the lists, and the git repository."""
+    skills = {skill.name: skill for skill in offer.skills()}
+    documents = [each for skill in skills.values() if (each := _document(skill)) is not None]
+    yield from lists(documents, offer.hub.settings.publisher, offer.url)
+
+    def objects(document: ClientDocument) -> Objects:
+        release = offered(skills[document.name])
+        tree = skills[document.name].tree(release) if release else None
+        return plugin_objects(release, tree)[0] if release and tree else Objects()
+
+    folder = os.path.join(offer.hub.registry.site, REPOSITORY)
+    held = Repository(lambda path: disk.read(os.path.join(folder, *path.split("/")), _CAP))
+    when = int(offer.hub.signing.now.timestamp())
+    catalogs = plugin_catalogs(documents, offer.hub.settings.publisher)
+    level = -1 if offer.hub.settings.compress else 0
+    for path, data in held.revised(documents, catalogs, objects, (when, level)):
+        yield f"{REPOSITORY}/{path}", data
+
+
+def _document(skill: OfferedSkill) -> ClientDocument | None:
+    """Return the document of a skill as it was just written, or as it would be; None if it has none."""
+    release = offered(skill)
+    if release is None or not _has_shapes(skill.name):
+        return None
+    path = os.path.join(skill.offer.hub.registry.site, *document_path(skill.name).split("/"))
+    try:
+        found = ClientDocument.parse(disk.read(path, _CAP) or b"", path)
+        if (found.name, found.version, found.tree) == (skill.name, release.version, release.tree):
+            return found
+    except FormatError:
+        pass
+    tree = skill.tree(release)
+    return document_of(release, tree) if tree else None
+
+
+def lists(documents: Sequence[ClientDocument], name: str, url: str | None) -> Iterator[tuple[str, bytes]]:
+    """Yield the lists of all skills, one for each kind of client."""
+    rows = [
+        {**_facts(each), "files": [file.path for file in each.files]}
+        for each in documents
+        if "opencode" not in each.left_out
+    ]
+    yield OPENCODE, json_bytes({"skills": rows})
+    yield SEARCH, json_bytes(found_by_search(documents, url))
+    for path in MARKETPLACES:
+        yield path, json_bytes(marketplace(documents, name, url))
+    yield ".nojekyll", b""  # with which GitHub Pages serves what begins with a dot
+
+
+def _facts(document: ClientDocument) -> dict[str, Any]:
+    return {"name": document.name, "version": document.version, "description": document.description}
+
+
+def found_by_search(documents: Iterable[ClientDocument], url: str | None) -> dict[str, Any]:
+    """Return what `npx skills find` reads."""
+    rows = [{**_facts(each), "id": each.name, "source": url or "", "installs": 0} for each in documents]
+    return {"skills": rows, "count": len(rows)}
+
+
+def marketplace(documents: Iterable[ClientDocument], name: str, url: str | None) -> dict[str, Any]:
+    """Return the marketplace of Claude Code whose plugins are packages of npm.
+
+    Without the site's URL they are folders beside it, which only somebody who has all of the site can read.
+    """
+    rows = []
+    for each in documents:
+        registry = f"{url}/{NPM}/"
+        source: Any = {"source": "npm", "package": each.name, "version": each.version, "registry": registry}
+        row = {**_facts(each), **_author(each), "source": source}
+        if url is None:
+            row |= {"source": f"./{each.name}", "strict": False, "skills": ["./"]}
+        if ("npm" if url else "opencode") not in each.left_out:
+            rows.append(row)
+    return {**_catalog_facts(name), "plugins": rows}
+
+
+def plugin_catalogs(documents: Sequence[ClientDocument], name: str) -> dict[str, bytes]:
+    """Return the files at the top of the repository, by path: the catalogs, and that a checkout changes no bytes."""
+    claude = [{**_facts(each), **_author(each), "source": f"./plugins/{each.name}"} for each in documents]
+    policy = {"installation": "AVAILABLE", "authentication": "ON_INSTALL"}
+    codex = [
+        {
+            "name": each.name,
+            "source": {"source": "local", "path": f"./plugins/{each.name}"},
+            "policy": policy,
+            "category": "Productivity",
+        }
+        for each in documents
+    ]
+    return {
+        MARKETPLACES[1]: json_bytes({**_catalog_facts(name), "plugins": claude}),
+        ".agents/plugins/marketplace.json": json_bytes(
+            {"name": name, "interface": {"displayName": name}, "plugins": codex}
+        ),
+        ".gitattributes": b"* -text\n",
+    }
+
+
+def _catalog_facts(name: str) -> dict[str, Any]:
+    return {"name": name, "owner": {"name": name}, "metadata": {"description": f"Skills of {name}"}}
+
+
+class Repository:
+    """The git repository of a site as it is there; what is no repository is an empty one.
+
+    Args:
+        read: Returns the file at a path in it, or None.
+    """
+
+    def __init__(self, read: Callable[[str], bytes | None]) -> None:
+        self._read = read
+        listed = re.findall(rb"^P pack-([0-9a-f]{40})\.pack$", read("objects/info/packs") or b"", re.MULTILINE)
+        names = [name.decode() for name in listed]
+        self.indexes = {name: read(f"objects/pack/pack-{name}.idx") or b"" for name in names}
+        self.ids = {each for index in self.indexes.values() for each in ids_of(index)}
+        tip = (read(BRANCH) or b"").decode("ascii", "replace").strip()
+        self.tip = tip if tip in self.ids else None
+
+    def root(self) -> str | None:
+        """Return the id of the folder of the newest commit."""
+        for name, index in self.indexes.items():
+            if self.tip and self.tip in ids_of(index):
+                commit = read_object(self.pack(name), index, self.tip)
+                return commit[len("tree ") : 45].decode("ascii", "replace")
+        return None
+
+    def pack(self, name: str) -> bytes:
+        """Return a pack. Raises WrongBytes if it is gone."""
+        data = self._read(f"objects/pack/pack-{name}.pack")
+        if data is None:
+            raise WrongBytes("expected a pack of git", where=name)
+        return data
+
+    def revised(
+        self,
+        documents: Sequence[ClientDocument],
+        catalogs: Mapping[str, bytes],
+        objects: Callable[[ClientDocument], Objects],
+        settings: tuple[int, int],
+    ) -> Files:
+        """Yield the files of the repository with one more commit, if anything changed; of what stays, the path alone.
+
+        Args:
+            documents: Of all skills.
+            catalogs: What lies at the top.
+            objects: Returns those of a plugin.
+            settings: The time of a commit, and the level of zlib.
+        """
+        when, level = settings
+        top = Objects()
+        entries = {path: ("100644", top.put("blob", data)) for path, data in catalogs.items()}
+        root = top.put_folder(entries | {f"plugins/{each.name}": (FOLDER, each.plugin) for each in documents})
+        tip, small = self.tip, [name for name, index in self.indexes.items() if len(ids_of(index)) < _FEW_OBJECTS]
+        merged = small if len(small) > _PACKS_MAX else []
+        kept = [name for name in self.indexes if name not in merged]
+        fresh: Iterable[Objects] = (read_pack(self.pack(name), name)[0] for name in merged)
+        if self.root() != root:
+            who = f"skillhub <> {when} +0000"
+            parent = f"parent {tip}\n" if tip else ""
+            text = f"tree {root}\n{parent}author {who}\ncommitter {who}\n\nThe skills of the registry\n"
+            tip = top.put("commit", text.encode())
+            fresh = chain(fresh, (objects(each) for each in documents if each.plugin not in self.ids), [top])
+        known = {each for name in kept for each in ids_of(self.indexes[name])}
+        for name in kept:
+            yield from ((f"objects/pack/pack-{name}.{kind}", None) for kind in ("pack", "idx"))
+        for pack in packs((each.without(known) for each in fresh), level):
+            kept.append(pack.name)
+            yield f"objects/pack/pack-{pack.name}.pack", pack.data
+            yield f"objects/pack/pack-{pack.name}.idx", pack.index
+        yield "objects/info/packs", "".join(f"P pack-{name}.pack\n" for name in kept).encode() + b"\n"
+        yield "HEAD", f"ref: {BRANCH}\n".encode()
+        yield BRANCH, f"{tip}\n".encode()
+        yield "info/refs", f"{tip}\t{BRANCH}\n".encode()
+
+
+SHAPES: Final = Part(name="shapes", of_skill=files_of_skill, of_all=files_of_all)
