@@ -17,8 +17,7 @@ from skillhub.archive.entries import RESERVED
 from skillhub.archive.unpack import packed_tar
 from skillhub.disk import files as disk
 from skillhub.errors import FormatError, WrongBytes
-from skillhub.formats.digest import Digest
-from skillhub.formats.document import ExtensibleDocument, Items, json_bytes
+from skillhub.formats.document import ExtensibleDocument, Items, Sha256, json_bytes
 from skillhub.model.index import Release
 from skillhub.model.tree import File, Tree
 from skillhub.registry.git_objects import FOLDER, Objects, ids_of, packs, read_object, read_pack
@@ -74,7 +73,7 @@ class ClientDocument(ExtensibleDocument):
     published: str
     publisher: str
     description: str
-    tree: Digest
+    tree: Sha256
     plugin: str
     left_out: dict[str, str]
     files: Items[ClientFile]
@@ -270,7 +269,9 @@ def _facts(document: ClientDocument) -> dict[str, Any]:
 
 def found_by_search(documents: Iterable[ClientDocument], url: str | None) -> dict[str, Any]:
     """Return what `npx skills find` reads."""
-    rows = [{**_facts(each), "id": each.name, "source": url or "", "installs": 0} for each in documents]
+    # The index of the skill alone: a person may type this with `@` and its name behind it.
+    start = f"{url}/" if url else ""
+    rows = [{**_facts(each), "id": each.name, "source": start + each.name, "installs": 0} for each in documents]
     return {"skills": rows, "count": len(rows)}
 
 

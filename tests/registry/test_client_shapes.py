@@ -1,0 +1,287 @@
+"""What other clients install from: the bytes of signed releases in every shape; nothing runs, nothing shadows."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import tarfile
+from base64 import b64encode
+from hashlib import sha512
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from skillhub.archive import unpack
+from skillhub.audit.scan_cache import ScanCache
+from skillhub.disk.home import Home
+from skillhub.model.advisory import AdvisoriesDocument
+from skillhub.model.index import Release
+from skillhub.model.tree import SIGNATURE, File, Tree
+from skillhub.registry.check import check
+from skillhub.registry.operator import Signing, opened
+from skillhub.registry.outputs import build
+from skillhub.registry.shapes import SHAPES, Repository, plugin_objects
+from skillhub.registry.upkeep import advise, withdraw, yank
+from tests.support.registry import Simulator
+
+URL = "https://skills.example/hub"
+
+
+@pytest.fixture
+def hub(tmp_path):
+    found = Simulator(tmp_path)
+    found.dir.create(found.dir.settings().at(URL))
+    return found
+
+
+def built(hub, dry_run=False):
+    home = Home.of({"SKILLHUB_HOME": str(Path(hub.dir.path).parent / "home")})
+    with opened(hub.dir.path, Signing(now=hub.when, dry_run=dry_run)) as found:
+        return build(found, [SHAPES], ScanCache(home))
+
+
+def site(hub, path):
+    return Path(hub.dir.site, path)
+
+
+def read(hub, path):
+    return json.loads(site(hub, path).read_bytes())
+
+
+def git(hub, *words):
+    done = subprocess.run(["git", "-C", site(hub, "skills.git"), *words], capture_output=True, check=True)
+    return done.stdout.decode()
+
+
+def in_repository(hub):
+    return {
+        path.split("/")[1]
+        for path in git(hub, "ls-tree", "-r", "--name-only", "main").splitlines()
+        if "plugins/" in path[:8]
+    }
+
+
+def named(hub):
+    """Return the skills that each shape names."""
+    return {
+        "opencode": {each["name"] for each in read(hub, "index.json")["skills"]},
+        "search": {each["id"] for each in read(hub, "api/search")["skills"]},
+        "marketplace": {each["name"] for each in read(hub, "marketplace.json")["plugins"]},
+        "git": in_repository(hub),
+        "npm": {each.name for each in site(hub, "-/npm").iterdir()} - {"-"},
+    }
+
+
+def test_the_same_bytes_in_every_shape(hub):
+    hub.publish("hello", **{"run.sh": "#!/bin/sh\n", "ü ü.txt": "x"})
+    built(hub)
+    with opened(hub.dir.path, Signing(now=hub.when)) as found:
+        release = found.index().skills["hello"][0]
+        tree = unpack(found.artifact(release), "zip", wrapper=False).tree
+    assert SIGNATURE in tree
+    listed = read(hub, "index.json")["skills"]
+    assert [(each["name"], each["version"], each["files"]) for each in listed] == [("hello", "1.0.0", [*tree])]
+    dist = read(hub, "-/npm/hello")["versions"]["1.0.0"]["dist"]
+    tarball = site(hub, "-/npm/-/hello-1.0.0.tgz").read_bytes()
+    assert dist["tarball"] == f"{URL}/-/npm/-/hello-1.0.0.tgz"
+    assert dist["integrity"] == "sha512-" + b64encode(sha512(tarball).digest()).decode()
+    with tarfile.open(fileobj=io.BytesIO(tarball)) as archive:
+        packed = {each.name: archive.extractfile(each).read() for each in archive}
+    for path, file in tree.items():
+        assert site(hub, f"hello/{path}").read_bytes() == file.data
+        assert packed[f"package/skills/hello/{path}"] == file.data
+        blob = subprocess.run(
+            ["git", "-C", site(hub, "skills.git"), "cat-file", "blob", f"main:plugins/hello/skills/hello/{path}"],
+            capture_output=True,
+            check=True,
+        )
+        assert blob.stdout == file.data
+    assert git(hub, "fsck", "--strict") == ""
+    assert check(hub.dir.path, hub.when).problems == ()
+
+
+def test_a_build_after_one_release_writes_what_changed_and_the_repository_grows_by_a_commit(hub):
+    for name in ("hello", "other"):
+        hub.publish(name)
+    built(hub)
+    assert built(hub).written == []
+    before = git(hub, "rev-parse", "main").strip()
+    hub.publish("hello", "1.1.0")
+    written = built(hub).written
+    assert not any(path.startswith(("other/", "-/npm/other", "-/npm/-/other")) for path in written)
+    assert git(hub, "rev-parse", "main^").strip() == before
+    assert git(hub, "fsck", "--strict") == ""
+    assert read(hub, "-/npm/hello")["dist-tags"] == {"latest": "1.1.0"}
+    assert git(hub, "show", "main^:plugins/hello/plugin.json")  # who pinned the commit still has it
+
+
+def test_many_small_packs_are_made_one(tmp_path):
+    files = {}
+    for number in range(60):
+        documents = [SimpleNamespace(name="hello", plugin=plugin(number)[1])]
+        held = Repository(files.get)
+        now = dict(held.revised(documents, {"list": b"x"}, lambda _, at=number: plugin(at)[0], (number, -1)))
+        files = {path: files[path] if data is None else data for path, data in now.items()}
+        assert sum(path.endswith(".pack") for path in files) <= 26
+    for path, data in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    words = ["git", "-C", tmp_path]
+    assert subprocess.run([*words, "fsck", "--strict"], capture_output=True, check=True).stdout == b""
+    commits = subprocess.run([*words, "rev-list", "main"], capture_output=True, check=True).stdout
+    assert len(commits.split()) == 60
+
+
+def plugin(number):
+    release = Release(name="hello", url="x", version=f"1.{number}.0", publisher="acme")
+    return plugin_objects(release, Tree({"SKILL.md": File(str(number).encode())}))
+
+
+def test_a_dry_run_writes_nothing_and_says_the_same(hub):
+    hub.publish("hello")
+    found = built(hub, dry_run=True)
+    assert not site(hub, "index.json").exists()
+    assert found.written == built(hub).written
+
+
+@pytest.mark.parametrize("how", ["yanked", "withdrawn", "known to be bad"])
+def test_what_was_taken_back_is_in_no_shape(hub, how):
+    hub.publish("hello")
+    hub.publish("other")
+    built(hub)
+    signing = Signing(now=hub.when)
+    if how == "known to be bad":
+        with opened(hub.dir.path, signing) as found:
+            digest = found.index().skills["hello"][0].tree
+        advise(hub.dir.path, [AdvisoriesDocument(digests={digest: "steals"})], signing)
+    else:
+        {"yanked": yank, "withdrawn": withdraw}[how](hub.dir.path, "hello@1.0.0", "steals", signing)
+    built(hub)
+    assert set(map(frozenset, named(hub).values())) == {frozenset({"other"})}
+    assert not site(hub, "hello/SKILL.md").exists()
+    assert not site(hub, "-/npm/-/hello-1.0.0.tgz").exists()
+
+
+def test_a_yanked_version_is_deprecated_and_the_one_before_it_the_latest(hub):
+    hub.publish("hello")
+    hub.publish("hello", "1.1.0")
+    yank(hub.dir.path, "hello@1.1.0", "breaks", Signing(now=hub.when))
+    built(hub)
+    found = read(hub, "-/npm/hello")
+    assert found["dist-tags"] == {"latest": "1.0.0"}
+    assert found["versions"]["1.1.0"]["deprecated"] == "yanked: breaks"
+    assert read(hub, "index.json")["skills"][0]["version"] == "1.0.0"
+
+
+# Names that are files of ours, or routes.
+OWN = ("metadata", "targets", "archives", "api", "registry", "checkpoint", "tile")
+
+
+def test_a_name_of_the_registrys_own_shadows_nothing(hub):
+    for name in OWN:
+        hub.publish(name, **{"search": "mine", "timestamp.json": "mine", "1.root.json": "mine"})
+    hub.publish("hello")
+    before = {
+        path: data for path, data in hub.files.items() if path.startswith(("metadata/", "targets/", "archives/"))
+    }
+    built(hub)
+    hub.pull()
+    assert {path: hub.files[path] for path in before} == before
+    assert not any(f"{name}/SKILL.md" in hub.files for name in OWN)
+    assert named(hub) == {
+        **{shape: {*OWN, "hello"} for shape in ("search", "marketplace", "git", "npm")},
+        "opencode": {"hello"},
+    }
+    assert check(hub.dir.path, hub.when).problems == ()
+
+
+def test_a_name_that_windows_cannot_hold_is_in_no_clone(hub):
+    devices = {"con", "nul", "aux", "prn", "com1", "lpt9"}
+    for name in (*devices, "hello"):
+        hub.publish(name)
+    written = built(hub).written
+    assert devices.isdisjoint(part.partition(".")[0] for path in written for part in path.split("/"))
+    assert set(map(frozenset, named(hub).values())) == {frozenset({"hello"})}
+
+
+def test_npm_is_not_told_of_a_newer_npm(hub):
+    hub.publish("npm")
+    hub.publish("hello", "1.0.0+build")
+    built(hub)
+    assert not site(hub, "-/npm").exists()
+    assert in_repository(hub) == {"npm", "hello"}
+
+
+HOSTILE = [
+    ("page.html", "x"),
+    ("PAGE.HTM", "x"),
+    ("a.svg", "<svg/>"),
+    ("a.html.txt", "x"),
+    ("a.xhtml", "x"),
+    ("feed.xml", "x"),
+    ("a.php", "<?php"),
+    ("a.php.jpg", "x"),
+    ("a.phtml", "x"),
+    ("a.jsp", "x"),
+    ("a.aspx", "x"),
+    ("a.shtml", "x"),
+    ("a.cgi", "x"),
+    (".htaccess", "x"),
+    (".HTPASSWD", "x"),
+    (".user.ini", "x"),
+    ("web.config", "x"),
+    ("LICENSE", "<script>alert(1)</script>"),
+    ("unknown.q", "\n \t<!doctype html>"),
+    ("bom", "\ufeff<html>"),
+]
+
+
+def test_what_a_browser_or_a_server_would_run_does_not_lie_below_the_site(hub):
+    for number, (path, text) in enumerate(HOSTILE):
+        hub.publish(f"hello-{number}", **{path: text})
+    built(hub)
+    for number, (path, _) in enumerate(HOSTILE):
+        assert site(hub, f"hello-{number}/SKILL.md").exists() and not site(hub, f"hello-{number}/{path}").exists()
+        assert "could" in read(hub, f"-/clients/hello-{number}.json")["left_out"]["opencode"]
+    assert read(hub, "index.json")["skills"] == []
+    assert len(in_repository(hub)) == len(HOSTILE)
+
+
+def test_what_no_url_says_is_not_listed_for_a_client_of_urls(hub):
+    for number, path in enumerate(("100%25.txt", "a#b", "a%2f..%2fb", ".opencode-version")):
+        hub.publish(f"hello-{number}", **{path: "x"})
+    built(hub)
+    assert named(hub)["opencode"] == set()
+    assert len(named(hub)["npm"]) == 4
+
+
+def test_a_skill_brings_no_index_of_its_own(hub):
+    folder = Path(str(hub.dir.path)).parent / "src-1.0.0/hello/.Well-Known/agent-skills"
+    os.makedirs(folder)
+    (folder / "index.json").write_text("{}")
+    hub.publish("hello")
+    built(hub)
+    assert not any("Well-Known" in str(each) for each in site(hub, "hello").rglob("*"))
+    assert check(hub.dir.path, hub.when).problems == ()
+
+
+def test_without_a_url_plugins_are_folders_beside_the_list(hub):
+    hub.dir.create(hub.dir.settings().model_copy(update={"url": None}))
+    hub.publish("hello")
+    built(hub)
+    [row] = read(hub, "marketplace.json")["plugins"]
+    assert (row["source"], row["strict"], row["skills"]) == ("./hello", False, ["./"])
+    assert read(hub, "-/npm/hello")["versions"]["1.0.0"]["dist"]["tarball"] == "-/hello-1.0.0.tgz"
+
+
+def test_a_damaged_list_of_the_repository_is_made_anew(hub):
+    hub.publish("hello")
+    built(hub)
+    for damage in ("objects/info/packs", "refs/heads/main", "HEAD"):
+        site(hub, f"skills.git/{damage}").write_bytes(b"\0garbage\n")
+        built(hub)
+        assert git(hub, "fsck", "--strict") == ""
+        assert in_repository(hub) == {"hello"}
