@@ -180,7 +180,7 @@ def test_a_yanked_version_is_deprecated_and_the_one_before_it_the_latest(hub):
 OWN = ("metadata", "targets", "archives", "api", "registry", "checkpoint", "tile")
 
 
-def test_a_name_of_the_registrys_own_shadows_nothing(hub):
+def test_attack_a_name_of_the_registrys_own_shadows_nothing(hub):
     for name in OWN:
         hub.publish(name, **{"search": "mine", "timestamp.json": "mine", "1.root.json": "mine"})
     hub.publish("hello")
@@ -198,7 +198,7 @@ def test_a_name_of_the_registrys_own_shadows_nothing(hub):
     assert check(hub.dir.path, hub.when).problems == ()
 
 
-def test_a_name_that_windows_cannot_hold_is_in_no_clone(hub):
+def test_attack_a_name_that_windows_cannot_hold_is_in_no_clone(hub):
     devices = {"con", "nul", "aux", "prn", "com1", "lpt9"}
     for name in (*devices, "hello"):
         hub.publish(name)
@@ -239,7 +239,7 @@ HOSTILE = [
 ]
 
 
-def test_what_a_browser_or_a_server_would_run_does_not_lie_below_the_site(hub):
+def test_attack_what_a_browser_or_a_server_would_run_does_not_lie_below_the_site(hub):
     for number, (path, text) in enumerate(HOSTILE):
         hub.publish(f"hello-{number}", **{path: text})
     built(hub)
@@ -258,7 +258,7 @@ def test_what_no_url_says_is_not_listed_for_a_client_of_urls(hub):
     assert len(named(hub)["npm"]) == 4
 
 
-def test_a_skill_brings_no_index_of_its_own(hub):
+def test_attack_a_skill_brings_no_index_of_its_own(hub):
     folder = Path(str(hub.dir.path)).parent / "src-1.0.0/hello/.Well-Known/agent-skills"
     os.makedirs(folder)
     (folder / "index.json").write_text("{}")
