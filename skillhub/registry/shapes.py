@@ -225,7 +225,7 @@ def files_of_all(offer: Offer) -> Files:
         return plugin_objects(release, tree)[0] if release and tree else Objects()
 
     folder = os.path.join(offer.hub.registry.site, REPOSITORY)
-    held = Repository(lambda path: disk.read(os.path.join(folder, *path.split("/")), _CAP))
+    held = StaticRepository(lambda path: disk.read(os.path.join(folder, *path.split("/")), _CAP))
     when = int(offer.hub.signing.now.timestamp())
     catalogs = plugin_catalogs(documents, offer.hub.settings.publisher)
     level = -1 if offer.hub.settings.compress else 0
@@ -318,7 +318,7 @@ def _catalog_facts(name: str) -> dict[str, Any]:
     return {"name": name, "owner": {"name": name}, "metadata": {"description": f"Skills of {name}"}}
 
 
-class Repository:
+class StaticRepository:
     """The git repository of a site as it is there; what is no repository is an empty one.
 
     Args:

@@ -23,7 +23,7 @@ from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing, opened
 from skillhub.registry.outputs import build
-from skillhub.registry.shapes import SHAPES, Repository, plugin_objects
+from skillhub.registry.shapes import SHAPES, StaticRepository, plugin_objects
 from skillhub.registry.upkeep import advise, withdraw, yank
 from tests.support.registry import Simulator
 
@@ -122,7 +122,7 @@ def test_many_small_packs_are_made_one(tmp_path):
     files = {}
     for number in range(60):
         documents = [SimpleNamespace(name="hello", plugin=plugin(number)[1])]
-        held = Repository(files.get)
+        held = StaticRepository(files.get)
         now = dict(held.revised(documents, {"list": b"x"}, lambda _, at=number: plugin(at)[0], (number, -1)))
         files = {path: files[path] if data is None else data for path, data in now.items()}
         assert sum(path.endswith(".pack") for path in files) <= 26
