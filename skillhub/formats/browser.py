@@ -24,3 +24,5 @@ WITH_STYLE: Final = f"{NOTHING_RUNS}; style-src 'self'"
 WITH_SEARCH: Final = (
     f"{WITH_STYLE}; script-src 'self'; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
+# Of those pages, as a server says it.
+PAGE_POLICY: Final = f"{WITH_SEARCH}; frame-ancestors 'none'"

@@ -204,12 +204,12 @@ class _Build:
         publisher = (who.publisher, who.keys, who.certificates, who.revoked)
         bad = [skill.known_bad(each) for each in skill.releases]
         facts = (self._offer.root, self._offer.url, skill.releases, publisher, bad)
-        return sha256(repr((__version__, self._part.version, facts)).encode()).hexdigest()
+        return sha256(repr((__version__, self._offer.scans.rules, self._part.version, facts)).encode()).hexdigest()
 
     def _write(self, made: Files) -> list[str]:
         paths = []
         for path, data in made:
-            if not is_inner_path(path) or is_of_registry(path):
+            if not _is_ours(path):
                 self._built.left_out.append(path)
                 continue
             paths.append(path)
@@ -225,7 +225,7 @@ class _Build:
         return paths
 
     def _remove(self, path: str) -> None:
-        if not is_inner_path(path) or is_of_registry(path):  # the record was damaged
+        if not _is_ours(path):  # the record was damaged
             return
         self._built.removed.append(path)
         if self._dry_run:
@@ -241,9 +241,19 @@ class _Build:
         return os.path.join(self._site, *path.split("/"))
 
 
-def is_of_registry(path: str) -> bool:
-    """Say whether a path below the site is one of the signed files, which nothing else may replace."""
-    return path.partition("/")[0] in SIGNED_FOLDERS or "/.well-known/agent-skills/" in f"/{path}"
+def _is_ours(path: str) -> bool:
+    """Say whether a part may write there: below the site, and no signed file, which nothing else may replace."""
+    is_signed = path.partition("/")[0] in SIGNED_FOLDERS or "/.well-known/agent-skills/" in f"/{path}"
+    return is_inner_path(path) and not is_signed
+
+
+def built_files(registry: str) -> list[str]:
+    """Return the paths below the site of all that was built in the folder of a registry."""
+    folder, found = os.path.dirname(record_path(registry, "")), set[str]()
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        for _, paths in read_record(os.path.join(folder, name)).values():
+            found.update(filter(_is_ours, paths))
+    return sorted(found)
 
 
 def record_path(registry: str, part: str) -> str:

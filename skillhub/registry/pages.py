@@ -5,34 +5,54 @@ What an author wrote stands there as text, under a heading that says so: no mark
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
 from hashlib import sha256
-from importlib.resources import files
-from urllib.parse import quote as percent
+from importlib import resources
+from urllib.parse import urlsplit
+from uuid import NAMESPACE_URL, uuid5
 
 from jinja2 import Template
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
+from skillhub.disk import files
+from skillhub.edits.patch import difference
+from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats.browser import WITH_SEARCH, WITH_STYLE
 from skillhub.formats.text import clean, collapsed, is_alias
+from skillhub.model.finding import Finding
 from skillhub.model.index import Release
-from skillhub.registry.outputs import OWN, Files, Offer, OfferedSkill, Part
-from skillhub.registry.rendering import STYLE, environment
+from skillhub.model.manifest import Manifest
+from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
+from skillhub.registry.outputs import OWN, Files, Offer, OfferedSkill, Part, record_path
+from skillhub.registry.rendering import STYLE, as_lines, environment
+from skillhub.scan.capability import is_text
+from skillhub.trust.registry import publisher_of
 
 _PER_PAGE = 100
 _NEWEST = 12
-_SHORT = 240  # characters of a description in a list
-_BODY_MAX = 128 << 10  # bytes of instructions that are rendered; longer ones are shown as they are written
+_SHORT = 240  # characters of a description in a list, and of a line that a finding is about
+_BODY_MAX = 64 << 10  # characters of instructions that are rendered; longer ones are shown as they are written
 _FILE_MAX = 64 << 10  # bytes of a file that are shown
 _TEXT_MAX = 512 << 10  # bytes of all files of a skill that are shown
+_PATCH_MAX = 256 << 10  # bytes of all files that are compared line by line
 _FINDINGS_MAX = 200
-_SCRIPT = files(__package__).joinpath("templates", "search.js").read_text("utf-8")
+_FEED = 50
+_SITEMAP_MAX = 50_000  # of the protocol
+_HISTORY_CAP = 64 << 20
+_KINDS = {"+": "added", "-": "removed", "@": "place", "d": "place"}
+_TEMPLATES = resources.files(__package__).joinpath("templates")
+# The client, whether it checks who signed, and what to type.
+CLIENTS: tuple[tuple[str, bool, str], ...] = (
+    ("skillhub", True, "skillhub install {site.alias}:{name}"),
+    ("npx skills", False, "npx skills add {site.where} --skill {name}"),
+)
 
 
 # What an author wrote in Markdown, as text with paragraphs, lists and headings.
@@ -113,16 +133,21 @@ class _Site:
         alias = own if is_alias(own) else "registry"
         return cls(f"Skills at {where}" if where else f"Skills of {own}", str(offer.root), offer.url, alias)
 
+    @property
+    def uuid(self) -> str:
+        """What names the registry to readers of its feed."""
+        return str(uuid5(NAMESPACE_URL, self.root))
+
+    @property
+    def where(self) -> str:
+        """What a command has for the URL."""
+        return self.url or "URL-OF-THIS-SITE"
+
     def page(self, path: str, template: str, **facts: object) -> tuple[str, bytes]:
         """Return a page and its path; ``up`` in a template leads from it to the top of the site."""
         facts = {"search": False, "site": self, "path": path, "up": "../" * path.count("/"), **facts}
         facts["policy"] = WITH_SEARCH if facts["search"] else WITH_STYLE
         return path, _template(template).render(facts).encode()
-
-
-def href(path: str) -> str:
-    """Return a path below the site as a link has it."""
-    return percent(path, safe="/")
 
 
 def skill_page(name: str) -> str:
@@ -147,7 +172,7 @@ def capability_page(capability: str) -> str:
 
 def _slug(text: str) -> str:
     readable = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:48]
-    return f"{readable}-{sha256(text.encode()).hexdigest()[:8]}"
+    return f"{readable}-{sha256(text.encode()).hexdigest()[:16]}"
 
 
 # Lists: of few entries one page, of many a page for each beginning, so that a new entry changes one of them.
@@ -201,33 +226,215 @@ def row_of(release: Release) -> dict[str, object]:
     return {"name": release.name, "release": release, "short": short, "page": skill_page(release.name)}
 
 
+# The page of one skill, and of what each version changed.
+
+
+def pages_of_skill(skill: OfferedSkill) -> Files:
+    """Make the page of a skill, and one for each version that says what it changed."""
+    site, best = _Site.of(skill.offer), skill.best
+    tree = skill.tree(best)
+    facts = {
+        "skill": skill,
+        "row": row_of(best),
+        "bad": skill.known_bad(best),
+        "signers": publisher_of(skill.admission).fingerprints,
+        "clients": []
+        if best.withdrawn
+        else [(*each[:2], each[2].format(site=site, name=skill.name)) for each in CLIENTS],
+        "versions": [(each, diff_page(skill.name, each.version or "")) for each in skill.releases],
+        "can": [(each, capability_page(each)) for each in best.capabilities],
+    }
+    yield site.page(skill_page(skill.name), "skill.html", **facts, **_content(skill, tree))
+    for release, before in zip(skill.releases, [*skill.releases[1:], None], strict=True):
+        path = diff_page(skill.name, release.version or "")
+        changes = _changes(skill.tree(before) if before else Tree({}), skill.tree(release))
+        yield site.page(path, "diff.html", release=release, before=before, home=skill_page(skill.name), **changes)
+
+
+def _content(skill: OfferedSkill, tree: Tree | None) -> dict[str, object]:
+    """Return what stands in the files of a skill, as far as a page shows it."""
+    if tree is None:
+        return {"body": None, "files": [], "needs": [], "found": [], "more": 0, "long": False}
+    try:
+        manifest = Manifest.read(tree)
+        text, needs = manifest.body, manifest.requires
+    except SkillhubError:  # published by a version that read it otherwise
+        text, needs = tree[SKILL_MD].data.decode("utf-8", "replace"), ()
+    rows, left = [], _TEXT_MAX
+    for path, file in tree.items():
+        text_here = None
+        if path != SIGNATURE and len(file.data) <= min(_FILE_MAX, left) and is_text(file.data):
+            text_here = as_lines(file.data.decode())
+            left -= len(file.data)
+        rows.append({"path": path, "file": file, "size": len(file.data), "text": text_here})
+    findings = skill.scanned(tree).findings
+    long = len(text) > _BODY_MAX
+    found = [(each, _line(tree, each)) for each in findings[:_FINDINGS_MAX]]
+    facts = {"files": rows, "needs": needs, "found": found, "more": max(0, len(findings) - _FINDINGS_MAX)}
+    return {**facts, "body": as_lines(text) if long else inert(text), "long": long}
+
+
+def _line(tree: Tree, finding: Finding) -> str:
+    """Return the line that a finding is about, or nothing."""
+    file = tree.get(finding.path or "")
+    lines = file.data.split(b"\n", finding.line)[finding.line - 1 :] if file and finding.line else []
+    return as_lines(lines[0][:_SHORT].decode("utf-8", "replace")) if lines else ""
+
+
+def _changes(old: Tree | None, new: Tree | None) -> dict[str, object]:
+    """Return which files differ, and the lines of those that are small enough to be read."""
+    if old is None or new is None:
+        return {"differ": None, "lines": []}
+    paths, left = sorted(path for path in {*old, *new} if old.get(path) != new.get(path)), _PATCH_MAX
+    differ = [("added" if path not in old else "removed" if path not in new else "changed", path) for path in paths]
+    shown = []
+    for path in paths if old else ():
+        left -= sum(len(tree[path].data) for tree in (old, new) if path in tree)
+        if left > 0 and path != SIGNATURE:
+            shown.append(path)
+    patch = difference(*({path: tree[path] for path in shown if path in tree} for tree in (old, new)))[0]
+    return {
+        "differ": differ,
+        "lines": [(_KINDS.get(each[:1], ""), as_lines(each)) for each in patch.split("\n")[:-1]],
+    }
+
+
 # All pages that are about more than one skill.
 
 
 def pages_of_all(offer: Offer) -> Files:
-    """Make the start page, the lists, and what all pages need."""
+    """Make the start page, the lists, the log of changes, and what all pages need."""
     site = _Site.of(offer)
     yield f"{OWN}/style.css", STYLE.encode()
-    yield f"{OWN}/search.js", _SCRIPT.encode()
+    yield f"{OWN}/search.js", _TEMPLATES.joinpath("search.js").read_bytes()
     skills = {skill.name: skill.best for skill in offer.skills()}
     newest = sorted(skills.values(), key=lambda each: (each.published or "", each.name), reverse=True)[:_NEWEST]
     facts = {"newest": [*map(row_of, newest)], "total": len(skills), "publishers": len(offer.index.admissions)}
     yield site.page("index.html", "start.html", search=True, **facts)
     rows = {name: row_of(release) for name, release in skills.items()}
     yield from listed(site, f"{OWN}/skills", rows, "skills.html", search=True, total=len(rows))
-    yield site.page("404.html", "404.html")
+    yield site.page("404.html", "404.html", up=f"{urlsplit(site.url or '').path}/")
+    yield from _publishers(site, offer, rows)
+    yield from _capabilities(site, skills, rows)
+    history = known_history(offer)
+    yield from _history(site, history)
+    places = {page: row.time for row in history if (page := row.page)}
+    yield from _sitemap(site, {"index.html": "", f"{OWN}/skills/index.html": "", **places})
 
 
-def pages_of_skill(skill: OfferedSkill) -> Files:
-    """Make the page of a skill."""
-    site = _Site.of(skill.offer)
-    yield site.page(skill_page(skill.name), "skill.html", skill=skill, row=row_of(skill.best))
+def _publishers(site: _Site, offer: Offer, rows: Mapping[str, object]) -> Files:
+    owned: defaultdict[str, dict[str, object]] = defaultdict(dict)
+    for name, releases in offer.index.skills.items():
+        owned[releases[0].publisher or ""][name] = rows[name]
+    every = {}
+    for name, admission in offer.index.admissions.items():
+        page, mine = publisher_page(name), owned[name]
+        every[name] = {"name": name, "page": page, "count": len(mine)}
+        facts = {"name": name, "total": len(mine), "signers": publisher_of(admission).fingerprints}
+        facts["revoked"] = admission.revoked
+        yield from listed(site, page.removesuffix("/index.html"), mine, "publisher.html", **facts)
+    yield from listed(site, f"{OWN}/publisher", every, "index.html", what="Publishers")
+
+
+def _capabilities(site: _Site, skills: Mapping[str, Release], rows: Mapping[str, object]) -> Files:
+    able: defaultdict[str, dict[str, object]] = defaultdict(dict)
+    for name, release in skills.items():
+        for each in release.capabilities if release.withdrawn is None else ():
+            able[each][name] = rows[name]
+    every = {}
+    for each, mine in able.items():
+        page = capability_page(each)
+        every[_slug(each)] = {"name": each, "page": page, "count": len(mine)}
+        yield from listed(site, page.removesuffix("/index.html"), mine, "capability.html", name=each, total=len(mine))
+    yield from listed(site, f"{OWN}/capability", every, "index.html", what="Capabilities")
+
+
+# What happened, in the order in which it was first seen: recorded beside what was built, for an index has no past.
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened: ``what`` of a release, or of a publisher, whose version is empty."""
+
+    time: str
+    what: str
+    name: str
+    version: str
+    why: str = ""
+
+    @property
+    def page(self) -> str:
+        """The page that it is about."""
+        return publisher_page(self.name) if self.what in ("admitted", "revoked") else skill_page(self.name)
+
+    @property
+    def id(self) -> str:
+        """What names it to readers of a feed."""
+        return uuid5(NAMESPACE_URL, repr(self)).urn
+
+
+def known_history(offer: Offer) -> list[Event]:
+    """Return what happened, oldest first, and record it: what is seen now for the first time happened by now."""
+    path = record_path(offer.hub.registry.path, "history")
+    try:
+        events = [Event(*map(str, row)) for row in json.loads(files.read(path, _HISTORY_CAP) or b"[]")]
+    except (FormatError, ValueError, TypeError):
+        events = []
+    state = {(event.name, event.version): event for event in events}
+    fresh = [*_fresh(offer, state, offer.hub.signing.time)]
+    events += sorted(fresh, key=lambda each: (each.time, each.name, each.version, each.what))
+    if fresh and not offer.hub.signing.dry_run:
+        files.write_atomic(path, json.dumps([astuple(each) for each in events], separators=(",", ":")).encode())
+    return events
+
+
+def _fresh(offer: Offer, state: Mapping[tuple[str, str], Event], now: str) -> Iterator[Event]:
+    """Yield what the last events about releases and publishers do not say yet."""
+    first: dict[str, str] = {}
+    for name, releases in offer.index.skills.items():
+        for each in releases:
+            version, publisher, time = each.version or "", each.publisher or "", each.published or now
+            first[publisher] = min(time, first.get(publisher, time))
+            last = state.get((name, version))
+            if last is None:
+                yield Event(time, "published", name, version)
+            had = (last.what, last.why) if last and last.what in ("yanked", "withdrawn") else ("offered again", "")
+            is_now = ("yanked", each.yanked) if each.yanked is not None else ("offered again", "")
+            is_now = ("withdrawn", each.withdrawn) if each.withdrawn is not None else is_now
+            if had != is_now:
+                yield Event(now, is_now[0], name, version, is_now[1])
+    for name, admission in offer.index.admissions.items():
+        facts = {"": "admitted"} | {str(gone.fingerprint): "revoked" for gone in admission.revoked}
+        for key, what in facts.items():
+            if (name, key) not in state:
+                yield Event(now if key else first.get(name, now), what, name, key)
+
+
+def _history(site: _Site, events: Sequence[Event]) -> Files:
+    parts = [events[at : at + _PER_PAGE] for at in range(0, len(events), _PER_PAGE)] or [[]]
+    base = f"{OWN}/changes"
+    paths = [*(f"{base}/{number}.html" for number in range(1, len(parts))), f"{base}/index.html"]
+    for number, part in enumerate(parts):
+        near = [paths[number - 1] if number else None, paths[number + 1] if parts[number + 1 :] else None]
+        yield site.page(paths[number], "changes.html", events=part[::-1], older=near[0], newer=near[1])
+    yield site.page("feed.xml", "feed.xml", events=events[: -_FEED - 1 : -1])
+
+
+def _sitemap(site: _Site, places: Mapping[str, str]) -> Files:
+    rows = [*places.items()]
+    parts = [rows[at : at + _SITEMAP_MAX] for at in range(0, len(rows), _SITEMAP_MAX)]
+    if len(parts) < 2:
+        yield site.page("sitemap.xml", "sitemap.xml", rows=rows, maps=[])
+        return
+    maps = [f"{OWN}/sitemap-{number}.xml" for number in range(1, len(parts) + 1)]
+    for path, part in zip(maps, parts, strict=True):
+        yield site.page(path, "sitemap.xml", rows=part, maps=[])
+    yield site.page("sitemap.xml", "sitemap.xml", rows=[], maps=maps)
 
 
 def _version() -> str:
     """Return what says that the templates are others."""
-    place = files(__package__).joinpath("templates")
-    texts = sorted((each.name, each.read_text("utf-8")) for each in place.iterdir())
+    texts = sorted((each.name, each.read_text("utf-8")) for each in _TEMPLATES.iterdir())
     return sha256(repr(texts).encode()).hexdigest()
 
 

@@ -25,6 +25,7 @@ from skillhub.formats.text import as_command, quote
 from skillhub.model.index import Release
 from skillhub.registry.check import check
 from skillhub.registry.operator import Opened, Signing, opened
+from skillhub.registry.outputs import OWN, SIGNED_FOLDERS, built_files
 from skillhub.trust.documents import LISTING_PATH, public_documents
 from skillhub.trust.metadata import MetadataSet, path_of, verify
 from skillhub.trust.roles import ROOT, SNAPSHOT, TARGETS, TIMESTAMP, WELL_KNOWN, skill_path
@@ -37,18 +38,33 @@ _TYPES = {
     ".zip": "application/zip",
     ".gz": "application/gzip",
 }
+# Of what we write ourselves: a file of a skill is never a document that a browser runs.
+_OWN_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".xml": "application/xml",
+}
 # A version or a hash in the name: what is under it never changes.
 _FIXED = re.compile(r"(?:[0-9]+\.[^/]+\.json|[0-9a-f]{64}\.[^/]+)", re.ASCII)
 
 
 def is_fixed(path: str) -> bool:
-    """Say whether what is under this name is never to change."""
-    return _FIXED.fullmatch(path.rpartition("/")[2]) is not None
+    """Say whether what is under this name is never to change; a skill may name a file of its own as it pleases."""
+    first, slash, _ = path.lstrip("/").partition("/")
+    return (first in SIGNED_FOLDERS or not slash) and _FIXED.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def media_type(path: str) -> str:
     """Return the media type of a file."""
-    return _TYPES.get(os.path.splitext(path)[1], "application/octet-stream")
+    ending = os.path.splitext(path)[1]
+    return (is_own(path) and _OWN_TYPES.get(ending)) or _TYPES.get(ending, "application/octet-stream")
+
+
+def is_own(path: str) -> bool:
+    """Say whether a path is one at which no skill has a file."""
+    first, slash, _ = path.lstrip("/").partition("/")
+    return first == OWN or not slash
 
 
 def cache_control(path: str) -> str:
@@ -83,7 +99,12 @@ class Target(Protocol):
     """A place that a site is published to.
 
     What may change is compared: a target remembers what it first saw of a file, and writes over nothing else.
+
+    Attributes:
+        is_browsed: Whether people and other clients read files there, so that pages are of use.
     """
+
+    is_browsed: bool
 
     def read(self, path: str) -> bytes | None:
         """Return the file as it is served there, or None if there is none.
@@ -145,6 +166,8 @@ class FolderTarget:
     Args:
         path: The folder; made when there is something to put into it.
     """
+
+    is_browsed = True
 
     def __init__(self, path: str) -> None:
         self._path = os.path.abspath(path)
@@ -289,6 +312,8 @@ def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
     # For readers that know no TUF.
     public = {path: hub.signed(path) for path in (LISTING_PATH, *map(skill_path, index.skills))}
     yield from (_fixed_file(path, data) for path, data in public_documents(index, public, index.skills).items())
+    for path in built_files(hub.registry.path) if target.is_browsed else ():
+        yield SiteFile(path, partial(hub.registry.served, path))
     yield _fixed_file(_TIMESTAMP, metadata[_TIMESTAMP])
     yield from map(_fixed_file, paths[ahead:], roots[ahead:])
 

@@ -59,6 +59,8 @@ class OciTarget:
         FormatError: what is there is no manifest.
     """
 
+    is_browsed = False
+
     def __init__(self, client: Any, tag: str, where: str) -> None:  # noqa: ANN401 - a DXF, typed in part
         self._client, self._tag, self._where = client, tag, where
         self._before = self._manifest()

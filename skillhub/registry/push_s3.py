@@ -47,6 +47,8 @@ class S3Target:
         SourceError: the store cannot be reached, or refuses.
     """
 
+    is_browsed = True
+
     def __init__(self, client: Any, bucket: str, prefix: str) -> None:  # noqa: ANN401 - boto3 makes its classes at run time
         self._client, self._bucket, self._prefix = client, bucket, prefix
         self._where = f"s3://{bucket}/{prefix}"

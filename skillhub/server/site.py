@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote_to_bytes
 
 from skillhub.errors import StateError, UsageError
+from skillhub.formats.browser import HEADERS, PAGE_POLICY
 from skillhub.registry.push import cache_control, media_type
 
 _SEGMENT = re.compile(r"[A-Za-z0-9._~+-]+", re.ASCII)
@@ -41,6 +42,7 @@ def find_page(site: str, target: str) -> Page | None:
         path = unquote_to_bytes(target.partition("?")[0]).decode("ascii")
     except UnicodeDecodeError:
         return None
+    path += "index.html" if path.endswith("/") else ""
     segments = path.split("/")[1:]
     if not path.startswith("/") or any(part in (".", "..") or not _SEGMENT.fullmatch(part) for part in segments):
         return None
@@ -76,7 +78,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self, with_body: bool) -> None:
         page = find_page(self.server.site, self.path)
         if page is None:
-            self._head(404, Page(b"", "text/plain", "no-store"))
+            page = find_page(self.server.site, "/404.html") or Page(b"", "text/plain", "no-store")
+            self._head(404, replace(page, cache="no-store"))
+            if with_body:
+                self.wfile.write(page.data)
         elif page.etag in _tags(self.headers.get("If-None-Match", "")):
             self.send_response(304)
             self._about(page)
@@ -98,7 +103,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Accept-Ranges", "none")
         self.send_header("Cache-Control", page.cache)
         self.send_header("ETag", page.etag)
-        self.send_header("X-Content-Type-Options", "nosniff")
+        for name, value in HEADERS.items():
+            if name == "Content-Security-Policy" and page.type.startswith("text/html"):
+                self.send_header(name, PAGE_POLICY)
+            elif name != "Cache-Control":
+                self.send_header(name, value)
 
     def log_message(self, format: str, *args: object) -> None:
         """Keep silent: whoever serves in earnest has a web server that logs."""

@@ -85,7 +85,7 @@ def test_what_is_withdrawn_is_removed(hub):
 
 
 @pytest.mark.parametrize("name", ["metadata", "targets", "archives", "tile"])
-def test_a_skill_that_is_named_as_a_folder_of_signed_files_replaces_none(hub, name):
+def test_attack_a_skill_is_named_as_a_folder_of_signed_files(hub, name):
     hub.publish(name, **{"1.root.json": "{}", "timestamp.json": "{}"})
     before = Path(hub.dir.site, "metadata", "1.root.json").read_bytes()
     done = built(hub)
@@ -108,7 +108,7 @@ def test_a_skill_that_is_named_as_a_folder_of_signed_files_replaces_none(hub, na
         "",
     ],
 )
-def test_no_part_writes_a_signed_file_or_out_of_the_site(hub, path):
+def test_attack_a_path_is_that_of_a_signed_file_or_leads_out_of_the_site(hub, path):
     hub.publish()
     done = built(hub, Part(name="bad", of_all=lambda _: [(path, b"x")]))
     assert (done.written, done.left_out) == ([], [path])
@@ -124,7 +124,7 @@ def test_no_part_writes_a_signed_file_or_out_of_the_site(hub, path):
         b'{"hello": ["", ["metadata/timestamp.json", "../registry.json", "gone.txt"]]}',
     ],
 )
-def test_a_damaged_record_removes_nothing_and_is_made_anew(hub, record):
+def test_attack_a_damaged_record_removes_signed_files(hub, record):
     hub.publish()
     built(hub)
     whole = Path(record_path(hub.dir.path, "shape"))

@@ -97,6 +97,40 @@ def test_what_is_no_plain_file_of_the_site(ask, path):
     assert (response.status, body) == (404, b"")
 
 
+def test_pages_are_served_with_their_policy_and_a_page_for_what_is_missing(ask, site):
+    (site / "-").mkdir()
+    for path in ("index.html", "404.html", "-/style.css", "-/search.js", "feed.xml"):
+        (site / path).write_text(path)
+    types = {
+        path: ask(f"/{path}")[0].getheader("Content-Type").partition(";")[0] for path in ("-/style.css", "feed.xml")
+    }
+    assert types == {"-/style.css": "text/css", "feed.xml": "application/xml"}
+    response, body = ask("/")
+    assert (response.status, body, response.getheader("Content-Type")) == (
+        200,
+        b"index.html",
+        "text/html; charset=utf-8",
+    )
+    policy = response.getheader("Content-Security-Policy")
+    assert "script-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    for method, shown in (("GET", b"404.html"), ("HEAD", b"")):
+        response, body = ask("/none", method)
+        assert (response.status, body, response.getheader("Cache-Control")) == (404, shown, "no-store")
+
+
+@pytest.mark.parametrize(
+    "name", ["index.html", "evil.svg", "evil.js", "evil.css", "evil.xml", "evil.xhtml", "SKILL.md"]
+)
+def test_attack_a_file_of_a_skill_is_opened_as_a_document(ask, site, name):
+    (site / "hello").mkdir()
+    (site / "hello" / name).write_text("<script xmlns='http://www.w3.org/1999/xhtml'>alert(1)</script>")
+    response, _ = ask(f"/hello/{name}")
+    assert response.getheader("Content-Type") in ("application/octet-stream", "text/markdown; charset=utf-8")
+    assert response.getheader("Content-Security-Policy").endswith("; sandbox")
+    assert response.getheader("X-Content-Type-Options") == "nosniff"
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
 def test_nothing_can_be_written(ask, method):
     assert ask("/metadata/timestamp.json", method)[0].status == 501
