@@ -2,7 +2,7 @@
 # Two virtual environments: skillhub with every optional part, and the other tools, whose needs are not ours;
 # beside them what comes from npm.
 # The tests that push to an OCI registry also want the program docker-registry (apt-get install docker-registry), those
-# of the page of skillhub serve want chromium (apt-get install chromium).
+# of the pages of skillhub serve and of a registry want chromium (apt-get install chromium).
 set -eu
 place=${1:-.venv-interop}
 test -e "$place/.ready" && exit 0
@@ -29,6 +29,8 @@ if command -v npm >/dev/null; then
     npm install --prefix "$place/npm" --no-audit --no-fund --loglevel=error \
         @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector opencode-ai@1 \
         @anthropic-ai/claude-code@2 || echo "no clients of MCP from npm: they are not tried" >&2
+    npm install --prefix "$place/npm" --no-audit --no-fund --loglevel=error playwright-core@1 axe-core@4 ||
+        echo "no playwright-core or axe-core: the pages of a registry are not looked at" >&2
 else
     echo "no npm: its client of skills is not tried" >&2
 fi
