@@ -48,6 +48,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "plugin": "skillhub.sources.layout.PluginFile",
     "policy": "skillhub.policy.policy.PolicyFile",
     "profiles": "skillhub.model.hosts.ProfilesFile",
+    "publish-targets": "skillhub.registry.publish.PublishTargetsFile",
     "publisher": "skillhub.model.index.PublisherDocument",
     "publishers": "skillhub.project.user_state.PublishersFile",
     "records": "skillhub.model.record.RecordsFile",

@@ -1,28 +1,40 @@
-"""``new``, ``validate``, ``pack``, ``sign`` and ``key``, and passphrases for keys."""
+"""``new``, ``validate``, ``pack``, ``sign``, ``publish`` and ``key``; passphrases for keys, targets of a push."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any, Literal, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from skillhub.author.author import Validated, pack_skill, sign_skill, validate_all
 from skillhub.author.new import begin
 from skillhub.cli.audit import show_findings
-from skillhub.cli.common import Arg, Common, read_as, read_file, working_folder
+from skillhub.cli.common import Arg, Common, optional, read_as, read_file, signing_time, working_folder
 from skillhub.cli.terminal import Terminal, members
-from skillhub.errors import PassphraseNeeded, UsageError
-from skillhub.formats.text import as_command
+from skillhub.errors import PassphraseNeeded, SourceError, UsageError
+from skillhub.formats.text import as_command, quote
 from skillhub.model.finding import Issue, counted
+from skillhub.model.reference import holds_secret
+from skillhub.net.settings import Settings
 from skillhub.project.keys import Key, Keys, read_key
 from skillhub.sources.local import sign_anew
 from skillhub.trust import x509
 from skillhub.trust.keys import PrivateKey
 
+if TYPE_CHECKING:
+    from skillhub.registry.operator import Signing
+    from skillhub.registry.push import Target
+
 # Gets passphrases from a variable or a person, never from the command line, which others can read.
 
 VARIABLE = "SKILLHUB_PASSPHRASE"
+KEYS_VARIABLE = "SKILLHUB_REGISTRY_KEYS"
+KeysDir = Annotated[
+    str | None,
+    Arg("--keys DIR", "The folder of the offline keys (default: in the registry's folder).", envvar=KEYS_VARIABLE),
+]
 _T = TypeVar("_T")
 
 
@@ -59,6 +71,16 @@ def with_passphrase(what: str, common: Common, use: Callable[[bytes | None], _T]
 def _given() -> bytes | None:
     value = os.environ.get(VARIABLE)
     return value.encode() if value else None
+
+
+def signed(common: Common, keys: str | None, use: Callable[[Signing], _T]) -> _T:
+    """Return what ``use`` returns, given what to sign with; a passphrase is asked for where one is needed."""
+    from skillhub.registry.operator import Signing
+
+    def with_keys(passphrase: bytes | None) -> _T:
+        return use(Signing(now=signing_time(), passphrase=passphrase, keys=keys, dry_run=common.dry_run))
+
+    return with_passphrase("passphrase of the registry's keys", common, with_keys)
 
 
 # ``new``, ``validate``, ``pack`` and ``sign``: for authors of skills.
@@ -161,16 +183,19 @@ def sign(
 
     Example: skillhub sign ./my-skill --key default
     """
-    keys, certificates = Keys(common.home), read_as(chain, x509.load) if chain else ()
-
-    def load() -> PrivateKey:
-        return with_passphrase(f"passphrase of {key}", common, lambda given: keys.load(key, given))
-
-    signed = sign_skill(path, load, certificates, common.time().now(), dry_run=common.dry_run)
+    certificates = read_as(chain, x509.load) if chain else ()
+    signed = sign_skill(
+        path, partial(own_key, key, common), certificates, common.time().now(), dry_run=common.dry_run
+    )
     done = "would be" if common.dry_run else "is"
     who = f" of {signed.identity}" if signed.identity else ""
     text = f"{signed.path} {done} signed by the key {signed.fingerprint}{who}"
     return common.done("sign", asdict(signed), text, "green")
+
+
+def own_key(key: str, common: Common) -> PrivateKey:
+    """Return the user's own key of that name, or the one in that file; its passphrase is asked for if it has one."""
+    return with_passphrase(f"passphrase of {key}", common, lambda given: Keys(common.home).load(key, given))
 
 
 # ``key``: makes, lists, shows and imports the keys that skills are signed with.
@@ -264,3 +289,48 @@ def _draw_key(key: Key, write: Callable[..., None]) -> None:
     write(f"{key.name}: {key.kind} {key.fingerprint}", "green")
     write(f"  private key: {key.path}")
     write(f"  public key:  {key.public_path}")
+
+
+# Where a registry is published.
+
+
+def target_address(text: str) -> str:
+    """Return the address of a target that a person typed: of a repository with its branch.
+
+    Raises:
+        UsageError: it is none, or holds a credential.
+    """
+    if "://" in text and holds_secret(text):
+        hint = (
+            "docker login, SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD, the usual AWS variables, or git's helpers"
+        )
+        raise UsageError("expected a target without password or another credential", hint=hint)
+    if text.startswith(("git+", "github:", "git@")):
+        from skillhub.registry import push_git
+
+        return push_git.address_of(text, os.environ)
+    return text
+
+
+def open_target(common: Common, address: str) -> Target:
+    """Return the target of an address.
+
+    Raises:
+        UsageError: nobody knows its scheme, or an extra is not installed.
+        SourceError: it needs the network, and ``--offline`` forbids that.
+    """
+    from skillhub.registry import push, push_git
+
+    scheme, separator, _ = address.partition("://")
+    if not separator:
+        return push.FolderTarget(address)
+    if common.offline and scheme != "git+file":
+        raise SourceError("--offline forbids the network, which this command needs", where=address)
+    if scheme.startswith("git+"):
+        tokens = Settings.read(common.home).tokens
+        return push_git.open_target(address, common.home.cache, os.environ, tokens)
+    if scheme not in ("s3", "oci"):
+        raise UsageError(f"expected a folder, s3://…, oci://… or git+https://…, found {quote(address)}")
+    module = optional(f"skillhub.registry.push_{scheme}", scheme, f"{scheme}:// needs")
+    target: Target = module.open_target(address)
+    return target

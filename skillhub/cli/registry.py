@@ -4,53 +4,40 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, TypeVar
+from functools import partial
+from typing import Annotated
 
 from skillhub.audit.scan_cache import ScanCache
-from skillhub.cli.author import new_passphrase, with_passphrase
+from skillhub.cli.author import KeysDir, new_passphrase, open_target, own_key, signed, target_address
 from skillhub.cli.common import Arg, Common, Strings, now, optional, read_file, signing_time
+from skillhub.cli.prompts import show
+from skillhub.cli.render import question_json
 from skillhub.cli.terminal import members
-from skillhub.errors import FormatError, SourceError, UsageError
+from skillhub.errors import FormatError, UsageError
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import clean, quote
+from skillhub.formats.text import as_command, clean, quote
+from skillhub.install.context import refusal
 from skillhub.model.advisory import CAP, AdvisoriesDocument, Said
 from skillhub.model.index import Release
-from skillhub.model.reference import holds_secret
+from skillhub.model.question import Asked
 from skillhub.registry import build, outputs, upkeep
 from skillhub.registry import check as checks
 from skillhub.registry import push as pushing
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing, opened
 from skillhub.registry.outputs import Part
-from skillhub.registry.push import FolderTarget, Target
+from skillhub.registry.publish import Bump, PublishTargets, ReleasePlan, plan, prepared
 from skillhub.registry.shapes import SHAPES
 from skillhub.server.site import site_server
 
-_T = TypeVar("_T")
-KEYS_VARIABLE = "SKILLHUB_REGISTRY_KEYS"
-
 Dir = Annotated[str, Arg("DIR", "The registry's folder.")]
-KeysDir = Annotated[
-    str | None,
-    Arg("--keys DIR", "The folder of the offline keys (default: in the registry's folder).", envvar=KEYS_VARIABLE),
-]
 Wanted = Annotated[str, Arg("NAME@VERSION", "The release.")]
 PublicKeys = Annotated[Strings, Arg("--key FILE", "A public key that it signs with (PEM; repeatable).")]
 Roots = Annotated[Strings, Arg("--certificate FILE", "A root certificate of its signers (PEM; repeatable).")]
 Names = Annotated[Strings, Arg("--name SKILL", "A skill that it may publish (repeatable).")]
 Since = Annotated[str | None, Arg("--since TIME", "Its signatures from before stay valid (default: none).")]
 Revoked = Annotated[Strings, Arg("--revoke FINGERPRINT|FILE", "A key or certificate to revoke.")]
-
-
-def signed(common: Common, keys: str | None, use: Callable[[Signing], _T]) -> _T:
-    """Return what ``use`` returns, given what to sign with; a passphrase is asked for where one is needed."""
-
-    def with_keys(passphrase: bytes | None) -> _T:
-        return use(Signing(now=signing_time(), passphrase=passphrase, keys=keys, dry_run=common.dry_run))
-
-    return with_passphrase("passphrase of the registry's keys", common, with_keys)
 
 
 # What needs no extra; pages come besides.
@@ -328,25 +315,20 @@ def registry_advise(
 def registry_push(
     common: Common,
     folder: Dir,
-    target: Annotated[str, Arg("TARGET", "A folder, s3://BUCKET/PREFIX, or oci://REGISTRY/REPOSITORY:TAG.")],
+    target: Annotated[
+        str, Arg("TARGET", "A folder, s3://BUCKET/PREFIX, oci://REGISTRY/REPOSITORY:TAG, or git+URL@BRANCH.")
+    ],
 ) -> int:
     """Publish a registry's site. Immutable files first, the timestamp last; nothing newer is ever overwritten.
 
     S3 and its credentials are found by the usual AWS variables (AWS_ENDPOINT_URL_S3 for other stores), those of an
-    OCI registry as docker login keeps them, or by SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD.
+    OCI registry as docker login keeps them, or by SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD. A git repository
+    (github:OWNER/REPO too) gets one commit on its branch gh-pages; git finds its credentials.
 
     Example: skillhub registry push ./registry s3://skills-bucket
     """
-    if "://" in target and holds_secret(target):
-        hint = "docker login, SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD, or the usual AWS variables"
-        raise UsageError("expected a target without password or another credential", hint=hint)
-
-    def connect(address: str) -> Target:
-        if common.offline and "://" in address:
-            raise SourceError("--offline forbids the network, which this command needs", where=address)
-        return _open(address)
-
-    done = pushing.push(folder, target, connect, now=now(), dry_run=common.dry_run)
+    target = target_address(target)
+    done = pushing.push(folder, target, partial(open_target, common), now=now(), dry_run=common.dry_run)
     if common.json:
         return common.answer("registry push", {"target": target, **asdict(done)})
     if common.verbose:
@@ -358,22 +340,6 @@ def registry_push(
     else:
         common.terminal.did(f"{target}: already up to date, {done.unchanged} files")
     return 0
-
-
-def _open(address: str) -> Target:
-    """Return the target of an address.
-
-    Raises:
-        UsageError: nobody knows its scheme, or an extra is not installed.
-    """
-    scheme, separator, _ = address.partition("://")
-    if not separator:
-        return FolderTarget(address)
-    if scheme not in ("s3", "oci"):
-        raise UsageError(f"expected a folder, s3://… or oci://…, found {quote(address)}")
-    module = optional(f"skillhub.registry.push_{scheme}", scheme, f"{scheme}:// needs")
-    target: Target = module.open_target(address)
-    return target
 
 
 def registry_init(
@@ -438,6 +404,92 @@ def registry_add(
     for release in added.unchanged:
         common.terminal.did(f"{release.name} {release.version} was published before, with the same content")
     return 0
+
+
+# ``publish``: everything between a skill's folder and a colleague's install.
+
+
+def publish(
+    common: Common,
+    path: Annotated[str, Arg("[PATH]", "The skill's folder, or an archive.")] = ".",
+    to: Annotated[
+        str | None,
+        Arg(
+            "--to TARGET",
+            "A folder, s3://…, oci://…, git+URL[@BRANCH], github:OWNER/REPO, or a registry's own folder.",
+        ),
+    ] = None,
+    registry: Annotated[
+        str | None, Arg("--registry DIR", "The registry's folder, with its keys; remembered for this target.")
+    ] = None,
+    key: Annotated[
+        str | None, Arg("--key NAME|FILE", "Sign with this key of yours (default: as it is, or the registry's).")
+    ] = None,
+    bump: Annotated[Bump | None, Arg("--bump", "Raise the version in SKILL.md first.")] = None,
+    keys: KeysDir = None,
+) -> int:
+    """Publish a skill in one step. It is validated, signed, packed, added to your registry, and that is pushed.
+
+    You see what differs from the last release, and are asked once. The registry is a folder on this machine, made by
+    registry init; name it with --registry the first time. Run the command again if it was cut off.
+
+    Example: skillhub publish ./my-skill --to github:acme/skills --registry ./registry
+    """
+    targets = PublishTargets(common.home.state)
+    target = targets.choose(to and target_address(to), registry)
+    connect, where = partial(open_target, common), target.address or target.registry
+    prepare = partial(prepared, path, bump, own_key(key, common) if key else None)
+    passed: list[Signing] = []
+
+    def planning(signing: Signing) -> ReleasePlan:
+        passed[:] = [signing]  # a passphrase is asked for once
+        return plan(path, target.registry, signing, common.publishers, prepare)
+
+    planned = signed(common, keys, planning)
+    if target.address:
+        pushing.check_target(target.registry, target.address, connect, now=now())
+    asked = _ask(planned, where, common)
+    written: tuple[str, ...] = ()
+    if not common.dry_run:
+        build.add(target.registry, [path], passed[0], common.publishers, prepare, [planned.made.tree.digest])
+        if bump:
+            planned.write()
+        upkeep.refresh(target.registry, passed[0])
+        _rebuild(common, target.registry)
+    if target.address and not common.dry_run:
+        targets.remember(target)
+        written = pushing.push(target.registry, target.address, connect, now=now()).written
+    value = {
+        **planned.to_json(),
+        "target": target.address or None,
+        "registry": target.registry,
+        "changed": not common.dry_run and bool(planned.is_new or written),
+        "written": written,
+        "questions": [question_json(question, answer) for question, answer in asked],
+    }
+    said = f"{planned.made.release.name} {planned.made.release.version}"
+    if planned.is_new:
+        text = f"{'would publish' if common.dry_run else 'published'} {said} to {where}"
+    else:
+        text = f"{said} was published before, with the same content; {len(written)} files written to {where}"
+    status = common.done("publish", value, text, "green")
+    opened_at = RegistryDir(target.registry)
+    add = "skillhub", "source", "add", planned.made.release.publisher or "", opened_at.settings().url or "URL"
+    common.terminal.say(f"to install from it: {as_command(*add, '--fingerprint', opened_at.fingerprint())}")
+    return status
+
+
+def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
+    """Ask once; where nobody is to be asked, show what would be."""
+    if not planned.is_new:
+        return []
+    question = planned.question(where)
+    answers = [*zip([question], common.approver().answer([question]), strict=True)]
+    if not any(answer.seen for _, answer in answers) and not common.json:
+        show(question, {}, common.terminal)
+    if not common.dry_run and (error := refusal(answers)) is not None:
+        raise error
+    return answers
 
 
 def registry_check(

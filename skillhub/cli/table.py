@@ -64,6 +64,7 @@ COMMANDS: dict[str, Command] = {
     "validate": Command("author", "Validate skills: folders and archives.", _WRITE),
     "pack": Command("author", "Pack a skill into an archive.", _WRITE),
     "sign": Command("author", "Sign a skill.", _WRITE),
+    "publish": Command("registry", "Publish a skill in one step: validate, sign, pack, add, push.", _WRITE),
     "key": Command("author", "Manage signing keys.", _WRITE, "new list show import"),
     "registry": Command(
         "registry",

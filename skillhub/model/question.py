@@ -29,6 +29,7 @@ Kind = Literal[
     "mcp-check",  # an MCP server is to be started, or called, to see what it has
     "unused",  # what no project needs is to be removed from the store
     "uninstall",  # all that skillhub put on this machine is to be removed
+    "publish",  # a release is to be published, which never changes afterwards
     "local-edit",  # a copy in an agent's folder was edited by hand
 ]
 
@@ -92,6 +93,7 @@ BEFOREHAND: Mapping[Kind, Beforehand] = {
     "mcp-check": Beforehand(otherwise=A_PERSON),
     "unused": _YES,
     "uninstall": _YES,
+    "publish": _YES,
     "local-edit": _YES,
 }
 # A no to one of these leaves the skill disabled; a no to any other refuses the whole command.

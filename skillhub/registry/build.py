@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
 from skillhub.archive import pack
-from skillhub.errors import FormatError, NameNotOwned, Refused, UsageError
+from skillhub.errors import FormatError, NameNotOwned, Refused, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
 from skillhub.install.candidates import OwnKey, judge_with_own_keys, own_key
@@ -33,15 +33,32 @@ from skillhub.trust.roles import NAMESPACES, ROLES, ROOT, key_names
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A release, its artifact, and the path that it was given by."""
+    """A release, its artifact, and the path that it was given by.
+
+    Attributes:
+        tree: What was signed.
+        signature: The file with the signature.
+        key: The fingerprint of the key, or of the root, that its signer is proven by.
+    """
 
     path: str
     release: Release
     artifact: bytes
+    tree: Tree
+    signature: File
+    key: Digest
+
+
+Prepare = Callable[[Tree], Tree]
 
 
 def submit(
-    path: str, hub: Opened, index: Index, publishers: Iterable[Publisher], mine: Publishers | None
+    path: str,
+    hub: Opened,
+    index: Index,
+    publishers: Iterable[Publisher],
+    mine: Publishers | None,
+    prepare: Prepare | None = None,
 ) -> Submission:
     """Return the folder or archive at ``path`` as a release of the admitted publisher that signed it.
 
@@ -51,6 +68,7 @@ def submit(
         index: What it offers.
         publishers: All that it admits.
         mine: Whom the operator trusts, which knows their own keys.
+        prepare: Makes of what lies there what is to be published.
 
     Raises:
         FormatError: it is not as the specification wants it, or has no version.
@@ -61,6 +79,7 @@ def submit(
     folder = os.path.basename(os.path.abspath(path)) if os.path.isdir(path) else None
     with named(path):
         tree = read_local(path, wrapper=False)[0].tree
+        tree = prepare(tree) if prepare else tree
         errors, _ = problems(tree, folder)
         if errors:
             raise FormatError(errors[0].message, where=errors[0].where)
@@ -74,7 +93,8 @@ def submit(
     first = owner or hub.settings.publisher
     signers = sorted(publishers, key=lambda publisher: publisher.name != first)
     with named(path):
-        verdict = judge(_signed(tree, manifest.name, owner, hub, path), signers, None, now)
+        tree = _signed(tree, manifest.name, owner, hub, path)
+        verdict = judge(tree, signers, None, now)
     if verdict.status != "valid" or verdict.signer is None:
         with named(path):
             own = _own(tree, verdict, hub, mine) if mine else None
@@ -95,7 +115,7 @@ def submit(
         requires=tuple(need.spell() for need in manifest.requires),
         capabilities=capabilities(verdict.tree, manifest),
     )
-    return Submission(path, release, artifact)
+    return Submission(path, release, artifact, verdict.tree, tree[SIGNATURE], verdict.signer.fingerprint)
 
 
 def _own(tree: Tree, verdict: Verdict, hub: Opened, mine: Publishers) -> OwnKey | None:
@@ -168,10 +188,17 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What ``add`` published, and what was published before with the same content."""
+    """What ``add`` published, and what was published before with the same content.
+
+    Attributes:
+        submissions: Both, in the order in which they were given.
+        before: What the registry offered before.
+    """
 
     releases: tuple[Release, ...]
     unchanged: tuple[Release, ...]
+    submissions: tuple[Submission, ...]
+    before: Index
 
 
 def init(folder: str, setup: Setup, now: datetime) -> Created:
@@ -204,11 +231,19 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
     return Created(registry.path, registry.fingerprint())
 
 
-def add(folder: str, skills: Sequence[str], signing: Signing, mine: Publishers | None = None) -> Added:
+def add(
+    folder: str,
+    skills: Sequence[str],
+    signing: Signing,
+    mine: Publishers | None = None,
+    prepare: Prepare | None = None,
+    agreed: Collection[Digest] | None = None,
+) -> Added:
     """Publish skills, folders or archives, all or none; signed by the registry's own publisher if unsigned.
 
     Files that are never changed are written first and the timestamp last: whoever kills this leaves the site
-    as it was, and the same call again finishes it. ``mine`` knows the operator's own keys, for a hint alone.
+    as it was, and the same call again finishes it. ``mine`` knows the operator's own keys, for a hint alone;
+    ``prepare`` is as for ``submit``; a tree that is not ``agreed`` to, if any are, has been changed meanwhile.
 
     Raises:
         FormatError: a skill is not as the specification and a registry want it.
@@ -219,9 +254,13 @@ def add(folder: str, skills: Sequence[str], signing: Signing, mine: Publishers |
         StateError: the disk refuses.
     """
     with opened(folder, signing) as hub:
-        index = hub.index()
+        before = index = hub.index()
         publishers = [publisher_of(each, signing.time) for each in index.admissions.values()]
-        submissions = [submit(path, hub, index, publishers, mine) for path in skills]
+        submissions = [submit(path, hub, index, publishers, mine, prepare) for path in skills]
+        for each in submissions:
+            if agreed is not None and each.tree.digest not in agreed:
+                message = "the skill was changed after its differences were shown"
+                raise StateError(message, where=each.path, hint="nothing was published; run the command again")
         fresh: list[Submission] = []
         for each in submissions:
             if _is_new(each, index):
@@ -231,7 +270,7 @@ def add(folder: str, skills: Sequence[str], signing: Signing, mine: Publishers |
         archives = {each.release.url: each.artifact for each in fresh}
         hub.publish(index, changed, sorted({each.release.name for each in submissions}), archives)
     old = tuple(each.release for each in submissions if each not in fresh)
-    return Added(tuple(each.release for each in fresh), old)
+    return Added(tuple(each.release for each in fresh), old, tuple(submissions), before)
 
 
 def _is_new(submission: Submission, index: Index) -> bool:
@@ -243,8 +282,14 @@ def _is_new(submission: Submission, index: Index) -> bool:
     same = [each for each in index.skills.get(release.name, ()) if each.version == release.version]
     if same and same[0].tree != release.tree:
         message = f"{release.name} {release.version} is published already, with other content"
-        raise Refused(message, where=submission.path, hint="raise metadata.version; published releases never change")
+        raise Refused(message, where=submission.path, hint=to_raise(submission.path))
     return not same
+
+
+def to_raise(path: str) -> str:
+    """Return the hint for a version that is taken."""
+    command = as_command("skillhub", "publish", path, "--bump", "patch")
+    return f"published releases never change: raise metadata.version, or publish with --bump: {command}"
 
 
 def _with(index: Index, release: Release, hub: Opened) -> Index:

@@ -265,6 +265,20 @@ def push(folder: str, address: str, connect: Connect, *, now: datetime, dry_run:
     return Pushed(tuple(file.path for file in changed), len(site) - len(changed))
 
 
+def check_target(folder: str, address: str, connect: Connect, *, now: datetime) -> None:
+    """Refuse a place that ``push`` would refuse, because of what is published there now; raises as ``push``."""
+    with opened(folder, Signing(now=now)) as hub:
+        if "://" not in address:
+            _apart(hub.registry.path, address)
+        with closing(connect(address)) as target:
+            _served(hub, _roots(hub)[1], target)
+
+
+def _roots(hub: Opened) -> tuple[list[str], list[bytes]]:
+    paths = [_root_path(number) for number in range(1, _version(hub.metadata, ROOT) + 1)]
+    return paths, [hub.registry.served(path) for path in paths]
+
+
 def _apart(registry: str, address: str) -> None:
     """Refuse a folder that is in the registry's or the other way round: its keys would be served."""
     ours, other = (os.path.join(os.path.normcase(os.path.realpath(each)), "") for each in (registry, address))
@@ -295,8 +309,7 @@ def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
     Raises:
         Refused, Rollback, BadMetadata, StateError, FormatError: see ``push``.
     """
-    paths = [_root_path(number) for number in range(1, _version(hub.metadata, ROOT) + 1)]
-    roots = [hub.registry.served(path) for path in paths]
+    paths, roots = _roots(hub)
     served = _served(hub, roots, target)
     known = sum(target.read(path) is not None for path in paths)
     ahead = known + sum(1 for _ in takewhile(lambda root: _believes(root, served), roots[known:]))

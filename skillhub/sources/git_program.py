@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -207,14 +207,19 @@ class GitProgram:
         self._folder = folder
 
     def run(
-        self, words: Sequence[str], bounds: GitLimits, *, stdin: bytes = b"", grown: Callable[[], int] = int
+        self,
+        words: Sequence[str],
+        bounds: GitLimits,
+        *,
+        stdin: bytes | Iterable[bytes] = b"",
+        grown: Callable[[], int] = int,
     ) -> bytes:
         """Return what git writes, at most 64 MiB of it.
 
         Args:
             words: The command and its arguments.
             bounds: When to give up.
-            stdin: What git reads.
+            stdin: What git reads, whole or in parts.
             grown: Says how much it has taken of the disk; asked several times a second.
 
         Raises:
@@ -305,11 +310,12 @@ class _Drain:
                 del self.data[slice(None, -self._tail) if self._tail else slice(_HEAD, None)]
 
 
-def _feed(pipe: IO[bytes] | None, data: bytes) -> None:
+def _feed(pipe: IO[bytes] | None, data: bytes | Iterable[bytes]) -> None:
     """Write all of it and close the pipe; a git that ends before it read everything says why in words."""
     if pipe is not None and not pipe.closed:
         with suppress(BrokenPipeError):
-            pipe.write(data)
+            for part in (data,) if isinstance(data, bytes) else data:
+                pipe.write(part)
         with suppress(BrokenPipeError):
             pipe.close()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -30,6 +31,17 @@ REMOTE = "skillhub"
 # where other users of the machine could read it.
 _VARIABLE = "SKILLHUB_GIT_VARIABLE"
 _HELPER = f'!f() {{ test "$1" = get && printf "username=x-access-token\\npassword=%s\\n" "${_VARIABLE}"; }}; f'
+# What a repository on this machine names is not run when it takes a push: hooks, and programs in its configuration.
+_RECEIVING = " ".join(
+    f"-c {each}"
+    for each in (
+        f"core.hooksPath={os.devnull}",
+        "core.fsmonitor=false",
+        "core.alternateRefsCommand=:",
+        "receive.autogc=false",
+        "receive.denyCurrentBranch=refuse",
+    )
+)
 # A person's settings of git may hold secrets, or lead elsewhere; curl looks for a netrc in the home folder.
 _NOBODY = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -139,6 +151,7 @@ def told(url: str, place: str, named_by: Who, environ: Mapping[str, str], token:
     if place.startswith("file:"):
         # Git before 2.45.1 has it fetch what it lacks, with whatever program it names (CVE-2024-32465).
         options.append(f"remote.{REMOTE}.uploadpack=GIT_ALLOW_PROTOCOL=none git-upload-pack")
+        options.append(f"remote.{REMOTE}.receivepack=GIT_ALLOW_PROTOCOL=none git {_RECEIVING} receive-pack")
     if not RULES[named_by].settings:
         protocol = "file" if place.startswith("file:") else "https"
         return Remote(url, place, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NOBODY})
@@ -241,6 +254,12 @@ _WRITTEN = (*_GITS, ".skillhub-")
 # fetch each object that is missing, one connection for each.
 _PARTIAL = ("-c", f"remote.{REMOTE}.promisor=true", "-c", f"remote.{REMOTE}.partialCloneFilter=blob:none")
 _FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", REMOTE)
+_IMPORT = ("-c", "fastimport.unpackLimit=1", "fast-import", "--quiet", "--force", "--done")
+# Of a person's settings only those count that say how to reach the server.
+_UNASKED = ("push.gpgSign=false", "push.followTags=false", "push.recurseSubmodules=no", "push.pushOption=")
+_PUSH = (*(word for each in _UNASKED for word in ("-c", each)), "push", "--quiet")
+_NEW = "refs/commits/new"
+_REJECTED = re.compile(r"\[rejected\]|stale info|cannot lock ref|failed to update ref|reference already exists", re.I)
 _T = TypeVar("_T")
 _ALL = ("+refs/heads/*:refs/all/heads/*", "+refs/tags/*:refs/all/tags/*")
 
@@ -309,6 +328,43 @@ class GitCache:
         """
         words = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--stdin")
         self._online(lambda way: self._bring(way, words, ids))
+
+    def push(self, ref: str, parent: str | None, message: str, changed: Iterable[tuple[str, bytes]]) -> bool:
+        """Commit files over those of ``parent``, and put the commit at ``ref`` if that is there still.
+
+        Nothing is checked out, no hook or filter runs. Return False if somebody else has moved the ref, or made it.
+
+        Raises:
+            SourceError, NotFound, UnsafeTransfer: it cannot be pushed.
+            StateError: the disk, or another process.
+        """
+
+        def pushed(address: Sequence[str]) -> bool:
+            words = (*address, *_PUSH, f"--force-with-lease={ref}:{parent or ''}", REMOTE, f"{_NEW}:{ref}")
+            try:
+                self._git.run(words, self._bounds)
+            except GitError as error:
+                if _REJECTED.search(str(error)):
+                    return False
+                raise
+            return True
+
+        with files.lock(self._folder + ".lock", timeout=self._bounds.seconds):
+            self._prepare()
+            try:
+                stream = _imported(self._committer(), parent, message, changed)
+                self._git.run(_IMPORT, self._bounds, stdin=stream)
+            except GitError as error:
+                raise error.explained(self.url, None) from error
+            return self._online(pushed)
+
+    def _committer(self) -> bytes:
+        """Return who commits, and when, as git has it; a name of ours where the person has configured none."""
+        with suppress(GitError):
+            return self._git.run(
+                ("-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"), self._bounds
+            ).strip()
+        return b"skillhub <skillhub@localhost> %d +0000" % time.time()
 
     def sizes(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the sizes of those of these objects that are here.
@@ -477,6 +533,22 @@ class GitCache:
                 os.rename(self._folder, gone)
                 remove_tree(gone)
             self._prepare()
+
+
+def _imported(
+    committer: bytes, parent: str | None, message: str, changed: Iterable[tuple[str, bytes]]
+) -> Iterator[bytes]:
+    """Yield a commit as ``git fast-import`` reads it; every path is quoted, for it may hold anything."""
+    said = message.encode()
+    yield b"commit %s\ncommitter %s\ndata %d\n%s\n" % (_NEW.encode(), committer, len(said), said)
+    if parent:
+        yield b"from %s\n" % parent.encode()
+    for path, data in changed:
+        quoted = path.encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+        yield b'M 100644 inline "%s"\ndata %d\n' % (quoted, len(data))
+        yield data
+        yield b"\n"
+    yield b"done\n"
 
 
 # Which commit a person means by a branch or a tag.

@@ -294,14 +294,14 @@ class GitSnapshot:
         self._fetches = 0
         self._turn = threading.RLock()
         try:
-            self._leaves = self._walk()
+            self.leaves = self._walk()
         except GoneError:
             store.fetch(rev)
-            self._leaves = self._soundly(self._walk)
+            self.leaves = self._soundly(self._walk)
         except WrongBytes:
-            self._leaves = self._soundly(self._walk)
-        self._sizes = self._store.sizes({leaf.id for leaf in self._leaves.values()})
-        self.nodes = nodes_of(self._leaves, self._sizes)
+            self.leaves = self._soundly(self._walk)
+        self._sizes = self._store.sizes({leaf.id for leaf in self.leaves.values()})
+        self.nodes = nodes_of(self.leaves, self._sizes)
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
         """Yield the bytes of these files, in this order, exactly as the commit has them.
@@ -312,7 +312,7 @@ class GitSnapshot:
             UnsafeArchive: ``too-large``.
             WrongBytes: they are not those of the commit.
         """
-        ids = [file_id(self._leaves, path, self._store.url) for path in paths]
+        ids = [file_id(self.leaves, path, self._store.url) for path in paths]
         self._soundly(lambda: self._bring(ids))
         while ids:
             portion = ids[: self._portion(ids)]
@@ -381,14 +381,14 @@ class GitSnapshot:
         """Have these files in the cache, with as few questions to the server as an honest guess allows."""
         with self._turn:
             if not self._sizes:
-                self._sizes = self._store.sizes({leaf.id for leaf in self._leaves.values()})
+                self._sizes = self._store.sizes({leaf.id for leaf in self.leaves.values()})
             wanted = {id_ for id_ in ids if id_ not in self._sizes}
             if not wanted:
                 return
             # Heads, then one skill; who comes a third time installs many, and each would be a fetch of its own.
             self._fetches += 1
             if self._fetches > _SINGLY:
-                wanted |= of_skills(self._leaves) - self._sizes.keys()
+                wanted |= of_skills(self.leaves) - self._sizes.keys()
             self._store.fetch_files(sorted(wanted))
             self._sizes |= self._store.sizes(wanted)
             if not wanted <= self._sizes.keys():

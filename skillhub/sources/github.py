@@ -399,18 +399,25 @@ def open_repository(
     Raises:
         As ``open_git`` and ``open_github_api``; SourceError: there is no git, and it is not on GitHub.
     """
-    site = site_of(environ)
-    inner = _PATH.fullmatch(url.removeprefix(site)) if url.startswith(site + "/") else None
-    token = token_for(url, environ, bounds.tokens)
-    if inner is None:
-        return open_git(url, rev, cache=cache, environ=environ, bounds=bounds, token=token)
-    host = host_of(environ)
-    host = replace(host, token=token or host.token)
-    if shutil.which("git", path=environ.get("PATH")) is None:
+    inner, token = _inner(url, environ), login_for(url, environ, bounds.tokens)
+    if inner is not None and shutil.which("git", path=environ.get("PATH")) is None:
+        host = replace(host_of(environ), token=token)
         web = bounds.web
         if web is None or bounds.offline:
             raise SourceError("--offline forbids GitHub's API, and git is not installed", where=url)
         if not RULES[bounds.named_by].sends_credentials:
             web, host = UntrustedClient(web, f"git+{url}"), replace(host, token=None)
         return open_github_api(inner[1], inner[2], rev=rev, web=web, host=host)
-    return open_git(url, rev, cache=cache, environ=environ, bounds=bounds, token=host.token)
+    return open_git(url, rev, cache=cache, environ=environ, bounds=bounds, token=token)
+
+
+def login_for(url: str, environ: Mapping[str, str], tokens: Mapping[str, str]) -> str | None:
+    """Return the token for a repository, on GitHub or elsewhere; raises as ``token_for`` and ``host_of``."""
+    token = token_for(url, environ, tokens)
+    return token or (host_of(environ).token if _inner(url, environ) else None)
+
+
+def _inner(url: str, environ: Mapping[str, str]) -> re.Match[str] | None:
+    """Return the owner and the name of a repository if it is on the GitHub that is meant."""
+    site = site_of(environ)
+    return _PATH.fullmatch(url.removeprefix(site)) if url.startswith(site + "/") else None

@@ -1,0 +1,269 @@
+"""``publish``: a skill becomes a release of a registry that one person keeps, and the registry's site goes online."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from skillhub.archive import unpack
+from skillhub.disk import files
+from skillhub.disk.state_file import StateDocument, StateFile
+from skillhub.errors import Refused, UsageError
+from skillhub.formats.digest import Digest
+from skillhub.formats.document import Items, part
+from skillhub.formats.text import as_command, quote, word
+from skillhub.model.finding import Finding, counted
+from skillhub.model.index import Release
+from skillhub.model.lock import Locked
+from skillhub.model.manifest import Manifest
+from skillhub.model.provenance import Changes
+from skillhub.model.question import Question
+from skillhub.model.tree import SIGNATURE, SKILL_MD, File, Tree
+from skillhub.model.version import is_version, precedence
+from skillhub.project.user_state import Publishers
+from skillhub.registry import build
+from skillhub.registry.operator import RegistryDir, Signing
+from skillhub.scan import scan
+from skillhub.trust import oms
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.publishers import judge
+from skillhub.trust.registry import checked
+
+Bump = Literal["major", "minor", "patch"]
+BUMPS: tuple[Bump, ...] = ("major", "minor", "patch")
+_SHOWN = 40  # files; a question is read on a screen
+_CAP = 64 << 20
+_HINT = "move the file away, and name the registry again with --registry DIR"
+
+
+# Which registry, with its keys, is the one that is published at a target: named once, remembered in the user's state.
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class PublishTarget:
+    """A target, and the folder of the registry that is published there."""
+
+    address: str
+    registry: str
+
+
+class PublishTargetsFile(StateDocument):
+    """``publish.json`` in the state: where this user publishes which registry."""
+
+    targets: Items[PublishTarget]
+
+
+class PublishTargets:
+    """Where a user publishes; raises StateError if the file is damaged or the disk refuses.
+
+    Args:
+        state: The folder of the user's state.
+    """
+
+    def __init__(self, state: str) -> None:
+        path = os.path.join(state, "publish.json")
+        self._file = StateFile(path, "where a user publishes", _HINT, PublishTargetsFile)
+
+    def all(self) -> tuple[PublishTarget, ...]:
+        """Return every target."""
+        return self._file.read(lambda found: found.targets if found else ())
+
+    def choose(self, address: str | None, registry: str | None) -> PublishTarget:
+        """Return the target of that address, or the only one there is; a registry's own folder needs no other.
+
+        Raises:
+            UsageError: none is known, or several.
+        """
+        if address is not None and "://" not in address:
+            address = os.path.abspath(os.path.expanduser(address))
+            if RegistryDir(address).exists:
+                return PublishTarget("", address)
+        if address is not None and registry is not None:
+            return PublishTarget(address, os.path.abspath(registry))
+        known = self.all()
+        fit = [each for each in known if address in (None, each.address)]
+        if address is not None and not fit:
+            hint = "add --registry DIR, its folder; to make one: skillhub registry init DIR"
+            raise UsageError("no registry is known that is published there", where=address, hint=hint)
+        if len(fit) != 1:
+            known_ones = ", ".join(quote(each.address) for each in fit)
+            hint = f"there are: {known_ones}" if fit else "the first time: --to TARGET --registry DIR"
+            raise UsageError("expected --to TARGET", hint=hint)
+        return fit[0]
+
+    def remember(self, target: PublishTarget) -> None:
+        """Keep that this registry is published there."""
+        if target in self.all():
+            return
+        with self._file.locked():
+            others = [each for each in self.all() if each.address != target.address]
+            self._file.write({"targets": [asdict(each) for each in (*others, target)]})
+
+
+# What would be published, held against what the registry has.
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePlan:
+    """What would be published.
+
+    Attributes:
+        made: The release, and what it was made of.
+        previous: The newest release of that name that was not withdrawn, unless this is the first.
+        changes: From that one to this one; None of the first, and of one that is published already.
+        is_new: Whether the registry does not have it yet.
+        findings: What the scan sees in it.
+    """
+
+    made: build.Submission
+    previous: Release | None
+    changes: Changes | None
+    is_new: bool
+    findings: tuple[Finding, ...]
+
+    def question(self, where: str) -> Question:
+        """Return what a person agrees to; text of the skill is escaped."""
+        release = self.made.release
+        lines = [f"signed by {release.publisher}, key {self.made.key}"]
+        if self.changes is not None:
+            lines += self.changes.lines(_SHOWN, "--json --dry-run lists them")
+        elif self.is_new:
+            lines.append(f"the first release of {release.name}")
+            lines += [f"it can: {each}" for each in map(word, release.capabilities)]
+            lines += [f"it needs: {each}" for each in map(word, release.requires)]
+        if self.findings:
+            hint = as_command("skillhub", "validate", self.made.path)
+            lines.append(f"the scan found {counted(self.findings)}: {hint}")
+        return Question("publish", release.name, f"Publish {release.name} {release.version} {where}?", tuple(lines))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as data."""
+        release = self.made.release
+        return {
+            "name": release.name,
+            "version": release.version,
+            "tree": release.tree,
+            "publisher": release.publisher,
+            "key": self.made.key,
+            "previous": self.previous.version if self.previous else None,
+            "changes": self.changes.to_json()["changes"] if self.changes else None,
+            "findings": self.findings,
+        }
+
+    def write(self) -> None:
+        """Write into the folder of the skill what was made of it to be published: a raised version, a signature.
+
+        Raises:
+            StateError: the disk refuses.
+        """
+        for path, file in ((SKILL_MD, self.made.tree[SKILL_MD]), (SIGNATURE, self.made.signature)):
+            full = os.path.join(os.path.abspath(os.path.expanduser(self.made.path)), path)
+            if files.read(full, _CAP) != file.data:
+                files.write_atomic(full, file.data)
+
+
+def plan(path: str, registry: str, signing: Signing, mine: Publishers, prepare: build.Prepare) -> ReleasePlan:
+    """Do all of ``add`` but write, and compare what it would publish with the newest release.
+
+    Raises:
+        Refused: the version was withdrawn, or is lower than one that is published.
+        And what ``add`` raises.
+    """
+    added = build.add(registry, [path], replace(signing, dry_run=True), mine, prepare)
+    (made,) = added.submissions
+    release, known = made.release, added.before.skills.get(made.release.name, ())
+    is_new = bool(added.releases)
+    _refuse_old(path, release, known, is_new=is_new)
+    previous = next((each for each in known if each.withdrawn is None and each.version != release.version), None)
+    changes = None
+    if is_new and previous is not None:
+        data = checked(previous, RegistryDir(registry).served(previous.url))
+        old = judge(unpack(data, "zip").tree, (), None, signing.now).tree
+        changes = Changes.between(_entry(previous), _entry(release), old.listing, made.tree.listing)
+    return ReleasePlan(made, previous, changes, is_new, tuple(scan(made.tree)))
+
+
+def _refuse_old(path: str, release: Release, known: Sequence[Release], *, is_new: bool) -> None:
+    version = release.version or ""
+    if not is_new:
+        gone = next((each.withdrawn for each in known if each.version == version), None)
+        if gone is not None:
+            message = f"{release.name} {version} was withdrawn: {quote(gone)}"
+            raise Refused(message, where=path, hint=build.to_raise(path))
+        return
+    newer = [each.version for each in known if each.version and precedence(each.version) >= precedence(version)]
+    if newer:
+        hint = f"raise metadata.version; a fix of an older line: {as_command('skillhub', 'registry', 'add')} DIR PATH"
+        raise Refused(f"expected a version higher than {newer[0]}, found {version}", where=path, hint=hint)
+
+
+def _entry(release: Release) -> Locked:
+    return Locked(
+        source=release.publisher or "",
+        tree=release.tree or Digest.of(b""),
+        size=release.size or 0,
+        version=release.version,
+        capabilities=release.capabilities,
+        requires=release.requires,
+    )
+
+
+# A version that is raised in SKILL.md itself, as it is written there.
+
+_FRONT = re.compile(rb"\A---\r?\n.*?^---\s*$", re.DOTALL | re.MULTILINE)
+
+
+def prepared(path: str, bump: Bump | None, key: PrivateKey | None, tree: Tree) -> Tree:
+    """Return a skill with its version raised, and signed with a key; without both it is left alone.
+
+    Raises:
+        UsageError: it is signed, and would no longer be, or is no folder; its version cannot be raised.
+        FormatError: it is no skill.
+    """
+    if bump is not None:
+        if not os.path.isdir(os.path.expanduser(path)):
+            raise UsageError("--bump raises the version in a folder, not in an archive", where=path)
+        if SIGNATURE in tree and key is None:
+            raise UsageError(
+                "the skill is signed, and --bump breaks its signature", where=path, hint="add --key NAME"
+            )
+        tree = Tree({**tree, SKILL_MD: replace(tree[SKILL_MD], data=raised(tree, bump))})
+    if key is None:
+        return tree
+    plain = {name: file for name, file in tree.items() if name != SIGNATURE}
+    signature = oms.sign(Tree(plain), Manifest.read(tree, strict=True).name, key)
+    return Tree({**plain, SIGNATURE: File(signature)})
+
+
+def raised(tree: Tree, bump: Bump) -> bytes:
+    """Return ``SKILL.md`` with the next version: the one place of it is replaced, all else stays byte for byte.
+
+    Raises:
+        UsageError: it has no such version, or it stands in a form that is not recognized.
+        FormatError: it is no skill.
+    """
+    data, version = tree[SKILL_MD].data, Manifest.read(tree).version
+    front = _FRONT.match(data)
+    hint = "raise metadata.version in SKILL.md by hand"
+    if version is None or not is_version(version) or front is None:
+        raise UsageError("expected metadata.version by SemVer 2.0.0 to raise", where=SKILL_MD, hint=hint)
+    numbers = [int(each) for each in re.split(r"[-+]", version)[0].split(".")]
+    at = BUMPS.index(bump)
+    # A pre-release comes before its own version.
+    if "-" not in version.partition("+")[0] or any(numbers[at + 1 :]):
+        numbers[at] += 1
+    following = ".".join(map(str, [*numbers[: at + 1], *([0] * (2 - at))]))
+    line = re.compile(
+        rb"(^[ \t{].*?\bversion[\"']?\s*:\s*[\"']?)" + re.escape(version.encode()) + rb"(?=[\"'\s,}]|$)", re.M
+    )
+    text, count = line.subn(rb"\g<1>" + following.encode(), front[0])
+    found = Tree({**tree, SKILL_MD: replace(tree[SKILL_MD], data=text + data[front.end() :])})
+    if count != 1 or Manifest.read(found).version != following:
+        raise UsageError(
+            f"expected metadata.version once in a form that can be replaced, found {quote(version)}", hint=hint
+        )
+    return found[SKILL_MD].data
