@@ -483,7 +483,7 @@ def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
     """Ask once; where nobody is to be asked, show what would be."""
     if not planned.is_new:
         return []
-    question = planned.question(where)
+    question = planned.question(f"to {where}")
     answers = [*zip([question], common.approver().answer([question]), strict=True)]
     if not any(answer.seen for _, answer in answers) and not common.json:
         show(question, {}, common.terminal)

@@ -29,13 +29,13 @@ from skillhub.registry.operator import RegistryDir, Signing
 from skillhub.scan import scan
 from skillhub.trust import oms
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.publishers import judge
 from skillhub.trust.registry import checked
 
 Bump = Literal["major", "minor", "patch"]
 BUMPS: tuple[Bump, ...] = ("major", "minor", "patch")
 _SHOWN = 40  # files; a question is read on a screen
 _CAP = 64 << 20
+_NOTHING = File(b"")  # in the place of a signature, which is always another
 _HINT = "move the file away, and name the registry again with --registry DIR"
 
 
@@ -155,14 +155,14 @@ class ReleasePlan:
         }
 
     def write(self) -> None:
-        """Write into the folder of the skill what was made of it to be published: a raised version, a signature.
+        """Write a raised version into the folder of the skill, and the new signature if it has one.
 
         Raises:
             StateError: the disk refuses.
         """
         for path, file in ((SKILL_MD, self.made.tree[SKILL_MD]), (SIGNATURE, self.made.signature)):
             full = os.path.join(os.path.abspath(os.path.expanduser(self.made.path)), path)
-            if files.read(full, _CAP) != file.data:
+            if files.read(full, _CAP) not in (None, file.data):
                 files.write_atomic(full, file.data)
 
 
@@ -182,8 +182,8 @@ def plan(path: str, registry: str, signing: Signing, mine: Publishers, prepare: 
     changes = None
     if is_new and previous is not None:
         data = checked(previous, RegistryDir(registry).served(previous.url))
-        old = judge(unpack(data, "zip").tree, (), None, signing.now).tree
-        changes = Changes.between(_entry(previous), _entry(release), old.listing, made.tree.listing)
+        old, new = (Tree({**each, SIGNATURE: _NOTHING}) for each in (unpack(data, "zip").tree, made.tree))
+        changes = Changes.between(_entry(previous), _entry(release), old.listing, new.listing)
     return ReleasePlan(made, previous, changes, is_new, tuple(scan(made.tree)))
 
 
@@ -257,9 +257,8 @@ def raised(tree: Tree, bump: Bump) -> bytes:
     if "-" not in version.partition("+")[0] or any(numbers[at + 1 :]):
         numbers[at] += 1
     following = ".".join(map(str, [*numbers[: at + 1], *([0] * (2 - at))]))
-    line = re.compile(
-        rb"(^[ \t{].*?\bversion[\"']?\s*:\s*[\"']?)" + re.escape(version.encode()) + rb"(?=[\"'\s,}]|$)", re.M
-    )
+    key = rb"((?:^[ \t]+|[{,]\s*)[\"']?version[\"']?\s*:\s*[\"']?)"
+    line = re.compile(key + re.escape(version.encode()) + rb"(?=[\"'\s,}]|$)", re.M)
     text, count = line.subn(rb"\g<1>" + following.encode(), front[0])
     found = Tree({**tree, SKILL_MD: replace(tree[SKILL_MD], data=text + data[front.end() :])})
     if count != 1 or Manifest.read(found).version != following:

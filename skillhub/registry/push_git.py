@@ -9,7 +9,7 @@ from skillhub.formats.text import is_object_id, quote
 from skillhub.model.reference import Git, GitHub, parse_ref, url_of
 from skillhub.registry.push import SiteFile, Target, other_content, overtaken
 from skillhub.sources.git_program import GitLimits
-from skillhub.sources.git_repository import GitCache, remote, spellings
+from skillhub.sources.git_repository import GitCache, check, remote, spellings
 from skillhub.sources.git_snapshot import GitSnapshot, object_id
 from skillhub.sources.github import login_for
 
@@ -43,9 +43,16 @@ class GitTarget:
         self._there = GitSnapshot(cache, self._parent) if self._parent else None
 
     def read(self, path: str) -> bytes | None:
-        """Return the file as the branch had it at the start, or None if it had none."""
-        if self._there is None or path not in self._there.leaves:
+        """Return the file as the branch had it at the start, or None if it had none.
+
+        Raises:
+            StateError: it is a link, or another repository.
+        """
+        leaf = self._there.leaves.get(path) if self._there else None
+        if self._there is None or leaf is None:
             return None
+        if leaf.node.kind != "file":
+            raise other_content(path, self._cache.url)
         return next(iter(self._there.read([path])))
 
     def holds(self, file: SiteFile) -> bool:
@@ -89,7 +96,8 @@ def address_of(text: str, environ: Mapping[str, str]) -> str:
         raise UsageError(f"expected a git repository and a branch of it, found {quote(text)}")
     branch = (ref.rev or BRANCH).removeprefix("refs/heads/")
     spellings(branch)
-    return f"git+{url_of(ref, environ)}@{branch}"
+    check(url := url_of(ref, environ))
+    return f"git+{url}@{branch}"
 
 
 def open_target(address: str, cache: str, environ: Mapping[str, str], tokens: Mapping[str, str]) -> Target:

@@ -30,8 +30,10 @@ _KEY = "load a key that the server accepts into ssh-agent, or name it in ~/.ssh/
 # A person's own `url.….insteadOf` may put a token into the URL that git then writes.
 _SECRET = re.compile(r"://[^/@\s'\"]+@")
 _REDIRECTED = "requested URL returned error: 30\\d"
+_REFUSED = "[remote rejected]"
 # The first that fits counts.
 _CAUSES: tuple[tuple[str, type[SkillhubError], str, str | None], ...] = (
+    (re.escape(_REFUSED), SourceError, "the server refuses the push", "its rules may protect the branch"),
     (
         "could not read (?:username|password)|authentication failed|terminal prompts disabled|error: 40[13]",
         SourceError,
@@ -110,6 +112,7 @@ class GitError(Exception):
         """Return the error that git's words mean; ``hint`` is what to do where git was not let go its usual ways."""
         said = str(self)
         lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:", "remote: "))]
+        lines = [line.strip() for line in said.splitlines() if _REFUSED in line] or lines
         last = clean(_SECRET.sub("://", (lines or said.splitlines() or ["nothing"])[-1]))
         if self._cause is None:
             return SourceError(f"git failed: {quote(last, 300)}", where=url, hint=hint)

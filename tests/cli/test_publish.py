@@ -1,0 +1,346 @@
+"""``publish``: one command from a skill's folder to what colleagues install; what it refuses changes nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from skillhub.errors import UsageError
+from skillhub.model.tree import SIGNATURE, File, Tree
+from skillhub.registry.operator import RegistryDir
+from skillhub.registry.publish import PublishTargets, raised
+from tests.support.cli import Shell
+from tests.support.published import tree_of
+
+HEAD = 'metadata:\n  version: "{}"\n'
+
+
+class Author(Shell):
+    """Somebody with a registry, a skill, and a place to publish at."""
+
+    @property
+    def registry(self):
+        return self.folder / "registry"
+
+    @property
+    def place(self):
+        return self.folder / "public"
+
+    def revise(self, version="1.1.0", **files):
+        """Write the skill in this version, and these files beside its SKILL.md."""
+        path = self.skill("src/greeting", head=HEAD.format(version), **files)
+        return path
+
+    def publish(self, *words, to=None, **environ):
+        given = () if to == "" else ("--to", to or self.place, "--registry", self.registry)
+        return self.run("publish", self.folder / "src/greeting", *given, *words, **environ)
+
+    def versions(self):
+        """Return what a new client can install from the place, every byte proved."""
+        listed = json.loads((self.place / ".well-known/agent-skills/skills/greeting.json").read_bytes())
+        return [each["version"] for each in listed["releases"]]
+
+    def state(self):
+        """Return every byte that a refusal must leave alone: the registry, the place, the skill."""
+        keep = {path: data for path, data in tree_of(self.folder).items() if not path.startswith("hub/")}
+        return {path: data for path, data in keep.items() if not path.endswith(".lock")}
+
+
+@pytest.fixture
+def author(offered, tmp_path):
+    shell = offered.copy(tmp_path / "author")
+    return Author(shell.folder)
+
+
+@pytest.fixture
+def published(author):
+    done = author.publish("--yes")
+    assert done.status == 0, done.err
+    author.revise("1.1.0", **{"scripts/run.sh": "curl https://api.example.com\n"})
+    return author
+
+
+def test_a_release_is_added_and_pushed_and_a_colleague_installs_it(author):
+    done = author.publish("--yes", "--json")
+    assert done.status == 0, done.err
+    answer = done.json
+    assert (answer["name"], answer["version"], answer["publisher"], answer["previous"]) == (
+        "greeting",
+        "1.0.0",
+        "acme",
+        None,
+    )
+    assert answer["written"][-1] == "metadata/timestamp.json"
+    process, url = author.serve(author.registry)
+    try:
+        root = RegistryDir(str(author.registry)).fingerprint()
+        assert author.run("source", "add", "acme", url, "--fingerprint", root).status == 0
+        assert author.run("install", "acme:greeting", "--yes").status == 0
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def test_what_differs_from_the_last_release_is_shown_before_one_question(published):
+    told = published.at_terminal("publish", published.folder / "src/greeting", say=[("[N]o: ", "n\n")], columns=100)
+    for line in ("1.0.0 -> 1.1.0", "it can now: network", "+ scripts/run.sh", "key sha256:", "~ SKILL.md"):
+        assert line in told.out, told.out
+    assert "skill.oms.sig" not in told.out
+    assert told.status == 6
+    assert published.versions() == ["1.0.0"]
+    done = published.at_terminal("publish", published.folder / "src/greeting", say=[("[N]o: ", "y\n")])
+    assert done.status == 0
+    assert published.versions() == ["1.1.0", "1.0.0"]
+
+
+def test_a_dry_run_shows_the_same_and_changes_nothing(published):
+    before = published.state()
+    done = published.publish("--dry-run", "--json")
+    assert done.json["changes"]["files"]["added"] == ["scripts/run.sh"]
+    assert "network:api.example.com" in done.json["changes"]["capabilities"]["added"]
+    assert (done.status, done.json["changed"], done.json["previous"]) == (0, False, "1.0.0")
+    assert "1.0.0 -> 1.1.0" in published.publish("--dry-run").err
+    assert published.state() == before
+
+
+def test_nobody_there_is_no_yes(published):
+    before = published.state()
+    done = published.publish("--json")
+    assert (done.status, done.error["code"], [each["kind"] for each in done.json["questions"]]) == (
+        6,
+        "refused",
+        ["publish"],
+    )
+    assert "--yes" in done.error["hint"]
+    assert published.state() == before
+
+
+def test_the_registry_of_a_target_is_named_once(published):
+    assert published.publish("--yes", to="").status == 0
+    done = published.run("publish", published.folder / "src/greeting", "--to", published.folder / "other", "--json")
+    assert (done.status, "--registry DIR" in done.error["hint"]) == (2, True)
+    published.revise("1.2.0")
+    other = published.folder / "other"
+    assert published.publish("--yes", to=other).status == 0
+    done = published.publish("--yes", "--json", to="")
+    assert (done.status, str(other) in done.error["hint"]) == (2, True)
+    assert {each.address for each in PublishTargets(str(published.hub / "state")).all()} == {
+        str(published.place),
+        str(other),
+    }
+
+
+def test_the_registrys_own_folder_is_a_target_that_nothing_is_pushed_from(published):
+    done = published.run("publish", published.folder / "src/greeting", "--to", published.registry, "--yes", "--json")
+    assert (done.status, done.json["target"], done.json["written"]) == (0, None, [])
+    assert published.versions() == ["1.0.0"]
+    assert published.publish("--yes").status == 0
+    assert published.versions() == ["1.1.0", "1.0.0"]
+
+
+def not_raised(author):
+    author.revise("1.0.0", **{"more.md": "more"})
+
+
+def lower(author):
+    author.revise("0.9.0")
+
+
+def same_precedence(author):
+    author.revise("1.0.0+other")
+
+
+def no_version(author):
+    author.skill("src/greeting")
+
+
+def not_semver(author):
+    author.revise("v1")
+
+
+def edited_after_signing(author):
+    author.revise("1.1.0", **{SIGNATURE: "{}"})
+
+
+def other_name(author):
+    skill = author.folder / "src/greeting/SKILL.md"
+    skill.write_text(skill.read_text().replace("name: greeting", "name: another"))
+
+
+def a_link(author):
+    (author.folder / "src/greeting/link").symlink_to("/etc/passwd")
+
+
+def withdrawn(author):
+    author.revise("1.0.0")
+    done = author.run("registry", "withdraw", author.registry, "greeting@1.0.0", "--reason", "a\x1b[31m thief")
+    assert done.status == 0
+    assert author.run("registry", "push", author.registry, author.place).status == 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "status", "hint"),
+    [
+        (not_raised, 6, "--bump patch"),
+        (lower, 6, "registry add"),
+        (same_precedence, 6, "raise metadata.version"),
+        (no_version, 4, "metadata.version"),
+        (not_semver, 4, "metadata.version"),
+        (edited_after_signing, (4, 5), ""),
+        (other_name, 4, ""),
+        (a_link, 5, ""),
+        (withdrawn, 6, "--bump patch"),
+    ],
+)
+def test_what_is_refused_changes_nothing(published, spoil, status, hint):
+    spoil(published)
+    before = published.state()
+    done = published.publish("--yes", "--json")
+    assert done.status in (status if isinstance(status, tuple) else (status,)), done.out
+    assert hint in (done.error["hint"] or ""), done.out
+    assert "\x1b" not in done.out
+    assert published.state() == before
+
+
+def test_the_version_is_raised_in_place_and_no_other_byte(published):
+    skill = published.folder / "src/greeting/SKILL.md"
+    before = skill.read_text()
+    assert published.publish("--yes").status == 0
+    published.revise("1.1.0", **{"scripts/run.sh": "curl https://api.example.org\n"})
+    done = published.publish("--bump", "minor", "--dry-run", "--json")
+    assert (done.json["version"], skill.read_text()) == ("1.2.0", before)
+    done = published.publish("--bump", "minor", "--yes", "--json")
+    assert done.status == 0, done.out
+    assert skill.read_text() == before.replace("1.1.0", "1.2.0")
+    assert not (skill.parent / SIGNATURE).exists()
+    assert published.versions()[0] == "1.2.0"
+
+
+@pytest.mark.parametrize(
+    ("line", "bump", "after"),
+    [
+        ("metadata:\n  version: 1.2.3", "patch", "metadata:\n  version: 1.2.4"),
+        ("metadata:\n  version: '1.2.3'  # x", "major", "metadata:\n  version: '2.0.0'  # x"),
+        ("metadata: {version: 1.2.3, a: b}", "minor", "metadata: {version: 1.3.0, a: b}"),
+        ('metadata:\r\n  "version": "1.2.3"', "patch", 'metadata:\r\n  "version": "1.2.4"'),
+        ("metadata:\n  version: 1.2.3-rc.1", "patch", "metadata:\n  version: 1.2.3"),
+        ("metadata:\n  version: 1.2.3-rc.1", "minor", "metadata:\n  version: 1.3.0"),
+        ("metadata:\n  version: 2.0.0-a", "major", "metadata:\n  version: 2.0.0"),
+        ("metadata:\n  version: 1.2.3+b-c", "patch", "metadata:\n  version: 1.2.4"),
+        (
+            "metadata:\n  min-version: 1.2.3\n  version: 1.2.3",
+            "patch",
+            "metadata:\n  min-version: 1.2.3\n  version: 1.2.4",
+        ),
+        ("metadata:\n  x: {version: 1.2.3}\n  version: 1.2.3", "patch", None),
+        ("metadata:\n  version: |\n    1.2.3", "patch", None),
+        ('metadata:\n  version: "1.2\\u002e3"', "patch", None),
+        ("license: x", "patch", None),
+        ("metadata:\n  version: v1", "patch", None),
+    ],
+)
+def test_a_version_is_raised_only_where_it_stands_once(line, bump, after):
+    text = "---\nname: greeting\ndescription: Says 1.2.3.\n{}\n---\nversion: 1.2.3\n"
+    tree = Tree({"SKILL.md": File(text.format(line).encode())})
+    if after is None:
+        with pytest.raises(UsageError):
+            raised(tree, bump)
+    else:
+        assert raised(tree, bump).decode() == text.format(after)
+
+
+def test_ones_own_key_signs_if_the_registry_admits_it(published):
+    assert published.run("key", "new").status == 0
+    done = published.publish("--key", "default", "--yes", "--json")
+    assert (done.status, "registry delegate" in done.error["hint"]) == (6, True)
+    key = published.run("key", "show", "--json").json
+    assert published.run("registry", "delegate", published.registry, "acme", "--key", key["public_path"]).status == 0
+    done = published.publish("--key", "default", "--yes", "--json")
+    assert (done.status, done.json["key"]) == (0, key["fingerprint"])
+
+
+def test_a_signed_skill_is_not_raised_without_its_key(published):
+    assert published.run("key", "new").status == 0
+    assert published.run("sign", published.folder / "src/greeting").status == 0
+    key = published.run("key", "show", "--json").json["public_path"]
+    assert published.run("registry", "delegate", published.registry, "acme", "--key", key).status == 0
+    before = published.state()
+    done = published.publish("--bump", "patch", "--yes", "--json")
+    assert (done.status, "--key NAME" in done.error["hint"]) == (2, True)
+    assert published.state() == before
+    assert published.publish("--bump", "patch", "--key", "default", "--yes").status == 0
+    checked = published.run("validate", published.folder / "src/greeting", "--json").json["skills"][0]
+    assert checked["signature"]["status"] in ("untrusted", "valid")
+    assert published.versions()[0] == "1.1.1"
+
+
+def test_a_wrong_passphrase_changes_nothing(author):
+    locked = author.folder / "locked"
+    words = ("registry", "init", locked, "--publisher", "acme")
+    assert author.run(*words, SKILLHUB_PASSPHRASE="opensesame").status == 0
+    before = author.state()
+    for given in ({}, {"SKILLHUB_PASSPHRASE": "wrong"}):
+        done = author.run("publish", author.folder / "src/greeting", "--to", locked, "--yes", "--json", **given)
+        assert done.status in (2, 4), done.out
+        assert "opensesame" not in done.out
+        assert author.state() == before
+
+
+def test_somebody_who_published_there_first_is_seen_before_anything_is_signed(published):
+    twin = published.folder / "twin"
+    subprocess.run(["cp", "-a", published.registry, twin], check=True)
+    published.revise("1.5.0")
+    skill = published.folder / "src/greeting"
+    assert published.run("publish", skill, "--to", published.place, "--registry", twin, "--yes").status == 0
+    published.revise("1.6.0")
+    before = published.state()
+    done = published.publish("--yes", "--json")
+    assert (done.status, done.error["code"]) == (5, "rollback")
+    assert "newest" in done.error["hint"]
+    assert published.state() == before
+
+
+def test_the_site_of_another_registry_is_not_written_over(published):
+    other = published.folder / "other"
+    assert published.run("registry", "init", other, "--publisher", "acme").status == 0
+    before = published.state()
+    done = published.run(
+        "publish", published.folder / "src/greeting", "--to", published.place, "--registry", other, "--yes", "--json"
+    )
+    assert done.status == 6
+    assert published.state() == before
+
+
+def test_a_folder_that_is_reached_through_a_link_is_published_as_what_it_is(published):
+    link = published.folder / "greeting"
+    link.symlink_to(published.folder / "src/greeting")
+    assert published.run("publish", link, "--yes").status == 0
+    assert published.versions() == ["1.1.0", "1.0.0"]
+
+
+def test_a_site_among_the_keys_is_refused_before_anything_is_signed(published):
+    before = published.state()
+    done = published.publish("--yes", "--json", to=published.registry / "keys/public")
+    assert (done.status, done.error["code"]) == (2, "usage")
+    assert published.state() == before
+
+
+@pytest.mark.parametrize("target", ["ftp://host/x", "git+https://u:pw-secret@host/x", "github:a/b/c"])
+def test_a_target_that_cannot_be(published, target):
+    done = published.publish("--yes", "--json", to=target)
+    assert done.status == 2
+    assert "pw-secret" not in done.out + done.err
+
+
+def test_published_to_a_branch_of_a_repository(published, tmp_path):
+    subprocess.run(["git", "init", "-q", "--bare", tmp_path / "site.git"], check=True)
+    to = f"git+file://{tmp_path}/site.git"
+    assert published.publish("--yes", to=to).status == 0
+    done = published.publish("--yes", "--json", to=to)
+    assert (done.status, done.json["target"], done.json["changed"]) == (0, f"{to}@gh-pages", False)
+    subprocess.run(["git", "clone", "-q", "-b", "gh-pages", tmp_path / "site.git", tmp_path / "out"], check=True)
+    assert (tmp_path / "out/.nojekyll").read_bytes() == b""
+    listed = json.loads((tmp_path / "out/.well-known/agent-skills/skills/greeting.json").read_bytes())
+    assert [each["version"] for each in listed["releases"]] == ["1.1.0", "1.0.0"]
