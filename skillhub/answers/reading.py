@@ -12,6 +12,7 @@ from skillhub.answers.skills import (
     Json,
     JsonAnswer,
     NeedRow,
+    QuestionRow,
     ShadowedRow,
     SkillRow,
     SourceChangeRow,
@@ -394,3 +395,21 @@ class SearchAnswer(JsonAnswer, commands=["search"]):
     count: int
     truncated: bool
     listings: tuple[ListingRow, ...]
+
+
+class PublishAnswer(JsonAnswer, commands=["publish"]):
+    """What was published, or would be; ``changes`` are those since ``previous``, ``written`` the files pushed."""
+
+    name: Text
+    version: Text
+    tree: Text
+    publisher: Text
+    key: Text
+    previous: Text | None
+    changes: ChangesRow | None
+    findings: tuple[FindingRow, ...]
+    target: Text | None
+    registry: Text
+    changed: bool
+    written: Texts
+    questions: tuple[QuestionRow, ...]

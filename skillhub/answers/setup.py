@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from skillhub.answers.skills import (
-    AnswerRow,
-    ChangesRow,
-    FindingRow,
-    IssueRow,
-    Json,
-    JsonAnswer,
-    QuestionRow,
-    ReasonRow,
-    Text,
-    Texts,
-)
+from skillhub.answers.skills import AnswerRow, IssueRow, Json, JsonAnswer, QuestionRow, ReasonRow, Text, Texts
 from skillhub.model.lock import Kind as SignerKind
 from skillhub.model.record import Scope, SkillScope
 from skillhub.policy.policy import Level
@@ -350,24 +339,6 @@ class BuiltAnswer(JsonAnswer, commands=["registry build"]):
     written: Texts
     removed: Texts
     left_out: Texts
-
-
-class PublishAnswer(JsonAnswer, commands=["publish"]):
-    """What was published, or would be; ``changes`` are those since ``previous``, ``written`` the files pushed."""
-
-    name: Text
-    version: Text
-    tree: Text
-    publisher: Text
-    key: Text
-    previous: Text | None
-    changes: ChangesRow | None
-    findings: tuple[FindingRow, ...]
-    target: Text | None
-    registry: Text
-    changed: bool
-    written: Texts
-    questions: tuple[QuestionRow, ...]
 
 
 class RecalledRow(AnswerRow):

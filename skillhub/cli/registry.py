@@ -459,22 +459,24 @@ def publish(
     if target.address and not common.dry_run:
         targets.remember(target)
         written = pushing.push(target.registry, target.address, connect, now=now()).written
+    release = planned.made.release
     value = {
-        **planned.to_json(),
+        **members(release, "name", "version", "tree", "publisher"),
+        "key": planned.made.key,
+        "previous": planned.previous.version if planned.previous else None,
+        "changes": planned.changes.to_json()["changes"] if planned.changes else None,
+        "findings": planned.findings,
         "target": target.address or None,
         "registry": target.registry,
         "changed": not common.dry_run and bool(planned.is_new or written),
         "written": written,
         "questions": [question_json(question, answer) for question, answer in asked],
     }
-    said = f"{planned.made.release.name} {planned.made.release.version}"
-    if planned.is_new:
-        text = f"{'would publish' if common.dry_run else 'published'} {said} to {where}"
-    else:
-        text = f"{said} was published before, with the same content; {len(written)} files written to {where}"
-    status = common.done("publish", value, text, "green")
+    done = "would publish" if common.dry_run else "published"
+    again = "" if planned.is_new else f" (the same as before; {len(written)} files were missing)"
+    status = common.done("publish", value, f"{done} {release.name} {release.version} to {where}{again}", "green")
     opened_at = RegistryDir(target.registry)
-    add = "skillhub", "source", "add", planned.made.release.publisher or "", opened_at.settings().url or "URL"
+    add = "skillhub", "source", "add", release.publisher or "", opened_at.settings().url or "URL"
     common.terminal.say(f"to install from it: {as_command(*add, '--fingerprint', opened_at.fingerprint())}")
     return status
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from skillhub.archive import unpack
 from skillhub.disk import files
@@ -90,9 +90,8 @@ class PublishTargets:
             hint = "add --registry DIR, its folder; to make one: skillhub registry init DIR"
             raise UsageError("no registry is known that is published there", where=address, hint=hint)
         if len(fit) != 1:
-            known_ones = ", ".join(quote(each.address) for each in fit)
-            hint = f"there are: {known_ones}" if fit else "the first time: --to TARGET --registry DIR"
-            raise UsageError("expected --to TARGET", hint=hint)
+            names = ", ".join(quote(each.address) for each in fit) or "none; name the first with --registry DIR too"
+            raise UsageError("expected --to TARGET", hint=f"there are: {names}")
         return fit[0]
 
     def remember(self, target: PublishTarget) -> None:
@@ -140,20 +139,6 @@ class ReleasePlan:
             lines.append(f"the scan found {counted(self.findings)}: {hint}")
         return Question("publish", release.name, f"Publish {release.name} {release.version} {where}?", tuple(lines))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as data."""
-        release = self.made.release
-        return {
-            "name": release.name,
-            "version": release.version,
-            "tree": release.tree,
-            "publisher": release.publisher,
-            "key": self.made.key,
-            "previous": self.previous.version if self.previous else None,
-            "changes": self.changes.to_json()["changes"] if self.changes else None,
-            "findings": self.findings,
-        }
-
     def write(self) -> None:
         """Write a raised version into the folder of the skill, and the new signature if it has one.
 
@@ -183,7 +168,8 @@ def plan(path: str, registry: str, signing: Signing, mine: Publishers, prepare: 
     if is_new and previous is not None:
         data = checked(previous, RegistryDir(registry).served(previous.url))
         old, new = (Tree({**each, SIGNATURE: _NOTHING}) for each in (unpack(data, "zip").tree, made.tree))
-        changes = Changes.between(_entry(previous), _entry(release), old.listing, new.listing)
+        entries = _entry(previous, old.digest), _entry(release, new.digest)
+        changes = Changes.between(*entries, old.listing, new.listing)
     return ReleasePlan(made, previous, changes, is_new, tuple(scan(made.tree)))
 
 
@@ -201,15 +187,9 @@ def _refuse_old(path: str, release: Release, known: Sequence[Release], *, is_new
         raise Refused(f"expected a version higher than {newer[0]}, found {version}", where=path, hint=hint)
 
 
-def _entry(release: Release) -> Locked:
-    return Locked(
-        source=release.publisher or "",
-        tree=release.tree or Digest.of(b""),
-        size=release.size or 0,
-        version=release.version,
-        capabilities=release.capabilities,
-        requires=release.requires,
-    )
+def _entry(release: Release, tree: Digest) -> Locked:
+    same = {name: getattr(release, name) for name in ("version", "capabilities", "requires")}
+    return Locked(source=release.publisher or "", tree=tree, size=0, **same)
 
 
 # A version that is raised in SKILL.md itself, as it is written there.
@@ -225,12 +205,9 @@ def prepared(path: str, bump: Bump | None, key: PrivateKey | None, tree: Tree) -
         FormatError: it is no skill.
     """
     if bump is not None:
-        if not os.path.isdir(os.path.expanduser(path)):
-            raise UsageError("--bump raises the version in a folder, not in an archive", where=path)
-        if SIGNATURE in tree and key is None:
-            raise UsageError(
-                "the skill is signed, and --bump breaks its signature", where=path, hint="add --key NAME"
-            )
+        if not os.path.isdir(os.path.expanduser(path)) or (SIGNATURE in tree and key is None):
+            hint = "add --key NAME" if SIGNATURE in tree else "name the folder"
+            raise UsageError("--bump expects a folder that is not signed, or is signed anew", where=path, hint=hint)
         tree = Tree({**tree, SKILL_MD: replace(tree[SKILL_MD], data=raised(tree, bump))})
     if key is None:
         return tree
@@ -248,9 +225,9 @@ def raised(tree: Tree, bump: Bump) -> bytes:
     """
     data, version = tree[SKILL_MD].data, Manifest.read(tree).version
     front = _FRONT.match(data)
-    hint = "raise metadata.version in SKILL.md by hand"
+    by_hand = UsageError("expected metadata.version, by SemVer 2.0.0, once", where=SKILL_MD, hint="raise it by hand")
     if version is None or not is_version(version) or front is None:
-        raise UsageError("expected metadata.version by SemVer 2.0.0 to raise", where=SKILL_MD, hint=hint)
+        raise by_hand
     numbers = [int(each) for each in re.split(r"[-+]", version)[0].split(".")]
     at = BUMPS.index(bump)
     # A pre-release comes before its own version.
@@ -262,7 +239,5 @@ def raised(tree: Tree, bump: Bump) -> bytes:
     text, count = line.subn(rb"\g<1>" + following.encode(), front[0])
     found = Tree({**tree, SKILL_MD: replace(tree[SKILL_MD], data=text + data[front.end() :])})
     if count != 1 or Manifest.read(found).version != following:
-        raise UsageError(
-            f"expected metadata.version once in a form that can be replaced, found {quote(version)}", hint=hint
-        )
+        raise by_hand
     return found[SKILL_MD].data

@@ -32,15 +32,9 @@ REMOTE = "skillhub"
 _VARIABLE = "SKILLHUB_GIT_VARIABLE"
 _HELPER = f'!f() {{ test "$1" = get && printf "username=x-access-token\\npassword=%s\\n" "${_VARIABLE}"; }}; f'
 # What a repository on this machine names is not run when it takes a push: hooks, and programs in its configuration.
-_RECEIVING = " ".join(
-    f"-c {each}"
-    for each in (
-        f"core.hooksPath={os.devnull}",
-        "core.fsmonitor=false",
-        "core.alternateRefsCommand=:",
-        "receive.autogc=false",
-        "receive.denyCurrentBranch=refuse",
-    )
+_RECEIVING = (
+    f"-c core.hooksPath={os.devnull} -c core.fsmonitor=false -c core.alternateRefsCommand=: -c receive.autogc=false "
+    "-c receive.denyCurrentBranch=refuse"
 )
 # A person's settings of git may hold secrets, or lead elsewhere; curl looks for a netrc in the home folder.
 _NOBODY = {

@@ -78,6 +78,13 @@ def edited(shell):
 
 
 # By kind: what leads to it, what it says, and the prompt at which a person says no; none, where no answer counts.
+def publishing(shell):
+    registry = shell.folder / "hub-of-mine"
+    assert shell.run("registry", "init", registry).status == 0
+    path = shell.skill("mine", head='metadata:\n  version: "1.0.0"\n')
+    return ["publish", path, "--to", registry]
+
+
 KINDS = {
     "install": (lambda shell, _: ["install", "github:release-notes"], "Install release-notes 1.0.0?", NO),
     "unsigned": (lambda shell, _: local(shell), "Install odd without a signature?", NO),
@@ -110,6 +117,7 @@ KINDS = {
     "mcp-check": (lambda shell, _: check(shell), "it runs: true", NO),
     "unused": (lambda shell, _: unused(shell), "mine: sha256:", NO),
     "uninstall": (lambda shell, _: (edited(shell), ["self", "uninstall"])[1], "it was edited", NO),
+    "publish": (lambda shell, _: publishing(shell), "the first release of mine", NO),
     "local-edit": (lambda shell, _: edited(shell), "edited by hand", KEEP),
 }
 

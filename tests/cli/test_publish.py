@@ -7,12 +7,16 @@ import subprocess
 
 import pytest
 
-from skillhub.errors import UsageError
+from skillhub.disk.home import Home
+from skillhub.errors import StateError, UsageError
 from skillhub.model.tree import SIGNATURE, File, Tree
-from skillhub.registry.operator import RegistryDir
-from skillhub.registry.publish import PublishTargets, raised
+from skillhub.project.user_state import Publishers
+from skillhub.registry.build import add
+from skillhub.registry.operator import RegistryDir, Signing
+from skillhub.registry.publish import PublishTargets, plan, raised
 from tests.support.cli import Shell
 from tests.support.published import tree_of
+from tests.support.registry import now
 
 HEAD = 'metadata:\n  version: "{}"\n'
 
@@ -138,6 +142,33 @@ def test_the_registrys_own_folder_is_a_target_that_nothing_is_pushed_from(publis
     assert published.versions() == ["1.0.0"]
     assert published.publish("--yes").status == 0
     assert published.versions() == ["1.1.0", "1.0.0"]
+
+
+def test_a_skill_that_changes_after_its_differences_were_shown_is_not_published(published):
+    path, registry = str(published.folder / "src/greeting"), str(published.registry)
+    signing = Signing(now=now())
+    planned = plan(
+        path, registry, signing, Publishers(Home.of({"SKILLHUB_HOME": str(published.hub)})), lambda tree: tree
+    )
+    published.revise("1.1.0", **{"scripts/run.sh": "curl https://evil.example\n"})
+    before = published.state()
+    with pytest.raises(StateError, match="changed after"):
+        add(registry, [path], signing, agreed=[planned.made.tree.digest])
+    assert published.state() == before
+
+
+def test_hostile_text_of_a_skill_is_escaped_where_its_differences_are_shown(published):
+    hostile = "a\x1b[2Jb\u202e.md"
+    (published.folder / "src/greeting/references").mkdir()
+    published.revise(
+        "1.1.0", **{"agents/skillhub.yaml": "dependencies: {tools: [{type: env_var, value: A_TOKEN}]}\n"}
+    )
+    done = published.publish("--dry-run")
+    assert "env:A_TOKEN" in done.err
+    (published.folder / "src/greeting/references" / hostile).write_text("x")
+    done = published.publish("--yes")
+    assert done.status == 5
+    assert not {"\x1b", "\u202e"} & {*done.out, *done.err}
 
 
 def not_raised(author):

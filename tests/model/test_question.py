@@ -39,6 +39,7 @@ ANSWERED = {
     "mcp-check": set(),
     "unused": {"--yes"},
     "uninstall": {"--yes"},
+    "publish": {"--yes"},
     "local-edit": {"--yes"},
 }
 
