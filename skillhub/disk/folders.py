@@ -48,6 +48,8 @@ class Found:
 def write_tree(folder: str, files: Iterable[tuple[str, File]], *, read_only: bool, dir_fd: int | None = None) -> None:
     """Write files below ``folder``, which must not exist yet; modes do not depend on the umask.
 
+    ``read_only`` is of the files; their owner can remove the folders, as with any other.
+
     Raises:
         OSError: as the system says; what was written so far stays for the caller to remove.
     """
@@ -56,8 +58,6 @@ def write_tree(folder: str, files: Iterable[tuple[str, File]], *, read_only: boo
             mode = (0o555 if file.executable else 0o444) if read_only else (0o755 if file.executable else 0o644)
             name, at = new.place(path)
             write_file(name, file.data, mode, at)
-        if read_only:
-            new.close_to_writing()
 
 
 def clone_tree(source: str, folder: str, tree: Tree, dir_fd: int | None = None) -> bool:
@@ -104,12 +104,6 @@ class _NewFolder:
         parent, _, name = path.rpartition("/")
         at = self._at(parent)
         return (name, at) if at is not None else (f"{self._folder}/{path}", None)
-
-    def close_to_writing(self) -> None:
-        """Take the right to write from all folders that were made."""
-        for parent in sorted(self._made, reverse=True):
-            at = self._at(parent)
-            os.chmod(at if at is not None else f"{self._folder}/{parent}".rstrip("/"), 0o555)
 
     def _at(self, parent: str) -> int | None:
         """Return this folder, opened; what it takes to come there is made."""

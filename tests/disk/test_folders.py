@@ -77,8 +77,9 @@ def test_remove_takes_read_only_folders_and_follows_no_link(tmp_path):
     write_tree(str(tmp_path / "tree"), TREE.items(), read_only=True)
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept/file").touch()
-    os.chmod(tmp_path / "tree", 0o755)
     (tmp_path / "tree/out").symlink_to(tmp_path / "kept")
+    for folder in [path for path in (tmp_path / "tree").rglob("*") if path.is_dir()] + [tmp_path / "tree"]:
+        os.chmod(folder, 0o555)
     remove_tree(str(tmp_path / "tree"))
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
     (tmp_path / "link").symlink_to(tmp_path / "kept")

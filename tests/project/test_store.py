@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,29 @@ def test_what_is_put_is_there_read_only_and_whole(store):
     assert store.read(TREE.digest).digest == TREE.digest
     assert store.listing(TREE.digest).digest == TREE.digest
     assert store.check(TREE.digest) == []
-    assert not [each for each in (path, *path.rglob("*")) if each.stat().st_mode & 0o222]
+    assert not [each for each in path.rglob("*") if each.is_file() and each.stat().st_mode & 0o222]
     assert (path / "scripts/deep/run.sh").stat().st_mode & 0o111 == 0o111
+
+
+def test_its_user_removes_it_with_rm(tmp_path):
+    """Also who is not root, to whom modes mean something; and nobody else may change it."""
+    data = tmp_path / "data"
+    path = Path(Store(str(data)).put(TREE))
+    others = [each for each in (path, *path.rglob("*")) if each.stat().st_mode & 0o022]
+    user = 65534 if os.geteuid() == 0 else None
+    for each in (data, *data.rglob("*")) if user else ():
+        os.chown(each, user, user)
+    subprocess.run(["rm", "-rf", "store"], cwd=data, user=user, check=True, stdin=subprocess.DEVNULL)
+    assert (others, os.listdir(data)) == ([], [])
+
+
+def test_attack_a_program_replaces_a_stored_file(store):
+    """As an editor does that saves under a new name and renames: the folders let it, and no reader takes it."""
+    path = Path(store.put(TREE))
+    (path / "new").write_bytes(b"y\n")
+    os.replace(path / "new", path / "SKILL.md")
+    assert [each.code for each in store.check(TREE.digest)] == ["changed-file"]
+    assert store.read(TREE.digest) is None
 
 
 def test_the_same_again_is_left_alone(store):
