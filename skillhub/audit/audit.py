@@ -375,6 +375,7 @@ class AuditRequest:
         baseline: Findings that are known.
         records: Whether what a project may accept is to become the baseline.
         remember: Whether results of the scan are kept.
+        is_package: The names are the skills of the project's package; what else lies in its folder counts, too.
     """
 
     names: tuple[str, ...] = ()
@@ -386,6 +387,12 @@ class AuditRequest:
     baseline: BaselineFile | None = None
     records: bool = False
     remember: bool = True
+    is_package: bool = False
+
+    @property
+    def is_all(self) -> bool:
+        """Whether everything here is to be looked at."""
+        return not (self.names or self.paths or self.is_package)
 
 
 def names_and_paths(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -446,7 +453,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     looked_at = len(about.locked) + len(about.unmanaged) + len(request.paths)
     findings += sources.findings
     if not request.sources_alone:
-        every = state.lock.skills if not (request.names or request.paths) else None
+        every = state.lock.skills if request.is_all else None
         findings += acceptance.left(request.before, (locations.shown(ports.project.intent_path), 0), every)
         if acceptance.gone:
             sources.notes.append(f"{acceptance.gone} findings of the baseline are no longer there; write it anew")
@@ -487,9 +494,12 @@ class _Subjects:
 
 def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     loose = tuple(copies.unmanaged(ports.project, ports.user_home, ports.environ))
-    is_all = not request.names and not request.paths
+    is_all, is_package = request.is_all, request.is_package
     locked = tuple(name for name in lock.skills if is_all or name in request.names)
-    unmanaged_copies = tuple(path for path in loose if is_all or os.path.basename(path) in request.names)
+    in_package = {path for path in loose if is_package and copies.is_in_package(path, ports.project)}
+    unmanaged_copies = tuple(
+        path for path in loose if is_all or path in in_package or os.path.basename(path) in request.names
+    )
     known = {*locked, *map(os.path.basename, unmanaged_copies)}
     for name in request.names:
         if name not in known:

@@ -78,10 +78,12 @@ def audit(
         return _explain(explain, common)
     shape = _shape(form, common)
     names, paths = names_and_paths(what or [])
+    is_package = common.package is not None and not (names or paths)
+    names = tuple(common.chosen(names) or ()) if is_package else names
     before = read_lock(from_lock) if from_lock is not None else None
     known = BaselineFile.parse(read_file(baseline, BaselineFile.CAP), baseline) if baseline is not None else None
     online, records, remember = not common.offline, write_baseline is not None, not common.dry_run
-    request = AuditRequest(names, paths, sources, online, fail_on, before, known, records, remember)
+    request = AuditRequest(names, paths, sources, online, fail_on, before, known, records, remember, is_package)
     ports = common.ports()
     if write_baseline is not None:
         _check_baseline(write_baseline)

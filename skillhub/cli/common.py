@@ -24,7 +24,7 @@ from skillhub.disk.proved import ProvedFolders
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_alias, quote
-from skillhub.install.context import McpChoice, Options, Ports, command
+from skillhub.install.context import McpChoice, Options, Ports, State, command
 from skillhub.model.index import Release
 from skillhub.model.lock import CAP, Lock
 from skillhub.model.question import Accept, Approver
@@ -80,9 +80,7 @@ class Common:
     project: Annotated[
         str | None, Arg("--project DIR", "The project's folder (default: found from the working folder).")
     ] = None
-    package: Annotated[
-        str | None, Arg("--package NAME", "The package of the workspace that gets or loses skills.")
-    ] = None
+    package: Annotated[str | None, Arg("--package NAME", "The package of the workspace that is meant.")] = None
     yes: Annotated[bool, Arg("--yes -y", "Answer yes, except to questions that need a flag of their own.")] = False
     accept: Annotated[
         list[_Accepted] | None,
@@ -160,6 +158,16 @@ class Common:
                 raise UsageError(message, where=found.intent_path, hint=f"there are: {', '.join(there) or 'none'}")
             found.package = fit[0]
         return found
+
+    def chosen(self, names: Sequence[str]) -> list[str] | None:
+        """Return these names; without any those of the skills for ``--package``, or None, which means all."""
+        if names or self.package is None:
+            return [*names] or None
+        from skillhub.install.resolve import packages_of
+
+        project = self.open_project()
+        found = packages_of(State(project.lock(), project.intent(), project.records()))
+        return sorted(name for name in project.lock().skills if project.package in found.get(name, ()))
 
     def in_scope(self) -> Common:
         """Return the same with ``--global`` where no flag and no project names a scope and the user's default is so.

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from skillhub.disk import files
-from skillhub.disk.home import LOCK, Home, project_folder
+from skillhub.disk.home import INTENT, LOCK, Home, project_folder
 from skillhub.errors import SkillhubError
 from skillhub.formats.text import is_name
 
@@ -93,7 +93,7 @@ def _names(kind: str | list[str], given: Mapping[str, str], environ: Mapping[str
         return {each["id"]: each["name"] for each in ours[_FILES[kind][1]]}
     home = Home.of(environ)
     is_user = not given.keys().isdisjoint(("-g", "--global"))
-    base = os.path.expanduser("~") if is_user else project_folder(given.get("--project", ""))
+    base = os.path.expanduser("~") if is_user else _with_lock(project_folder(given.get("--project", "")))
     if kind == "profile":
         rows = _read(os.path.join(home.state, "profiles.json"))["profiles"]
         here = {each["name"] for each in rows if os.path.realpath(each["project"]) == os.path.realpath(base)}
@@ -104,6 +104,14 @@ def _names(kind: str | list[str], given: Mapping[str, str], environ: Mapping[str
     mine = os.path.join(home.state, "sources.json")
     of_user = _keys(_read(mine), "sources") if os.path.exists(mine) else {"github": ""}
     return {**of_user, **_keys(lock, "sources")} if kind == "source" else {}
+
+
+def _with_lock(folder: str) -> str:
+    """Return the root of the workspace around a folder that has no lock; else the folder."""
+    above = folder
+    while not {LOCK, ".git"} & {*os.listdir(above)} and above != os.path.dirname(above):
+        above = os.path.dirname(above)
+    return above if b"[workspace" in (files.read(os.path.join(above, INTENT), _CAP) or b"") else folder
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -206,9 +206,10 @@ def update(
     chosen = [*(names or []), *(skill or [])]
     if every and chosen:
         raise UsageError("--all and names exclude each other", hint="leave one of the two out")
+    some = common.chosen(chosen) if not every else None
     if check:
         ports = common.ports(scratch=True, believed=True)
-        outcome = available_updates(chosen, ports)
+        outcome = available_updates(some or [], ports) if some != [] else Outcome((), False)
         if pr_body is not None:
             from skillhub.cli.changes import write_review
 
@@ -223,7 +224,8 @@ def update(
     before = ports.project.lock()
     if pr_body is not None:
         output_place(pr_body, ports.project)
-    outcome = update_flow(chosen, options, replace(ports, plan=_planning(common)))
+    planned = replace(ports, plan=_planning(common))
+    outcome = update_flow(some or [], options, planned) if some != [] else Outcome((), False)
     if pr_body is not None and not common.dry_run:
         from skillhub.cli.changes import write_review
 

@@ -22,7 +22,7 @@ from skillhub.install.profiles import SkillProfiles, save_profile, saved_profile
 from skillhub.model.lock import Locked
 from skillhub.model.record import Skill
 from skillhub.model.tree import Tree
-from skillhub.project.copies import managed, not_agreed, unmanaged, users_skills
+from skillhub.project.copies import is_in_package, managed, not_agreed, unmanaged, users_skills
 from skillhub.project.project import Project
 from skillhub.runtime.discover import found_skill
 
@@ -65,6 +65,10 @@ def installed(common: Common) -> InstalledSkills:
     folders = list(unmanaged(project, common.user_home, os.environ))
     skills += [found_skill(folder, project.scope) for folder in folders]
     skills.sort(key=lambda skill: skill.name)
+    if (chosen := common.chosen([])) is not None:
+        skills = [
+            each for each in skills if each.name in chosen or (not each.managed and is_in_package(each.path, project))
+        ]
     users = with_edits(users_skills(project, common.user_home, common.store, os.environ), project)
     users = with_withdrawn(users, common.sources)
     known = _known_bad(common, project)
@@ -140,7 +144,8 @@ def verify(
     Example: skillhub verify gh-fix-ci
     """
     ports = common.ports()
-    found = verify_flow(names or [], ports)
+    chosen = common.chosen(names or [])
+    found = verify_flow(chosen or [], ports) if chosen != [] else []
     is_ok = not any(each.problems for each in found)
     wanted = common.wanted().skills
     if common.json:

@@ -485,4 +485,7 @@ def _folder(common: Common) -> str:
 
 
 def _worked_in(common: Common) -> str:
+    if common.package is not None:
+        project = common.open_project()
+        return os.path.join(project.base, project.package)
     return os.path.abspath(common.project) if common.project is not None else os.getcwd()

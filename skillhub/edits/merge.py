@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_left
 from collections import Counter
@@ -332,9 +333,9 @@ def fix(project: Project, take: Mapping[str, Side], satisfies: Satisfies, *, dry
 def _merged(
     ours: bytes, theirs: bytes, base: bytes | None, project: Project, take: Mapping[str, Side], satisfies: Satisfies
 ) -> Merged:
-    if sides(project.intent_bytes()) is not None:
-        hint = "resolve it by hand first; the merge of the lock depends on it"
-        raise FormatError(f"{INTENT} holds a merge conflict", where=project.intent_path, hint=hint)
+    _refuse_conflict(project, "")
+    for package in project.packages() if project.scope == "project" else ():
+        _refuse_conflict(project, package)
     intent = project.intent()
     one, other = (
         Lock.parse(side, f"{project.lock_path} ({of})") for side, of in ((ours, "ours"), (theirs, "theirs"))
@@ -350,6 +351,12 @@ def _merged(
         return satisfies(entry, line, project.base)
 
     return merge(one, other, _base(base), allows, take)
+
+
+def _refuse_conflict(project: Project, package: str) -> None:
+    if sides(project.intent_bytes(package)) is not None:
+        hint, where = "resolve it by hand first; the merge of the lock depends on it", (project.root, package, INTENT)
+        raise FormatError(f"{INTENT} holds a merge conflict", where=os.path.join(*filter(None, where)), hint=hint)
 
 
 def _base(data: bytes | None) -> Lock | None:

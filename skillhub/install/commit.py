@@ -7,7 +7,6 @@ unused, what is locked and not linked is linked by ``sync``.
 from __future__ import annotations
 
 import os
-from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,7 +21,7 @@ from skillhub.install.context import Options, Ports, State, chosen_agents, read_
 from skillhub.install.known_bad import advised, with_advisories
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.needs import AnsweredNeeds, OpenNeeds, facts_of, open_for_more_agents, open_needs
-from skillhub.install.resolve import ResolvedSkill
+from skillhub.install.resolve import ResolvedSkill, packages_of
 from skillhub.install.review import admit, check_against_record, consent, moved_records, rebased_lock
 from skillhub.model.finding import Finding, at_least, in_short
 from skillhub.model.hosts import Host
@@ -440,30 +439,6 @@ def note_settled(done: Mapping[str, Candidate], names: Iterable[str], state: Sta
     for name in names if ports.store.proved.is_believed else ():
         if not done[name].warnings and (facts := deciding(name, world, state, ports)) is not None:
             ports.store.proved.note(name, facts)
-
-
-def packages_of(state: State, coming: Iterable[Candidate] = ()) -> Mapping[str, Collection[str]]:
-    """Return the packages of the workspace that each skill is for: those that want it, or need it for another.
-
-    Where there is no workspace that is nothing.
-    """
-    intent, found = state.intent, defaultdict[str, set[str]](set)
-    if intent.members is None:
-        return {}
-    entries = dict(state.lock.skills)
-    for each in coming:
-        entries[each.name] = each.entry
-        found[each.name] |= {intent.package} if each.wanted else set()
-    for name, packages in intent.packages.items():
-        found[name] |= {*packages}
-    waiting = deque(found)
-    while waiting:
-        name = waiting.popleft()
-        for need in entries[name].dependencies if name in entries else ():
-            if not found[name] <= found[need]:
-                found[need] |= found[name]
-                waiting.append(need)
-    return {name: packages or {""} for name, packages in found.items()}
 
 
 def new_first(candidate: Candidate, record: Record | None, ports: Ports) -> Candidate:

@@ -496,6 +496,11 @@ def users_skills(project: Project, user_home: str, store: Store, environ: Mappin
     return [skill for skill in skills if skill.state == "enabled"]
 
 
+def is_in_package(path: str | None, project: Project) -> bool:
+    """Say whether a path is below the package that the command is about."""
+    return os.path.realpath(path or "").startswith(os.path.join(os.path.realpath(project.base), project.package, ""))
+
+
 def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield each folder with a ``SKILL.md`` that agents find in their folders and that skillhub did not put there.
 

@@ -189,9 +189,9 @@ class Project:
         """Replace the intent, or that of a package, atomically; the same content is not written again."""
         self._write(name, data)
 
-    def intent_bytes(self) -> bytes:
-        """Return the intent's text for editing."""
-        return self._read(INTENT) or b""
+    def intent_bytes(self, package: str = "") -> bytes:
+        """Return the text of the intent, or of a package's, for editing."""
+        return self._read(os.path.join(package, INTENT)) or b""
 
     def has_lock_or_intent(self) -> bool:
         """Return whether there is anything to install from."""

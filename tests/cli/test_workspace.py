@@ -264,6 +264,63 @@ def test_attack_a_package_holds_another_skill_of_a_locked_name(machine):
     assert [each["rule"] for each in done.json["findings"] if each["severity"] == "high"] == ["other-skill"] * 2
 
 
+@pytest.fixture
+def shared_out(machine):
+    """One skill of each package with what it needs, one of the root, and a package without any."""
+    machine.skill("project/skills/one-skill", head="metadata:\n  skillhub.requires: skill:shared\n")
+    assert machine.run("install", "./skills/one-skill", "./skills/shared", "--package", "one", *YES).status == 0
+    assert machine.run("install", "./skills/two-skill", "--package", "two", *YES).status == 0
+    machine.skill("project/skills/root-skill")
+    assert machine.run("install", "./skills/root-skill", *YES).status == 0
+    (machine.project / "packages/none").mkdir()
+    return machine
+
+
+def test_a_package_narrows_what_only_looks(shared_out):
+    machine = shared_out
+    machine.skill("project/packages/two/.claude/skills/loose")
+    for package, own in (("one", ["one-skill", "shared"]), ("packages/two", ["two-skill"]), ("none", [])):
+        here = ("--package", package, "--json")
+        listed = [each["name"] for each in machine.run("list", *here).json["skills"]]
+        assert listed == (["loose", *own] if package == "packages/two" else own)
+        assert [each["name"] for each in machine.run("verify", *here).json["skills"]] == own
+        done = machine.run("audit", *here, "--fail-on", "low")
+        assert {each["skill"] for each in done.json["findings"]} <= {*own, *listed}
+        found = machine.run("catalog", "--host", "codex", *here).json["skills"]
+        assert {each["name"] for each in found} == {*own, "root-skill"} - {"loose"}, package
+    assert {each["name"] for each in machine.run("verify", "--json").json["skills"]} >= {"one-skill", "root-skill"}
+    assert machine.run("verify", "root-skill", "--package", "none").status == 0  # a name is more than a package
+    for name in ("one", "two", "root"):
+        machine.skill(f"project/skills/{name}-skill", more="more\n")
+    for words in (("update", "--check"), ("update", "--dry-run", *YES)):
+        for package, own in (("two", ["two-skill"]), ("none", [])):
+            done = machine.run(*words, "--package", package, "--json")
+            assert [each["name"] for each in done.json["skills"]] == own, (words, done.out)
+    assert machine.run("update", "--package", "none", *YES).status == 0
+    assert machine.run("update", "--package", "two", *YES).status == 0
+    assert {each["name"] for each in machine.run("update", "--check", "--json").json["skills"]} >= {"root-skill"}
+
+
+def test_attack_a_package_that_uses_nothing_is_not_all_packages(shared_out):
+    machine = shared_out
+    (machine.project / "packages/two/.agents/skills/two-skill/SKILL.md").write_text("changed")
+    statuses = {each: machine.run("verify", "--package", each).status for each in ("one", "two", "none")}
+    assert statuses == {"one": 0, "two": 1, "none": 0}
+    statuses = {each: machine.run("audit", "--package", each).status for each in ("one", "two", "none")}
+    assert statuses == {"one": 0, "two": 1, "none": 0}
+    assert machine.run("verify", "--package", "three").status == 2
+
+
+def test_completion_in_a_package_knows_the_lock_of_the_workspace(shared_out):
+    machine = shared_out
+    pressed = {"_SKILLHUB_COMPLETE": "complete_bash", "COMP_WORDS": "skillhub\nverify\n", "COMP_CWORD": "2"}
+    for folder in ("packages/one/src", "packages/none", "."):
+        found = machine.run(cwd=machine.project / folder, **pressed).out.split()
+        assert "one-skill" in found and "root-skill" in found, folder
+    (machine.project / "packages/none/.git").mkdir()  # a repository of its own
+    assert machine.run(cwd=machine.project / "packages/none", **pressed).out == ""
+
+
 def test_the_hooks_run_for_the_file_of_a_package():
     hooks = (REPO / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
     patterns = [line.split(": ", 1)[1] for line in hooks.splitlines() if line.strip().startswith("files: ")]

@@ -67,6 +67,20 @@ def test_the_intent_decides_between_versions(project):
     assert project.lock().skills == {"a": TWO}
 
 
+def test_the_intent_of_a_package_decides_and_its_conflict_comes_first(project):
+    want(project, '[workspace]\nmembers = ["packages/*"]\n')
+    package = os.path.join(project.root, "packages", "web", "skillhub.toml")
+    os.makedirs(os.path.dirname(package))
+    for line, took in (("~1.1", "ours"), ("^1.1", "theirs")):
+        clashing(project, lock(a=TWO), lock(a=THREE))
+        write(package, f'[skills]\na = "{line}"\n'.encode())
+        assert [each.took for each in fix(project, {}, satisfies, dry_run=True).choices] == [took], line
+    write(package, conflict(b'[skills]\na = "1"\n', b"[skills]\n"))
+    with pytest.raises(FormatError) as caught:
+        fix(project, {}, satisfies)
+    assert (caught.value.where, "conflict" in caught.value.message) == (package, True)
+
+
 def test_what_was_removed_is_known_where_git_shows_the_base(project):
     base, ours, theirs = lock(a=ONE, b=ONE), lock(a=TWO), lock(a=THREE, b=ONE)
     parts = [each.dump() for each in (ours, base, theirs)]
