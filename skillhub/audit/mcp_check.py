@@ -173,8 +173,8 @@ def _without_type(entry: object) -> object:
     return entry
 
 
-def to_check(name: str, agent: str | None, ports: Ports) -> CheckedServer:
-    """Return the server of a name: the one that agents have, else the one that an installed skill describes.
+def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> CheckedServer:
+    """Return the server of a name: the one that agents have, or that file, else the one that a skill describes.
 
     Raises:
         NotFound: nobody has it.
@@ -184,13 +184,17 @@ def to_check(name: str, agent: str | None, ports: Ports) -> CheckedServer:
     project = ports.project
     place = (project.base, ports.user_home, ports.environ)
     entries = [*mcp.configured(name, project.scope, *place, only=agent)]
+    if path is not None and not (entries := [each for each in entries if _is_same(each[0].path, path)]):
+        raise NotFound(f"no agent has an MCP server {quote(name)} in that file", where=path)
     make = partial(CheckedServer, name, base=project.base, environ=ports.environ)
     if entries:
         (file, entry), *others = entries
         if not isinstance(entry, dict):
             raise FormatError(f"expected an object, found {quote(entry)}", where=file.path)
         if any(not mcp.is_equal(_without_type(each), _without_type(entry)) for _, each in others):
-            hint = " or ".join(as_command("--agent", each.agent) for each, _ in entries)
+            own = {each.agent for each, _ in entries}
+            ways = [("--agent", each) for each in sorted(own)] if len(own) == len(entries) else []
+            hint = " or ".join(as_command(*each) for each in ways or [("--file", each.path) for each, _ in entries])
             raise UsageError(f"{name} is not the same server for every agent", hint=f"say whose: {hint}")
         return make(f"{file.agent}: {file.path}", entry, _facts(file, entry), file=file)
     for skill, server in _described(name, ports):
@@ -199,6 +203,10 @@ def to_check(name: str, agent: str | None, ports: Ports) -> CheckedServer:
         return make(f"as the skill {skill} describes it", entry, server.facts())
     hint = "skillhub mcp check takes the name of a server in an agent's configuration, or of a need"
     raise NotFound(f"no agent has an MCP server {quote(name)}, and no skill describes one", hint=hint)
+
+
+def _is_same(path: str, other: str) -> bool:
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _facts(file: mcp.ConfigFile, entry: Mapping[str, Any]) -> tuple[str, ...]:

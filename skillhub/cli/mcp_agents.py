@@ -89,6 +89,7 @@ def mcp_check(
     common: Common,
     name: Annotated[str, Arg("NAME", "The server, as an agent or a skill calls it.")],
     agent: Annotated[str | None, Arg("--agent NAME", "The agent whose server it is.")] = None,
+    file: Annotated[str | None, Arg("--file FILE", "The agent's configuration that has it, if several do.")] = None,
 ) -> int:
     """Start an MCP server, or call it, and list its tools and skills. A person is asked first; no flag answers.
 
@@ -98,7 +99,7 @@ def mcp_check(
     """
     checking = optional("skillhub.audit.mcp_check", "server", "to look at an MCP server needs")
     ports = common.ports()
-    checked = checking.to_check(name, None if agent is None else _known(agent), ports)
+    checked = checking.to_check(name, None if agent is None else _known(agent), file, ports)
     question = checked.question()
     if common.dry_run:
         common.terminal.did(f"would ask: {question.message}")

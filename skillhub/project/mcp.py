@@ -201,10 +201,9 @@ def configured(
     scopes: tuple[Scope, ...] = ("project", "user") if scope == "project" else ("user",)
     for each in scopes:
         for agent in (agent for agent in agents_with_file(each) if only in (None, agent)):
-            file = config_file(agent, each, project, home, environ)
-            there = servers(file) if file is not None else {}
-            if file is not None and name in there:
-                yield file, there[name]
+            for file in _files(agent, each, project, home, environ):  # of some two programs are one agent
+                if name in (there := servers(file)):
+                    yield file, there[name]
 
 
 def elsewhere(

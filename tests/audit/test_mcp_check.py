@@ -369,6 +369,22 @@ NEEDS = """dependencies:
 """
 
 
+def test_two_programs_of_one_agent_have_a_file_each(tmp_path):
+    """VS Code and Copilot CLI are one agent here; both files count, and one is named where they differ."""
+    here = Here(tmp_path)
+    files = {".vscode/mcp.json": "servers", ".github/mcp.json": "mcpServers"}
+    for file, key in files.items():
+        here.write(f"project/{file}", json.dumps({key: {"demo": {"command": "sh", "args": [file]}, file[1]: {}}}))
+    done = here.run("mcp", "check", "demo", "--json")
+    assert (done.status, done.error["code"]) == (2, "usage")
+    assert done.error["hint"] == "say whose: " + " or ".join(f"--file {here.project / each}" for each in files)
+    for file in files:
+        told = here.run("mcp", "check", "demo", "--file", file, "--dry-run").out
+        assert f"it runs: sh {file}" in told and str(here.project / file) in told
+    done = here.run("mcp", "check", "demo", "--file", ".mcp.json", "--json")
+    assert (done.status, done.error["code"]) == (3, "not-found")
+
+
 def test_it_is_compared_with_what_a_skill_names(shell):
     server(shell)
     for name, tools in (("fine", "mcp__demo__ok mcp__demo__*"), ("wanting", "mcp__demo__gone Read")):
