@@ -126,15 +126,20 @@ def _defaults(ports: Ports) -> Iterator[Check]:
         intent = ports.project.intent()
     except SkillhubError:  # which is told of by itself
         return
-    usual = {"agents": "those found here", "link": "copy", "scope": "project"}
+    usual = {"agents": "those found here", "link": "copy"}
     shown = []
     for key, built_in in usual.items():
         said = [(INTENT, getattr(intent, key, None)), (CONFIG, getattr(mine, key))]
-        if key == "scope" and ports.project.scope == "project" and ports.project.has_lock_or_intent():
-            said = []
         file, value = next(((file, value) for file, value in said if value), ("built in", built_in))
         shown.append(f"{key}: {value if isinstance(value, str) else ', '.join(value)} ({file})")
-    yield Check("defaults", True, "; ".join(shown))
+    scope, typed = ports.project.scope, "--global" if ports.project.scope == "user" else "--project"
+    if scope == mine.scope:
+        typed = CONFIG
+    elif scope == "project" and ports.project.has_lock_or_intent():
+        typed = "of this project"
+    elif scope == "project" and not mine.scope:
+        typed = "built in"
+    yield Check("defaults", True, "; ".join((*shown, f"scope: {scope} ({typed})")))
 
 
 def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:

@@ -119,7 +119,8 @@ class Inquiry:
         except SkillhubError as error:
             rule = "source-unreachable" if isinstance(error, SourceError) else "source-refused"
             message = f"what is known to be bad cannot be told: {error.message} ({error.where})"
-            self.findings.append(note(rule, message, None, (None, 0)))
+            found = note(rule, message, None, (None, 0))
+            self.findings.append(replace(found, hint=error.hint) if error.hint else found)
             self.ports.advisories.forget()
         for text in advisories.outdated:
             if self._refresh:

@@ -170,7 +170,9 @@ class Packed:
     size: int
 
 
-def pack_skill(path: str, output: str | None, kind: Kind, now: datetime, *, dry_run: bool = False) -> Packed:
+def pack_skill(
+    path: str, output: str | None, kind: Kind, now: datetime, write: Callable[[str, bytes], None] = files.write_atomic
+) -> Packed:
     """Write the skill at ``path`` as an archive, the same bytes each time, and what a signature ignores left out.
 
     Args:
@@ -179,7 +181,7 @@ def pack_skill(path: str, output: str | None, kind: Kind, now: datetime, *, dry_
             where that is no place outside of it.
         kind: The form.
         now: The time that certificates are judged by.
-        dry_run: Write nothing.
+        write: Writes the file.
 
     Raises:
         UsageError: ``output`` lies in the skill: no signature covers it, and the next archive would hold it.
@@ -196,13 +198,12 @@ def pack_skill(path: str, output: str | None, kind: Kind, now: datetime, *, dry_
     target = output or _outside(path)
     if target.endswith((os.sep, os.altsep or os.sep)) or os.path.isdir(target):
         target = os.path.join(target, f"{manifest.name}{version}.{kind}")
-    if _lies_in(os.path.dirname(os.path.abspath(target)), path):
+    if _lies_in(os.path.dirname(os.path.realpath(target)), path):
         form = () if kind == "zip" else ("--format", kind)
         hint = f"without -o it is written outside: {as_command('skillhub', 'pack', path, *form)}"
         raise UsageError("the archive must be outside the skill", where=target, hint=hint)
     data = pack(tree, kind)
-    if not dry_run:
-        files.write_atomic(os.path.abspath(target), data)
+    write(os.path.abspath(target), data)
     return Packed(target, Digest.of(data), tree.digest, len(data))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from skillhub.author.author import Validated, pack_skill, sign_skill, validate_all
 from skillhub.author.new import begin
 from skillhub.cli.audit import show_findings
-from skillhub.cli.common import Arg, Common, optional, read_as, read_file, signing_time, working_folder
+from skillhub.cli.common import Arg, Common, optional, read_as, read_file, signing_time, working_folder, write_output
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import PassphraseNeeded, SourceError, UsageError
 from skillhub.formats.text import as_command, quote
@@ -164,11 +164,17 @@ def pack(
 ) -> int:
     """Pack a skill into an archive: NAME-VERSION.zip here, the same bytes each time.
 
-    Inside of the skill, where no archive of it may lie, it goes to the folder that holds the skill.
+    Inside of the skill, where no archive of it may lie, it goes to the folder that holds the skill. A FILE that is a
+    link is written through, unless it leads out of the project.
 
     Example: skillhub pack ./my-skill -o dist/
     """
-    packed = pack_skill(path, output, form, common.time().now(), dry_run=common.dry_run)
+
+    def write(place: str, data: bytes) -> None:
+        if not common.dry_run:
+            write_output(place, data, common.open_project())
+
+    packed = pack_skill(path, output, form, common.time().now(), write)
     done = "would write " if common.dry_run else ""
     return common.done("pack", asdict(packed), f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green")
 

@@ -435,11 +435,19 @@ def output_place(path: str, project: Project) -> tuple[str, HeldFolder | None]:
     elif os.path.islink(full):
         refuse_other_owner(os.lstat(full), full)
         full = os.path.realpath(full)
-    if full in (project.lock_path, project.intent_path):
+    if any(is_one_place(full, each) for each in (project.lock_path, project.intent_path)):
         raise UsageError("expected another file than those of the project", where=path)
     if os.path.exists(full) and not os.path.isfile(full):
         raise StateError("expected a file, found a folder, pipe or device", where=full)
     return full, root
+
+
+def is_one_place(path: str, other: str) -> bool:
+    """Say whether two paths are one place, there or not: by links, or where ``A`` and ``a`` are one name."""
+    one, two = os.path.realpath(path), os.path.realpath(other)
+    folders = os.path.dirname(one), os.path.dirname(two)
+    is_alike = os.path.basename(one).lower() == os.path.basename(two).lower()
+    return is_alike and all(map(os.path.isdir, folders)) and os.path.samefile(*folders)
 
 
 def write_output(path: str, data: bytes, project: Project) -> None:

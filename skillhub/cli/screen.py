@@ -21,10 +21,7 @@ from skillhub.cli.terminal import BAR, Terminal, rows_of, shortened
 from skillhub.formats.text import collapsed, word
 
 _AROUND = 4  # lines: how many there are, the filter, the line above the preview, the keys
-_KEYS = (
-    "type to filter; arrows move, tab marks, ctrl-a all, enter takes, esc stops",
-    "tab marks, enter takes, esc stops",
-)
+_KEYS = ("type to filter; arrows move, tab marks, ctrl-a all, enter takes", "tab marks, enter takes")
 _NOTHING = "no skill matches; esc clears the filter"
 _FILTER = "filter: "
 _FILTER_MAX = 100
@@ -68,7 +65,8 @@ class Screen:
     def draw(self, columns: int, lines: int) -> Lines:
         """Return what fills a screen of so many columns and lines."""
         preview = max(3, (lines - _AROUND) // 3)
-        keys = next((each for each in _KEYS if len(each) < columns), "")
+        stops = "esc clears the filter" if self.filter else "esc stops"
+        keys = next((text for each in _KEYS if len(text := f"{each}, {stops}") < columns), stops)
         counts = f"{len(self.offered.labels)} skills, {len(self.listed)} listed, {len(self.marked)} marked"
         drawn = [
             ("bold", counts),

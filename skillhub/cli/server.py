@@ -17,7 +17,7 @@ from skillhub.cli.render import error_json
 from skillhub.cli.show import surroundings
 from skillhub.disk import files
 from skillhub.errors import NotFound, UsageError
-from skillhub.formats.text import quote
+from skillhub.formats.text import as_command, as_word, quote
 from skillhub.install.context import Ports
 from skillhub.model.record import Skill, SkillScope
 
@@ -25,7 +25,7 @@ __all__ = ["mcp", "mcp_check", "mcp_install", "mcp_remove", "serve"]
 
 _MISSING = "to serve skills needs"
 _TOKEN_MIN, _TOKEN_MAX = 20, 512
-_MAKE_ONE = "umask 077; openssl rand -hex 32 > token; skillhub serve --token-file token"
+_MAKE_ONE = "umask 077; openssl rand -hex 32 > "  # and the file
 NoTools = Annotated[bool, Arg("--no-tools", "Offer no tools, only what the extension for skills has.")]
 Everything = Annotated[bool, Arg("--all", "Serve skills too that no lock knows, marked as not locked.")]
 PrintConfig = Annotated[
@@ -94,7 +94,10 @@ def serve(
     guard = optional("skillhub.server.guard", "server", _MISSING)
     address = listen.Address.of(host, port)
     if not (address.is_local or token_file):
-        raise UsageError(f"other machines reach {quote(host)}, so a token is needed", hint=_MAKE_ONE)
+        names = [word for name in allow_host or () for word in ("--allow-host", name)]
+        again = as_command("skillhub", "serve", "--host", host, *(("--port", str(port)) if port else ()), *names)
+        hint = f"{_MAKE_ONE}token; {again} --token-file token"
+        raise UsageError(f"other machines reach {quote(host)}, so a token is needed", hint=hint)
     token = read_token(token_file) if token_file else None
     workplace = workplace_of(common)
     workplace.skills()  # what cannot be read is told now, and not to each request
@@ -126,13 +129,13 @@ def read_token(path: str) -> str:
     real = os.path.realpath(os.path.expanduser(path))
     data = files.read(real, _TOKEN_MAX + 2)
     if data is None:
-        raise NotFound("there is no such file", where=path, hint=_MAKE_ONE)
+        raise NotFound("there is no such file", where=path, hint=_MAKE_ONE + as_word(path))
     if os.name == "posix" and stat.S_IMODE(os.stat(real).st_mode) & 0o077:
         raise UsageError("other users can read the token", where=path, hint=f"chmod 600 {path}")
     token = data.decode("ascii", "replace").removesuffix("\n").removesuffix("\r")
     if not (_TOKEN_MIN <= len(token) <= _TOKEN_MAX and all("!" <= char <= "~" for char in token)):
         message = f"expected one line of {_TOKEN_MIN} to {_TOKEN_MAX} visible ASCII characters"
-        raise UsageError(message, where=path, hint=_MAKE_ONE)
+        raise UsageError(message, where=path, hint=_MAKE_ONE + as_word(path))
     return token
 
 

@@ -254,7 +254,8 @@ def search(
     if rows:
         common.terminal.table(("NAME", "FROM", "FOUND BY", "DESCRIPTION"), rows)
     else:
-        common.terminal.say("nothing was found")
+        more = "" if local or len(common.sources.mine()) > 1 else "; to add well-known repositories: "
+        common.terminal.say(f"nothing was found{more}{more and 'skillhub source add --suggested'}")
     for alias, each in listed.kept.items():
         if alias in {hit.source for hit in found.hits}:
             common.terminal.say(f"{alias} was {each.shown(common.time().now())}", "dim")
@@ -320,6 +321,10 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
         common.terminal.verbatim(line)
     if not (seen.text or seen.omitted):
         common.terminal.say(f"{agent.name} finds no skill here that its model may call")
+    here = {skill.name for skill in found.skills}
+    if missing := sorted(name for name in found.taken - here if ":" not in name):
+        restores = f"{common.command('sync')} restores copies that are missing"
+        common.terminal.warn(f"locked, but in no folder that {agent.name} reads: {', '.join(missing)}; {restores}")
     _show_bill(seen, common)
     if seen.warning:
         common.terminal.warn(f"warning: {seen.warning}")
@@ -393,7 +398,15 @@ def load(
         shows = "skillhub catalog lists the skills"
         raise UsageError("expected the NAME of a skill, or its --path", hint=shows)
     agent, seen = seen_by(common, host)
-    skill = loading.pick(seen, name, os.path.abspath(os.path.expanduser(path)) if path else None)
+    try:
+        skill = loading.pick(seen, name, os.path.abspath(os.path.expanduser(path)) if path else None)
+    except NotFound as error:
+        project = common.open_project()
+        for package in filter(None, project.intent().packages.get(name or "", ())):
+            folder = os.path.relpath(os.path.join(project.root, package))
+            error.message += f"; it is in the package {package}"
+            error.hint = as_command("skillhub", "load", name or "", "--project", folder)
+        raise
     if skill.permission == "ask" and not (common.yes or common.asks):
         message = f"the settings want the person to be asked before {quote(skill.full_name)} is loaded"
         raise Refused(message, hint="--yes says that they were asked, and said yes")

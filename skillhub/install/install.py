@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 from skillhub.errors import FormatError, KnownBad, Refused, SkillhubError, SourceError, StateError, UsageError
 from skillhub.formats.digest import NO_FILES
@@ -483,15 +482,13 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     outcome = outcome.preceded(asked, (*gone.values(), *newer.left), newer.warnings)
     # What is only restored has the same keys, though nothing differs from the version before.
     changes = {name: _changes(found[name], state, ports) for name in restored if name in found}
-    bad = _known_bad(names or state.lock.skills, state, ports, found)
+    bad = _known_bad(names or state.lock.skills, found, state, ports)
     stays = newer.withdrawn - found.keys() or bad
     outcome = replace(outcome, warnings=(*outcome.warnings, *bad), pending=outcome.pending or bool(stays))
     return replace(outcome, changes={**changes, **outcome.changes})
 
 
-def _known_bad(
-    names: Iterable[str], state: State, ports: Ports, found: Mapping[str, Candidate] = MappingProxyType({})
-) -> list[str]:
+def _known_bad(names: Iterable[str], found: Mapping[str, Candidate], state: State, ports: Ports) -> list[str]:
     """Return a line for each locked skill that is known to be bad and has no other version in ``found``."""
     lines = []
     for name in names:
@@ -556,7 +553,7 @@ def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
         for place in _edited(name, state, ports)
     ]
     sources = source_changes(state.lock.sources, sources_with(newer.found.values(), state.lock, ports))
-    bad = _known_bad(names or state.lock.skills, state, ports)
+    bad = _known_bad(names or state.lock.skills, {}, state, ports)
     warnings, left = (*newer.warnings, *edited, *bad), (*gone.values(), *newer.left)
     pending = bool(newer.withdrawn or bad)
     return Outcome(skills, False, warnings=warnings, left=left, changes=changes, pending=pending, sources=sources)

@@ -55,6 +55,7 @@ from skillhub.trust.roles import (
 # A site without a root vouches for nothing: there is no question about it; what is locked from it is fetched by
 # digest and asked about as unsigned.
 
+_TRUSTING = "--trust-source {}=sha256:… with the fingerprint that its operator publishes elsewhere"
 Trusted = Mapping[str, Digest]  # by alias the root that a person said beforehand: ``--trust-source NAME=sha256:…``
 
 
@@ -158,7 +159,7 @@ def _adopt_registry(alias: str, source: LockedSource, said: Digest | None, ports
     root = ports.fetch_root(source.url, source.root or said, named_by="repository")
     shown, expected = Digest.of(root), source.root or said
     if expected is None and not ports.policies.trusts_source(alias, shown):
-        ask([first_root(alias, source.url, shown, f"--trust-source {alias}={shown}")], ports)
+        ask([first_root(alias, source.url, shown, _TRUSTING.format(alias))], ports)
     elif expected not in (None, shown):
         raise WrongBytes(f"expected the root {expected}, found {shown}", where=source.url)
     ports.open(ports.sources.proposed(alias, source.url, root), root)
@@ -580,17 +581,10 @@ def listings(ports: Ports, *, needed: bool = True) -> Listings:
 def propose_source(alias: str, source: LockedSource) -> Question:
     """Return the question about a registry that a project brings and this user does not have."""
     root = f"root {source.root}" if source.root else "the project names no root for it"
-    return Question(
-        "source" if source.root else "root",
-        alias,
-        f"This project brings the registry {alias}, which you do not have; trust it in this project?",
-        (
-            "it decides who signs its skills; compare the root with the one that its operator publishes elsewhere",
-            f"url {word(source.url)}",
-            root,
-        ),
-        f"--trust-source {alias}={source.root or 'sha256:…'}",
-    )
+    compare = "it decides who signs its skills; compare the root with the one that its operator publishes elsewhere"
+    message = f"This project brings the registry {alias}, which you do not have; trust it in this project?"
+    details = (compare, f"url {word(source.url)}", root)
+    return Question("source" if source.root else "root", alias, message, details, _TRUSTING.format(alias))
 
 
 def first_root(alias: str, url: str, root: Digest, subject: str = "") -> Question:

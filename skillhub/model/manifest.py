@@ -492,7 +492,7 @@ def problems(tree: Tree, folder: str | None = None) -> tuple[tuple[Issue, ...], 
     reading = _Reading(tree)
     errors, warnings = reading.errors + reading.breaches, list(reading.warnings)
     try:
-        warnings += needs.read(tree, reading.metadata).warnings
+        warnings += (declared := needs.read(tree, reading.metadata)).warnings + declared.unread
     except SkillhubError as error:
         errors.append(Issue(error.code, error.message, error.where or SKILL_MD))
     if reading.name and folder is not None and folder != reading.name:

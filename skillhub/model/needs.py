@@ -311,6 +311,7 @@ class Declared:
         interface: ``display_name``, ``short_description``, ``default_prompt`` and so on.
         permissions: Each declared permission as ``path.to.key=value``, sorted; those of both files.
         implicit: Whether a model may invoke it without being told to.
+        unread: The keys that mean nothing, which who wrote them may not know.
     """
 
     requires: tuple[Requirement, ...]
@@ -318,6 +319,7 @@ class Declared:
     permissions: tuple[str, ...]
     implicit: bool
     warnings: tuple[Issue, ...]
+    unread: tuple[Issue, ...] = ()
 
 
 def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
@@ -344,6 +346,13 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
         with reading.leniently(where):
             reading.add(tool.requirement(reading.needs))
     files = [document for _, document in documents]
+    looked: list[tuple[ForeignDocument, str]] = [(each, path) for path, each in documents if path == FILES[1]]
+    looked += [*((each.dependencies, f"{path}: dependencies") for path, each in documents), *tools]
+    unread = [
+        (f"the key {quote(key)} means nothing here", where)
+        for each, where in looked
+        for key in each.model_extra or ()
+    ]
     # Ours decides; else a no of Codex's file or of OpenOxide's is a no.
     said = {path: each.policy.allow_implicit_invocation for path, each in documents}
     implicit = None if (both := {said.get(path) for path in READ[:2]}) == {None} else False not in both
@@ -353,6 +362,7 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
         permissions=tuple(sorted({line for each in files for line in _flat(each.permissions)})),
         implicit=next((each for each in (said.get(READ[2]), implicit) if each is not None), True),
         warnings=tuple(reading.warnings),
+        unread=tuple(Issue("unknown-key", *each) for each in unread),
     )
 
 

@@ -421,8 +421,8 @@ class Row(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The line as it is written, cut short if it is very long."""
-        return spell(self.key, self.value)
+        """The line as it is written."""
+        return f"{self.key} = {_toml(self.value)}"
 
 
 def rows(policies: Policies) -> Iterator[Row]:

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias, get_args
 from skillhub.disk import files
 from skillhub.disk.files import FOLDER
 from skillhub.disk.folders import TreeProblem, clone_tree, is_link, remove_tree, write_tree
+from skillhub.disk.home import LOCK
 from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.formats.text import as_command
 from skillhub.model.hosts import Host, hosts, skill_folder
@@ -23,7 +24,7 @@ from skillhub.model.lock import Locked, Signer
 from skillhub.model.record import Facts, LinkKind, Need, Record, Scope, Skill, typed_flags
 from skillhub.model.tree import SKILL_MD, Listing, Tree
 from skillhub.project.mcp import DIALECTS, dialects
-from skillhub.project.project import Project, exclude_file
+from skillhub.project.project import Project, exclude_file, folders_matching
 from skillhub.project.store import Store
 from skillhub.project.user_state import voucher
 
@@ -571,7 +572,7 @@ def agent_folders(
 ) -> list[str]:
     """Return the folders there are that these agents read skills from, or any agent; each place once.
 
-    Those of packages are unknown while skillhub.toml cannot be read, which is told elsewhere.
+    While skillhub.toml cannot be read, which is told elsewhere, folders to a depth of three count as packages.
 
     Raises:
         FormatError, LinkLeavesProject: as ``Project.packages``, of a file that can be read.
@@ -592,5 +593,6 @@ def _packages(project: Project) -> Sequence[str]:
     try:
         is_workspace = project.scope == "project" and project.members()
     except SkillhubError:
-        return ()
+        near = (each for pattern in ("*", "*/*", "*/*/*") for each in folders_matching(project.root, pattern))
+        return [each for each in near if not os.path.lexists(os.path.join(project.root, each, LOCK))]
     return project.packages() if is_workspace else ()

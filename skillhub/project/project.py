@@ -337,7 +337,7 @@ def package_at(below: Sequence[str], pattern: str) -> str | None:
     return "/".join(below[: len(parts)]) if is_in else None
 
 
-def _matches(root: str, pattern: str) -> list[str]:
+def folders_matching(root: str, pattern: str) -> list[str]:
     """Return the folders below the root that a pattern names; hidden ones only by their name, and none behind a link.
 
     Links that lead back would be as many ways as there are folders, to the power of the pattern's depth.
@@ -388,7 +388,7 @@ def packages_in(root: str, patterns: Iterable[str]) -> list[str]:
     """
     found: set[str] = set()
     for pattern in patterns:
-        there = _matches(root, pattern)
+        there = folders_matching(root, pattern)
         if not there and not {*pattern} & {*"*?["}:
             raise FormatError(f"the workspace names {pattern}, which is no folder", where=os.path.join(root, INTENT))
         found.update(there)

@@ -55,6 +55,7 @@ from skillhub.model.tree import Listing
 # The publishers a user trusts, and what was pinned with what is installed; all in ``<state>``.
 
 _KEY_CAP = 1 << 16
+NO_FILE = "write the file, or take its line out of advisories in config.toml"
 _PUBLISHERS_HINT = "restore the file, or move it away and trust your publishers again"
 OWN_SUFFIX = ".pub.pem"
 _GIT_NAME = re.compile(r'^[ \t]*\[user\][^\[]*?^[ \t]*name[ \t]*=[ \t]*"?([^"\n]*)', re.MULTILINE | re.IGNORECASE)
@@ -383,11 +384,9 @@ def _last_seen(folder: str, stamps: tuple[str, ...]) -> LastSeen:
 
 
 def _stamps(folder: str) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(f"{stamp_of(each.stat())} {each.name}" for each in entries)
-    except OSError:  # never asked, or being written
-        return []
+    with suppress(OSError), os.scandir(folder) as entries:
+        return sorted(f"{stamp_of(each.stat())} {each.name}" for each in entries)
+    return []  # never asked, or being written
 
 
 def recalled(name: str, entry: Locked, said: Index) -> SecurityError | None:
@@ -494,7 +493,7 @@ def _stamp(path: str) -> tuple[int, ...]:
     try:
         status = os.stat(path)
     except OSError as error:
-        raise NotFound("there is no file with advisories", where=path) from error
+        raise NotFound("there is no file with advisories", where=path, hint=NO_FILE) from error
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 

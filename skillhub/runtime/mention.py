@@ -294,6 +294,8 @@ class Suggestions:
 
     def like(self, name: str) -> Suggested:
         """Return what is like ``name`` by beginning, part, words, initials or spelling: the first that has any."""
+        if found := tuple(each for each in self._skills if each.own_name and each.own_name == name.lower()):
+            return Suggested(found)
         if found := self.beginning(name) or self.containing(name) or self._sharing(stems(name)):
             return Suggested(found)
         if found := self._short_for(name.lower()):

@@ -189,6 +189,7 @@ class ServedContent:
             proof, known = self._known[path]
             if proof == skill.tree:  # the catalogue has just compared it
                 return known if known.skill == skill else replace(known, skill=skill)
+        began = None if folder is not None else time_ns()  # before it is looked at: what changes later is seen
         if folder is None:
             folder = Folder(path, () if skill.managed else NOT_THE_SKILLS)
             if isinstance(skill.locks, Locks) and skill.managed and skill.tree:
@@ -202,7 +203,8 @@ class ServedContent:
             for name, listed in listing.items()
         )
         served = ServedSkill(skill, listing.digest, files, _front(folder))
-        is_kept = skill.managed or all(is_settled(each, time_ns()) for each in folder.stamps.values())
+        stamps = folder.stamps.values()
+        is_kept = skill.managed or (began is not None and all(is_settled(each, began) for each in stamps))
         if is_kept:
             self._known[path] = proof, served
         return served

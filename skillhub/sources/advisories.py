@@ -11,6 +11,7 @@ from skillhub.errors import NotFound, SourceError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command
 from skillhub.model.advisory import CAP, AdvisoryIndex, Said
+from skillhub.project.user_state import NO_FILE
 from skillhub.sources.configured import Sources
 
 Fetch = Callable[[str], bytes]  # URL -> bytes; it raises SourceError where nobody answers
@@ -77,7 +78,7 @@ def own_advisories(places: Iterable[str], base: str, state: str, fetch: Fetch) -
         if "://" not in place:
             data = files.read(os.path.realpath(os.path.join(base, os.path.expanduser(place))), CAP)
             if data is None:
-                raise NotFound("there is no file with advisories", where=place)
+                raise NotFound("there is no file with advisories", where=place, hint=NO_FILE)
             yield Said.parse(data, place)
             continue
         kept = os.path.join(state, "advisories", f"{Digest.of(place.encode()).hex}.json")

@@ -114,12 +114,13 @@ class GitError(Exception):
         lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:", "remote: "))]
         lines = [line.strip() for line in said.splitlines() if _REFUSED in line] or lines
         last = clean(_SECRET.sub("://", (lines or said.splitlines() or ["nothing"])[-1]))
+        shown = quote(last, 300) if '"' in last else f'"{last[:300]}"'  # git quotes names by itself
         if self._cause is None:
-            return SourceError(f"git failed: {quote(last, 300)}", where=url, hint=hint)
+            return SourceError(f"git failed: {shown}", where=url, hint=hint)
         _, kind, message, usual = self._cause
         if hint is None or not issubclass(kind, SourceError | UnsafeTransfer):
             hint = usual
-        return kind(f"{message}: git says {quote(last, 300)}", where=url, hint=hint)
+        return kind(f"{message}: git says {shown}", where=url, hint=hint)
 
 
 # Running git with a clean environment, without hooks and prompts, within limits of time and size.

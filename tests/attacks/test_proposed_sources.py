@@ -91,7 +91,8 @@ def test_attack_yes_is_no_answer_to_a_registry_that_a_clone_proposes(clone, web,
     before = clone.files()
     done = clone.run(*words)
     assert done.status == 6, done.err
-    assert f"--trust-source acme={root}" in done.err + done.out
+    assert "--trust-source acme=sha256:… with the fingerprint that its operator publishes" in done.err + done.out
+    assert f"acme={root}" not in done.err + done.out  # which is what an attacker would show
     assert not web.heads
     assert {path for path in clone.files().keys() - before.keys() if not path.endswith(".lock")} == set()
     assert [*sources(clone)] == ["github"]

@@ -138,7 +138,8 @@ def test_the_action_trusts_a_registry_of_the_project_only_if_told(runner, offere
     runner.environ |= {"SKILLHUB_HOME": str(runner.folder / "another")}
     refused = step(runner, "Install what the lock says")
     assert refused.returncode == 6
-    assert f"--trust-source acme={root}" in refused.stderr
+    assert "--trust-source acme=sha256:… with the fingerprint that its operator publishes" in refused.stderr
+    assert str(root) not in refused.stderr
     assert step(runner, "Install what the lock says", **{"trust-source": f"acme={root}"}).returncode == 0
 
 

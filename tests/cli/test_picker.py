@@ -201,6 +201,15 @@ def test_the_screen_is_filled_and_no_line_is_too_long(screen, columns, lines, te
     assert [line for _, line in screen.draw(columns, lines)][2].startswith("no skill matches"[: columns - 2])
 
 
+@pytest.mark.parametrize("columns", [50, 80, 120])
+def test_the_bar_says_what_esc_does_now(screen, columns):
+    screen.narrow("")
+    assert screen.draw(columns, 24)[-1][1].endswith(", esc stops")
+    screen.narrow("a")
+    assert screen.draw(columns, 24)[-1][1].endswith(", esc clears the filter")
+    assert screen.draw(40, 24)[-1][1] == "esc clears the filter"
+
+
 def test_the_columns_stay_where_they_are_if_a_name_has_no_room(screen):
     rows = [("a" * 60, None, "One."), ("b", None, "Two."), ("c" * 26, None, "Three.")]
     screen.offered = offered(rows)

@@ -644,3 +644,80 @@ def test_a_slip_in_a_name_is_met_with_what_its_source_has(shell):
 def test_a_source_that_is_taken_for_a_skill_is_told_to_be_one(shell):
     error = shell.run("show", "github", "--json").error
     assert error["hint"] == "github is a source: skillhub source show github lists what it has"
+
+
+def test_doctor_says_where_the_scope_comes_from(shell):
+    def scope(*words):
+        text = shell.run("doctor", *words, "--json").json["checks"]
+        return next(each["message"] for each in text if each["name"] == "defaults").partition("scope: ")[2]
+
+    assert (scope(), scope("--global")) == ("project (built in)", "user (--global)")
+    shell.write("hub/config/config.toml", '[install]\nscope = "user"\n')
+    assert scope() == "user (config.toml)"
+    assert scope("--project", shell.project) == "project (--project)"
+    shell.write("project/skillhub.toml", "[skills]\n")
+    assert (scope(), scope("--global")) == ("project (of this project)", "user (config.toml)")
+
+
+def test_doctor_policy_shows_a_long_line_whole(shell):
+    places = [f"https://host-{number}.example/skills/" for number in range(20)]
+    shell.write("project/skillhub.toml", f"[policy]\nsources = {places}\n")
+    out = shell.run("doctor", "policy").out
+    assert all(each in out for each in places) and "…" not in out
+
+
+def test_catalog_names_what_is_locked_and_in_no_folder(shell):
+    assert shell.run("install", REF, "--yes").status == 0
+    assert "locked" not in shell.run("catalog").err
+    shutil.rmtree(shell.project / ".agents")
+    err = shell.run("catalog").err
+    assert "in no folder that Agent Skills (reference client) reads: release-notes; skillhub sync restores" in err
+    assert shell.run("catalog", "--json").status == 0
+    assert shell.run("sync").status == 0
+    assert "locked" not in shell.run("catalog").err
+
+
+def test_a_search_that_finds_nothing_names_well_known_repositories(shell):
+    assert "skillhub source add --suggested" in shell.run("search", "zzzqqq").err
+    assert "suggested" not in shell.run("search", "zzzqqq", "--local").err
+    shell.skill("project/mine/one")
+    assert shell.run("source", "add", "mine", "./mine", "--yes").status == 0
+    assert "suggested" not in shell.run("search", "zzzqqq").err
+
+
+def test_serve_beyond_this_machine_says_the_whole_command(shell):
+    done = shell.run("serve", "--host", "0.0.0.0", "--port", "8123", "--allow-host", "a b")
+    ends = "> token; skillhub serve --host 0.0.0.0 --port 8123 --allow-host 'a b' --token-file token\n"
+    assert done.status == 2 and done.err.endswith(ends)
+    done = shell.run("serve", "--token-file", "my token")
+    assert done.err.endswith("> 'my token'\n")
+
+
+def test_words_of_git_are_quoted_once(shell):
+    err = shell.run("install", "git+https://localhost:1/it's").err
+    assert "\\'" not in err and 'git says "' in err
+
+
+@pytest.mark.parametrize("link", ["out.zip", "dist/deep.zip"])
+def test_pack_writes_through_a_link_and_not_out_of_the_project(shell, link):
+    shell.skill("project/src")
+    place = shell.project / link
+    place.parent.mkdir(exist_ok=True)
+    target = shell.write("project/real.bin", "old")
+    place.symlink_to(target)
+    assert shell.run("pack", "./src", "-o", link).status == 0
+    assert place.is_symlink() and target.read_bytes()[:2] == b"PK"
+    outside = shell.write("elsewhere.bin", "old")
+    place.unlink()
+    place.symlink_to(outside)
+    done = shell.run("pack", "./src", "-o", link, "--json")
+    assert (done.status, done.error["code"], outside.read_text()) == (7, "link-leaves-project", "old")
+    place.unlink()
+    place.symlink_to(shell.project / "src/inner.zip")
+    assert shell.run("pack", "./src", "-o", link).status == 2
+    for own in ("skillhub.toml", "skillhub.lock"):
+        shell.write(f"project/{own}", "")
+        place.unlink()
+        place.symlink_to(shell.project / own)
+        assert shell.run("pack", "./src", "-o", link).status == 2
+        assert shell.run("pack", "./src", "-o", own.upper()).status == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from shutil import rmtree
 
 import pytest
 
@@ -89,6 +90,15 @@ def test_a_skill_of_two_packages_is_one_and_leaves_the_one_that_wants_it_no_more
     assert (copies(machine), machine.lock()["skills"]) == ([], {})
 
 
+def test_load_at_the_root_names_the_package_that_has_the_skill(machine):
+    assert machine.run("install", "./skills/shared", "--package", "one", *YES).status == 0
+    error = machine.run("load", "shared", "--json").error
+    assert error["message"].endswith("; it is in the package packages/one")
+    assert error["hint"] == "skillhub load shared --project packages/one"
+    assert machine.run(*error["hint"].split()[1:]).status == 0
+    assert "package" not in machine.run("load", "other", "--json").error["message"]
+
+
 def test_what_only_looks_works_while_the_file_of_the_workspace_is_broken(machine):
     assert machine.run("install", "./skills/shared", "--package", "one", *YES).status == 0
     whole = (machine.project / "skillhub.toml").read_text()
@@ -96,6 +106,12 @@ def test_what_only_looks_works_while_the_file_of_the_workspace_is_broken(machine
     for words, status in (("verify", 0), ("list", 0), ("doctor", 1)):
         done = machine.run(words)
         assert (done.status, "not TOML" in done.out + done.err) == (status, True), (words, done.out, done.err)
+    copy = machine.project / "packages/two/.agents/skills/shared"
+    copy.mkdir(parents=True)
+    (copy / "SKILL.md").write_text("---\nname: shared\ndescription: Another.\n---\nX.\n")
+    done = machine.run("verify")  # packages are looked into all the same
+    assert (done.status, "packages/two/.agents/skills/shared" in done.out) == (1, True), done.out
+    rmtree(copy)
     (machine.project / "packages/one/skillhub.lock").touch()
     (machine.project / "skillhub.toml").write_text(whole)
     assert machine.run("verify").status == 4  # which folders are to be looked into is not known

@@ -13,11 +13,13 @@ from skillhub.audit.show import show
 from skillhub.edits.merge import merge
 from skillhub.errors import FormatError, NotFound, SourceMismatch, UsageError, Withdrawn, WrongBytes
 from skillhub.model.lock import Lock
+from skillhub.model.record import Skill
 from skillhub.model.reference import Named
 from skillhub.project.user_state import known_bad
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import withdraw
 from skillhub.runtime import Surroundings, catalog_of, load, mentioned, pick, profile
+from skillhub.runtime.mention import Suggestions
 from tests.install.test_known_bad import tell
 from tests.install.test_recalled import heard, restart
 from tests.model.test_advisory import osv, package, semver
@@ -107,6 +109,13 @@ def test_agents_see_load_and_mention_an_alias_by_its_name_here(both):
     assert "# code-review 9.0.0" in load(pick(found, "acme-review")).body
     (mention,) = mentioned("$acme-review now", found).mentions
     assert (mention.outcome, mention.skill.name) == ("activated", "acme-review")
+
+
+def test_the_own_name_of_an_alias_leads_to_its_name_here():
+    rows = [Skill(name="mine", path="/x", scope="project", state="enabled", own_name="code-review")]
+    for typed in ("code-review", "Code-Review"):
+        assert [each.name for each in Suggestions(rows).like(typed).skills] == ["mine"]
+    assert not Suggestions(rows).like("code-reviewers").skills
 
 
 def test_an_alias_from_a_folder_is_named_in_the_line_of_the_intent(world):

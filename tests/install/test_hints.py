@@ -112,6 +112,8 @@ def test_a_repository_as_the_lock_names_it_is_one_word(world):
     assert caught.value.hint.endswith(f": 'git+{url}.git'")
 
 
-def test_what_trusts_a_proposed_registry_says_its_name_and_root():
+def test_attack_what_trusts_a_proposed_registry_is_not_ready_to_be_pasted():
     source = LockedSource(kind="registry", url="https://host/[x]", root=Digest.of(b"root"))
-    assert propose_source("acme", source).subject == f"--trust-source acme={source.root}"
+    subject = propose_source("acme", source).subject
+    assert subject == "--trust-source acme=sha256:… with the fingerprint that its operator publishes elsewhere"
+    assert str(source.root) in propose_source("acme", source).details[2]

@@ -110,7 +110,7 @@ def test_a_proposal_without_a_root_is_told_with_what_trusts_it(world: World) -> 
     proposing(world)
     with pytest.raises(Refused) as caught:
         world.install(answers=Answers("yes", root="unanswered"))
-    assert caught.value.hint == "to trust it: --trust-source acme=sha256:…"
+    assert caught.value.hint.startswith("to trust it: --trust-source acme=sha256:… with the fingerprint that")
     [(question, _)] = caught.value.asked
     assert question.details[1:] == (f"url {URL}", "the project names no root for it")
 

@@ -246,3 +246,18 @@ def test_a_version_that_cannot_be_shown_is_none(version: str) -> None:
     manifest = Manifest.read(Tree({"SKILL.md": File(text.encode())}))
     assert manifest.version is None
     assert any("version" in warning for warning in manifest.warnings)
+
+
+def test_keys_of_needs_that_mean_nothing_are_told_to_who_validates():
+    server = "{type: mcp, value: docs, command: docs-mcp, args: [--root], cwd: /}"
+    text = f"dependencies:\n  tools: [{server}]\n  tool: []\ninterfaces: {{}}\n"
+    tree = skill("metadata: {version: 1.0.0}\n", **{"agents/skillhub.yaml": text})
+    errors, warnings = problems(tree)
+    assert (codes(errors), codes(warnings)) == ([], ["unknown-key"] * 4)
+    places = {(each.message.split("'")[1], each.where) for each in warnings}
+    start = "agents/skillhub.yaml"
+    tools = {(key, f"{start}: dependencies.tools[0]") for key in ("args", "cwd")}
+    assert places == {*tools, ("tool", f"{start}: dependencies"), ("interfaces", start)}
+    assert Manifest.read(tree).warnings == ()  # who installs it cannot mend it
+    theirs = skill("metadata: {version: 1.0.0}\n", **{"agents/openai.yaml": "more: {}\n"})
+    assert problems(theirs)[1] == ()
