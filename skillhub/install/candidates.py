@@ -6,10 +6,11 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from skillhub.errors import NameNotOwned, NotFound, SecurityError, SignerChanged, SourceError, SourceMismatch
 from skillhub.formats.digest import Digest
@@ -371,6 +372,17 @@ class Content:
     findings: tuple[Finding, ...] = ()
 
 
+# Returns what a process beside this one saw in a tree, its capabilities and findings, if it saw that very tree.
+SeenAhead: TypeAlias = Callable[[Tree], tuple[tuple[str, ...], tuple[Finding, ...]] | None]
+
+
+def nothing_seen(_: Tree) -> None:
+    """Return nothing: no other process has looked."""
+
+
+SEEN_AHEAD: ContextVar[SeenAhead] = ContextVar("seen ahead", default=nothing_seen)
+
+
 def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Content:
     """Read the manifest and, if it is to be ``scanned`` and is not the tree and version of ``known``, the whole tree.
 
@@ -381,7 +393,10 @@ def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Co
     manifest = Manifest.read(tree)
     if known is not None and (known.tree, known.version) == (tree.digest, manifest.version):
         scanned = False
-    return Content(manifest, capabilities(tree, manifest), scan(tree)) if scanned else Content(manifest)
+    if not scanned:
+        return Content(manifest)
+    seen = SEEN_AHEAD.get()(tree)
+    return Content(manifest, *(seen or (capabilities(tree, manifest), scan(tree))))
 
 
 def candidate(

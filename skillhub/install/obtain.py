@@ -20,13 +20,16 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
 from skillhub.install import candidates
 from skillhub.install.candidates import (
+    SEEN_AHEAD,
     Candidate,
     Content,
     ReleaseStatus,
+    SeenAhead,
     about_skill,
     candidate,
     check_same_signer,
     is_same_place,
+    nothing_seen,
     read,
     spelled,
 )
@@ -264,6 +267,7 @@ def _check_folder_name(found: Candidate, folder: str | None) -> Candidate:
 AT_ONCE = 16
 _BYTES_MAX = 64 * 1024 * 1024  # of what was fetched and is not verified yet
 _FIRST_SIZE = 16 * 1024 * 1024  # assumed where no size is known, until the first download
+_SCANNED_AHEAD_MIN = 60  # a process takes as long to start as the scan of about so many skills
 _USUAL_SIZE = 2 * 1024 * 1024  # assumed from then on, unless a larger one came: few skills are
 
 
@@ -271,26 +275,36 @@ _USUAL_SIZE = 2 * 1024 * 1024  # assumed from then on, unless a larger one came:
 def prefetched(acquisitions: Sequence[Acquisition], report: Report) -> Iterator[Iterator[Callable[[], Candidate]]]:
     """Yield a function for each acquisition, in order, that returns its candidate; up to 16 threads fetch ahead.
 
-    What is fetched and waits stays within ``_BYTES_MAX``. Threads only fetch; an error of either step is raised by
-    the function that it belongs to.
+    What is fetched and waits stays within ``_BYTES_MAX``. Threads only fetch, and have many skills scanned by other
+    processes; an error of either step is raised by the function that it belongs to.
     """
-    is_stopped = False
+    is_stopped, ahead = False, None
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
-        yield _Prefetcher(acquisitions, pool).candidates(report)
+        if sum(each.fetch is not nothing for each in acquisitions) >= _SCANNED_AHEAD_MIN:
+            from skillhub.install.ahead import ScansAhead  # noqa: PLC0415
+
+            ahead = ScansAhead()
+        scan = ahead.begin if ahead is not None else lambda _: nothing_seen
+        yield _Prefetcher(acquisitions, pool, scan).candidates(report)
     except KeyboardInterrupt:
         is_stopped = True
         raise
     finally:
         # An interrupt does not wait for a server, which may take ten minutes over each answer.
         pool.shutdown(wait=not is_stopped, cancel_futures=True)
+        if ahead is not None:
+            ahead.close()
 
 
 class _Prefetcher:
-    def __init__(self, acquisitions: Sequence[Acquisition], pool: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, acquisitions: Sequence[Acquisition], pool: ThreadPoolExecutor, scan: Callable[[object], SeenAhead]
+    ) -> None:
         self._all = acquisitions
+        self._scan = scan
         self._waiting = deque(each for each in acquisitions if each.fetch is not nothing)
-        self._started: deque[tuple[Future[Any], int]] = deque()
+        self._started: deque[tuple[Future[tuple[Any, SeenAhead]], int]] = deque()
         self._pool = pool
         self._size = _FIRST_SIZE
 
@@ -309,13 +323,22 @@ class _Prefetcher:
             size = self._waiting[0].size or self._size
             if self._started and sum(each for _, each in self._started) + size > _BYTES_MAX:
                 return
-            self._started.append((self._pool.submit(self._waiting.popleft().fetch), size))
+            self._started.append((self._pool.submit(self._fetched, self._waiting.popleft()), size))
 
-    def _candidate(self, acquisition: Acquisition, download: Future[Any]) -> Candidate:
-        fetched = download.result()
+    def _fetched(self, acquisition: Acquisition) -> tuple[Any, SeenAhead]:
+        """Return what its ``verify`` takes, and what tells what was seen in it."""
+        found = acquisition.fetch()
+        return found, self._scan(found)
+
+    def _candidate(self, acquisition: Acquisition, download: Future[tuple[Any, SeenAhead]]) -> Candidate:
+        fetched, seen = download.result()
         size = len(fetched) if isinstance(fetched, bytes) else fetched.tree.size
         self._size = max(_USUAL_SIZE, size, self._size if self._size != _FIRST_SIZE else 0)
-        return acquisition.verify(fetched)
+        token = SEEN_AHEAD.set(seen)
+        try:
+            return acquisition.verify(fetched)
+        finally:
+            SEEN_AHEAD.reset(token)
 
 
 # The patch that a project agreed to, on top of what a skill's source has: applied in memory, held to the lock.
