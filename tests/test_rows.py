@@ -43,6 +43,7 @@ def with_a_fixture(number, tmp_path):
 
 
 def test_every_row_is_called_in_the_order_of_pytest():
+    CALLED.clear()
     in_one(table)()
     assert [(one, two, three) for two, three in ((4, 5), (6, 7)) for one in (1, 2, 3)] == CALLED
 

@@ -380,9 +380,10 @@ def test_attack_a_bundle_is_older_than_what_was_seen(exported, tmp_path):
         path.write_bytes(data)
 
 
-def test_attack_a_bundle_whose_metadata_has_expired(machine, exported, monkeypatch):
+def test_attack_a_bundle_whose_metadata_has_expired(machine, exported):
     later = datetime.now(UTC) + timedelta(days=4)
-    monkeypatch.setattr("skillhub.cli.common.now", lambda: later)
+    shown = {"version": 1, "latest": f"{later:%Y-%m-%dT%H:%M:%SZ}", "by": "https://registry.example"}
+    machine.write("hub/state/shown-time.json", json.dumps(shown))
     done = refused(machine, exported, exported.path.read_bytes())
     assert (done.status, done.error["code"]) == (5, "metadata-expired")
     assert exported.told["usable_until"] < later.isoformat()

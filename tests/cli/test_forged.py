@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import sys
-from unittest import mock
+from contextlib import redirect_stderr
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skillhub.cli import terminal as terminals
 from skillhub.cli.prompts import heads, show
 from skillhub.cli.terminal import Terminal
 from skillhub.formats.text import collapsed, quoted, word
@@ -50,11 +48,9 @@ class Screen(io.StringIO):
 def rows_of(act, width):
     """Return the rows that ``act`` draws on a terminal, those that are too long broken as a terminal breaks them."""
     screen = Screen()
-    with (
-        mock.patch.object(sys, "stderr", screen),
-        mock.patch.dict(os.environ, {"NO_COLOR": "1"}),
-        mock.patch.object(terminals, "_columns", lambda: width),
-    ):
+    with pytest.MonkeyPatch.context() as environ, redirect_stderr(screen):
+        environ.setenv("NO_COLOR", "1")
+        environ.setenv("COLUMNS", str(width))
         act(Terminal())
     rows = screen.getvalue().split("\n")
     return [row[at : at + width] for row in rows for at in range(0, max(len(row), 1), width)]

@@ -7,7 +7,7 @@ import pytest
 
 from skillhub.errors import Refused
 from skillhub.formats.digest import Digest
-from skillhub.install import install, resolve
+from skillhub.install import resolve
 from skillhub.install.commit import decide
 from skillhub.install.context import State
 from skillhub.install.install import orphans
@@ -15,7 +15,7 @@ from skillhub.install.resolve import NeedConflict
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.record import Records
 from skillhub.project.intent import Intent
-from tests.support.effort import at_most
+from tests.support.effort import at_most, calls
 from tests.support.registry import Simulator
 from tests.support.world import World, skill
 
@@ -250,7 +250,7 @@ def test_attack_a_lock_whose_skills_need_one_another_in_a_long_chain(gone):
         assert orphans(names[:gone], state) == names[gone:]
 
 
-def test_attack_skills_that_need_one_by_ever_more_ways_are_decided_once_for_each_need(world, monkeypatch):
+def test_attack_skills_that_need_one_by_ever_more_ways_are_decided_once_for_each_need(world):
     def wanting(name, *wanted):
         tools = "".join(f"    - {{type: {kind}, value: {value}}}\n" for kind, value in wanted)
         files = {"agents/skillhub.yaml": f"dependencies:\n  tools:\n{tools}"}
@@ -261,10 +261,10 @@ def test_attack_skills_that_need_one_by_ever_more_ways_are_decided_once_for_each
         refs += [wanting(f"{side}-{n}", ("skill", f"top-{n - 1}")) for side in ("left", "right")]
         refs.append(wanting(f"top-{n}", ("skill", f"left-{n}"), ("skill", f"right-{n}")))
         needs += 4
-    decided = []
-    monkeypatch.setattr(install, "decide", lambda *given: decided.append(given) or decide(*given))
-    assert {each.state for each in world.install(*refs).skills} == {"disabled"}
-    assert len(decided) <= len(refs) + needs
+    done = []
+    [decided] = calls(lambda: done.append(world.install(*refs)), decide)
+    assert {each.state for each in done[0].skills} == {"disabled"}
+    assert 0 < decided <= len(refs) + needs
 
 
 def test_attack_a_skill_that_wants_more_skills_than_anybody_needs(world):
@@ -281,13 +281,11 @@ def test_attack_a_skill_that_wants_more_skills_than_anybody_needs(world):
     assert len(world.install(wanting("modest", 20)).warnings) == 20
 
 
-def test_a_thousand_skills_that_need_one_by_a_range_ask_about_it_once_each(world, monkeypatch):
+def test_a_thousand_skills_that_need_one_by_a_range_ask_about_it_once_each(world):
     """Who needs it is held against it once, not again for everybody who comes after."""
-    asked = []
-    within = resolve.is_within
-    monkeypatch.setattr(resolve, "is_within", lambda *words: (asked.append(words), within(*words))[1])
     heads = {f"top-{number}": 'metadata:\n  requires: "base@^1"\n' for number in range(40)}
     heads["base"] = 'metadata:\n  version: "1.2.0"\n'
-    world.install(*(str(skill(world.base / "src", name, head=head)) for name, head in heads.items()))
+    refs = [str(skill(world.base / "src", name, head=head)) for name, head in heads.items()]
+    [asked] = calls(lambda: world.install(*refs), resolve.is_within)
     assert len(world.lock().skills) == 41
-    assert len(asked) <= 2 * 41
+    assert 0 < asked <= 2 * 41

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -19,6 +20,7 @@ from skillhub.runtime import (
     section,
     skills_list,
 )
+from skillhub.runtime.walk import stamp_of
 from tests.runtime.test_discover import write
 
 OPENAI = """interface:
@@ -181,14 +183,15 @@ TAMPERED = [
 
 
 @pytest.mark.parametrize("declared", TAMPERED)
-def test_attack_a_cache_that_was_tampered_with_declares_nothing(tmp_path, around, monkeypatch, declared):
-    # The cache believes what is older than the clock of the file system can tell.
-    monkeypatch.setattr("skillhub.runtime.walk.time.time_ns", lambda: 4 * 10**18)
+def test_attack_a_cache_that_was_tampered_with_declares_nothing(tmp_path, around, declared):
     skill_with_needs(tmp_path / "repo/.agents/skills/fix")
     first = catalog_of(profile("agents"), around, cache=Cache(str(tmp_path / "cache")))
     for path in (tmp_path / "cache").iterdir():
         block = json.loads(path.read_bytes())
+        # What the walk left out, for it was made just now, whoever tampers writes too.
+        block["folders"] = {place: stamp_of(os.stat(place)) for place in block["folders"]}
         for find in block["finds"]:
+            find[2] = {place: stamp_of(os.stat(find[0] + place)) for place in find[2]}
             find[3]["declared"] = declared
         path.write_text(json.dumps(block))
     again = catalog_of(profile("agents"), around, cache=Cache(str(tmp_path / "cache")))

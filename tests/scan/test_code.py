@@ -5,6 +5,7 @@ import base64
 import codecs
 import gzip
 import importlib.util
+import sys
 import zlib
 
 import pytest
@@ -473,7 +474,8 @@ def test_a_program_that_cannot_be_read_is_told_and_searched_by_patterns():
 
 @pytest.mark.parametrize("path", ["scripts/a.js", "scripts/a.sh"])
 def test_without_the_extra_a_program_that_needs_it_is_told(monkeypatch, path):
-    monkeypatch.setattr(reading, "find_spec", lambda name: None)
+    for name in reading.PARSERS.values():
+        monkeypatch.setitem(sys.modules, name, None)
     (found,) = scan(skill({path: 'eval("$1")\n'}))
     assert (found.rule, found.severity) == ("SH609", "low")
     assert "install the extra audit" in found.message

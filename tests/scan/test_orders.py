@@ -1,18 +1,19 @@
 """Orders to an agent that turn it against its user, in inert look-alikes, and honest texts with the same words."""
 
+import sys
 from base64 import b64encode
 
 import pytest
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import scan, source
+from skillhub.scan import scan
 from tests.support.effort import is_linear
 
 
 @pytest.fixture(params=["markdown-it", "lines"], autouse=True)
 def reader(request, monkeypatch):
     if request.param == "lines":
-        monkeypatch.setattr(source, "find_spec", lambda name: None)
+        monkeypatch.setitem(sys.modules, "markdown_it", None)
     else:
         pytest.importorskip("markdown_it")
 

@@ -1,9 +1,11 @@
 """What a person is told to fetch and to run: planted prerequisites, in inert look-alikes, and honest ones."""
 
+import sys
+
 import pytest
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import scan, source
+from skillhub.scan import scan
 from tests.support.effort import is_linear
 
 HEAD = "---\nname: weather\ndescription: Tells the weather\n---\n# Weather\n\n"
@@ -12,7 +14,7 @@ HEAD = "---\nname: weather\ndescription: Tells the weather\n---\n# Weather\n\n"
 @pytest.fixture(params=["markdown-it", "lines"], autouse=True)
 def reader(request, monkeypatch):
     if request.param == "lines":
-        monkeypatch.setattr(source, "find_spec", lambda name: None)
+        monkeypatch.setitem(sys.modules, "markdown_it", None)
     else:
         pytest.importorskip("markdown_it")
 

@@ -1,12 +1,12 @@
 """How detectors read a skill: in which language a file is, what a document consists of, each parsed once."""
 
 import importlib.util
+import sys
 from importlib.util import find_spec
 
 import pytest
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import source
 from skillhub.scan.source import SkillFiles, SourceFile
 from tests.support.effort import is_linear
 
@@ -45,7 +45,7 @@ words -->
 @pytest.fixture(params=["markdown-it", "lines"])
 def reader(request, monkeypatch):
     if request.param == "lines":
-        monkeypatch.setattr(source, "find_spec", lambda name: None)
+        monkeypatch.setitem(sys.modules, "markdown_it", None)
     elif importlib.util.find_spec("markdown_it") is None:
         pytest.skip("the extra is absent")
     return request.param

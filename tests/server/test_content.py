@@ -11,6 +11,7 @@ import pytest
 
 from skillhub.errors import Drifted, NotFound, OutsideSkill, Refused, SkillhubError
 from skillhub.server.content import ServedContent
+from tests.support.effort import calls
 from tests.support.locked import EVIL, agreed
 
 FRONT = """---
@@ -282,11 +283,6 @@ def test_the_frontmatter_is_typed_as_yaml_1_2_has_it(machine):
     }
 
 
-def test_many_skills_are_looked_at_once_for_a_list(machine, monkeypatch):
+def test_many_skills_are_looked_at_once_for_a_list(machine):
     found = content(machine)
-    looks = []
-    look = found._look
-    monkeypatch.setattr(found, "_look", lambda: (looks.append(1), look())[1])
-    found.skills()
-    found.read("demo", "SKILL.md")
-    assert len(looks) == 1
+    assert calls(lambda: (found.skills(), found.read("demo", "SKILL.md")), type(found)._look) == [1]
