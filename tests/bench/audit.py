@@ -25,7 +25,6 @@ import json
 import multiprocessing
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -251,8 +250,8 @@ VERSIONS = {"cisco": "cisco-ai-skill-scanner", "skillkit": "skillkit scan", "apm
 
 
 def _children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    used = os.times()
+    return used.children_user + used.children_system
 
 
 def version(name: str, program: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import pty
 import re
 import shutil
 import sys
@@ -570,7 +569,7 @@ def test_accept_takes_its_kinds_alone(shell):
 
 
 def test_attack_what_was_typed_before_a_question_is_shown_does_not_answer_it(monkeypatch):
-    ours, theirs = pty.openpty()
+    ours, theirs = os.openpty()
     os.write(ours, b"a\ny\n")
 
     class Screen(io.StringIO):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
@@ -204,6 +203,8 @@ def test_a_disk_that_takes_no_more_bytes(tmp_path):
     case = Case(tmp_path, two_new, add_two)
 
     def small() -> None:
+        import resource
+
         resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40))
 
     case.reset()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
 import re
 import select
 import shutil
@@ -14,7 +12,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import time
 import unicodedata
 from collections.abc import Sequence
@@ -25,6 +22,10 @@ from pathlib import Path
 from skillhub.answers.setup import ErrorAnswer
 from tests.support import forked
 from tests.support.forked import REPO
+
+if sys.platform != "win32":
+    import fcntl
+    import termios
 
 SKILLS = REPO / "fixtures" / "skills"
 SECONDS = 300  # in which a program ends, however busy the machine is
@@ -155,7 +156,7 @@ class Shell:
             columns: The width of the terminal.
             environ: More variables.
         """
-        ours, theirs = pty.openpty()
+        ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         environ = self.having({"TERM": "xterm", **environ})
         child = self._fork(args, self.project, environ, [theirs] * 3)

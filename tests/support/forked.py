@@ -6,7 +6,6 @@ That one is small, so a fork of it is a fifth of what a fork of the process of t
 from __future__ import annotations
 
 import atexit
-import fcntl
 import gc
 import json
 import os
@@ -17,7 +16,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
@@ -30,6 +28,10 @@ from pathlib import Path
 from pydantic import BaseModel
 
 import skillhub
+
+if sys.platform != "win32":
+    import fcntl
+    import termios
 
 REPO = Path(__file__).resolve().parents[2]
 _NUMBER = struct.Struct("i")
