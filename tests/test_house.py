@@ -275,6 +275,12 @@ def test_nothing_is_left_to_do():
     assert [(path, comment) for path in EVERYTHING for comment in comments(path) if mark.search(comment)] == []
 
 
+def test_nothing_that_posix_alone_has_keeps_the_tests_from_being_collected():
+    alone = re.compile(r"^(?:import|from) (?:fcntl|grp|pty|pwd|resource|termios|tty)\b", re.MULTILINE)
+    found = [name_of(path) for path in EVERYTHING if alone.search(path.read_text("utf-8"))]
+    assert found == ["tests/mutation/run.py"]  # a program of its own
+
+
 def comments(path):
     text = path.read_text("utf-8")
     if not re.search(r"TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK", text):

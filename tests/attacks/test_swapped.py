@@ -221,7 +221,7 @@ IN_PLACE = {
     "loop": lambda path: path.symlink_to(path.name),
     "up": lambda path: path.symlink_to(".."),
     "root": lambda path: path.symlink_to("/"),
-    "pipe": os.mkfifo,
+    "pipe": lambda path: os.mkfifo(path),
     "file": lambda path: path.write_text("x"),
     "dangling": lambda path: path.symlink_to("../../outside/not-there"),
 }
