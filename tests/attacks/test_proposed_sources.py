@@ -30,7 +30,7 @@ def registry(tmp_path_factory):
     return served
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def root(registry):
     return str(Digest.of(registry.root.read_bytes()))
 
@@ -48,17 +48,24 @@ def web(registry):
         yield web
 
 
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory, registry, root):
+    """The lock and the intent of whoever installed from the registry, and where it was then."""
+    first = Here(tmp_path_factory.mktemp("first"))
+    with Web() as web:
+        serve(web, registry.site)
+        assert first.run("source", "add", "acme", web.url(""), "--fingerprint", root).status == 0
+        assert first.run("install", "acme:greeting", *YES).status == 0
+        return *((first.project / f"skillhub.{kind}").read_text() for kind in ("lock", "toml")), web.url("")
+
+
 @pytest.fixture
-def clone(tmp_path, web, root):
+def clone(tmp_path, web, root, locked):
     """A machine that is new, with a clone whose intent and lock name a registry that it does not have."""
-    first = Here(tmp_path / "first")
-    assert first.run("source", "add", "acme", web.url(""), "--fingerprint", root).status == 0
-    assert first.run("install", "acme:greeting", *YES).status == 0
     clone = Here(tmp_path / "clone")
-    shutil.copy(first.project / "skillhub.lock", clone.project)
-    intent = (first.project / "skillhub.toml").read_text()
+    lock, intent, url = locked
+    clone.write("project/skillhub.lock", lock.replace(url, web.url("")))
     clone.write("project/skillhub.toml", f'[sources.acme]\nurl = "{web.url("")}"\nroot = "{root}"\n\n{intent}')
-    web.heads.clear()
     return clone
 
 
