@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -74,6 +76,8 @@ def cache_control(path: str) -> str:
 
 # Where a registry's site is published: the interface of all such places, and what they have in common.
 
+_TIMESTAMP = "metadata/timestamp.json"
+_AT_ONCE = 8  # below the 10 connections that botocore and requests keep
 FILE_CAP = 64 * 1024 * 1024  # bytes of the largest file that a site has
 APART = "two copies of the registry were changed separately: continue with the one that was pushed first"
 
@@ -139,6 +143,22 @@ class Target(Protocol):
     def close(self) -> None:
         """Let go of connections."""
         ...
+
+
+def in_stages(changed: Sequence[SiteFile], write: Callable[[SiteFile], None]) -> None:
+    """Write many files at a time where their order does not matter: fixed ones, others, lists.
+
+    The timestamp, by which clients see what is new, and the roots after it come last, one by one.
+    """
+    early = list(takewhile(lambda file: file.path != _TIMESTAMP, changed))
+    stages: list[list[SiteFile]] = [[], [], []]
+    for file in early:
+        stages[0 if file.fixed else 2 if file.path.endswith("index.json") else 1].append(file)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for stage in stages:
+            deque(pool.map(write, stage), 0)
+    for file in changed[len(early) :]:
+        write(file)
 
 
 def other_content(path: str, where: str) -> StateError:
@@ -220,7 +240,6 @@ class FolderTarget:
 
 
 Connect = Callable[[str], Target]
-_TIMESTAMP = "metadata/timestamp.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,25 +272,28 @@ def push(folder: str, address: str, connect: Connect, *, now: datetime, dry_run:
         StateError: it refuses, or somebody else publishes there at the same time.
         FormatError: what is there is no metadata.
     """
-    with opened(folder, Signing(now=now)) as hub:
-        if "://" not in address:
-            _apart(hub.registry.path, address)
+    with _connected(folder, address, connect, now) as (hub, target):
         _sound(hub, now)
-        with closing(connect(address)) as target:
-            site = list(_site(hub, target))
-            changed = [file for file in site if not target.holds(file)]
-            if changed and not dry_run:
-                target.publish(site, changed)
+        site = list(_site(hub, target))
+        changed = [file for file in site if not target.holds(file)]
+        if changed and not dry_run:
+            target.publish(site, changed)
     return Pushed(tuple(file.path for file in changed), len(site) - len(changed))
 
 
 def check_target(folder: str, address: str, connect: Connect, *, now: datetime) -> None:
     """Refuse a place that ``push`` would refuse, because of what is published there now; raises as ``push``."""
+    with _connected(folder, address, connect, now) as (hub, target):
+        _served(hub, _roots(hub)[1], target)
+
+
+@contextmanager
+def _connected(folder: str, address: str, connect: Connect, now: datetime) -> Iterator[tuple[Opened, Target]]:
     with opened(folder, Signing(now=now)) as hub:
         if "://" not in address:
             _apart(hub.registry.path, address)
         with closing(connect(address)) as target:
-            _served(hub, _roots(hub)[1], target)
+            yield hub, target
 
 
 def _roots(hub: Opened) -> tuple[list[str], list[bytes]]:

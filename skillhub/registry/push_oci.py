@@ -23,7 +23,7 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import quote
 from skillhub.model.reference import Oci, parse_ref
 from skillhub.net.target import RequestTarget
-from skillhub.registry.push import FILE_CAP, SiteFile, Target, media_type, other_content, overtaken
+from skillhub.registry.push import FILE_CAP, SiteFile, Target, in_stages, media_type, other_content, overtaken
 from skillhub.sources.oci import (
     ACCEPTED,
     MANIFEST,
@@ -91,7 +91,9 @@ class OciTarget:
         return same
 
     def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
-        """Upload what changed, and then the manifest, by which all of it appears at once.
+        """Upload what changed, many layers at a time, and then the manifest, by which all of it appears at once.
+
+        A layer that is there already, from a push that was cut off, is not sent again.
 
         Raises:
             UsageError: the site has more files than fit into one manifest.
@@ -105,9 +107,8 @@ class OciTarget:
             hint = "publish to a folder or to S3, which have no such limit"
             raise UsageError(f"{len(site)} files are too many for one artifact", where=self._where, hint=hint)
         with self._reaching():
-            self._upload(_EMPTY)
-            for file in changed:
-                self._upload(file.read())
+            self._upload(_EMPTY)  # the login is known from here on
+            in_stages(changed, lambda file: self._upload(file.read()))
             if self._manifest() != self._before:
                 raise overtaken(self._tag, self._where)
             self._client.set_manifest(self._tag, manifest)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from hashlib import md5
-from itertools import takewhile
 from typing import Any
 
 import boto3
@@ -20,7 +18,16 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
 from skillhub.errors import NotFound, SourceError, StateError, UsageError
 from skillhub.formats.text import quote
-from skillhub.registry.push import FILE_CAP, SiteFile, Target, cache_control, media_type, other_content, overtaken
+from skillhub.registry.push import (
+    FILE_CAP,
+    SiteFile,
+    Target,
+    cache_control,
+    in_stages,
+    media_type,
+    other_content,
+    overtaken,
+)
 
 _ADDRESS = re.compile(r"s3://([a-z0-9][a-z0-9._-]{2,62})((?:/[A-Za-z0-9._~+-]+)*)/?", re.ASCII)
 # Checksums of newer protocols are left out: not every store that calls itself compatible knows them.
@@ -31,7 +38,6 @@ _CONFIG = Config(
     request_checksum_calculation="when_required",
     response_checksum_validation="when_required",
 )
-_AT_ONCE = 8  # below the 10 connections that botocore keeps
 
 
 class S3Target:
@@ -89,18 +95,13 @@ class S3Target:
         return False
 
     def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
-        """Write the objects that changed: those that nothing leads to yet at once, then the others in their order.
+        """Write the objects that changed, many at a time; a push that was cut off goes on with what is missing.
 
         Raises:
             StateError: somebody else has published there since.
             SourceError: the store cannot be reached any more, or refuses.
         """
-        ahead = list(takewhile(lambda file: file.fixed, changed))
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(self._put, ahead):
-                pass
-        for file in changed[len(ahead) :]:
-            self._put(file)
+        in_stages(changed, self._put)
 
     def close(self) -> None:
         """Close the connections."""
