@@ -15,7 +15,8 @@ from skillhub.trust.roles import WELL_KNOWN, skill_path
 
 REPO = Path(__file__).resolve().parents[1]
 EXAMPLES = REPO / "docs" / "examples"
-FILES = [*(REPO / ".github/workflows").glob("*.yml"), *EXAMPLES.glob("*.yml")]
+PAGES = REPO / "skillhub/registry/templates/github-pages.yml"
+FILES = [*(REPO / ".github/workflows").glob("*.yml"), *EXAMPLES.glob("*.yml"), PAGES]
 WORKFLOWS = {path.name: path for path in sorted(FILES)}
 
 
@@ -105,3 +106,16 @@ def test_the_managers_for_renovate_find_what_skillhub_writes():
     # What the page promises of the file that a registry shows.
     url = document["customDatasources"]["skillhub"]["defaultRegistryUrlTemplate"]
     assert url.endswith(f"/{WELL_KNOWN}/{skill_path('{{packageName}}')}")
+
+
+def test_only_the_one_job_that_publishes_may_write_and_no_secret_is_in_a_script_or_outlives_it():
+    (job,) = read(PAGES.name)["jobs"].values()
+    assert job["permissions"] == {"contents": "write"}
+    assert job["environment"]
+    assert [step["with"]["persist-credentials"] for step in job["steps"] if "checkout" in step.get("uses", "")] == [
+        False,
+        False,
+    ]
+    assert "pull_request" not in read(PAGES.name)[True]
+    assert "env" not in job and "env" not in read(PAGES.name)
+    assert (job["steps"][-1]["if"], job["steps"][-1]["run"]) == ("always()", "rm -rf registry/keys")

@@ -306,11 +306,12 @@ class PublishersAnswer(JsonAnswer, commands=["publisher list"]):
 
 
 class RegistryAnswer(JsonAnswer, commands=["registry init"]):
-    """A registry that was made; a dry run makes no root."""
+    """A registry that was made, and the workflow that publishes it; a dry run makes no root."""
 
     path: Text
     site: Text
     fingerprint: Text | None
+    workflow: Text | None = None
 
 
 class PublishedRow(AnswerRow):

@@ -6,18 +6,20 @@ import os
 import sys
 from dataclasses import asdict
 from functools import partial
+from importlib.resources import files as resources
 from typing import Annotated
 
 from skillhub.audit.scan_cache import ScanCache
 from skillhub.cli.author import KeysDir, new_passphrase, open_target, own_key, signed, target_address
-from skillhub.cli.common import Arg, Common, Strings, now, optional, read_file, signing_time
+from skillhub.cli.common import Arg, Common, Strings, now, optional, read_file, signing_time, write_output
 from skillhub.cli.prompts import show
 from skillhub.cli.render import question_json
 from skillhub.cli.terminal import members
+from skillhub.disk.files import write_atomic
 from skillhub.errors import FormatError, UsageError
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, clean, quote
+from skillhub.formats.text import as_command, as_word, clean, quote
 from skillhub.install.context import refusal
 from skillhub.model.advisory import CAP, AdvisoriesDocument, Said
 from skillhub.model.index import Release
@@ -39,6 +41,9 @@ Names = Annotated[Strings, Arg("--name SKILL", "A skill that it may publish (rep
 Since = Annotated[str | None, Arg("--since TIME", "Its signatures from before stay valid (default: none).")]
 Revoked = Annotated[Strings, Arg("--revoke FINGERPRINT|FILE", "A key or certificate to revoke.")]
 
+
+# What a workflow needs of a registry: no key of root or targets, by which all else is replaced.
+_FOR_CI = "registry.json keys/online keys/publishers keys/offline/1.root.json keys/offline/namespaces-*.pem"
 
 # What needs no extra; pages come besides.
 PARTS: tuple[Part, ...] = (SHAPES,)
@@ -352,6 +357,9 @@ def registry_init(
     folder: Dir,
     publisher: Annotated[str, Arg("--publisher NAME", "The publisher that signs the registry's own skills.")] = "own",
     url: Annotated[str | None, Arg("--url URL", "Where the site will be published, for absolute links.")] = None,
+    github_pages: Annotated[
+        bool, Arg("--github-pages", "Write a workflow that publishes this repository's skills on GitHub Pages.")
+    ] = False,
     keys: KeysDir = None,
 ) -> int:
     """Make a registry that offers nothing yet. DIR/site is to be served, DIR/keys to be guarded.
@@ -363,14 +371,23 @@ def registry_init(
     path, fingerprint = os.path.abspath(folder), None
     settings = RegistrySettings.of(publisher)
     settings = settings.at(url) if url is not None else settings
+    project = common.open_project()
+    workflow = os.path.join(project.base, ".github", "workflows", "skillhub-registry.yml") if github_pages else None
+    if workflow is not None and os.path.lexists(workflow):
+        raise UsageError("there is a workflow already", where=workflow)
     if not common.dry_run:
         passphrase = new_passphrase("the registry's keys", common)
         setup = build.Setup(settings=settings, passphrase=passphrase, keys=keys)
         fingerprint = build.init(folder, setup, signing_time()).fingerprint
+        if workflow is not None:
+            data = resources("skillhub.registry").joinpath("templates/github-pages.yml").read_bytes()
+            write_output(workflow, data, project)
+            write_atomic(os.path.join(path, ".gitignore"), b"*\n")  # the keys, in a repository that others read
     elif RegistryDir(folder).exists:
         raise UsageError("there is a registry already", where=folder)
     if common.json:
-        return common.answer("registry init", {"path": path, "site": _site(folder), "fingerprint": fingerprint})
+        made = {"path": path, "site": _site(folder), "fingerprint": fingerprint, "workflow": workflow}
+        return common.answer("registry init", made)
     if common.dry_run:
         common.terminal.did(f"{path}: would create a registry")
         return 0
@@ -379,6 +396,10 @@ def registry_init(
     offline = keys or os.path.join(path, "keys", "offline")
     common.terminal.did(f"  guard {os.path.join(path, 'keys')}")
     common.terminal.did(f"  keep {offline} on an offline medium; --keys DIR names its folder")
+    if workflow is not None:
+        common.terminal.did(f"  commit {workflow}; its secret, as docs/registry.md says, comes from:")
+        packed = f"(cd {as_word(path)} && tar -cz {_FOR_CI}) | base64"
+        common.terminal.did(f"    {packed} | gh secret set SKILLHUB_REGISTRY --env skillhub-registry")
     try:
         _pages()
     except UsageError as error:

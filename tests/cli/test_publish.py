@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+import yaml
 
 from skillhub.disk.home import Home
 from skillhub.errors import StateError, UsageError
@@ -375,3 +378,53 @@ def test_published_to_a_branch_of_a_repository(published, tmp_path):
     assert (tmp_path / "out/.nojekyll").read_bytes() == b""
     listed = json.loads((tmp_path / "out/.well-known/agent-skills/skills/greeting.json").read_bytes())
     assert [each["version"] for each in listed["releases"]] == ["1.1.0", "1.0.0"]
+
+
+def test_the_workflow_for_github_pages_publishes_what_is_new_with_the_keys_of_its_secret(author):
+    git = ("git", "-c", "user.name=x", "-c", "user.email=x@x", "-c", "init.defaultBranch=main")
+    project, site = author.project, author.folder / "site.git"
+    subprocess.run([*git, "init", "-q", project], check=True)
+    subprocess.run([*git, "init", "-q", "--bare", site], check=True)
+    words = ("registry", "init", "registry", "--publisher", "acme", "--github-pages")
+    made = author.run(*words, SKILLHUB_PASSPHRASE="opensesame")
+    assert made.status == 0, made.err
+    again = author.run(*words, "--json")
+    assert (again.status, again.error["code"]) == (2, "usage")
+    status = subprocess.run([*git, "status", "--short", "-uall"], cwd=project, capture_output=True, check=True)
+    assert status.stdout == b"?? .github/workflows/skillhub-registry.yml\n"
+    target = f"git+file://{site}@gh-pages"
+    assert author.run("registry", "push", "registry", target).status == 0
+    secret = next(line for line in made.out.splitlines() if "tar -cz" in line).partition(" | gh")[0]
+    secret = subprocess.run(secret, shell=True, cwd=project, capture_output=True, check=True).stdout.decode()
+
+    machine = author.folder / "machine"
+    author.skill("machine/source/skills/greeting", head=HEAD.format("1.0.0"))
+    (machine / "registry").mkdir()
+    subprocess.run([*git, "clone", "-q", "-b", "gh-pages", site, machine / "registry/site"], check=True)
+    (job,) = yaml.safe_load((project / ".github/workflows/skillhub-registry.yml").read_text())["jobs"].values()
+    environ = {**author.environ, "SKILLHUB_REGISTRY": secret, "SKILLHUB_PASSPHRASE": "opensesame", "TARGET": target}
+    environ["PATH"] = f"{Path(sys.executable).parent}:{environ['PATH']}"
+
+    def run(step):
+        return subprocess.run(
+            ["bash", "-e", "-c", step["run"].replace("python -I", "python -P")],
+            cwd=machine,
+            env=environ,
+            capture_output=True,
+            check=False,
+        )
+
+    scripts = [step for step in job["steps"] if "run" in step and "pip install" not in step["run"]]
+    for done in map(run, scripts[:-1]):
+        assert done.returncode == 0, done.stderr
+        assert b"opensesame" not in done.stdout + done.stderr
+        assert secret[:40].encode() not in done.stdout + done.stderr
+    keys = {path.name for path in (machine / "registry/keys").rglob("*.pem")}
+    assert not {name for name in keys if name.startswith(("root-", "targets-"))}
+    author.skill("machine/source/skills/greeting", head=HEAD.format("1.0.0"), **{"more.md": "more"})
+    assert run(scripts[1]).returncode == 6
+    run(scripts[-1])
+    assert not (machine / "registry/keys").exists()
+    subprocess.run([*git, "clone", "-q", "-b", "gh-pages", site, author.folder / "out"], check=True)
+    listed = json.loads((author.folder / "out/.well-known/agent-skills/skills/greeting.json").read_bytes())
+    assert [each["version"] for each in listed["releases"]] == ["1.0.0"]
