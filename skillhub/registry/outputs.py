@@ -171,7 +171,10 @@ def build(hub: Opened, parts: Sequence[Part], scans: ScanCache) -> Built:
 
 
 class _Build:
-    """The build of one part; ``<registry>/outputs/<part>.json`` records what it made of what."""
+    """The build of one part; ``<registry>/outputs/<part>.json`` records what it made of what.
+
+    Beside it stands what was begun: a build that was killed has perhaps written what the next one does not make.
+    """
 
     def __init__(self, offer: Offer, part: Part, built: Built) -> None:
         self._offer, self._part, self._built = offer, part, built
@@ -179,25 +182,32 @@ class _Build:
         self._site, self._dry_run = registry.site, offer.hub.signing.dry_run
         self._record = record_path(registry.path, part.name)
         self._known = read_record(self._record)
+        self._begun = f"{self._record.removesuffix('.json')}.begun"
+        self._before = {path for _, paths in self._known.values() for path in paths}
+        with suppress(FormatError):
+            begun = (files.read(self._begun, _CAP) or b"").decode("utf-8", "replace")
+            self._before.update(filter(None, begun.split("\n")))
 
     def run(self) -> None:
         every, skills = [], {}
         for skill in self._offer.skills():
             key, known = self._key(skill), self._known.get(skill.name)
-            paths = known[1] if known and known[0] == key else self._write(self._part.of_skill(skill))
+            is_there = known and known[0] == key and all(os.path.isfile(self._full(path)) for path in known[1])
+            paths = known[1] if known and is_there else self._write(self._part.of_skill(skill))
             skills[skill.name] = [key, paths]
             every += paths
         whole = self._write(self._part.of_all(self._offer))
         now = {*every, *whole}
         self._built.files += len(now)
-        before = {path for _, paths in self._known.values() for path in paths}
-        for path in sorted(before - now):
+        for path in sorted(self._before - now):
             self._remove(path)
         if not self._dry_run:
             # An empty name is no skill's.
             found = json.dumps({**skills, "": ["", whole]}, separators=(",", ":")).encode()
             if files.read(self._record, _CAP) != found:
                 files.write_atomic(self._record, found, mode=0o644)
+            with files.disk_errors(self._begun), suppress(FileNotFoundError):
+                os.remove(self._begun)
 
     def _key(self, skill: OfferedSkill) -> str:
         who = skill.admission
@@ -221,8 +231,17 @@ class _Build:
                     continue
             self._built.written.append(path)
             if not self._dry_run:
+                self._begin(path)
                 files.write_atomic(full, data, mode=0o644, sync=False)
         return paths
+
+    def _begin(self, path: str) -> None:
+        if path not in self._before:
+            with files.disk_errors(self._begun):
+                os.makedirs(os.path.dirname(self._begun), exist_ok=True)
+                with open(self._begun, "a", encoding="utf-8") as file:
+                    file.write(f"{path}\n")
+            self._before.add(path)
 
     def _remove(self, path: str) -> None:
         if not _is_ours(path):  # the record was damaged

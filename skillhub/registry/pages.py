@@ -32,6 +32,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.registry.outputs import OWN, Files, Offer, OfferedSkill, Part, record_path
 from skillhub.registry.rendering import STYLE, as_lines, environment
+from skillhub.registry.shapes import document_of, offered
 from skillhub.scan.capability import is_text
 from skillhub.trust.registry import publisher_of
 
@@ -48,10 +49,15 @@ _SITEMAP_MAX = 50_000  # of the protocol
 _HISTORY_CAP = 64 << 20
 _KINDS = {"+": "added", "-": "removed", "@": "place", "d": "place"}
 _TEMPLATES = resources.files(__package__).joinpath("templates")
-# The client, whether it checks who signed, and what to type.
-CLIENTS: tuple[tuple[str, bool, str], ...] = (
-    ("skillhub", True, "skillhub install {site.alias}:{name}"),
-    ("npx skills", False, "npx skills add {site.where} --skill {name}"),
+# The client, the shape that it reads (nothing if that is all of them), and what to type; only ours checks who signed.
+CLIENTS: tuple[tuple[str, str, str], ...] = (
+    ("skillhub", "", "skillhub install {site.alias}:{name}"),
+    ("npx skills", "", "npx skills add {site.where} --skill {name}"),
+    ("OpenCode, in opencode.json", "opencode", '"skills": {{"urls": ["{site.where}/"]}}'),
+    ("Claude Code, once", "npm", "claude plugin marketplace add {site.where}/marketplace.json"),
+    ("Claude Code", "npm", "claude plugin install {name}@{site.own}"),
+    ("npm", "npm", "npm install {name} --registry {site.where}/-/npm/"),
+    ("git", "", "git clone {site.where}/skills.git"),
 )
 
 
@@ -125,13 +131,14 @@ class _Site:
     root: str
     url: str | None
     alias: str
+    own: str
 
     @classmethod
     def of(cls, offer: Offer) -> _Site:
         own = offer.hub.settings.publisher
         where = (offer.url or "").partition("://")[2]
         alias = own if is_alias(own) else "registry"
-        return cls(f"Skills at {where}" if where else f"Skills of {own}", str(offer.root), offer.url, alias)
+        return cls(f"Skills at {where}" if where else f"Skills of {own}", str(offer.root), offer.url, alias, own)
 
     @property
     def uuid(self) -> str:
@@ -233,14 +240,17 @@ def pages_of_skill(skill: OfferedSkill) -> Files:
     """Make the page of a skill, and one for each version that says what it changed."""
     site, best = _Site.of(skill.offer), skill.best
     tree = skill.tree(best)
+    lacking = document_of(best, tree).left_out if tree and offered(skill) is best else None
     facts = {
         "skill": skill,
         "row": row_of(best),
         "bad": skill.known_bad(best),
         "signers": publisher_of(skill.admission).fingerprints,
-        "clients": []
-        if best.withdrawn
-        else [(*each[:2], each[2].format(site=site, name=skill.name)) for each in CLIENTS],
+        "clients": [
+            (client, client == CLIENTS[0][0], command.format(site=site, name=skill.name))
+            for client, shape, command in CLIENTS
+            if lacking is not None and shape not in lacking
+        ],
         "versions": [(each, diff_page(skill.name, each.version or "")) for each in skill.releases],
         "can": [(each, capability_page(each)) for each in best.capabilities],
     }

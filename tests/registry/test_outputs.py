@@ -84,6 +84,27 @@ def test_what_is_withdrawn_is_removed(hub):
     assert check(hub.dir.path, hub.when).problems == ()
 
 
+def test_attack_a_build_is_killed_and_leaves_what_is_withdrawn_then(hub):
+    hub.publish("hello")
+    built(hub)
+    hub.publish("hello", "1.1.0", **{"extra.txt": "secret"})
+    site = Path(hub.dir.site)
+
+    def killed(skill):
+        yield from unpacked(skill)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        built(hub, Part(name="shape", of_skill=killed, of_all=named))
+    assert (site / "hello/extra.txt").exists()
+    withdraw(hub.dir.path, "hello@1.1.0", "steals", Signing(now=hub.when))
+    assert "hello/extra.txt" in built(hub).removed
+    assert not (site / "hello/extra.txt").exists()
+    assert built(hub).written == []
+    (site / "hello/SKILL.md").unlink()
+    assert built(hub).written == ["hello/SKILL.md"]
+
+
 @pytest.mark.parametrize("name", ["metadata", "targets", "archives", "tile"])
 def test_attack_a_skill_is_named_as_a_folder_of_signed_files(hub, name):
     hub.publish(name, **{"1.root.json": "{}", "timestamp.json": "{}"})
