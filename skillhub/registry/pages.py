@@ -68,13 +68,13 @@ _HEADING = re.compile(r"h([1-6])")
 
 
 def inert(text: str) -> Markup:
-    """Return Markdown as HTML that leads nowhere: no link, image, attribute or hidden character of the text's own.
+    """Return Markdown as HTML that leads nowhere: no link, image or hidden character of the text's own.
 
     Where a link leads and where an image is stands behind it, as text. Headings begin at the third level, below ours.
     """
     tokens = _MARKDOWN.parse(text)
     for token in tokens:
-        token.attrs = {}
+        token.attrs = {key: value for key, value in token.attrs.items() if key == "start"}  # of a list with numbers
         token.content, token.info = as_lines_of(token.content), ""
         if found := _HEADING.fullmatch(token.tag):
             token.tag = f"h{min(6, int(found[1]) + 2)}"

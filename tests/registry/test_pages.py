@@ -224,6 +224,7 @@ def test_attack_texts_of_a_skill_are_markup_scripts_links_or_hide_characters(hub
         ("[![a](x.png)](y)", "<p>[image: a] (<code>x.png</code>) (<code>y</code>)</p>\n"),
         ("# One\n###### Six", "<h3>One</h3>\n<h6>Six</h6>\n"),
         ("```py x\na < b\n```", "<pre><code>a &lt; b\n</code></pre>\n"),
+        ("7) a", '<ol start="7">\n<li>a</li>\n</ol>\n'),
         ("a&#x202e;b", "<p>ab</p>\n"),
         ("`a\u200bb`", "<p><code>ab</code></p>\n"),
     ],
