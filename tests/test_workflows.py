@@ -98,6 +98,7 @@ def test_the_managers_for_renovate_find_what_skillhub_writes():
             )
             is None
         )
+        assert not re.match(r"\(\?[a-z]", pattern)  # Renovate without RE2 refuses a flag there
         assert manager["managerFilePatterns"] == ["/(^|/)skillhub\\.toml$/"]
         found.append([match.groupdict() for match in re.finditer(pattern.replace("(?<", "(?P<"), text)])
     tags = {"depName": "deploy", "packageName": "https://git.example/team/skills", "currentValue": "v2.1.0"}
