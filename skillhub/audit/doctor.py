@@ -12,7 +12,7 @@ from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import as_command
 from skillhub.install.context import Ports, command
 from skillhub.install.known_bad import advised_skills
-from skillhub.model.hosts import Host, detect, hosts, profiles
+from skillhub.model.hosts import Host, detect, hosts, measured, profiles
 from skillhub.model.record import Need, Skill
 from skillhub.net.settings import CONFIG, Settings
 from skillhub.policy.policy import rows
@@ -216,8 +216,9 @@ def listing_checks(ports: Ports) -> Iterator[Check]:
     home = ports.project.home
     around = Surroundings(cwd=ports.project.base, home=ports.user_home, environ=ports.environ, state=home.state)
     around = replace(around, markers=(INTENT, LOCK))
-    for row in profiles().values():
-        if row.id not in in_use:
+    for known in dict.fromkeys((*profiles(), *hosts())):
+        row = profiles().get(known) or measured(known)
+        if row is None or known not in in_use:
             continue
         seen = section(catalog_of(row, around), row)
         if seen.warning:

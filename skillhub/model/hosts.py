@@ -28,7 +28,8 @@ _SHARED = frozenset({".agents", "~/.agents", "~/.config/agents"})
 class Host:
     """One agent; folders are written with ``/``, those of a user begin with ``~/``.
 
-    ``named_folder`` is for an agent whose documentation demands that a skill's folder has the name of the skill.
+    ``named_folder`` is for an agent whose documentation demands that a skill's folder has the name of the skill;
+    ``listing_chars`` for one without a profile, of which it is known how much of the list of skills its model gets.
     """
 
     id: str
@@ -40,6 +41,7 @@ class Host:
     config: Items[str] = ()
     named_folder: bool = False
     aliases: Items[str] = ()
+    listing_chars: int | None = None
 
     @property
     def signs(self) -> tuple[str, ...]:
@@ -278,6 +280,19 @@ def profile(name: str) -> Profile:
         UsageError: there is none; the hint says which there are.
     """
     known = profiles()
-    if name in known:
-        return known[name]
+    if found := known.get(name) or measured(name):
+        return found
     raise UsageError(f"there is no host {quote(name)}", hint=f"there are {', '.join(known)}")
+
+
+def measured(name: str) -> Profile | None:
+    """Return an agent of which the budget of its list is known and little else: as the reference client, so bounded.
+
+    It leaves whole skills out, as no agent is known to shorten descriptions of which that is not said.
+    """
+    row = hosts().get(name)
+    if row is None or row.listing_chars is None:
+        return None
+    folders: dict[SkillScope, str | None] = {"project": row.project_dir, "user": row.user_dir}
+    places = tuple(AgentFolder(scope, path) for scope, path in folders.items() if path)
+    return Profile(id=row.id, name=row.name, places=places, budget=Budget(chars=row.listing_chars, least=None))

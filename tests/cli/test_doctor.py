@@ -264,3 +264,19 @@ def test_few_skills_load_nothing_that_reads_lists(shell):
     shell.write("project/.codex/x", "")
     done = shell.run("install", REF, "--yes", "--json")
     assert not [each for each in done.json["warnings"] if "list of" in each]
+
+
+def test_an_agent_of_which_only_the_size_of_its_list_is_known(shell):
+    shell.write("project/.github/copilot-instructions.md", "x")
+    for number in range(18):
+        shell.skill(f"project/.agents/skills/skill-{number:02}")
+        path = shell.project / f".agents/skills/skill-{number:02}/SKILL.md"
+        path.write_text(path.read_text().replace("description: ", f"description: {'word ' * 180}"))
+    row = checks(shell)[0]["list of GitHub Copilot"]
+    assert row["ok"] is False and "are hidden from the model" in row["message"] and "skill-17" in row["message"]
+    found = shell.run("catalog", "--host", "github-copilot", "--json").json
+    assert (found["budget"], found["used"] <= 15000, bool(found["omitted"])) == (15000, True, True)
+    whole = {each["name"] for each in found["skills"] if each["listed"]}
+    assert len(whole) + len(found["omitted"]) == 18
+    assert f"skill-00</name>\n    <description>{'word ' * 180}" in found["text"]  # it cuts no description
+    assert shell.run("catalog", "--host", "cursor").status == 2
