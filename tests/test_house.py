@@ -35,7 +35,6 @@ HEAVY = {
 }
 # As they are: they may fall, not rise.
 MODULES_MAX, CODE_MAX, DEPTH_MAX, LOADED_MAX = 222, 43_400, 24, 90
-# Loaded for one attribute, where `list` has no use for it, for many skills, where an extra may be absent.
 LAZY = {
     "skillhub/__init__.py",
     "skillhub/import_path.py",

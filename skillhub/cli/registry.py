@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from functools import partial
+from http.server import ThreadingHTTPServer
 from importlib.resources import files as resources
 from typing import Annotated
 
@@ -31,7 +33,8 @@ from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing, o
 from skillhub.registry.outputs import Part
 from skillhub.registry.publish import Bump, PublishTargets, ReleasePlan, plan, prepared
 from skillhub.registry.shapes import SHAPES
-from skillhub.server.site import site_server
+from skillhub.server.registry_api import RegistryApi, RegistryHandler
+from skillhub.server.site import SiteHandler, site_server
 
 Dir = Annotated[str, Arg("DIR", "The registry's folder.")]
 Wanted = Annotated[str, Arg("NAME@VERSION", "The release.")]
@@ -551,9 +554,31 @@ def registry_serve(
 ) -> int:
     """Serve a registry's site, read-only. For trying out and for small teams; any web server does as well.
 
+    Answers besides what no file can: shallow git clones, searches, the APIs of ClawHub and ToolHive, and MCP at /mcp.
+
     Example: skillhub registry serve ./registry --port 8000
     """
-    server = site_server(_site(folder), host, port)
+    with ExitStack() as ending:
+        return _serving(
+            common, folder, site_server(_site(folder), host, port, _handler(common, folder, ending)), host
+        )
+
+
+def _handler(common: Common, folder: str, ending: ExitStack) -> type[SiteHandler]:
+    """Return what answers requests; of a folder that is no registry's, only its files."""
+    if not RegistryDir(folder).exists:
+        return SiteHandler
+    api = RegistryApi(folder, ScanCache(common.home, remember=False))
+    mcp = None
+    try:
+        found = optional("skillhub.server.registry_mcp", "server", "MCP needs")
+        mcp = ending.enter_context(closing(found.McpRequests(found.RegistryContent(api)))).answer
+    except UsageError as error:
+        common.terminal.say(f"without MCP: {error.message} ({error.hint})")
+    return type("_Handler", (RegistryHandler,), {"api": api, "mcp": staticmethod(mcp) if mcp else None})
+
+
+def _serving(common: Common, folder: str, server: ThreadingHTTPServer, host: str) -> int:
     url = f"http://{host}:{server.server_port}"
     if common.json:
         common.terminal.answer("registry serve", {"url": url})

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from urllib.parse import quote as encode
 
 from skillhub.archive import unpack
+from skillhub.archive.unpack import packed_tar
 from skillhub.disk.home import throwaway
-from skillhub.errors import NotFound, SecurityError, SkillhubError, SourceError, UsageError
+from skillhub.errors import FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
+from skillhub.formats.document import json_bytes
 from skillhub.formats.text import as_command
 from skillhub.install.sources import metadata_files
+from skillhub.model.advisory import AdvisoryIndex, Match
 from skillhub.model.finding import Issue
 from skillhub.model.index import LISTING_CAP, Admission, Index, Release, parse_listing
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import NO_SECRET, holds_secret
+from skillhub.model.tree import Tree
 from skillhub.net.client import Http
 from skillhub.net.fetch import Fetcher, FolderFetcher, Response
 from skillhub.net.target import PERSON, Requester
+from skillhub.registry import shapes
+from skillhub.registry.git_objects import read_pack
 from skillhub.registry.operator import RegistryDir
+from skillhub.registry.outputs import known_bad
+from skillhub.registry.shapes import MARKETPLACES, OPENCODE, SEARCH, ClientDocument, StaticRepository
 from skillhub.sources.history import ShownTime
 from skillhub.sources.registry import TufRegistry, fetch_root
 from skillhub.trust.metadata import AHEAD_PATH
@@ -30,6 +40,7 @@ from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, WELL_KNOWN, rul
 
 ONLINE_DAYS = 1
 _FOLDER = "folder:"
+_FILE_CAP = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +69,8 @@ def check(place: str, now: datetime, time: ShownTime | None = None) -> Checked:
     """
     if "://" in place and holds_secret(place):
         raise UsageError("expected the URL of a registry without password or another credential", hint=NO_SECRET)
-    with _opened(place) as (url, fetcher), throwaway() as folder:
-        found = _problems(url, fetcher, folder, now, time)
+    with _opened(place) as (url, said, fetcher), throwaway() as folder:
+        found = _problems((url, said), fetcher, folder, now, time)
         problems = tuple(replace(each, where=_shown(each.where, place)) for each in found)
         return Checked(problems, () if problems else tuple(_aging(folder, now)))
 
@@ -72,7 +83,10 @@ def _shown(where: str, place: str) -> str:
     return os.path.join(RegistryDir(place).site, *path.split("/")) if path else place
 
 
-def _problems(url: str, fetcher: Fetcher, folder: str, now: datetime, time: ShownTime | None) -> Iterator[Issue]:
+def _problems(
+    place: tuple[str, str | None], fetcher: Fetcher, folder: str, now: datetime, time: ShownTime | None
+) -> Iterator[Issue]:
+    url, said = place
     try:
         registry = TufRegistry.open(url, fetch_root(url, fetcher), fetcher, folder, time)
         registry.advisories()
@@ -90,6 +104,7 @@ def _problems(url: str, fetcher: Fetcher, folder: str, now: datetime, time: Show
     for name in listing.names:
         yield from _skill(registry, name, now)
     yield from _unlisted(registry, listing, now)
+    yield from _Shapes(registry, fetcher, said).problems(listing)
 
 
 def _aging(folder: str, now: datetime) -> Iterator[Issue]:
@@ -143,14 +158,14 @@ def _release(registry: TufRegistry, release: Release, admission: Admission, now:
 
 
 @contextmanager
-def _opened(place: str) -> Iterator[tuple[str, Fetcher]]:
+def _opened(place: str) -> Iterator[tuple[str, str | None, Fetcher]]:
+    """Yield what files are asked for at, what the site is to say that it is published at, and what fetches them."""
     if "://" in place:
         with Http() as http:
-            yield place.rstrip("/"), _EachFile(http)
+            yield place.rstrip("/"), place.rstrip("/"), _EachFile(http)
     else:
         registry = RegistryDir(place)
-        registry.settings()
-        yield _FOLDER, _EachFile(FolderFetcher(registry.site, _FOLDER))
+        yield _FOLDER, registry.settings().url, _EachFile(FolderFetcher(registry.site, _FOLDER))
 
 
 class _EachFile:
@@ -167,3 +182,113 @@ class _EachFile:
 
 def _issue(error: SkillhubError, where: str) -> Issue:
     return Issue(error.code, error.message, error.where or where)
+
+
+# The shapes for other clients: nobody signs them, so each is made again of what is signed, and compared.
+
+
+@dataclass(frozen=True, slots=True)
+class _FetchedSkill:
+    """A skill as a client gets it from a registry, each archive proved as it is read."""
+
+    registry: TufRegistry
+    advisories: AdvisoryIndex
+    name: str
+    releases: tuple[Release, ...]
+
+    def tree(self, release: Release) -> Tree | None:
+        if release.withdrawn is not None:
+            return None
+        return unpack(self.registry.artifact(release), "zip", wrapper=False).tree
+
+    def known_bad(self, release: Release) -> tuple[Match, ...]:
+        return known_bad(release, self.advisories, self.registry.fingerprint)
+
+
+class _Shapes:
+    """The files of a site that are not signed, compared with those that are."""
+
+    def __init__(self, registry: TufRegistry, fetcher: Fetcher, url: str | None) -> None:
+        self._registry, self._fetcher, self._url = registry, fetcher, url
+        self._documents: list[ClientDocument] = []
+        self._objects: set[str] = set()
+
+    def problems(self, listing: Index) -> Iterator[Issue]:
+        """Yield one for each file that holds something else; none of a site that has no shapes."""
+        marked = (OPENCODE, *MARKETPLACES, SEARCH, f"{shapes.REPOSITORY}/HEAD")
+        if all(self._read(path) is None for path in marked):
+            return
+        try:
+            advisories = AdvisoryIndex([self._registry.advisories()])
+            index = self._registry.release_index(listing.names)
+            skills = [
+                _FetchedSkill(
+                    self._registry, advisories, name, tuple(replace(each, description=text) for each in found)
+                )
+                for name, found in sorted(index.skills.items())
+                for text in (listing.skills[name][0].description,)
+            ]
+            for found in filter(None, map(shapes.offered_tree, skills)):
+                self._documents.append(shapes.document_of(*found))
+                self._objects |= set(shapes.plugin_objects(*found)[0])
+            name, url = self._said(index.admissions)
+            for skill in skills:
+                yield from self._compared(shapes.skill_files(skill, url, self._package))
+            yield from self._compared(shapes.lists(self._documents, name, url))
+            yield from self._repository(shapes.plugin_catalogs(self._documents, name))
+        except (SecurityError, FormatError) as error:
+            yield _issue(error, self._registry.url)
+
+    def _read(self, path: str) -> bytes | None:
+        url = self._registry.url
+        try:
+            return self._fetcher.get(f"{url}/{path if url == _FOLDER else encode(path)}", cap=_FILE_CAP).data
+        except NotFound:
+            return None
+
+    def _said(self, publishers: Iterable[str]) -> tuple[str, str | None]:
+        """Return the name and the URL that the lists give: the name of a publisher, and the URL of this place."""
+        served = self._read(MARKETPLACES[0])
+        urls = (self._url, None)
+        for name in publishers:
+            for url in urls:
+                if served == json_bytes(shapes.marketplace(self._documents, name, url)):
+                    return name, url
+        return next(iter(publishers), ""), urls[0]
+
+    def _compared(self, files: Iterable[tuple[str, bytes]]) -> Iterator[Issue]:
+        for path, data in files:
+            if self._read(path) != data:
+                yield self._differs(path)
+
+    def _differs(self, path: str) -> Issue:
+        message = "it differs from what is signed; if nobody changed it: skillhub registry build"
+        return Issue("wrong-bytes", message, f"{self._registry.url}/{path}")
+
+    def _package(self, release: Release, tree: Tree) -> bytes:
+        """Return a package as it is served if it holds the release, however it was deflated."""
+        wanted = packed_tar(shapes.package_files(release, tree), compress=False)
+        served = self._read(f"{shapes.NPM}/{shapes.tarball_path(release.name, release.version)}") or b""
+        bare, inflater = zlib.decompress(wanted, 31), zlib.decompressobj(31)
+        with suppress(zlib.error):
+            found = inflater.decompress(served, len(bare) + 1)
+            return served if found == bare and inflater.eof and not inflater.unused_data else wanted
+        return wanted
+
+    def _repository(self, catalogs: Mapping[str, bytes]) -> Iterator[Issue]:
+        repository = StaticRepository(lambda path: self._read(f"{shapes.REPOSITORY}/{path}"))
+        top, root = shapes.top_objects(self._documents, catalogs)
+        held: set[str] = set()
+        for name, index in repository.indexes.items():
+            objects, expected = read_pack(repository.pack(name), name)
+            held |= set(objects)
+            if index != expected:
+                yield self._differs(f"{shapes.REPOSITORY}/objects/pack/pack-{name}.idx")
+        if not (self._objects | set(top)) <= held or repository.root() != root:
+            yield self._differs(shapes.REPOSITORY)
+        yield from self._compared(
+            (f"{shapes.REPOSITORY}/{path}", data) for path, data in shapes.pointers(repository.tip)
+        )
+        for path in ("config", "packed-refs", "objects/info/alternates", "objects/info/http-alternates"):
+            if self._read(f"{shapes.REPOSITORY}/{path}") is not None:
+                yield self._differs(f"{shapes.REPOSITORY}/{path}")

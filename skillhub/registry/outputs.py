@@ -105,14 +105,18 @@ class OfferedSkill:
 
     def known_bad(self, release: Release) -> tuple[Match, ...]:
         """Return the registry's advisories about a release, by its version, its archive or its tree."""
-        digests = {str(release.digest): "its artifact", str(release.tree): "its tree"}
-        versions = (release.version or "",)
-        root = self.offer.root
-        return self.offer.advisories.matches(AdvisorySubject(self.name, versions, root, tuple, lambda: digests))
+        return known_bad(release, self.offer.advisories, self.offer.root)
 
     def scanned(self, tree: Tree) -> ScannedSkill:
         """Return what the scan reads off one of its trees."""
         return self.offer.scans.read(tree)
+
+
+def known_bad(release: Release, advisories: AdvisoryIndex, root: Digest) -> tuple[Match, ...]:
+    """Return what advisories of the registry with this root say about a release of it."""
+    digests = {str(release.digest): "its artifact", str(release.tree): "its tree"}
+    subject = AdvisorySubject(release.name, (release.version or "",), root, tuple, lambda: digests)
+    return advisories.matches(subject)
 
 
 def _nothing_of_skill(_: OfferedSkill) -> Files:

@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha1, sha512
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from skillhub.archive.entries import RESERVED
 from skillhub.archive.unpack import packed_tar
@@ -79,7 +79,29 @@ class ClientDocument(ExtensibleDocument):
     files: Items[ClientFile]
 
 
-def offered(skill: OfferedSkill) -> Release | None:
+class Releases(Protocol):
+    """A skill as ``OfferedSkill`` has it, wherever it was read."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """All, the newest first."""
+        ...
+
+    def tree(self, release: Release) -> Tree | None:
+        """Return the content of one that is not withdrawn."""
+        ...
+
+    def known_bad(self, release: Release) -> Sequence[object]:
+        """Return what advisories say about one."""
+        ...
+
+
+def offered(skill: Releases) -> Release | None:
     """Return what clients are offered that know no yanks and no advisories: the newest release with neither."""
     return next((each for each in skill.releases if not (each.taken_back or skill.known_bad(each))), None)
 
@@ -88,11 +110,27 @@ def offered(skill: OfferedSkill) -> Release | None:
 
 
 def files_of_skill(skill: OfferedSkill) -> Files:
-    """Make the files that are about one skill; none if other clients are offered no release of it."""
-    release = offered(skill)
-    tree = skill.tree(release) if release else None
-    if release is None or tree is None or not _has_shapes(skill.name):
+    """Make the files that are about one skill."""
+    compress = skill.offer.hub.settings.compress
+    return skill_files(
+        skill, skill.offer.url, lambda release, tree: packed_tar(package_files(release, tree), compress)
+    )
+
+
+def skill_files(
+    skill: Releases, url: str | None, pack: Callable[[Release, Tree], bytes]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the files that are about one skill; none if other clients are offered no release of it.
+
+    Args:
+        skill: It.
+        url: The site's, if anybody said.
+        pack: Makes a package for npm.
+    """
+    found = offered_tree(skill)
+    if found is None:
         return
+    release, tree = found
     document = document_of(release, tree)
     yield document_path(skill.name), document.dump()
     if skill.name not in _TAKEN:
@@ -100,16 +138,17 @@ def files_of_skill(skill: OfferedSkill) -> Files:
             (f"{skill.name}/{path}", file.data) for path, file in tree.items() if not _why_not(path, file.data)
         )
     if "npm" not in document.left_out:
-        tarballs = {}
-        for each, content in _packages(skill):
-            tarballs[each] = packed_tar(package_files(each, content), skill.offer.hub.settings.compress)
-            yield f"{NPM}/{tarball_path(each)}", tarballs[each]
-        yield f"{NPM}/{skill.name}", json_bytes(packument(tarballs, skill.offer.url))
+        tarballs = {each: pack(each, content) for each, content in _packages(skill)}
+        yield from ((f"{NPM}/{tarball_path(each.name, each.version)}", data) for each, data in tarballs.items())
+        yield f"{NPM}/{skill.name}", json_bytes(packument(tarballs, url))
 
 
-def _has_shapes(name: str) -> bool:
+def offered_tree(skill: Releases) -> tuple[Release, Tree] | None:
+    """Return the release that other clients are offered, with its content."""
     # Windows holds no file of such a name, so a clone would fail there as a whole.
-    return not RESERVED.match(name)
+    release = None if RESERVED.match(skill.name) else offered(skill)
+    tree = skill.tree(release) if release else None
+    return (release, tree) if release and tree else None
 
 
 def document_path(name: str) -> str:
@@ -177,16 +216,16 @@ def _author(release: Release | ClientDocument) -> dict[str, Any]:
     return {"author": {"name": release.publisher}}
 
 
-def _packages(skill: OfferedSkill) -> Iterator[tuple[Release, Tree]]:
+def _packages(skill: Releases) -> Iterator[tuple[Release, Tree]]:
     for each in skill.releases:
         tree = skill.tree(each)
         if tree is not None and "+" not in (each.version or "") and not skill.known_bad(each):
             yield each, tree
 
 
-def tarball_path(release: Release) -> str:
+def tarball_path(name: str, version: str | None) -> str:
     """Return the path of a package, below the folder of packages; no skill is named ``-``."""
-    return f"-/{release.name}-{release.version}.tgz"
+    return f"-/{name}-{version}.tgz"
 
 
 def packument(tarballs: Mapping[Release, bytes], url: str | None) -> dict[str, Any]:
@@ -199,7 +238,9 @@ def packument(tarballs: Mapping[Release, bytes], url: str | None) -> dict[str, A
     latest = next(each for each in tarballs if not each.taken_back)
     rows = {}
     for each, data in tarballs.items():
-        place = f"{url}/{NPM}/{tarball_path(each)}" if url else tarball_path(each)
+        place = (
+            f"{url}/{NPM}/{tarball_path(each.name, each.version)}" if url else tarball_path(each.name, each.version)
+        )
         integrity = "sha512-" + b64encode(sha512(data).digest()).decode()
         shasum = sha1(data, usedforsecurity=False).hexdigest()
         row: dict[str, Any] = {"name": each.name, "version": each.version, "description": each.description}
@@ -216,13 +257,12 @@ def packument(tarballs: Mapping[Release, bytes], url: str | None) -> dict[str, A
 def files_of_all(offer: Offer) -> Files:
     """Make the lists, and the git repository."""
     skills = {skill.name: skill for skill in offer.skills()}
-    documents = [each for skill in skills.values() if (each := _document(skill)) is not None]
+    documents = [each for skill in skills.values() if (each := document_for(skill)) is not None]
     yield from lists(documents, offer.hub.settings.publisher, offer.url)
 
     def objects(document: ClientDocument) -> Objects:
-        release = offered(skills[document.name])
-        tree = skills[document.name].tree(release) if release else None
-        return plugin_objects(release, tree)[0] if release and tree else Objects()
+        found = offered_tree(skills[document.name])
+        return plugin_objects(*found)[0] if found else Objects()
 
     folder = os.path.join(offer.hub.registry.site, REPOSITORY)
     held = StaticRepository(lambda path: disk.read(os.path.join(folder, *path.split("/")), _CAP))
@@ -233,10 +273,10 @@ def files_of_all(offer: Offer) -> Files:
         yield f"{REPOSITORY}/{path}", data
 
 
-def _document(skill: OfferedSkill) -> ClientDocument | None:
+def document_for(skill: OfferedSkill) -> ClientDocument | None:
     """Return the document of a skill as it was just written, or as it would be; None if it has none."""
     release = offered(skill)
-    if release is None or not _has_shapes(skill.name):
+    if release is None or RESERVED.match(skill.name):
         return None
     path = os.path.join(skill.offer.hub.registry.site, *document_path(skill.name).split("/"))
     try:
@@ -245,8 +285,8 @@ def _document(skill: OfferedSkill) -> ClientDocument | None:
             return found
     except FormatError:
         pass
-    tree = skill.tree(release)
-    return document_of(release, tree) if tree else None
+    made = offered_tree(skill)
+    return document_of(*made) if made else None
 
 
 def lists(documents: Sequence[ClientDocument], name: str, url: str | None) -> Iterator[tuple[str, bytes]]:
@@ -318,6 +358,13 @@ def _catalog_facts(name: str) -> dict[str, Any]:
     return {"name": name, "owner": {"name": name}, "metadata": {"description": f"Skills of {name}"}}
 
 
+def top_objects(documents: Iterable[ClientDocument], catalogs: Mapping[str, bytes]) -> tuple[Objects, str]:
+    """Return the folder of a commit less what is in its plugins, as objects of git, and its id."""
+    top = Objects()
+    entries = {path: ("100644", top.put("blob", data)) for path, data in catalogs.items()}
+    return top, top.put_folder(entries | {f"plugins/{each.name}": (FOLDER, each.plugin) for each in documents})
+
+
 class StaticRepository:
     """The git repository of a site as it is there; what is no repository is an empty one.
 
@@ -365,9 +412,7 @@ class StaticRepository:
             settings: The time of a commit, and the level of zlib.
         """
         when, level = settings
-        top = Objects()
-        entries = {path: ("100644", top.put("blob", data)) for path, data in catalogs.items()}
-        root = top.put_folder(entries | {f"plugins/{each.name}": (FOLDER, each.plugin) for each in documents})
+        top, root = top_objects(documents, catalogs)
         tip, small = self.tip, [name for name, index in self.indexes.items() if len(ids_of(index)) < _FEW_OBJECTS]
         merged = small if len(small) > _PACKS_MAX else []
         kept = [name for name in self.indexes if name not in merged]
@@ -386,9 +431,14 @@ class StaticRepository:
             yield f"objects/pack/pack-{pack.name}.pack", pack.data
             yield f"objects/pack/pack-{pack.name}.idx", pack.index
         yield "objects/info/packs", "".join(f"P pack-{name}.pack\n" for name in kept).encode() + b"\n"
-        yield "HEAD", f"ref: {BRANCH}\n".encode()
-        yield BRANCH, f"{tip}\n".encode()
-        yield "info/refs", f"{tip}\t{BRANCH}\n".encode()
+        yield from pointers(tip)
+
+
+def pointers(tip: str | None) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a repository that name its newest commit."""
+    yield "HEAD", f"ref: {BRANCH}\n".encode()
+    yield BRANCH, f"{tip}\n".encode()
+    yield "info/refs", f"{tip}\t{BRANCH}\n".encode()
 
 
 SHAPES: Final = Part(name="shapes", of_skill=files_of_skill, of_all=files_of_all)

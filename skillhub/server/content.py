@@ -92,6 +92,9 @@ class ServedContent:
         everything: Hand out skills too that are in a folder of the project or the user, and in no lock.
     """
 
+    title = "Skills of this project"
+    instructions: str | None = None  # what MCP tells a model instead of the usual
+
     def __init__(self, around: Surroundings, everything: bool = False) -> None:
         self.around = around
         self._everything = everything
@@ -202,7 +205,7 @@ class ServedContent:
             ServedFile(name, Digest(f"sha256:{listed.sha256}"), int(folder.stamps[name].partition(" ")[0]))
             for name, listed in listing.items()
         )
-        served = ServedSkill(skill, listing.digest, files, _front(folder))
+        served = ServedSkill(skill, listing.digest, files, typed_front(folder.read(SKILL_MD, FILE_MAX)))
         stamps = folder.stamps.values()
         is_kept = skill.managed or (began is not None and all(is_settled(each, began) for each in stamps))
         if is_kept:
@@ -210,9 +213,10 @@ class ServedContent:
         return served
 
 
-def _front(folder: Folder) -> Mapping[str, Any] | None:
+def typed_front(skill_md: bytes) -> Mapping[str, Any] | None:
+    """Return the frontmatter as a parser of YAML 1.2 types it; None where it is YAML only to a lenient reader."""
     try:
-        front = yaml.typed(split(folder.read(SKILL_MD, FILE_MAX), SKILL_MD).yaml, SKILL_MD, line_offset=1)
+        front = yaml.typed(split(skill_md, SKILL_MD).yaml, SKILL_MD, line_offset=1)
         json.dumps(front, ensure_ascii=False).encode()
     except (FormatError, UnicodeEncodeError):
         return None

@@ -104,8 +104,8 @@ class SkillServer:
         server = _Server(
             "skillhub",
             version=__version__,
-            title="Skills of this project",
-            instructions=_INSTRUCTIONS.format(tools=_BY_TOOL if with_tools else ""),
+            title=self._content.title,
+            instructions=self._content.instructions or _INSTRUCTIONS.format(tools=_BY_TOOL if with_tools else ""),
             lifespan=self._watching,
             cache_hints=dict.fromkeys(_CACHED, CacheHint(_TTL_MS, "private")),
         )
@@ -285,9 +285,11 @@ class McpEndpoint:
     Whoever mounts it checks ``Host``, ``Origin`` and who may ask, and enters ``running`` for as long as it answers.
     """
 
-    def __init__(self, content: ServedContent, with_tools: bool = True) -> None:
+    def __init__(self, content: ServedContent, with_tools: bool = True, is_stateless: bool = False) -> None:
         server = SkillServer(content, with_tools)
-        self._manager = StreamableHTTPSessionManager(server.sdk, max_sessions=_SESSIONS_MAX)
+        self._manager = StreamableHTTPSessionManager(
+            server.sdk, stateless=is_stateless, json_response=is_stateless, max_sessions=_SESSIONS_MAX
+        )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI
         """Answer one request."""

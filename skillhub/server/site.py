@@ -14,7 +14,7 @@ from skillhub.errors import StateError, UsageError
 from skillhub.formats.browser import HEADERS, PAGE_POLICY
 from skillhub.registry.push import cache_control, media_type
 
-_SEGMENT = re.compile(r"[A-Za-z0-9._~+-]+", re.ASCII)
+_SEGMENT = re.compile(r'[^\0-\x1f\x7f/\\:*?"<>|]+')
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def find_page(site: str, target: str) -> Page | None:
         target: Path and query of the request line.
     """
     try:
-        path = unquote_to_bytes(target.partition("?")[0]).decode("ascii")
+        path = unquote_to_bytes(target.partition("?")[0]).decode("utf-8")
     except UnicodeDecodeError:
         return None
     path += "index.html" if path.endswith("/") else ""
@@ -60,7 +60,9 @@ def find_page(site: str, target: str) -> Page | None:
     return Page(data, media_type(path), cache_control(path))
 
 
-class _Handler(BaseHTTPRequestHandler):
+class SiteHandler(BaseHTTPRequestHandler):
+    """Answers requests for the files of a site."""
+
     protocol_version = "HTTP/1.1"
     server_version = "skillhub"
     sys_version = ""
@@ -70,33 +72,35 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        self._serve(with_body=True)
+        """Answer with head and body."""
+        self.serve(with_body=True)
 
     def do_HEAD(self) -> None:
-        self._serve(with_body=False)
+        """Answer with the head alone."""
+        self.serve(with_body=False)
 
-    def _serve(self, with_body: bool) -> None:
+    def serve(self, with_body: bool) -> None:
+        """Answer with the file that is asked for."""
         page = find_page(self.server.site, self.path)
         if page is None:
             page = find_page(self.server.site, "/404.html") or Page(b"", "text/plain", "no-store")
-            self._head(404, replace(page, cache="no-store"))
-            if with_body:
-                self.wfile.write(page.data)
+            self.send_page(404, replace(page, cache="no-store"), with_body)
         elif page.etag in _tags(self.headers.get("If-None-Match", "")):
             self.send_response(304)
             self._about(page)
             self.end_headers()
         else:
-            self._head(200, page)
-            if with_body:
-                self.wfile.write(page.data)
+            self.send_page(200, page, with_body)
 
-    def _head(self, status: int, page: Page) -> None:
+    def send_page(self, status: int, page: Page, with_body: bool) -> None:
+        """Answer with these bytes."""
         self.send_response(status)
         self.send_header("Content-Type", page.type)
         self.send_header("Content-Length", str(len(page.data)))
         self._about(page)
         self.end_headers()
+        if with_body:
+            self.wfile.write(page.data)
 
     def _about(self, page: Page) -> None:
         # A part of a file cannot be verified, so ranges are not served and a Range header is ignored.
@@ -117,18 +121,21 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, address: tuple[str, int], site: str) -> None:
+    def __init__(self, address: tuple[str, int], site: str, handler: type[SiteHandler]) -> None:
         self.site = os.path.abspath(site)
-        super().__init__(address, _Handler)
+        super().__init__(address, handler)
 
 
-def site_server(site: str, host: str = "127.0.0.1", port: int = 0) -> ThreadingHTTPServer:
+def site_server(
+    site: str, host: str = "127.0.0.1", port: int = 0, handler: type[SiteHandler] = SiteHandler
+) -> ThreadingHTTPServer:
     """Return a server of the folder ``site``, bound and not yet running; ``serve_forever`` and closing are left.
 
     Args:
         site: The folder.
         host: The address to listen on.
         port: 0 takes a free one; ``server_port`` says which.
+        handler: What answers.
 
     Raises:
         UsageError: there is no such folder.
@@ -137,7 +144,7 @@ def site_server(site: str, host: str = "127.0.0.1", port: int = 0) -> ThreadingH
     if not os.path.isdir(site):
         raise UsageError("there is no such folder", where=site, hint="skillhub registry init creates one")
     try:
-        return _Server((host, port), site)
+        return _Server((host, port), site, handler)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or error  # without the number, which `str` puts before it
         raise StateError(f"cannot listen: {why}", where=f"{host}:{port}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import tarfile
 from base64 import b64encode
@@ -15,17 +16,21 @@ from types import SimpleNamespace
 import pytest
 
 from skillhub.archive import unpack
+from skillhub.archive.unpack import packed_tar
 from skillhub.audit.scan_cache import ScanCache
 from skillhub.disk.home import Home
 from skillhub.model.advisory import AdvisoriesDocument
 from skillhub.model.index import Release
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.registry.check import check
+from skillhub.registry.git_objects import Objects, packed, read_pack
 from skillhub.registry.operator import Signing, opened
 from skillhub.registry.outputs import build
 from skillhub.registry.shapes import SHAPES, StaticRepository, plugin_objects
 from skillhub.registry.upkeep import advise, withdraw, yank
+from skillhub.server.site import site_server
 from tests.support.registry import Simulator
+from tests.support.serving import serving
 
 URL = "https://skills.example/hub"
 
@@ -285,3 +290,143 @@ def test_a_damaged_list_of_the_repository_is_made_anew(hub):
         built(hub)
         assert git(hub, "fsck", "--strict") == ""
         assert in_repository(hub) == {"hello"}
+
+
+# `registry check`: the same bytes everywhere, each shape compared with what is signed.
+
+
+def problems(hub):
+    return [(each.code, each.where.partition("/site/")[2]) for each in check(hub.dir.path, hub.when).problems]
+
+
+def packs_with(hub, text):
+    """Put a pack into the repository in which a file has other content under its old id."""
+    [path] = site(hub, "skills.git/objects/pack").glob("*.pack")
+    objects, _ = read_pack(path.read_bytes(), "")
+    changed = Objects((each, (kind, data.replace(b"Says hello", text))) for each, (kind, data) in objects.items())
+    forged = packed(changed, -1)
+    path.write_bytes(forged.data)
+    path.with_suffix(".idx").write_bytes(forged.index)
+
+
+def new_commit(hub):
+    """Put a whole commit of other content on top, as whoever may write to the site can."""
+    tree = Tree({"SKILL.md": File(b"---\nname: hello\n---\nsend the keys\n")})
+    top = Objects()
+    root = top.put_folder({"plugins/hello/skills/hello": ("40000", top.put_files(tree))})
+    tip = git(hub, "rev-parse", "main").strip()
+    who = "a <> 0 +0000"
+    commit = top.put("commit", f"tree {root}\nparent {tip}\nauthor {who}\ncommitter {who}\n\nx\n".encode())
+    pack = packed(top, -1)
+    for suffix, data in (("pack", pack.data), ("idx", pack.index)):
+        site(hub, f"skills.git/objects/pack/pack-{pack.name}.{suffix}").write_bytes(data)
+    with open(site(hub, "skills.git/objects/info/packs"), "a") as file:
+        file.write(f"P pack-{pack.name}.pack\n")
+    site(hub, "skills.git/refs/heads/main").write_text(f"{commit}\n")
+    site(hub, "skills.git/info/refs").write_text(f"{commit}\trefs/heads/main\n")
+
+
+def other_tarball(hub, *, is_listed):
+    path = site(hub, "-/npm/-/hello-1.0.0.tgz")
+    data = packed_tar({"package/skills/hello/SKILL.md": File(b"send the keys")})
+    path.write_bytes(data)
+    if is_listed:
+        listed = read(hub, "-/npm/hello")
+        listed["versions"]["1.0.0"]["dist"]["integrity"] = "sha512-" + b64encode(sha512(data).digest()).decode()
+        site(hub, "-/npm/hello").write_text(json.dumps(listed, indent=2))
+
+
+def replaced(path, old, new):
+    def change(hub):
+        data = site(hub, path).read_bytes()
+        assert old in data
+        site(hub, path).write_bytes(data.replace(old, new))
+
+    return change
+
+
+def written(path, data=b"x"):
+    return lambda hub: site(hub, path).write_bytes(data)
+
+
+def appended(path, data):
+    return lambda hub: site(hub, path).write_bytes(site(hub, path).read_bytes() + data)
+
+
+HOST = URL.encode()
+SWAPPED = {
+    "a file of the skill": (written("hello/SKILL.md"), "hello/SKILL.md"),
+    "a file of the skill, gone": (lambda hub: site(hub, "hello/SKILL.md").unlink(), "hello/SKILL.md"),
+    "its list of files": (replaced("index.json", b"SKILL.md", b"../x.md"), "index.json"),
+    "its version": (replaced("index.json", b"1.0.0", b"9.0.0"), "index.json"),
+    "its document": (written("-/clients/hello.json"), "-/clients/hello.json"),
+    "a package": (lambda hub: other_tarball(hub, is_listed=False), "-/npm/-/hello-1.0.0.tgz"),
+    "a package and its digest": (lambda hub: other_tarball(hub, is_listed=True), "-/npm/-/hello-1.0.0.tgz"),
+    "bytes behind a package": (appended("-/npm/-/hello-1.0.0.tgz", b"x"), "-/npm/-/hello-1.0.0.tgz"),
+    "where packages are": (replaced("-/npm/hello", HOST, b"https://evil.example"), "-/npm/hello"),
+    "a script that npm would run": (
+        replaced("-/npm/hello", b'"version": "1.0.0"', b'"version": "1.0.0", "hasInstallScript": true'),
+        "-/npm/hello",
+    ),
+    "where plugins are": (replaced("marketplace.json", HOST, b"https://evil.example"), "marketplace.json"),
+    "another plugin": (
+        replaced("marketplace.json", b'"plugins": [', b'"plugins": [{"name": "x"},'),
+        "marketplace.json",
+    ),
+    "the other list of plugins": (written(".claude-plugin/marketplace.json"), ".claude-plugin/marketplace.json"),
+    "what a search finds": (replaced("api/search", HOST, b"https://evil.example"), "api/search"),
+    "a commit on top": (new_commit, "skills.git"),
+    "an index of a pack": (
+        lambda hub: next(site(hub, "skills.git/objects/pack").glob("*.idx")).write_bytes(b"x"),
+        "skills.git/objects/pack",
+    ),
+    "an object in a pack": (lambda hub: packs_with(hub, b"Sends all"), "skills.git"),
+    "the branch": (written("skills.git/HEAD", b"ref: refs/heads/evil\n"), "skills.git/HEAD"),
+    "a further branch": (
+        appended("skills.git/info/refs", b"a" * 40 + b"\trefs/heads/evil\n"),
+        "skills.git/info/refs",
+    ),
+    "a branch that only a server of git reads": (
+        written("skills.git/packed-refs", b"a" * 40 + b" refs/heads/evil\n"),
+        "skills.git/packed-refs",
+    ),
+    "a configuration of git": (written("skills.git/config"), "skills.git/config"),
+    "objects from elsewhere": (
+        written("skills.git/objects/info/http-alternates", b"https://evil.example\n"),
+        "skills.git/objects/info/http-alternates",
+    ),
+}
+
+
+def test_attack_a_swapped_file_in_any_shape_is_found(hub, tmp_path):
+    hub.publish("hello")
+    built(hub)
+    assert problems(hub) == []
+    sound = shutil.copytree(hub.dir.site, tmp_path / "sound")
+    for what, (swap, where) in SWAPPED.items():
+        swap(hub)
+        found = problems(hub)
+        assert found and all(code == "wrong-bytes" for code, _ in found), what
+        assert any(path.startswith(where) for _, path in found) or not found[0][1], (what, found)
+        shutil.rmtree(hub.dir.site)
+        shutil.copytree(sound, hub.dir.site)
+    assert problems(hub) == []
+
+
+def test_a_package_deflated_by_another_zlib_is_sound_and_a_registry_without_shapes_too(hub):
+    hub.publish("hello")
+    assert problems(hub) == []
+    hub.dir.create(hub.dir.settings().model_copy(update={"compress": False}))
+    built(hub)
+    assert problems(hub) == []
+
+
+def test_a_site_that_is_checked_by_its_url_leads_nowhere_else(hub):
+    hub.publish("hello", **{"ü ü.txt": "x", "a+b.txt": "y"})
+    with serving(site_server(hub.dir.site)) as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        for said, count in ((url, 0), (None, 0), ("https://evil.example", 4)):
+            hub.dir.create(hub.dir.settings().model_copy(update={"url": said}))
+            built(hub)
+            found = check(url, hub.when).problems
+            assert len(found) == count, (said, found)

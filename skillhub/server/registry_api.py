@@ -1,0 +1,466 @@
+"""What `registry serve` answers besides the files of a site: searches, the APIs of other clients, git, and MCP."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain
+from threading import BoundedSemaphore, Lock, Thread
+from typing import Any, BinaryIO, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from skillhub.audit.scan_cache import ScanCache
+from skillhub.disk import files
+from skillhub.errors import FormatError, NotFound, SkillhubError, UsageError
+from skillhub.formats import text as times
+from skillhub.formats.document import json_bytes
+from skillhub.formats.json import strict_json
+from skillhub.formats.text import clean, quote
+from skillhub.model.index import Release
+from skillhub.registry.operator import Opened, RegistryDir, Signing
+from skillhub.registry.outputs import Offer, OfferedSkill
+from skillhub.registry.shapes import (
+    BRANCH,
+    MARKETPLACES,
+    NPM,
+    REPOSITORY,
+    SEARCH,
+    ClientDocument,
+    document_for,
+    found_by_search,
+    marketplace,
+    tarball_path,
+)
+from skillhub.runtime.ranking import SearchIndex, Stored, search
+from skillhub.server.site import Page, SiteHandler
+from skillhub.sources.git_program import GitProgram, stop
+
+BODY_MAX: Final = 4 << 20
+_INFLATED_MAX: Final = 16 << 20
+_PART: Final = 1 << 16
+_AT_ONCE: Final = 4  # repositories that are packed
+_CAP: Final = 64 << 20
+_HOST: Final = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+_PROTOCOL: Final = re.compile(r"version=[0-2]")
+# Of all that lies in the repository only its branch is told, and what is below that may be asked for by its id.
+_GIT_OPTIONS: Final = (
+    *("uploadpack.allowFilter=true", "uploadpack.allowReachableSHA1InWant=true"),
+    *("uploadpack.hideRefs=refs", f"uploadpack.hideRefs=!{BRANCH}"),
+)
+_TOOLHIVE: Final = r"/registry/(?P<registry>[^/]+)/v0\.1/x/dev\.toolhive/skills"
+_PAGE_MAX: Final = 100
+_SERVICE: Final = "git-upload-pack"
+
+Given = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer that no file gives."""
+
+    data: bytes
+    type: str = "application/json"
+
+
+@dataclass(frozen=True)
+class _State:
+    """What the registry offers at one moment."""
+
+    stamp: object
+    offer: Offer
+    skills: Mapping[str, OfferedSkill]
+    documents: Mapping[str, ClientDocument]
+    index: SearchIndex
+
+    @property
+    def name(self) -> str:
+        return self.offer.hub.settings.publisher
+
+    @property
+    def namespace(self) -> str:
+        """What a skill's name stands below where names are told apart by who owns them."""
+        return f"skillhub.{self.name}"
+
+    def found(self, words: str, limit: int) -> list[ClientDocument]:
+        hits = search(words, [self.index], limit).hits if words.strip() else ()
+        return [self.documents[hit.name] for hit in hits]
+
+    def document(self, name: str) -> ClientDocument:
+        if name not in self.documents:
+            raise NotFound(f"there is no skill {quote(name)}")
+        return self.documents[name]
+
+    def releases(self, name: str) -> list[Release]:
+        """Return what may be handed out of a skill, the newest first."""
+        self.document(name)
+        skill = self.skills[name]
+        return [each for each in skill.releases if each.withdrawn is None and not skill.known_bad(each)]
+
+    def release(self, name: str, version: str) -> Release:
+        wanted = version or self.document(name).version
+        for each in self.releases(name):
+            if each.version == wanted:
+                return each
+        raise NotFound(f"there is no version {quote(wanted)} of {quote(name)}")
+
+
+class RegistryApi:
+    """The answers of one registry, which may change while it is served.
+
+    Args:
+        folder: The operator's.
+        scans: What a registry's offer is made with; nothing is scanned here.
+    """
+
+    def __init__(self, folder: str, scans: ScanCache) -> None:
+        self.registry = RegistryDir(folder)
+        self._scans = scans
+        self._lock, self._packing = Lock(), BoundedSemaphore(_AT_ONCE)
+        self._state: _State | None = None
+
+    def state(self) -> _State:
+        """Return what the registry offers now. Raises what ``Opened.index`` does."""
+        watched = ("metadata/timestamp.json", "index.json")
+        with self._lock:
+            stamp = tuple(_stamp(os.path.join(self.registry.site, path)) for path in watched)
+            if self._state is None or self._state.stamp != stamp:
+                self._state = self._read(stamp)
+            return self._state
+
+    def _read(self, stamp: object) -> _State:
+        registry, signing = self.registry, Signing(now=datetime.now(UTC))
+        hub = Opened(registry, registry.settings(), registry.metadata(), registry.keys(), signing)
+        skills = {skill.name: skill for skill in Offer(hub, self._scans).skills()}
+        found = {name: each for name, skill in skills.items() if (each := document_for(skill)) is not None}
+        rows = (Stored(name=name, description=each.description, source="registry") for name, each in found.items())
+        return _State(stamp, Offer(hub, self._scans), skills, found, SearchIndex.build(rows))
+
+    def base(self, host: str) -> str:
+        """Return the URL of the site for who asked for this host: its own where that is it."""
+        url = self.registry.settings().url
+        if url is not None and urlsplit(url).netloc == host:
+            return url
+        if not _HOST.fullmatch(host):
+            raise UsageError("expected a Host")
+        return f"http://{host}"
+
+    def answer(self, target: str, host: str) -> Reply | None:
+        """Return what is not in a file, to who asked for ``target``; None if a file is asked for.
+
+        Raises:
+            NotFound: there is no such thing.
+            UsageError: the request is none.
+            SkillhubError: the registry is not in order.
+        """
+        path, _, query = target.partition("?")
+        for pattern, make in _ROUTES:
+            if found := pattern.fullmatch(path):
+                try:
+                    given = dict(parse_qsl(query, max_num_fields=16, errors="strict"))
+                except ValueError as error:
+                    raise UsageError("expected a query of a few names and values") from error
+                value = make(
+                    self.state(),
+                    {**given, **{key: unquote(text) for key, text in found.groupdict().items()}},
+                    self.base(host),
+                )
+                return value if isinstance(value, Reply) else Reply(json_bytes(value))
+        return None
+
+    # Git over HTTP, for shallow clones.
+
+    def git(self, words: tuple[str, ...], protocol: str, request: bytes) -> Iterator[bytes]:
+        """Yield what ``git upload-pack`` says to a request; who stops reading ends it.
+
+        Raises:
+            SourceError: there is no git.
+        """
+        variables = {"GIT_PROTOCOL": protocol} if _PROTOCOL.fullmatch(protocol) else {}
+        folder = os.path.join(self.registry.site, REPOSITORY)
+        with self._packing:
+            program = GitProgram(folder, os.environ, _GIT_OPTIONS, variables)
+            process = program.start(("upload-pack", "--strict", "--stateless-rpc", *words, folder))
+            feeding = Thread(target=_feed, args=(process.stdin, request), daemon=True)
+            feeding.start()
+            try:
+                while process.stdout and (part := process.stdout.read1(_PART)):  # type: ignore[attr-defined]
+                    yield part
+            finally:
+                stop(process)
+                feeding.join()
+                if process.stdout:
+                    process.stdout.close()
+
+
+def _feed(pipe: BinaryIO, data: bytes) -> None:
+    try:
+        pipe.write(data)
+        pipe.close()
+    except OSError:
+        pass  # It ended before it read all of it.
+
+
+def inflated(body: bytes) -> bytes:
+    """Return a body that was sent gzipped. Raises UsageError if it is none, or too large."""
+    inflater = zlib.decompressobj(31)
+    try:
+        found = inflater.decompress(body, _INFLATED_MAX)
+    except zlib.error as error:
+        raise UsageError("expected a body in gzip") from error
+    if not inflater.eof:
+        raise UsageError(f"expected at most {_INFLATED_MAX} bytes")
+    return found
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _limit(given: Given, usual: int) -> int:
+    text = given.get("limit", "")
+    return min(max(int(text), 1), _PAGE_MAX) if text.isascii() and text.isdigit() and len(text) < 9 else usual
+
+
+# `npx skills find`, npm, Claude Code: files that name the URL at which they are asked for.
+
+
+def _find(state: _State, given: Given, base: str) -> object:
+    words = given.get("q", "")
+    return found_by_search(state.found(words, _limit(given, 10)) if words else state.documents.values(), base)
+
+
+def _marketplace(state: _State, given: Given, base: str) -> object:
+    return marketplace(state.documents.values(), state.name, base)
+
+
+def _packument(state: _State, given: Given, base: str) -> object:
+    path = os.path.join(state.offer.hub.registry.site, *NPM.split("/"), state.document(given["name"]).name)
+    found: Any = strict_json(files.read(path, _CAP) or b"", path, _CAP)
+    try:
+        for version, row in found["versions"].items():
+            row["dist"]["tarball"] = f"{base}/{NPM}/{tarball_path(found['name'], version)}"
+    except (TypeError, KeyError, AttributeError) as error:
+        raise FormatError("expected a package of npm", where=path) from error
+    return found
+
+
+# ClawHub.
+
+
+def _clawhub(state: _State, given: Given, base: str) -> object:
+    return {"apiBase": base}
+
+
+def _clawhub_search(state: _State, given: Given, base: str) -> object:
+    found = state.found(given.get("q", ""), _limit(given, 25))
+    rows = [{**_slug(state, each), "version": each.version, "score": 1 / (at + 1)} for at, each in enumerate(found)]
+    return {"results": [{**row, "ownerHandle": each.publisher} for row, each in zip(rows, found, strict=True)]}
+
+
+def _clawhub_list(state: _State, given: Given, base: str) -> object:
+    newest = sorted(state.documents.values(), key=lambda each: each.published, reverse=True)[: _limit(given, 25)]
+    rows = [{**_slug(state, each), "latestVersion": _latest(each)} for each in newest]
+    return {"items": rows, "nextCursor": None}
+
+
+def _clawhub_skill(state: _State, given: Given, base: str) -> object:
+    document = state.document(given["name"])
+    owner = {"handle": document.publisher, "displayName": document.publisher, "image": None}
+    return {"skill": _slug(state, document), "latestVersion": _latest(document), "owner": owner, "moderation": None}
+
+
+def _clawhub_version(state: _State, given: Given, base: str) -> object:
+    release = state.release(given["name"], given["version"])
+    row = {"version": release.version, "createdAt": _milliseconds(release.published), "changelog": ""}
+    return {"version": row, "skill": {"slug": release.name, "displayName": release.name}}
+
+
+def _clawhub_resolve(state: _State, given: Given, base: str) -> object:
+    # The client itself knows which version it installed, and whether its files are still those.
+    latest = {"version": state.document(given.get("slug", "")).version}
+    return {"match": None, "latestVersion": latest}
+
+
+def _clawhub_download(state: _State, given: Given, base: str) -> object:
+    release = state.release(given.get("slug", ""), given.get("version", ""))
+    return Reply(state.offer.hub.artifact(release), "application/zip")
+
+
+def _slug(state: _State, document: ClientDocument) -> dict[str, Any]:
+    facts = {"slug": document.name, "displayName": document.name, "summary": document.description}
+    times_ = {"createdAt": _milliseconds(state.skills[document.name].releases[-1].published)}
+    return {**facts, **times_, "updatedAt": _milliseconds(document.published), "tags": {}, "stats": {}}
+
+
+def _latest(document: ClientDocument) -> dict[str, Any]:
+    return {"version": document.version, "createdAt": _milliseconds(document.published), "changelog": ""}
+
+
+def _milliseconds(time: str | None) -> int:
+    found = times.parse(time)
+    return int(found.timestamp() * 1000) if found else 0
+
+
+# ToolHive.
+
+
+def _toolhive_list(state: _State, given: Given, base: str) -> object:
+    _own_registry(state, given)
+    words, limit = given.get("search", "").strip(), _limit(given, 50)
+    if words:
+        return _toolhive_page([_toolhive_row(state, each, base) for each in state.found(words, limit)])
+    names = sorted(name for name in state.documents if name > given.get("cursor", ""))
+    rows = [_toolhive_row(state, state.documents[name], base) for name in names[:limit]]
+    return _toolhive_page(rows, names[limit - 1] if len(names) > limit else None)
+
+
+def _toolhive_page(rows: list[dict[str, Any]], cursor: str | None = None) -> object:
+    more = {"nextCursor": cursor} if cursor else {}
+    return {"skills": rows, "metadata": {"count": len(rows), **more}}
+
+
+def _toolhive_skill(state: _State, given: Given, base: str) -> object:
+    _own_registry(state, given)
+    document, version = state.document(given["name"]), given.get("version")
+    if version in (None, "latest", document.version):
+        return _toolhive_row(state, document, base)
+    return _toolhive_release(state, state.release(given["name"], version or ""))
+
+
+def _toolhive_versions(state: _State, given: Given, base: str) -> object:
+    _own_registry(state, given)
+    newest = state.document(given["name"]).version
+    return _toolhive_page(
+        [
+            _toolhive_row(state, state.documents[each.name], base)
+            if each.version == newest
+            else _toolhive_release(state, each)
+            for each in state.releases(given["name"])
+        ]
+    )
+
+
+def _own_registry(state: _State, given: Given) -> None:
+    if given["registry"] != state.name or given.get("namespace", state.namespace) != state.namespace:
+        raise NotFound(f"expected the registry {quote(state.name)} and its namespace {quote(state.namespace)}")
+
+
+def _toolhive_row(state: _State, document: ClientDocument, base: str) -> dict[str, Any]:
+    tip = files.read(os.path.join(state.offer.hub.registry.site, REPOSITORY, *BRANCH.split("/")), 64) or b""
+    package = {"registryType": "git", "url": f"{base}/{REPOSITORY}", "ref": "main", "commit": tip.decode().strip()}
+    package |= {"subfolder": f"plugins/{document.name}/skills/{document.name}"}
+    release = state.release(document.name, document.version)
+    return {**_toolhive_release(state, release), "packages": [package]}
+
+
+def _toolhive_release(state: _State, release: Release) -> dict[str, Any]:
+    status = "deprecated" if release.yanked is not None else "active"
+    facts = {"name": release.name, "version": release.version, "description": release.description, "status": status}
+    told = {"io.github.skillhub": {"tree": release.tree, "publisher": release.publisher}}
+    return {"namespace": state.namespace, **facts, "_meta": told}
+
+
+# Over HTTP.
+
+
+class RegistryHandler(SiteHandler):
+    """Answers requests for the files of a registry, and those that no file answers."""
+
+    api: RegistryApi
+    mcp: Callable[[list[tuple[str, str]], bytes], tuple[int, dict[str, str], bytes]] | None = None
+
+    def serve(self, with_body: bool) -> None:
+        """Answer, by a file where nothing else does."""
+        path, _, query = self.path.partition("?")
+        if path == f"/{REPOSITORY}/info/refs" and query == f"service={_SERVICE}" and self._git_refs():
+            return
+        if path == "/mcp" and self.mcp is not None:
+            self.send_error(405)  # there is no stream that a client could open
+            return
+        try:
+            found = self.api.answer(self.path, self.headers.get("Host", ""))
+        except SkillhubError as error:
+            status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 503
+            self.send_page(
+                status, Page(clean(error.message).encode(), "text/plain; charset=utf-8", "no-store"), with_body
+            )
+            return
+        if found is None:
+            super().serve(with_body)
+        else:
+            self.send_page(200, Page(found.data, found.type, "no-store"), with_body)
+
+    def do_POST(self) -> None:  # noqa: N802 - as http.server has it
+        """Answer what is asked with a body: git and MCP; nothing is changed by it."""
+        length = self.headers.get("Content-Length", "")
+        if self.path not in (f"/{REPOSITORY}/{_SERVICE}", "/mcp") or (self.path == "/mcp" and self.mcp is None):
+            self.send_error(501)
+        elif not (length.isascii() and length.isdigit() and len(length) < 9 and int(length) <= BODY_MAX):
+            self.send_error(413 if length else 411)
+        elif self.path == "/mcp" and self.mcp is not None:
+            status, headers, body = self.mcp(self.headers.items(), self.rfile.read(int(length)))
+            self.send_page(status, Page(body, headers.get("content-type", "application/json"), "no-store"), True)
+        else:
+            self._git_pack(self.rfile.read(int(length)))
+
+    def _git_refs(self) -> bool:
+        """Answer with the branches; without a git that works, clients read them from files instead."""
+        said = self.api.git(("--http-backend-info-refs",), self.headers.get("Git-Protocol", ""), b"")
+        try:
+            first = next(said, b"")
+        except SkillhubError:
+            return False
+        if first:
+            self._stream(f"{_SERVICE}-advertisement", chain((b"001e# service=git-upload-pack\n0000", first), said))
+        return bool(first)
+
+    def _git_pack(self, body: bytes) -> None:
+        try:
+            request = inflated(body) if self.headers.get("Content-Encoding") in ("gzip", "x-gzip") else body
+        except UsageError:
+            self.send_error(400)
+            return
+        self._stream(f"{_SERVICE}-result", self.api.git((), self.headers.get("Git-Protocol", ""), request))
+
+    def _stream(self, kind: str, parts: Iterable[bytes]) -> None:
+        self.close_connection = True  # which is how the end is told
+        self.send_response(200)
+        self.send_header("Content-Type", f"application/x-{kind}")
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        try:
+            for part in parts:
+                self.wfile.write(part)
+        except (OSError, SkillhubError):
+            pass  # Who asked is gone, or learns by the end that comes too soon.
+
+
+_Make = Callable[[_State, Given, str], object]
+_ROUTES: Final[tuple[tuple[re.Pattern[str], _Make], ...]] = tuple(
+    (re.compile(pattern), make)
+    for pattern, make in (
+        (f"/{SEARCH}", _find),
+        ("|".join(f"/{re.escape(path)}" for path in MARKETPLACES), _marketplace),
+        (rf"/{NPM}/(?P<name>[a-z0-9-]*[a-z0-9])", _packument),
+        (r"/\.well-known/clawhub\.json", _clawhub),
+        ("/api/v1/search", _clawhub_search),
+        ("/api/v1/skills", _clawhub_list),
+        ("/api/v1/skills/(?P<name>[^/]+)", _clawhub_skill),
+        ("/api/v1/skills/(?P<name>[^/]+)/versions/(?P<version>[^/]+)", _clawhub_version),
+        ("/api/v1/resolve", _clawhub_resolve),
+        ("/api/v1/download", _clawhub_download),
+        (f"{_TOOLHIVE}/?", _toolhive_list),
+        (f"{_TOOLHIVE}/(?P<namespace>[^/]+)/(?P<name>[^/]+)", _toolhive_skill),
+        (f"{_TOOLHIVE}/(?P<namespace>[^/]+)/(?P<name>[^/]+)/versions", _toolhive_versions),
+        (f"{_TOOLHIVE}/(?P<namespace>[^/]+)/(?P<name>[^/]+)/versions/(?P<version>[^/]+)", _toolhive_skill),
+    )
+)

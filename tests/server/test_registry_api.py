@@ -1,0 +1,286 @@
+"""What `registry serve` answers besides files: other clients' APIs, git and MCP; nothing taken back is handed out."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from skillhub.archive import unpack
+from skillhub.audit.scan_cache import ScanCache
+from skillhub.disk.home import Home
+from skillhub.errors import NotFound, UsageError
+from skillhub.registry.check import check
+from skillhub.registry.operator import Signing, opened
+from skillhub.registry.outputs import build
+from skillhub.registry.shapes import SHAPES
+from skillhub.registry.upkeep import withdraw, yank
+from skillhub.server.registry_api import RegistryApi, RegistryHandler, inflated
+from skillhub.server.site import site_server
+from tests.support.registry import Simulator, now
+from tests.support.serving import serving
+
+HOST = "127.0.0.1:8000"
+BASE = f"http://{HOST}"
+LIST = "/registry/acme/v0.1/x/dev.toolhive/skills"
+
+
+def scans(hub):
+    return ScanCache(Home.of({"SKILLHUB_HOME": str(Path(hub.dir.path).parent / "home")}))
+
+
+def rebuilt(hub):
+    with opened(hub.dir.path, Signing(now=hub.when)) as found:
+        build(found, [SHAPES], scans(hub))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    hub = Simulator(tmp_path_factory.mktemp("hub"))
+    hub.publish("hello")
+    hub.publish("hello", "1.1.0", **{"run.sh": "#!/bin/sh\n"})
+    hub.publish("other", **{"page.html": "<p>x</p>"})
+    rebuilt(hub)
+    return hub
+
+
+@pytest.fixture
+def hub(made, tmp_path):
+    return made.copy(tmp_path)
+
+
+@pytest.fixture
+def api(hub):
+    return RegistryApi(hub.dir.path, scans(hub))
+
+
+@pytest.fixture
+def ask(api):
+    def ask(target, host=HOST):
+        found = api.answer(target, host)
+        return json.loads(found.data) if found.type == "application/json" else found.data
+
+    return ask
+
+
+@pytest.fixture
+def server(hub, api):
+    handler = type("_Handler", (RegistryHandler,), {"api": api, "mcp": None})
+    with serving(site_server(hub.dir.site, handler=handler)) as running:
+        yield f"http://127.0.0.1:{running.server_port}"
+
+
+def test_a_search_finds_what_its_words_say_and_leads_to_this_server(ask):
+    assert [each["id"] for each in ask("/api/search?q=hello&limit=10")["skills"]] == [
+        "hello",
+        "other",
+    ]  # by description
+    assert ask("/api/search?q=hello&limit=1")["skills"][0]["source"] == f"{BASE}/hello"
+    assert ask("/api/search?q=nothing-at-all")["skills"] == []
+    assert len(ask("/api/search")["skills"]) == 2
+    assert next(each["slug"] for each in ask("/api/v1/search?q=other")["results"]) == "other"
+
+
+def test_a_list_or_a_package_names_the_url_at_which_it_is_asked_for(hub, ask):
+    assert ask("/marketplace.json")["plugins"][0]["source"]["registry"] == f"{BASE}/-/npm/"
+    hub.dir.create(hub.dir.settings().at("https://skills.example/hub"))
+    rebuilt(hub)
+    tarball = "/-/npm/-/hello-1.1.0.tgz"
+    for host, base in (
+        (HOST, BASE),
+        ("[::1]:80", "http://[::1]:80"),
+        ("skills.example", "https://skills.example/hub"),
+    ):
+        assert ask("/-/npm/hello", host)["versions"]["1.1.0"]["dist"]["tarball"] == base + tarball
+        assert ask("/.well-known/clawhub.json", host) == {"apiBase": base}
+
+
+@pytest.mark.parametrize("host", ["", "a b", "evil.example/x", "a@b", 'x"y', "x\\y", "http://x", "a:b:c", "x:999999"])
+def test_attack_a_host_that_is_none_is_no_part_of_a_url(ask, host):
+    with pytest.raises(UsageError):
+        ask("/marketplace.json", host)
+
+
+def test_clawhub_gets_the_signed_archive(hub, ask):
+    assert ask("/api/v1/skills/hello")["latestVersion"]["version"] == "1.1.0"
+    assert ask("/api/v1/resolve?slug=hello&hash=x") == {"latestVersion": {"version": "1.1.0"}, "match": None}
+    assert ask("/api/v1/skills/hello/versions/1.0.0")["version"]["version"] == "1.0.0"
+    assert {each["slug"] for each in ask("/api/v1/skills?limit=9")["items"]} == {"hello", "other"}
+    with opened(hub.dir.path, Signing(now=hub.when)) as found:
+        trees = {each.version: each.tree for each in found.index().skills["hello"]}
+    for query, version in (("", "1.1.0"), ("&version=1.0.0", "1.0.0")):
+        archive = ask(f"/api/v1/download?slug=hello{query}")
+        assert unpack(archive, "zip", wrapper=False).tree.digest == trees[version]
+
+
+def test_toolhive_is_led_to_the_commit_in_the_repository(hub, ask):
+    page = ask(f"{LIST}?limit=1")
+    assert ([each["name"] for each in page["skills"]], page["metadata"]["nextCursor"]) == (["hello"], "hello")
+    assert [each["name"] for each in ask(f"{LIST}?limit=1&cursor=hello")["skills"]] == ["other"]
+    assert ask(f"{LIST}?search=other")["skills"][0]["name"] == "other"
+    skill = ask(f"{LIST}/skillhub.acme/hello")
+    [package] = skill["packages"]
+    tip = Path(hub.dir.site, "skills.git/refs/heads/main").read_text().strip()
+    assert (package["url"], package["commit"]) == (f"{BASE}/skills.git", tip)
+    assert package["subfolder"] == "plugins/hello/skills/hello"
+    assert ask(f"{LIST}/skillhub.acme/hello/versions/1.1.0") == skill
+    versions = ask(f"{LIST}/skillhub.acme/hello/versions")["skills"]
+    assert [(each["version"], "packages" in each) for each in versions] == [("1.1.0", True), ("1.0.0", False)]
+
+
+# As the project publishes it: registry/types/data/skill.schema.json of toolhive-core, what it requires of each field.
+SKILL_SCHEMA = {
+    "type": "object",
+    "required": ["namespace", "name", "description", "version"],
+    "additionalProperties": False,
+    "properties": {
+        "namespace": {"type": "string", "minLength": 3, "maxLength": 128},
+        "name": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*[a-z0-9]$", "maxLength": 64},
+        "description": {"type": "string", "minLength": 1, "maxLength": 1024},
+        "version": {"type": "string", "minLength": 1},
+        "status": {"enum": ["active", "deprecated", "archived"]},
+        "packages": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["registryType"],
+                "additionalProperties": False,
+                "properties": {
+                    "registryType": {"enum": ["oci", "git"]},
+                    **{key: {"type": "string"} for key in ("url", "ref", "commit", "subfolder")},
+                },
+            },
+        },
+        "_meta": {"type": "object"},
+    },
+}
+
+
+def test_toolhive_reads_its_own_form(ask):
+    jsonschema = pytest.importorskip("jsonschema")
+    for each in (*ask(LIST)["skills"], *ask(f"{LIST}/skillhub.acme/hello/versions")["skills"]):
+        jsonschema.validate(each, SKILL_SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/api/v1/skills/nothing",
+        "/api/v1/skills/..%2f..%2fmetadata",
+        "/api/v1/skills/hello/versions/9.9.9",
+        "/api/v1/download",
+        "/api/v1/download?slug=../metadata",
+        "/api/v1/download?slug=hello&version=..",
+        "/-/npm/nothing",
+        "/registry/other/v0.1/x/dev.toolhive/skills",
+        f"{LIST}/other.namespace/hello",
+    ],
+)
+def test_attack_what_is_no_skill_leads_to_no_file(ask, target):
+    with pytest.raises(NotFound):
+        ask(target)
+
+
+def test_what_is_taken_back_meanwhile_is_handed_out_no_more(hub, ask):
+    signing = Signing(now=hub.when)
+    yank(hub.dir.path, "hello@1.1.0", "breaks", signing)
+    assert ask("/api/v1/skills/hello")["latestVersion"]["version"] == "1.0.0"
+    assert ask(f"{LIST}/skillhub.acme/hello/versions/1.1.0")["status"] == "deprecated"
+    withdraw(hub.dir.path, "hello@1.1.0", "steals", signing)
+    with pytest.raises(NotFound):
+        ask("/api/v1/download?slug=hello&version=1.1.0")
+    withdraw(hub.dir.path, "hello@1.0.0", "steals", signing)
+    with pytest.raises(NotFound):
+        ask("/api/v1/download?slug=hello")
+    assert [each["id"] for each in ask("/api/search")["skills"]] == ["other"]
+
+
+def test_the_site_as_it_is_served_is_sound_and_its_answers_are_no_documents(hub, server):
+    assert check(server, now()).problems == ()
+    connection = http.client.HTTPConnection(server.removeprefix("http://"))
+    for target, status in (
+        ("/api/search?q=%3Cscript%3E", 200),
+        ("/api/v1/skills/%3Cscript%3E", 404),
+        ("/api/v1/x", 404),
+    ):
+        connection.request("GET", target)
+        response = connection.getresponse()
+        assert response.read() is not None and response.status == status
+        assert response.getheader("Content-Type").partition(";")[0] in ("application/json", "text/plain")
+        assert response.getheader("X-Content-Type-Options") == "nosniff"
+        assert "sandbox" in response.getheader("Content-Security-Policy")
+    connection.close()
+
+
+def git(*words):
+    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
+    return subprocess.run(["git", *words], capture_output=True, text=True, timeout=60, check=False, env=environ)
+
+
+def test_git_clones_shallow_sparse_and_whole(hub, server, tmp_path):
+    Path(hub.dir.site, "skills.git/refs/heads/evil").write_text("a" * 40 + "\n")  # is told to nobody
+    kinds = {
+        "shallow": ["--depth", "1"],
+        "sparse": ["--filter=blob:none", "--sparse"],
+        "old": ["-c", "protocol.version=0"],
+    }
+    for kind, words in kinds.items():
+        done = git("clone", "-q", *words, f"{server}/skills.git", str(tmp_path / kind))
+        assert done.returncode == 0, done.stderr
+        assert git("-C", str(tmp_path / kind), "branch", "-r").stdout.split()[-1] == "origin/main"
+    assert (tmp_path / "shallow/plugins/hello/skills/hello/run.sh").read_text() == "#!/bin/sh\n"
+    hub.publish("hello", "1.2.0")
+    rebuilt(hub)
+    assert git("-C", str(tmp_path / "shallow"), "pull", "-q", "--ff-only").returncode == 0
+    assert '"1.2.0"' in (tmp_path / "shallow/plugins/hello/plugin.json").read_text()
+
+
+def test_git_without_a_git_on_the_server_reads_files(hub, api, tmp_path):
+    class NoGit(RegistryApi):
+        def git(self, words, protocol, request):
+            yield from ()
+
+    handler = type("_Handler", (RegistryHandler,), {"api": NoGit(hub.dir.path, scans(hub))})
+    with serving(site_server(hub.dir.site, handler=handler)) as running:
+        done = git("clone", "-q", f"http://127.0.0.1:{running.server_port}/skills.git", str(tmp_path / "clone"))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body", "status"),
+    [
+        ("/skills.git/git-upload-pack", {}, b"0000", 200),
+        ("/skills.git/git-upload-pack", {"Content-Encoding": "gzip"}, gzip.compress(b"0000", mtime=0), 200),
+        ("/skills.git/git-upload-pack", {"Git-Protocol": "version=2;rm -rf /"}, b"\xff" * 100, 200),
+        ("/skills.git/git-upload-pack", {"Content-Encoding": "gzip"}, b"garbage", 400),
+        ("/skills.git/git-upload-pack", {"Content-Length": "5000000"}, b"", 413),
+        ("/skills.git/git-upload-pack", {"Content-Length": "-1"}, b"", 413),
+        ("/skills.git/git-upload-pack", {"Content-Length": "²"}, b"", 413),
+        ("/skills.git/git-receive-pack", {}, b"0000", 501),
+        ("/skills.git/info/refs", {}, b"0000", 501),
+        ("/metadata/timestamp.json", {}, b"{}", 501),
+        ("/mcp", {}, b"{}", 501),
+    ],
+)
+def test_attack_a_body_that_is_none_changes_nothing(hub, server, path, headers, body, status):
+    before = {name: Path(hub.dir.site, name).read_bytes() for name in ("metadata/timestamp.json", "skills.git/HEAD")}
+    connection = http.client.HTTPConnection(server.removeprefix("http://"), timeout=20)
+    connection.putrequest("POST", path)
+    for name, value in {"Content-Length": str(len(body)), **headers}.items():
+        connection.putheader(name, value.encode("latin-1"))
+    connection.endheaders(body)
+    response = connection.getresponse()
+    assert response.status == status
+    response.read()
+    connection.close()
+    assert {name: Path(hub.dir.site, name).read_bytes() for name in before} == before
+
+
+def test_attack_a_small_body_that_becomes_a_large_one():
+    with pytest.raises(UsageError):
+        inflated(gzip.compress(b"0" * (17 << 20)))
