@@ -101,10 +101,10 @@ def _problems(
     if public != listing:
         yield Issue("wrong-bytes", "the public index differs from the signed one", where)
         return
-    for name in listing.names:
-        yield from _skill(registry, name, now)
-    yield from _unlisted(registry, listing, now)
-    yield from _Shapes(registry, fetcher, said).problems(listing)
+    found = [issue for name in listing.names for issue in _skill(registry, name, now)]
+    found += _unlisted(registry, listing, now)
+    # What is made of the signed files is compared once those are in order.
+    yield from found or _Shapes(registry, fetcher, said).problems(listing)
 
 
 def _aging(folder: str, now: datetime) -> Iterator[Issue]:
