@@ -269,11 +269,10 @@ class _Shapes:
         """Return a package as it is served if it holds the release, however it was deflated."""
         wanted = packed_tar(shapes.package_files(release, tree), compress=False)
         served = self._read(f"{shapes.NPM}/{shapes.tarball_path(release.name, release.version)}") or b""
-        bare, inflater = zlib.decompress(wanted, 31), zlib.decompressobj(31)
+        bare, inflater, found = zlib.decompress(wanted, 31), zlib.decompressobj(31), b""
         with suppress(zlib.error):
             found = inflater.decompress(served, len(bare) + 1)
-            return served if found == bare and inflater.eof and not inflater.unused_data else wanted
-        return wanted
+        return served if found == bare and inflater.eof and not inflater.unused_data else wanted
 
     def _repository(self, catalogs: Mapping[str, bytes]) -> Iterator[Issue]:
         repository = StaticRepository(lambda path: self._read(f"{shapes.REPOSITORY}/{path}"))

@@ -36,8 +36,9 @@ class Objects(dict[str, tuple[str, bytes]]):
 
     def put_files(self, files: Tree) -> str:
         """Keep all files, and return the id of their folder."""
-        modes = {path: "100755" if file.executable else "100644" for path, file in files.items()}
-        return self.put_folder({path: (modes[path], self.put("blob", file.data)) for path, file in files.items()})
+        modes = "100644", "100755"
+        entries = {path: (modes[file.executable], self.put("blob", file.data)) for path, file in files.items()}
+        return self.put_folder(entries)
 
     def put_folder(self, entries: Mapping[str, tuple[str, str]]) -> str:
         """Keep a folder, given mode and id of what is at each path below it, and return its id."""

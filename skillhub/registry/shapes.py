@@ -165,20 +165,15 @@ def document_of(release: Release, tree: Tree) -> ClientDocument:
         left_out["opencode"] = why
     if release.name in _NOT_IN_NPM or "+" in (release.version or ""):
         left_out["npm"] = "npm has another meaning for its name or version"
-    return ClientDocument(
-        name=release.name,
-        version=release.version or "",
-        published=release.published or "",
-        publisher=release.publisher or "",
-        description=release.description,
-        tree=tree.digest,
-        plugin=plugin_objects(release, tree)[1],
-        left_out=left_out,
-        files=tuple(
-            ClientFile(path=path, sha256=each.sha256, size=len(tree[path].data), executable=each.executable)
-            for path, each in tree.listing.items()
-        ),
+    files = tuple(
+        ClientFile(path=path, sha256=each.sha256, size=len(tree[path].data), executable=each.executable)
+        for path, each in tree.listing.items()
     )
+    facts = {
+        name: getattr(release, name) or "" for name in ("name", "version", "published", "publisher", "description")
+    }
+    made = {"tree": tree.digest, "plugin": plugin_objects(release, tree)[1], "left_out": left_out, "files": files}
+    return ClientDocument.model_validate({**facts, **made})
 
 
 def _why_not(path: str, data: bytes, *, url: bool = False) -> str:
@@ -291,11 +286,8 @@ def document_for(skill: OfferedSkill) -> ClientDocument | None:
 
 def lists(documents: Sequence[ClientDocument], name: str, url: str | None) -> Iterator[tuple[str, bytes]]:
     """Yield the lists of all skills, one for each kind of client."""
-    rows = [
-        {**_facts(each), "files": [file.path for file in each.files]}
-        for each in documents
-        if "opencode" not in each.left_out
-    ]
+    listed = (each for each in documents if "opencode" not in each.left_out)
+    rows = [{**_facts(each), "files": [file.path for file in each.files]} for each in listed]
     yield OPENCODE, json_bytes({"skills": rows})
     yield SEARCH, json_bytes(found_by_search(documents, url))
     for path in MARKETPLACES:
@@ -336,22 +328,14 @@ def plugin_catalogs(documents: Sequence[ClientDocument], name: str) -> dict[str,
     """Return the files at the top of the repository, by path: the catalogs, and that a checkout changes no bytes."""
     claude = [{**_facts(each), **_author(each), "source": f"./plugins/{each.name}"} for each in documents]
     policy = {"installation": "AVAILABLE", "authentication": "ON_INSTALL"}
-    codex = [
-        {
-            "name": each.name,
-            "source": {"source": "local", "path": f"./plugins/{each.name}"},
-            "policy": policy,
-            "category": "Productivity",
-        }
-        for each in documents
-    ]
-    return {
-        MARKETPLACES[1]: json_bytes({**_catalog_facts(name), "plugins": claude}),
-        ".agents/plugins/marketplace.json": json_bytes(
-            {"name": name, "interface": {"displayName": name}, "plugins": codex}
-        ),
-        ".gitattributes": b"* -text\n",
+    more = {"policy": policy, "category": "Productivity"}
+    codex = [{"name": each["name"], "source": {"source": "local", "path": each["source"]}, **more} for each in claude]
+    of_codex = {"name": name, "interface": {"displayName": name}, "plugins": codex}
+    found = {
+        MARKETPLACES[1]: {**_catalog_facts(name), "plugins": claude},
+        ".agents/plugins/marketplace.json": of_codex,
     }
+    return {**{path: json_bytes(catalog) for path, catalog in found.items()}, ".gitattributes": b"* -text\n"}
 
 
 def _catalog_facts(name: str) -> dict[str, Any]:

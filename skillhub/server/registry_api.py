@@ -261,8 +261,8 @@ def _clawhub(state: _State, given: Given, base: str) -> object:
 
 def _clawhub_search(state: _State, given: Given, base: str) -> object:
     found = state.found(given.get("q", ""), _limit(given, 25))
-    rows = [{**_slug(state, each), "version": each.version, "score": 1 / (at + 1)} for at, each in enumerate(found)]
-    return {"results": [{**row, "ownerHandle": each.publisher} for row, each in zip(rows, found, strict=True)]}
+    rows = ({**_slug(state, each), "version": each.version, "ownerHandle": each.publisher} for each in found)
+    return {"results": [{**row, "score": 1 / (at + 1)} for at, row in enumerate(rows)]}
 
 
 def _clawhub_list(state: _State, given: Given, base: str) -> object:
@@ -285,19 +285,18 @@ def _clawhub_version(state: _State, given: Given, base: str) -> object:
 
 def _clawhub_resolve(state: _State, given: Given, base: str) -> object:
     # The client itself knows which version it installed, and whether its files are still those.
-    latest = {"version": state.document(given.get("slug", "")).version}
-    return {"match": None, "latestVersion": latest}
+    return {"match": None, "latestVersion": {"version": state.document(given.get("slug", "")).version}}
 
 
 def _clawhub_download(state: _State, given: Given, base: str) -> object:
-    release = state.release(given.get("slug", ""), given.get("version", ""))
-    return Reply(state.offer.hub.artifact(release), "application/zip")
+    wanted = state.release(given.get("slug", ""), given.get("version", ""))
+    return Reply(state.offer.hub.artifact(wanted), "application/zip")
 
 
 def _slug(state: _State, document: ClientDocument) -> dict[str, Any]:
     facts = {"slug": document.name, "displayName": document.name, "summary": document.description}
-    times_ = {"createdAt": _milliseconds(state.skills[document.name].releases[-1].published)}
-    return {**facts, **times_, "updatedAt": _milliseconds(document.published), "tags": {}, "stats": {}}
+    begun = _milliseconds(state.skills[document.name].releases[-1].published)
+    return {**facts, "createdAt": begun, "updatedAt": _milliseconds(document.published), "tags": {}, "stats": {}}
 
 
 def _latest(document: ClientDocument) -> dict[str, Any]:
@@ -315,37 +314,23 @@ def _milliseconds(time: str | None) -> int:
 def _toolhive_list(state: _State, given: Given, base: str) -> object:
     _own_registry(state, given)
     words, limit = given.get("search", "").strip(), _limit(given, 50)
-    if words:
-        return _toolhive_page([_toolhive_row(state, each, base) for each in state.found(words, limit)])
     names = sorted(name for name in state.documents if name > given.get("cursor", ""))
-    rows = [_toolhive_row(state, state.documents[name], base) for name in names[:limit]]
-    return _toolhive_page(rows, names[limit - 1] if len(names) > limit else None)
-
-
-def _toolhive_page(rows: list[dict[str, Any]], cursor: str | None = None) -> object:
-    more = {"nextCursor": cursor} if cursor else {}
+    found = state.found(words, limit) if words else [state.documents[name] for name in names[:limit]]
+    more = {"nextCursor": names[limit - 1]} if not words and len(names) > limit else {}
+    rows = [_toolhive_row(state, state.release(each.name, each.version), base) for each in found]
     return {"skills": rows, "metadata": {"count": len(rows), **more}}
 
 
 def _toolhive_skill(state: _State, given: Given, base: str) -> object:
     _own_registry(state, given)
-    document, version = state.document(given["name"]), given.get("version")
-    if version in (None, "latest", document.version):
-        return _toolhive_row(state, document, base)
-    return _toolhive_release(state, state.release(given["name"], version or ""))
+    version = given.get("version", "latest")
+    return _toolhive_row(state, state.release(given["name"], "" if version == "latest" else version), base)
 
 
 def _toolhive_versions(state: _State, given: Given, base: str) -> object:
     _own_registry(state, given)
-    newest = state.document(given["name"]).version
-    return _toolhive_page(
-        [
-            _toolhive_row(state, state.documents[each.name], base)
-            if each.version == newest
-            else _toolhive_release(state, each)
-            for each in state.releases(given["name"])
-        ]
-    )
+    rows = [_toolhive_row(state, each, base) for each in state.releases(given["name"])]
+    return {"skills": rows, "metadata": {"count": len(rows)}}
 
 
 def _own_registry(state: _State, given: Given) -> None:
@@ -353,19 +338,17 @@ def _own_registry(state: _State, given: Given) -> None:
         raise NotFound(f"expected the registry {quote(state.name)} and its namespace {quote(state.namespace)}")
 
 
-def _toolhive_row(state: _State, document: ClientDocument, base: str) -> dict[str, Any]:
-    tip = files.read(os.path.join(state.offer.hub.registry.site, REPOSITORY, *BRANCH.split("/")), 64) or b""
-    package = {"registryType": "git", "url": f"{base}/{REPOSITORY}", "ref": "main", "commit": tip.decode().strip()}
-    package |= {"subfolder": f"plugins/{document.name}/skills/{document.name}"}
-    release = state.release(document.name, document.version)
-    return {**_toolhive_release(state, release), "packages": [package]}
-
-
-def _toolhive_release(state: _State, release: Release) -> dict[str, Any]:
+def _toolhive_row(state: _State, release: Release, base: str) -> dict[str, Any]:
+    """Return what ToolHive reads of a release; the one that lies in the repository has a package."""
     status = "deprecated" if release.yanked is not None else "active"
     facts = {"name": release.name, "version": release.version, "description": release.description, "status": status}
     told = {"io.github.skillhub": {"tree": release.tree, "publisher": release.publisher}}
-    return {"namespace": state.namespace, **facts, "_meta": told}
+    row: dict[str, Any] = {"namespace": state.namespace, **facts, "_meta": told}
+    if state.document(release.name).version != release.version:
+        return row
+    tip = files.read(os.path.join(state.offer.hub.registry.site, REPOSITORY, *BRANCH.split("/")), 64) or b""
+    package = {"registryType": "git", "url": f"{base}/{REPOSITORY}", "ref": "main", "commit": tip.decode().strip()}
+    return {**row, "packages": [{**package, "subfolder": f"plugins/{release.name}/skills/{release.name}"}]}
 
 
 # Over HTTP.
@@ -426,8 +409,7 @@ class RegistryHandler(SiteHandler):
         try:
             request = inflated(body) if self.headers.get("Content-Encoding") in ("gzip", "x-gzip") else body
         except UsageError:
-            self.send_error(400)
-            return
+            return self.send_error(400)
         self._stream(f"{_SERVICE}-result", self.api.git((), self.headers.get("Git-Protocol", ""), request))
 
     def _stream(self, kind: str, parts: Iterable[bytes]) -> None:
