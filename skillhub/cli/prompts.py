@@ -6,7 +6,8 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from types import MappingProxyType
+from typing import TypeAlias, TypeVar
 
 from skillhub.cli.terminal import Terminal
 from skillhub.formats.text import Quoted, quote
@@ -34,12 +35,34 @@ def heads(questions: Sequence[Question]) -> dict[str, Question]:
     }
 
 
-def show(question: Question, unshown: dict[str, Question], terminal: Terminal, label: str = "") -> None:
-    """Show a question with its facts, and before it the head of its skill, unless that was shown."""
+# What new versions gain, by the skills of which is asked too whether to take the version.
+Gains: TypeAlias = Mapping[str, Sequence[Question]]
+
+
+def gained(question: Question, gains: Gains) -> Sequence[Question]:
+    """Return the questions that have the same answer: what the version gains that is asked about."""
+    return gains.get(question.skill, ()) if question.kind in ("install", "unsigned") else ()
+
+
+def show(
+    question: Question,
+    unshown: dict[str, Question],
+    terminal: Terminal,
+    label: str = "",
+    gains: Gains = MappingProxyType({}),
+) -> None:
+    """Show a question with its facts, and before it the head of its skill, unless that was shown.
+
+    ``gains`` has what else the same answer is to.
+    """
     head = unshown.pop(question.skill, None)
     own = replace(question, message=f"{label}{question.message}")
-    for each in filter(None, (head, replace(own, details=()) if question.kind == "install" else own)):
-        terminal.prose("")
+    news = [
+        replace(each, message=each.message.removesuffix("; agree?"), details=()) for each in gained(question, gains)
+    ]
+    for each in filter(None, (head, *news, replace(own, details=()) if question.kind == "install" else own)):
+        if each not in news[1:]:
+            terminal.prose("")
         terminal.prose(each.message, tone="bold")
         for where, rows in each.compared:
             terminal.prose(where, 2)
@@ -72,6 +95,16 @@ def _joined(asked: Sequence[Question]) -> dict[int, Question]:
     return {id(each): unsigned[each.skill] for each in asked if each.kind == "install" and each.skill in unsigned}
 
 
+def _gains(asked: Sequence[Question]) -> Gains:
+    taken = {each.skill for each in asked if each.kind in ("install", "unsigned")}
+    new = [each for each in asked if each.kind in ("capability", "need")]
+    return {skill: [each for each in new if each.skill == skill] for skill in taken & {each.skill for each in new}}
+
+
+def _key(question: Question, gains: Gains) -> tuple[str, ...]:
+    return question.kind, question.alike, *(each.alike for each in gained(question, gains))
+
+
 def _counted(question: Question, count: int) -> str:
     return f"{count} " + _PROVEN.sub(r"\1…", question.alike)
 
@@ -86,10 +119,11 @@ class Person:
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Show all skills in one table, then each question with its facts.
 
-        A skill is described before the first question about it. Whether to install it, and whether without a
-        signature, is one question. ``a`` is a yes to all that are about the very same,
-        and shows first what was not shown yet. A no that refuses the whole command is the last: what else was to be
-        asked stays unanswered. Where something is that only a policy may agree to, nothing is asked.
+        A skill is described before the first question about it. Whether to install it, whether without a signature,
+        and whether with what its new version gains, is one question, which names each. ``a`` is a yes to all that
+        are about the very same, with the same gains, and shows first what was not shown yet. A no that refuses the
+        whole command is the last: what else was to be asked stays unanswered. Where something is that only a policy
+        may agree to, nothing is asked.
         """
         if any(question.kind == "critical-finding" for question in questions):
             return self.flags.answer(questions)
@@ -99,6 +133,8 @@ class Person:
         instead = _joined(asked)
         moved = set(map(id, instead.values()))
         asked = [instead.get(id(each), each) for each in asked if id(each) not in moved]
+        gains = _gains(asked)
+        asked = [each for each in asked if each.kind not in ("capability", "need") or each.skill not in gains]
         trees = {each.skill: each.tree for each in questions if each.tree is not None}
         shown: set[str] = set()
         answers: dict[int, Answer] = {}
@@ -109,18 +145,18 @@ class Person:
                 self.terminal.prose("yes, as answered above", 2, "dim")
                 continue
             self.terminal.discard_input()
-            show(question, unshown, self.terminal)
+            show(question, unshown, self.terminal, gains=gains)
             shown.add(question.skill)
-            key = question.kind, question.alike
-            alike = [each for each in asked[number + 1 :] if question.alike and (each.kind, each.alike) == key]
+            rest = asked[number + 1 :] if question.alike else ()
+            alike = [each for each in rest if _key(each, gains) == _key(question, gains)]
             answer, is_for_all = self._ask(question, len(alike) + 1, trees.get(question.skill))
             answer = replace(answer, seen=True)
             if is_for_all:
                 new = [each for each in alike if each.skill not in shown]
-                answer = self._ask_all(question, len(alike) + 1, new, unshown)
+                answer = self._ask_all(question, len(alike) + 1, new, unshown, gains)
                 shown |= {each.skill for each in new}
-                answers |= {id(each): answer for each in alike}
-            answers[id(question)] = answer
+                answers |= {id(one): answer for each in alike for one in (each, *gained(each, gains))}
+            answers |= {id(each): answer for each in (question, *gained(question, gains))}
             if answer.said == "no" and unanswerable([(question, answer)]):
                 break
         answers |= {one: answers[id(other)] for one, other in instead.items() if id(other) in answers}
@@ -155,14 +191,14 @@ class Person:
         return NO if said == "no" else YES, said == "all"
 
     def _ask_all(
-        self, question: Question, count: int, new: Sequence[Question], unshown: dict[str, Question]
+        self, question: Question, count: int, new: Sequence[Question], unshown: dict[str, Question], gains: Gains
     ) -> Answer:
         """Show those of the ``count`` alike whose skills were not shown yet, and ask once more if there are any."""
         if not new:
             return replace(YES, seen=True)
         self.terminal.discard_input()
         for each in new:
-            show(each, unshown, self.terminal)
+            show(each, unshown, self.terminal, gains=gains)
         self.terminal.prose("")
         self.terminal.prose(f"Yes to all {_counted(question, count)}?", tone="bold")
         return replace(NO if self._word("[y]es, [N]o", {**_YES, **_NO}, "no") == "no" else YES, seen=True)

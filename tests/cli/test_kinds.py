@@ -97,12 +97,12 @@ KINDS = {
     ),
     "capability": (
         lambda shell, _: newer(shell, "\nAsk https://api.example\n"),
-        "gains the capability network:api.example, which the previous version did not have; agree?",
+        "gains the capability network:api.example, which the previous version did not have",
         NO,
     ),
     "need": (
         lambda shell, _: newer(shell, **{"agents/openai.yaml": "dependencies: {tools: [{type: env_var, value: A}]}"}),
-        "has a new need, env:A, which the previous version did not have; agree?",
+        "has a new need, env:A, which the previous version did not have",
         NO,
     ),
     "source": (proposed, "This project brings the registry acme, which you do not have", NO),
@@ -135,7 +135,7 @@ def test_a_person_is_asked_and_says_no(shell, served, kind):
     begin, says, prompt = KINDS[kind]
     words = begin(shell, served)
     before = {path: data for path, data in shell.files().items() if str(shell.project) in path}
-    say = [(NO, "y\n")] if kind in ("env", "need") else []
+    say = [(NO, "y\n")] if kind == "env" else []
     done = shell.at_terminal(*words, say=[*say, *([(prompt, "\n")] if prompt else [])], columns=250)
     assert done.status == 6, done.out
     assert says in done.out

@@ -7,6 +7,9 @@ import shlex
 
 import pytest
 
+from skillhub.cli.prompts import Flags, Person
+from skillhub.cli.terminal import Terminal
+from skillhub.model.question import Question
 from tests.support.gitrepos import Repo, files, program
 from tests.support.world import snapshot
 
@@ -18,6 +21,23 @@ DO_BETTER = "---\nname: fine\ndescription: Does it.\n---\nDo it better.\n"
 def machine(shell, repo):
     assert shell.run("install", f"git+{repo.url}", *YES).status == 0
     return shell
+
+
+class Typing(Terminal):
+    """A person who types these words, and what they were shown."""
+
+    def __init__(self, *words):
+        super().__init__()
+        self.words, self.said = iter(words), []
+
+    def prompt(self, text):
+        return f"{next(self.words)}\n"
+
+    def prose(self, text, *_, **more):
+        self.said.append(text)
+
+    def discard_input(self):
+        pass
 
 
 def seen(machine):
@@ -71,16 +91,40 @@ def test_a_person_sees_the_plan_and_says_no(machine, repo):
     done = machine.at_terminal(
         "update",
         "--allow-unsigned",
-        say=[
-            ("+ run.sh", ""),
-            ("gains the capability scripts", ""),
-            ("[N]o: ", "y\n"),
-            ("Change deploy?", ""),
-            ("[N]o: ", "n\n"),
-        ],
+        say=[("+ run.sh", ""), ("gains the capability scripts", ""), ("Change deploy?", ""), ("[N]o: ", "n\n")],
     )
     assert done.status == 6
     assert b"better" not in (machine.project / ".agents/skills/deploy/SKILL.md").read_bytes()
+
+
+def test_one_skill_is_one_question_that_names_all_that_it_gains(machine, repo):
+    needs = b"dependencies: {tools: [{type: env_var, value: A, required: false}]}"
+    more = {"run.sh": program(b"#!/bin/sh\n"), "agents/openai.yaml": needs}
+    repo.commit(files("Do it better at https://api.example\n", **more))
+    done = machine.at_terminal("update", "--allow-unsigned", say=[("[N]o: ", "y\n")])
+    assert done.status == 0 and done.out.count("[N]o: ") == 1
+    gains = ("capability network:api.example", "capability scripts", "new need, env:A")
+    where = [done.out.index(each) for each in gains]
+    assert where == sorted(where) and where[-1] < done.out.index("Change deploy?") and "agree?" not in done.out
+    questions = machine.run("update", "--check", "--json")
+    assert questions.status == 0
+
+
+@pytest.mark.parametrize("kind", ["capability", "need"])
+def test_attack_a_yes_to_all_takes_what_only_another_gains(kind):
+    def of(skill, *gains):
+        news = [Question(kind, skill, f"{skill} gains {each}; agree?", alike=each) for each in gains]
+        return [*news, Question("install", skill, f"Update {skill}?", row=(skill, *"-----"), alike="by acme")]
+
+    asked = [*of("a", "scripts"), *of("b", "scripts"), *of("c", "scripts", "hooks"), *of("d"), *of("e", "hooks")]
+    terminal = Typing("a", "y", "n")
+    answers = Person(terminal, Flags()).answer(asked)
+    said = {(q.skill, q.kind, q.alike): a.said for q, a in zip(asked, answers, strict=True)}
+    assert [said[each, "install", "by acme"] for each in "abcde"] == ["yes", "yes", "no", "unanswered", "unanswered"]
+    assert [said[each, kind, "scripts"] for each in "abc"] == ["yes", "yes", "no"]
+    assert said["c", kind, "hooks"] == "no"
+    said = "\n".join(terminal.said)
+    assert "b gains scripts" in said[: said.index("Yes to all 2")]
 
 
 def test_what_cannot_be_reached_is_told(machine, repo):

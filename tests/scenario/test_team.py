@@ -93,7 +93,7 @@ def agree(team):
     assert team.ben.skillhub("sync", "--yes").status == 0
     assert "+Say it in Dutch." in (team.ben.project / "skillhub-edits/greeting-1.patch").read_text()
     shutil.rmtree(team.ben.project / "skillhub-edits")
-    assert team.ben.answers("update", say=["y", "y"]).status == 0
+    assert team.ben.answers("update", say=["y"]).status == 0
     assert (team.ben.copy_of("greeting") / "scripts/hello.py").is_file()
     team.ben.commit("greeting 1.1.0")
     team.ben.push()
