@@ -16,6 +16,7 @@ import os
 import pty
 import re
 import select
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -29,10 +30,17 @@ COLUMNS, ROWS = 80, 40
 SKILL = "gh-fix-ci"
 STAND_IN = "#!/bin/sh\necho 'this is no GitHub CLI, it stands in for one in a demo'\n"
 TOKEN = "demo-token"  # noqa: S105 - made up for this demo, valid nowhere
+MOST = 8  # commands from an empty folder to a colleague's install
 PATIENCE = 60.0  # seconds that one command may keep silent
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # What a slow machine draws of progress, which the next line wipes away.
 PROGRESS = re.compile(r"(?:\r\x1b\[K[^\r\n]*)*\r\x1b\[K")
+
+
+# Of keys that are made here, and what they sign: others each time.
+DIGEST = re.compile(
+    r"(?<=sha256:)[0-9a-f]{12}(?:[0-9a-f]{52}|…)|(?<=/)[0-9a-f]{64}(?=\.zip)|(?<=files, )[0-9]+(?= bytes)"
+)
 
 
 class UnexpectedError(Exception):
@@ -57,6 +65,7 @@ class Stage:
             "LINES": str(ROWS),
         }
         self.transcript = ""
+        self.is_random = False  # whether what is shown holds digests that are others each time
 
     def _folder(self, name: str) -> str:
         path = os.path.join(self.root, name)
@@ -123,6 +132,7 @@ class Stage:
 
     def _show(self, text: str) -> None:
         short = text.replace(f"{self.project}/", "").replace(self.root, "…")
+        short = DIGEST.sub("…", short) if self.is_random else short
         short = "\n".join(map(folded, short.split("\n")))
         self.transcript += short
         sys.stdout.write(short if sys.stdout.isatty() else COLOUR.sub("", short))
@@ -221,6 +231,66 @@ def act_three(stage: Stage) -> None:
     stage.skillhub("verify")
 
 
+def publishing(stage: Stage) -> None:
+    """Publish a skill on a branch that is served, from an empty folder to a colleague's install; and once more."""
+    stage.is_random = True
+    repository, pages = Path(stage.root, "mirror", "skills.git"), Path(stage.root, "mirror", "pages")
+    os.symlink(git(), os.path.join(stage.programs, "git"))
+    run(stage, "init", "--quiet", "--bare", str(repository))
+    settings = f'[url "{repository.as_uri()}"]\n\tinsteadOf = https://github.com/acme/skills\n'
+    Path(stage.environ["HOME"], ".gitconfig").write_text(settings, encoding="utf-8")
+    author = (stage.project, stage.environ)
+    stage.tell("You: from an empty folder to a skill that others can install.")
+    stage.skillhub("new", "my-skill")
+    stage.typed("vi my-skill/SKILL.md    # say what it does, and how")
+    edited(stage, "What this skill does", "description: Says hello in the language of the reader.")
+    stage.skillhub(
+        *("registry", "init", "./registry", "--publisher", "acme", "--url", "https://acme.github.io/skills"),
+        answers=[("(empty for none):", "")],
+        columns=400,
+    )
+    words = ("publish", "./my-skill", "--to", "github:acme/skills", "--registry", "./registry")
+    seen = stage.skillhub(*words, answers=[("[N]o: ", "y")], columns=400)
+    expect("published my-skill 0.1.0" in seen, "it was not published")
+    found = re.search(r"--fingerprint (sha256:[0-9a-f]{64})", seen)
+    expect(found is not None, "no line for colleagues was printed")
+    fingerprint = found[1] if found else ""
+    run(stage, "clone", "--quiet", "--branch", "gh-pages", str(repository), str(pages))
+    stage.tell("A colleague: the branch is served at that URL by now (here it is a folder).")
+    other = {"project": "theirs", "HOME": "their-home", "SKILLHUB_HOME": "their-skillhub"}
+    made = {name: stage._folder(folder) for name, folder in other.items()}
+    os.makedirs(os.path.join(made["SKILLHUB_HOME"], "config"))
+    mirror = f'[mirrors]\n"https://acme.github.io/skills" = "file://{pages}"\n'
+    Path(made["SKILLHUB_HOME"], "config", "config.toml").write_text(mirror, encoding="utf-8")
+    os.mkdir(os.path.join(made["project"], ".claude"))
+    colleague = (made["project"], {**stage.environ, "HOME": made["HOME"], "SKILLHUB_HOME": made["SKILLHUB_HOME"]})
+    stage.project, stage.environ = colleague
+    url = "https://acme.github.io/skills"
+    stage.skillhub("source", "add", "acme", url, "--fingerprint", fingerprint, columns=400)
+    seen = stage.skillhub("install", "acme:my-skill", answers=[("[N]o: ", "y")], columns=400)
+    expect("signed by acme" in seen and "installed my-skill 0.1.0" in seen, "it was not installed as signed")
+    expect(stage.transcript.count("$ ") <= MOST, f"it took more than {MOST} commands")
+    stage.project, stage.environ = author
+    stage.tell("You: the next release. What differs is shown, and asked about once.")
+    stage.typed("vi my-skill/SKILL.md")
+    edited(stage, "Say here what to do", "Say hello, and look at https://greetings.example for more.")
+    seen = stage.skillhub("publish", "./my-skill", "--bump", "patch", answers=[("[N]o: ", "y")], columns=400)
+    expect("0.1.0 -> 0.1.1" in seen and "~ SKILL.md" in seen, "no difference was shown")
+
+
+def run(stage: Stage, *words: str) -> None:
+    """Run git as the forge would, unseen."""
+    environ = {**stage.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run([git(), *words], env=environ, check=True, stdin=subprocess.DEVNULL)
+
+
+def edited(stage: Stage, begins: str, line: str) -> None:
+    """Put a line in the place of the one that has these words."""
+    path = Path(stage.project, "my-skill", "SKILL.md")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("".join(f"{line if begins in each else each}\n" for each in lines), encoding="utf-8")
+
+
 def play(*acts: Callable[[Stage], None]) -> str:
     """Play in a new temporary folder and return the transcript, with colours."""
     with tempfile.TemporaryDirectory(prefix="skillhub demo é ") as folder:
@@ -235,6 +305,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         first = play(session)
         second = play(act_one, act_two, act_three)
+        third = play(publishing)
     except UnexpectedError as error:
         sys.stderr.write(f"\nthe demo went wrong: {error}\n")
         return 1
@@ -242,7 +313,7 @@ def main(argv: Sequence[str]) -> int:
         from demo_svg import drawn  # noqa: PLC0415 - only who records needs it
 
         folder = Path(argv[-1]) if argv[-1] != "--record" else HERE
-        (folder / "demo.txt").write_text(COLOUR.sub("", first + second), encoding="utf-8")
+        (folder / "demo.txt").write_text(COLOUR.sub("", first + second + third), encoding="utf-8")
         (folder / "demo.svg").write_text(drawn(first, COLUMNS), encoding="utf-8")
     return 0
 
