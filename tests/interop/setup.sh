@@ -29,6 +29,9 @@ if command -v npm >/dev/null; then
     npm install --prefix "$place/npm" --no-audit --no-fund --loglevel=error \
         @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector opencode-ai@1 \
         @anthropic-ai/claude-code@2 || echo "no clients of MCP from npm: they are not tried" >&2
+    # Clients that install from a registry: they are tried with those above.
+    npm install --prefix "$place/npm" --no-audit --no-fund --loglevel=error clawhub@0.20 @openai/codex ||
+        echo "no further clients of registries from npm: they are not tried" >&2
     npm install --prefix "$place/npm" --no-audit --no-fund --loglevel=error playwright-core@1 axe-core@4 ||
         echo "no playwright-core or axe-core: the pages of a registry are not looked at" >&2
 else
