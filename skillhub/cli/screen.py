@@ -64,7 +64,7 @@ class Screen:
 
     def draw(self, columns: int, lines: int) -> Lines:
         """Return what fills a screen of so many columns and lines."""
-        preview = max(3, (lines - _AROUND) // 3)
+        preview = max(3, (lines - _AROUND) // 3) if lines >= _AROUND + 4 else -1  # neither it nor the line above
         stops = "esc clears the filter" if self.filter else "esc stops"
         keys = next((text for each in _KEYS if len(text := f"{each}, {stops}") < columns), stops)
         counts = f"{len(self.offered.labels)} skills, {len(self.listed)} listed, {len(self.marked)} marked"
@@ -72,8 +72,7 @@ class Screen:
             ("bold", counts),
             ("", f"{_FILTER}{self.filter}"),
             *self._list(columns, max(1, lines - _AROUND - preview)),
-            ("", "-" * (columns - 1)),
-            *self._preview(columns, preview),
+            *([("", "-" * (columns - 1)), *self._preview(columns, preview)] if preview > 0 else []),
             ("bold", keys),
         ]
         return [(style, shortened(text, columns - 1)) for style, text in drawn]

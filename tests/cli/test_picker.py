@@ -185,7 +185,7 @@ def test_ctrl_c_stops_the_command(screen):
         keyed(screen, "\x03")
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(40, 12), (50, 24), (80, 24), (200, 60)])
+@pytest.mark.parametrize(("columns", "lines"), [(30, 4), (50, 7), (40, 8), (40, 12), (50, 24), (80, 24), (200, 60)])
 @pytest.mark.parametrize("text", ["", "x", "Does a great deal of " * 50, "読み書き" * 100, "🎉 " * 300, "x" * 2000])
 def test_the_screen_is_filled_and_no_line_is_too_long(screen, columns, lines, text):
     screen.offered = offered([(f"skill-{number}", f"p{number % 3}", text) for number in range(100)])
