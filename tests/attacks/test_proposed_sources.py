@@ -105,6 +105,15 @@ def test_attack_yes_is_no_answer_to_a_registry_that_a_clone_proposes(clone, web,
     assert [*sources(clone)] == ["github"]
 
 
+def test_a_person_at_a_terminal_is_asked_before_the_registry_is(clone, web, root):
+    asked = ("which you do not have; trust it in this project?", "")
+    assert clone.at_terminal("install", say=[asked, (root, ""), ("[N]o: ", "n\n")], columns=200).status == 6
+    assert (web.heads, [*sources(clone)]) == ([], ["github"])
+    done = clone.at_terminal("install", say=[asked, ("[N]o: ", "y\n"), ("[N]o: ", "y\n")], columns=200)
+    assert done.status == 0, done.out
+    assert (clone.project / ".agents/skills/greeting").is_dir()
+
+
 @pytest.mark.parametrize(
     "words", [("update",), ("update", "greeting"), ("update", "--check"), ("sync",), ("enable", "greeting")]
 )

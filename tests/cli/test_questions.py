@@ -378,6 +378,33 @@ def test_attack_flags_agree_to_a_server_that_runs_code(shell, command):
         assert not (shell.project / ".mcp.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [("npx -y @demo/server@latest", "downloads a package without a fixed version"), ("node -e x", "runs a shell or")],
+)
+def test_a_person_alone_may_agree_to_a_server_that_may_be_anything(shell, command, told):
+    words = serving(shell, command)
+    assert shell.at_terminal(*words, say=[(ASK, "y\n"), (told, ""), (ASK, "n\n")], columns=200).status == 6
+    assert not (shell.project / ".mcp.json").exists()
+    enabling = ("enable", "served", "--agent", "claude-code")
+    assert shell.at_terminal(*enabling, say=[(told, ""), (ASK, "y\n")], columns=200).status == 0
+    assert (shell.project / ".mcp.json").exists()
+
+
+def test_a_source_without_a_root_and_uninstalling_are_asked_about(shell):
+    shell.skill("project/mine/one")
+    adding = ("source", "add", "mine", "./mine")
+    assert shell.at_terminal(*adding, say=[("not a registry", ""), (ASK, "n\n")], columns=200).status == 6
+    assert "mine" not in shell.run("source", "list").out
+    assert shell.at_terminal(*adding, say=[(ASK, "y\n")]).status == 0
+    assert shell.run("install", "mine:one", "--yes", "--allow-unsigned").status == 0
+    copy = shell.project / ".agents/skills/one"
+    assert shell.at_terminal("self", "uninstall", say=[("Remove all of this?", ""), (ASK, "n\n")]).status == 6
+    assert copy.exists()
+    assert shell.at_terminal("self", "uninstall", say=[(ASK, "y\n")]).status == 0
+    assert not copy.exists()
+
+
 def test_a_pinned_package_is_agreed_to_by_yes(shell):
     done = shell.run(*serving(shell, "npx -y @demo/server@1.2.3"), "--yes")
     assert done.status == 0
