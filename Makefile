@@ -59,6 +59,7 @@ test-interop: $(READY)   ## tests against other tools, set up in a place of thei
 	  SKILLHUB_INSTALLERS="$$PWD/$(INTEROP)/others/bin" \
 	  SKILLHUB_FASTMCP="$$PWD/$(INTEROP)/others/bin/python" \
 	  SKILLHUB_REAL_SKILLS="$$PWD/$(INTEROP)/real-skills" \
+	  SKILLHUB_GO="$$PWD/$(INTEROP)/others/bin/go" SKILLHUB_GO_SOURCES="$$PWD/$(INTEROP)/go" \
 	  SKILLHUB_SARIF_SCHEMA="$$PWD/$(INTEROP)/sarif-schema-2.1.0.json" \
 	  $(INTEROP)/ours/bin/python -P -m pytest -q -m interop
 

@@ -172,6 +172,12 @@ class Rollback(BadMetadata):
     code = "rollback"
 
 
+class BadLog(SecurityError):
+    """A registry's log is missing, was rewritten, or does not contain what the registry offers."""
+
+    code = "bad-log"
+
+
 class NameNotOwned(SecurityError):
     """The publisher of a release does not own its name in the registry."""
 

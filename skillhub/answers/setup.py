@@ -411,6 +411,36 @@ class RegistryCheckAnswer(JsonAnswer, commands=["registry check"]):
     warnings: tuple[IssueRow, ...]
 
 
+class CosignedAnswer(JsonAnswer, commands=["registry cosign"]):
+    """The key of a registry's log, as witnesses want it, and the names of those who signed its newest checkpoint."""
+
+    key: Text
+    signers: Texts
+
+
+class LogEntryRow(AnswerRow):
+    """An entry of a registry's log: a release, or a change of keys or names."""
+
+    source: Text
+    position: int
+    kind: Text
+    publisher: Text | None
+    name: Text | None
+    version: Text | None
+    digest: Text | None
+    fingerprint: Text | None
+    former: Text | None
+    reason: Text | None
+    time: Text | None
+
+
+class WatchedAnswer(JsonAnswer, commands=["registry watch"]):
+    """What is new under a name in the logs of registries since the last time; ``ok`` says that nothing is."""
+
+    ok: bool
+    entries: tuple[LogEntryRow, ...]
+
+
 class ServedAnswer(JsonAnswer, commands=["registry serve", "serve"]):
     """Where a registry, or what is installed here, is served."""
 

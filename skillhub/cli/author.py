@@ -1,4 +1,4 @@
-"""``new``, ``validate``, ``pack``, ``sign``, ``publish`` and ``key``; passphrases for keys, targets of a push."""
+"""``new``, ``validate``, ``pack``, ``sign``, ``publish``, ``key``, ``registry watch``; passphrases, targets."""
 
 from __future__ import annotations
 
@@ -11,9 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from skillhub.author.author import Validated, pack_skill, sign_skill, validate_all
 from skillhub.author.new import begin
 from skillhub.cli.audit import show_findings
-from skillhub.cli.common import Arg, Common, optional, read_as, read_file, signing_time, working_folder, write_output
+from skillhub.cli.common import (
+    Arg,
+    Common,
+    Strings,
+    optional,
+    read_as,
+    read_file,
+    signing_time,
+    working_folder,
+    write_output,
+)
 from skillhub.cli.terminal import Terminal, members
-from skillhub.errors import PassphraseNeeded, SourceError, UsageError
+from skillhub.errors import NotFound, PassphraseNeeded, SourceError, UsageError
 from skillhub.formats.text import as_command, quote
 from skillhub.model.finding import Issue, counted
 from skillhub.model.reference import holds_secret
@@ -340,3 +350,63 @@ def open_target(common: Common, address: str) -> Target:
     module = optional(f"skillhub.registry.push_{scheme}", scheme, f"{scheme}:// needs")
     target: Target = module.open_target(address)
     return target
+
+
+# The logs of registries: what they tell a publisher, and what witnesses tell a log.
+
+_WHERE = ("source", "position", "time")
+
+
+def registry_cosign(
+    common: Common,
+    folder: Annotated[str, Arg("DIR", "The registry's folder.")],
+    files: Annotated[Strings, Arg("[FILE]...", "The lines with which witnesses answered.")] = None,
+) -> int:
+    """Add what witnesses signed to the log's newest checkpoint. Prints the key of the log, which witnesses want.
+
+    Example: skillhub registry cosign ./registry cosignature.txt
+    """
+    from skillhub.registry.upkeep import cosign
+
+    lines = b"".join(map(read_file, files or ()))
+    key, signers = signed(common, None, lambda signing: cosign(folder, lines, signing))
+    value = {"key": str(key), "signers": signers}
+    return common.done("registry cosign", value, f"{key}\nsigned by: {', '.join(signers)}", "green")
+
+
+def registry_watch(
+    common: Common,
+    name: Annotated[str, Arg("NAME", "A publisher or a skill, also as SOURCE:NAME; or SOURCE, for all of it.")],
+) -> int:
+    """Report what is new under a name in the logs of registries. Exits 1 if something is; else prints nothing.
+
+    Example: skillhub registry watch acme
+    """
+    from skillhub.answers.setup import LogEntryRow
+    from skillhub.sources.registry import TufRegistry
+    from skillhub.trust.log_client import LogWatch
+
+    ports = common.ports()
+    alias, _, word = name.rpartition(":")
+    if not alias and word in ports.sources.all():
+        alias, word = word, ""
+    sources = {alias: ports.sources.get(alias)} if alias else ports.sources.all()
+    hubs = {each: ports.open(source) for each, source in sources.items() if source.root is not None}
+    watches = {
+        each: LogWatch(hub.log, ports.sources.metadata(sources[each]), word)
+        for each, hub in hubs.items()
+        if isinstance(hub, TufRegistry) and hub.log is not None
+    }
+    if not any(watch.is_known for watch in watches.values()):
+        raise NotFound(f"no log of a registry has {quote(name)}", hint="skillhub source list names the sources")
+    found = [(each, entry) for each, watch in watches.items() for entry in watch.entries]
+    rows = [{"source": each, "time": entry.get("published"), **entry} for each, entry in found]
+    if common.json:
+        entries = [{field: row.get(field) for field in LogEntryRow.model_fields} for row in rows]
+        common.terminal.answer("registry watch", {"ok": not rows, "entries": entries})
+    for row in rows if not common.json else ():
+        said = [row[field] for field in LogEntryRow.model_fields if field in row and field not in _WHERE]
+        common.terminal.out(f"{row['time']} {row['source']}: {' '.join(said)}", "yellow")
+    for watch in watches.values() if not common.dry_run else ():
+        watch.remember()
+    return 1 if rows else 0

@@ -87,6 +87,8 @@ class OpenNetwork:
                 undo.callback(rmtree, kept, ignore_errors=True)
             opened = TufRegistry.open(source.url, root or self._sources.root(source), fetcher, kept, self._time)
             undo.pop_all()
+        if opened.log is not None:
+            opened.log.is_bundled = self._bundle is not None
         # The package may be older than it says, and a registry that a repository proposes is nobody's witness.
         if source.named_by == "person" and not source.embedded:
             self._time.learn(opened.shown, source.url)

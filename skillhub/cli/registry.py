@@ -12,6 +12,7 @@ from importlib.resources import files as resources
 from typing import Annotated
 
 from skillhub.audit.scan_cache import ScanCache
+from skillhub.cli import author
 from skillhub.cli.author import KeysDir, new_passphrase, open_target, own_key, signed, target_address
 from skillhub.cli.common import Arg, Common, Strings, now, optional, read_file, signing_time, write_output
 from skillhub.cli.prompts import show
@@ -36,6 +37,7 @@ from skillhub.registry.shapes import SHAPES
 from skillhub.server.registry_api import RegistryApi, RegistryHandler
 from skillhub.server.site import SiteHandler, site_server
 
+registry_cosign, registry_watch = author.registry_cosign, author.registry_watch
 Dir = Annotated[str, Arg("DIR", "The registry's folder.")]
 Wanted = Annotated[str, Arg("NAME@VERSION", "The release.")]
 PublicKeys = Annotated[Strings, Arg("--key FILE", "A public key that it signs with (PEM; repeatable).")]

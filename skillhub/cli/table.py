@@ -70,7 +70,7 @@ COMMANDS: dict[str, Command] = {
         "registry",
         "Create, publish, check and serve a registry.",
         _RUN,
-        "init add build yank withdraw advise delegate rotate refresh check push serve",
+        "init add build yank withdraw advise delegate rotate refresh check watch cosign push serve",
     ),
 }
 

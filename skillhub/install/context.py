@@ -58,6 +58,9 @@ class Registry(Protocol):
         """Return what it says is known to be bad."""
         ...
 
+    def cosigned_by(self, witnesses: Collection[str]) -> frozenset[str]:
+        """Return those of these witnesses that have cosigned its log."""
+
 
 class Place(Protocol):
     """Somewhere that holds skills and is no registry, opened: a site, a repository, an OCI artifact."""
@@ -165,7 +168,7 @@ class Ports:
                 remembered otherwise.
 
         Raises:
-            Forbidden: a line of a policy.
+            Forbidden: a line of a policy, of its witnesses too.
             SourceError, SecurityError, FormatError: it cannot be had, or is not as it should be.
         """
         self.check_allowed(source.url, source.root)
@@ -175,6 +178,7 @@ class Ports:
             error.hint = error.hint or unreachable_hint(source.alias)
             raise
         if source.root is not None:
+            self.policies.refuse_unwitnessed(source.alias, source.root, registry.cosigned_by)
             self.advisories.hear(source.root, registry.advisories)
         return registry
 
@@ -260,9 +264,6 @@ class Ports:
         """Return the root of the registry that the entry is from, as this user has it; None if it is from none."""
         source = self.sources.all().get(entry.source) if entry.named else None
         return source.root if source else None
-
-
-# The outcome of a command, and its questions.
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from skillhub.errors import FormatError, NameNotOwned, NotFound, UsageError
 from skillhub.formats.digest import Digest, is_hex
 from skillhub.formats.document import (
     NAME,
+    Absent,
     Before,
     ExtensibleDocument,
     Items,
@@ -50,6 +51,7 @@ class Release:
         plugin: The plugin that the skill is part of, in a marketplace of plugins.
         published: UTC, ``2026-01-02T03:04:05Z``, so that texts compare as times do.
         size: Bytes of the artifact.
+        log: Its position in the log of its registry, or None.
         yanked: Why no new install should choose it, or None.
         withdrawn: Why nobody may use it any more, or None.
     """
@@ -66,6 +68,7 @@ class Release:
     description: str = ""
     requires: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
+    log: int | None = None
     yanked: str | None = None
     withdrawn: str | None = None
     files: tuple[str, ...] = ()
@@ -391,6 +394,7 @@ class PublisherRelease(SkillRelease):
     name: _Name
     url: _Path
     digest: _FromHex
+    log: Absent[Annotated[int, integer("a position")]] = Field(None, exclude_if=lambda position: position is None)
 
 
 class _OfRegistry(_Published):

@@ -97,6 +97,7 @@ _SERVED = (
     re.compile(r".*/\.well-known/(?:agent-)?skills/.*", re.ASCII),
     re.compile(r"/v2/.+/(?:manifests|blobs)/[^/]+", re.ASCII),
     re.compile(r".*/(?:metadata|targets)/(?:.+\.json|ahead\.txt)", re.ASCII),
+    re.compile(r".*/(?:targets/log/[0-9a-f]{64}\.head|tile/(?:proof|entries)/[0-9xp/.]+)", re.ASCII),
 )
 _LOOK_UP = 20.0  # seconds, where no request has a time of its own
 _PRIVATE = (".localhost", ".local", ".internal")

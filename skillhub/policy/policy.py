@@ -40,13 +40,14 @@ AGREEABLE = tuple(kind for kind, beforehand in BEFOREHAND.items() if beforehand.
 SECTION = "policy"
 KEYS = (
     *("sources", "signed", "publishers", "deny-capabilities", "capabilities", "fail-on", "min-age-days"),
-    *("agents", "allow-findings", "agree", "trusted-sources"),
+    *("agents", "allow-findings", "agree", "trusted-sources", "witnesses"),
 )
 _NEVER_OF_A_PROJECT = ("allow-findings", "agree", "trusted-sources")
 _ONCE_AGREEABLE = ("source",)  # files of before are read; it answers nothing any more
 _AGE_MAX = 3650
 _HEADER = re.compile(r"\s*\[\s*([\w.\" '-]+?)\s*\]")
 _KEY = re.compile(r"\s*([\w.\" '-]+?)\s*=")
+_WITNESS = re.compile(r"(sha256:[0-9a-f]{64})=([^\s+=]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})")
 _RULE = re.compile(r"[A-Za-z]{2,8}[0-9]{1,5}")
 
 
@@ -109,6 +110,7 @@ class PolicyRules:
         allow_findings: Rules of the scan that need no further approval.
         agree: Questions that need no further approval.
         trusted_sources: Roots of registries that projects may propose, each alone or as ``NAME=sha256:…``.
+        witnesses: ``sha256:…=NAME+HASH+KEY``: who has to have cosigned the log of the registry with this root.
     """
 
     UNKNOWN: ClassVar = f"known: {', '.join(KEYS)}; check the spelling"
@@ -126,6 +128,9 @@ class PolicyRules:
     agree: Absent[Items[Annotated[Kind, one_of(*AGREEABLE, *_ONCE_AGREEABLE)]]] = None
     trusted_sources: Absent[
         Items[Annotated[str, Read(_trusted_source, type="string", pattern=f"^([a-z0-9-]+=)?{_ROOT}$")]]
+    ] = None
+    witnesses: Absent[
+        Items[Annotated[str, matching(_WITNESS, "a root and the key of a witness, sha256:…=NAME+HASH+KEY")]]
     ] = None
 
 
@@ -224,6 +229,7 @@ class Subject:
         known_as: The names under which this user trusts the signer.
         can: Its capabilities.
         age: The time since it was published; None if unknown.
+        witnesses: Who has cosigned the log of its registry, of those whom a policy asks for.
     """
 
     name: str
@@ -236,6 +242,7 @@ class Subject:
     can: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     age: timedelta | None = None
+    witnesses: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +304,23 @@ class Policies:
     def allows_finding(self, rule: str) -> bool:
         """Say whether what this rule of the scan finds is approved in advance."""
         return any(rule in (policy.allow_findings or ()) for policy in self.each)
+
+    def refuse_unwitnessed(
+        self, name: str, root: Digest, cosigned_by: Callable[[Collection[str]], frozenset[str]]
+    ) -> None:
+        """Refuse a registry whose log was not cosigned by all witnesses that a line asks for.
+
+        Args:
+            name: The registry's.
+            root: Its first root.
+            cosigned_by: Returns those of these keys of witnesses that have cosigned; asked only if a line does.
+
+        Raises:
+            Forbidden: the first such line.
+        """
+        rows = (each.partition("=") for policy in self.each for each in policy.witnesses or ())
+        if wanted := frozenset(key for registry, _, key in rows if registry == root):
+            self.refuse(Subject(name=name, root=root, witnesses=cosigned_by(wanted)), _LOG)
 
     @property
     def min_age(self) -> timedelta | None:
@@ -389,6 +413,13 @@ def _by_age(policy: Policy, subject: Subject) -> str | None:
     return f"{subject.name} was published {days} day{'' if days == 1 else 's'} ago"
 
 
+def _by_witness(policy: Policy, subject: Subject) -> str | None:
+    for registry, _, key in (each.partition("=") for each in policy.witnesses or ()):
+        if registry == subject.root and key not in subject.witnesses:
+            return f"the log of {subject.name} is not cosigned by {quote(key.partition('+')[0])}"
+    return None
+
+
 _OBJECTIONS: Mapping[str, Callable[[Policy, Subject], str | None]] = {
     "sources": _by_source,
     "signed": _by_signature,
@@ -397,16 +428,19 @@ _OBJECTIONS: Mapping[str, Callable[[Policy, Subject], str | None]] = {
     "capabilities": _by_capability,
     "fail-on": _by_finding,
     "min-age-days": _by_age,
+    "witnesses": _by_witness,
 }
 ORIGIN = frozenset({"sources"})
 # What a lock's entry says enough for; the other two take the bytes, and the word of whoever offered them.
 LASTING = frozenset({"sources", "signed", "publishers", "deny-capabilities", "capabilities"})
-EVERYTHING = frozenset(_OBJECTIONS)
+# Who has cosigned a log is judged when its registry is opened.
+_LOG = frozenset({"witnesses"})
+EVERYTHING = frozenset(_OBJECTIONS) - _LOG
 
 
 # What policies come to together, for a person: every line with its place, and the strictest of each.
 
-_UNION = ("deny-capabilities", "allow-findings", "agree", "trusted-sources")
+_UNION = ("deny-capabilities", "allow-findings", "agree", "trusted-sources", "witnesses")
 _EACH = ("sources", "publishers", "capabilities")
 
 

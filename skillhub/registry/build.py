@@ -26,7 +26,7 @@ from skillhub.trust.keys import Kind, PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.trust.publishers import Publisher, Verdict, judge
 from skillhub.trust.registry import publisher_of
-from skillhub.trust.roles import NAMESPACES, ROLES, ROOT, key_names
+from skillhub.trust.roles import LOG, NAMESPACES, ROLES, ROOT, key_names
 
 # Turn a folder or archive into a release: validated strictly, signed, packed, described by its own bytes.
 
@@ -170,12 +170,14 @@ class Setup:
         passphrase: What all private keys are encrypted with; None leaves them to the disk's protection.
         keys: The folder for the offline keys; None for one in the registry's own.
         new_key: Makes the key of a name; random but for public test keys.
+        log: Announce a log.
     """
 
     settings: RegistrySettings
     passphrase: bytes | None = field(default=None, repr=False)
     keys: str | None = None
     new_key: NewKey = field(default=_random_key)
+    log: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,13 +220,15 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
             raise UsageError("there are the offline keys of a registry already", where=setup.keys, hint=hint)
         own = setup.new_key(settings.publisher, "p256")
         keys.save(f"publishers/{settings.publisher}", own)
-        made = {role: [setup.new_key(name, "ed25519") for name in key_names(role)] for role in ROLES}
+        wanted = [role for role in ROLES if role != LOG or setup.log]
+        made = {role: [setup.new_key(name, "ed25519") for name in key_names(role)] for role in wanted}
         for role, several in made.items():
             for name, key in zip(key_names(role), several, strict=True):
                 keys.save(name, key)
-        metadata = MetadataSet.create(made.__getitem__, settings.bin_bits, Dates(now, settings.days))
+        metadata = MetadataSet.create(lambda role: made.get(role, []), settings.bin_bits, Dates(now, settings.days))
         admission = Admission(publisher=settings.publisher, keys=(own.public.pem.decode(),))
         hub = Opened(registry, settings, metadata, keys, Signing(now=now))
+        registry.publish({"metadata/1.root.json": metadata.documents[ROOT]})  # its log is named by it
         hub.publish(Index({}, {settings.publisher: admission}), [settings.publisher], [])
         keys.save_first_root(metadata.documents[ROOT])
         registry.create(settings)

@@ -13,26 +13,28 @@ from urllib.parse import quote as encode
 from skillhub.archive import unpack
 from skillhub.archive.unpack import packed_tar
 from skillhub.disk.home import throwaway
-from skillhub.errors import FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
+from skillhub.errors import BadLog, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.document import json_bytes
 from skillhub.formats.text import as_command
 from skillhub.install.sources import metadata_files
 from skillhub.model.advisory import AdvisoryIndex, Match
 from skillhub.model.finding import Issue
-from skillhub.model.index import LISTING_CAP, Admission, Index, Release, parse_listing
+from skillhub.model.index import LISTING_CAP, Admission, Index, Release, offered_by, parse_listing
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import NO_SECRET, holds_secret
 from skillhub.model.tree import Tree
 from skillhub.net.client import Http
 from skillhub.net.fetch import Fetcher, FolderFetcher, Response
 from skillhub.net.target import PERSON, Requester
-from skillhub.registry import shapes
+from skillhub.registry import log, shapes
 from skillhub.registry.git_objects import read_pack
 from skillhub.registry.operator import RegistryDir
 from skillhub.registry.outputs import known_bad
 from skillhub.registry.shapes import MARKETPLACES, OPENCODE, SEARCH, ClientDocument, StaticRepository
 from skillhub.sources.history import ShownTime
 from skillhub.sources.registry import TufRegistry, fetch_root
+from skillhub.trust.log import leaf_hash, nodes_of
+from skillhub.trust.log_client import RegistryLog, read_entry
 from skillhub.trust.metadata import AHEAD_PATH
 from skillhub.trust.publishers import judge
 from skillhub.trust.registry import agrees, publisher_of
@@ -103,8 +105,37 @@ def _problems(
         return
     found = [issue for name in listing.names for issue in _skill(registry, name, now)]
     found += _unlisted(registry, listing, now)
+    if registry.log is not None:
+        try:
+            found += _log(registry.log, registry.offers(), url, fetcher)
+        except SkillhubError as error:
+            found.append(_issue(error, url))
     # What is made of the signed files is compared once those are in order.
     yield from found or _Shapes(registry, fetcher, said).problems(listing)
+
+
+def _log(known: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iterator[Issue]:
+    """Hold the log's files against its entries, and its entries against what the registry offers."""
+    head, found = known.head, [*known.entries()]
+    entries = [data for _, data in found]
+    made = log.files(entries, nodes_of([*map(leaf_hash, entries)]), 0, len(entries))
+    for path, data in {**made, log.CHECKPOINT: head.note.dump()}.items():
+        if fetcher.get(f"{url}/{path}", cap=len(data)).data != data:
+            yield Issue(BadLog.code, "the file is not the one of the log that clients see", f"{url}/{path}")
+    said = [*map(read_entry, found)]
+    logged = {(str(each.get("name")), each.get("version")) for each in said if each["kind"] == "release"}
+    for name, version in sorted(logged - {(each.name, each.version) for each in offered_by(offered)}, key=str):
+        yield Issue(BadLog.code, "it is in the log, and is not offered", f"{name} {version}")
+    for release in offered_by(offered):
+        known.require(release)
+    # What offline keys have signed of publishers, as the log would have it.
+    names = {each.get("name"): each.get("publisher") for each in said if each["kind"] == "name"}
+    keys = {(each.get("publisher"), each.get("fingerprint")) for each in said if each["kind"] == "key-added"}
+    for publisher, admission in offered.admissions.items():
+        unlogged = [name for name in sorted(admission.names) if names.get(name) != publisher]
+        unlogged += [each for each in publisher_of(admission).fingerprints if (publisher, each) not in keys]
+        for what in unlogged:
+            yield Issue(BadLog.code, f"the log does not say that {publisher} has it", what)
 
 
 def _aging(folder: str, now: datetime) -> Iterator[Issue]:

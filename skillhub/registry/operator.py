@@ -20,6 +20,7 @@ from skillhub.errors import (
     BadMetadata,
     FormatError,
     NotFound,
+    Refused,
     Rollback,
     SecurityError,
     StateError,
@@ -33,11 +34,13 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, check_port, is_name, quote
 from skillhub.model.index import Index, Release, admitted, index_path, parse_listing, parse_namespaces, parse_releases
 from skillhub.project.keys import decrypted
+from skillhub.registry import log
 from skillhub.trust.documents import LISTING_PATH, pinned_documents, public_documents, signed_documents
 from skillhub.trust.keys import PrivateKey
+from skillhub.trust.log import LogHead, entry, origin_of
 from skillhub.trust.metadata import Dates, MetadataSet, keyid, path_of, publisher_target, verify
 from skillhub.trust.registry import checked, refuse_shared
-from skillhub.trust.roles import NAMESPACES, ROLES, ROOT, SNAPSHOT, TARGETS, TIMESTAMP
+from skillhub.trust.roles import LOG, LOG_HEAD, NAMESPACES, ROLES, ROOT, SNAPSHOT, TARGETS, TIMESTAMP
 
 # The private keys of a registry, as files.
 
@@ -472,21 +475,57 @@ class Opened:
         publishers: Collection[str],
         names: Collection[str],
         archives: Mapping[str, bytes] | None = None,
+        state: MetadataSet | None = None,
     ) -> None:
-        """Make this what the registry offers, as far as it is about these publishers and skills.
+        """Make this what the registry offers, as far as it is about these publishers and skills, and log it.
+
+        ``state`` is what to build on instead of ``metadata``: another key of the log, or the first one.
 
         Raises:
             NameNotOwned: a name would have two publishers.
             Refused: too few keys are at hand of a role whose documents change.
+            BadMetadata: the log on the disk is not the one that was signed.
             StateError: the disk refuses.
         """
         refuse_shared(index.admissions.values())
-        targets = signed_documents(index, publishers, names)
-        revised = self.metadata.revise(targets, self.keys.of, self.dates)
+        state = state or self.metadata
+        index, head, logged = self._logged(index, state) if LOG in state.documents else (index, {}, {})
+        targets = {**signed_documents(index, publishers, names), **head}
+        revised = state.revise(targets, self.keys.of, self.dates)
         found = ((revised.find(path), data) for path, data in targets.items())
         signed = {path_of(target): data for target, data in found if target}
-        first = {**(archives or {}), **pinned_documents(index, publishers), **signed}
+        first = {**(archives or {}), **logged, **pinned_documents(index, publishers), **signed}
         self.serve(revised, first, public_documents(index, targets, names))
+
+    def _logged(self, index: Index, state: MetadataSet) -> tuple[Index, dict[str, bytes], dict[str, bytes]]:
+        """Log what is new in ``index``: return it with positions, the new target, and the files that are new."""
+        head = self.log_head(self.metadata)
+        before = self.index() if head else Index({})
+        entries, index = log.logged(before, index, head.checkpoint.size if head else 0, self.signing.time)
+        key = self.log_key(state)
+        if state.keyids(LOG) != self.metadata.keyids(LOG):
+            entries.append(entry("log-key", fingerprint=key.public.fingerprint, time=self.signing.time))
+        if head and not entries:
+            return index, {}, {}  # who cosigned it goes on to do so
+        origin = origin_of(self.registry.fingerprint())
+        head, files = log.extended(head, entries, origin, self.registry.served, key)
+        return index, {LOG_HEAD: head.dump()}, files
+
+    def log_key(self, state: MetadataSet) -> PrivateKey:
+        """Return the key that signs the log in this state.
+
+        Raises:
+            Refused: it is not at hand.
+        """
+        for key in self.keys.of(LOG):
+            if keyid(key.public) in state.keyids(LOG):
+                return key
+        raise Refused("the key of the registry's log is not at hand", hint="bring keys/online/log.pem")
+
+    def log_head(self, state: MetadataSet) -> LogHead | None:
+        """Return the newest checkpoint of the log in this state, or None; raises what ``target`` does."""
+        data = self.registry.target(state, LOG_HEAD) if LOG in state.documents else None
+        return None if data is None else LogHead.parse(data)
 
     def serve(
         self,
@@ -502,6 +541,9 @@ class Opened:
         if self.signing.dry_run:
             return
         self.registry.publish({**first, **state.files(), **last})
+        # What everybody may watch comes when clients see the same: a checkpoint never has to be taken back.
+        if (head := self.log_head(state)) is not None:
+            self.registry.publish({log.CHECKPOINT: head.note.dump()})
         versions = {role: state.read(role).version for role in (ROOT, TARGETS, NAMESPACES)}
         if any(state.documents[role] != self.metadata.documents.get(role) for role in versions):
             self.keys.remember(versions)

@@ -25,7 +25,9 @@ from skillhub.disk import files
 from skillhub.errors import BadMetadata, FormatError, Refused, Rollback, StateError, UsageError
 from skillhub.formats.text import as_command, quote
 from skillhub.model.index import Release
+from skillhub.registry import log
 from skillhub.registry.check import check
+from skillhub.registry.log import CHECKPOINT
 from skillhub.registry.operator import Opened, Signing, opened
 from skillhub.registry.outputs import OWN, SIGNED_FOLDERS, built_files
 from skillhub.trust.documents import LISTING_PATH, public_documents
@@ -49,16 +51,22 @@ _OWN_TYPES = {
 }
 # A version or a hash in the name: what is under it never changes.
 _FIXED = re.compile(r"(?:[0-9]+\.[^/]+\.json|[0-9a-f]{64}\.[^/]+)", re.ASCII)
+# A file of the log: its width is in the name.
+_LOGGED = re.compile(r"tile/(?:[0-9]+|entries|proof)/[x0-9/.p]+", re.ASCII)
 
 
 def is_fixed(path: str) -> bool:
     """Say whether what is under this name is never to change; a skill may name a file of its own as it pleases."""
     first, slash, _ = path.lstrip("/").partition("/")
+    if _LOGGED.fullmatch(path.lstrip("/")):
+        return True
     return (first in SIGNED_FOLDERS or not slash) and _FIXED.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def media_type(path: str) -> str:
     """Return the media type of a file."""
+    if path.lstrip("/") == CHECKPOINT:
+        return "text/plain; charset=utf-8"
     ending = os.path.splitext(path)[1]
     return (is_own(path) and _OWN_TYPES.get(ending)) or _TYPES.get(ending, "application/octet-stream")
 
@@ -338,6 +346,9 @@ def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
     index = hub.index()
     for releases in index.skills.values():
         yield from (SiteFile(_archive_path(release), partial(hub.artifact, release)) for release in releases)
+    head = hub.log_head(hub.metadata)
+    for path in log.paths(head.checkpoint.size if head else 0):
+        yield SiteFile(path, partial(hub.registry.served, path))
     yield from (SiteFile(path_of(each), partial(hub.registry.content, each)) for each in _targets(hub))
     yield from map(_fixed_file, paths[:ahead], roots[:ahead])
     metadata = hub.metadata.files()
@@ -350,6 +361,8 @@ def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
     for path in built_files(hub.registry.path) if target.is_browsed else ():
         yield SiteFile(path, partial(hub.registry.served, path))
     yield _fixed_file(_TIMESTAMP, metadata[_TIMESTAMP])
+    if head:
+        yield _fixed_file(CHECKPOINT, head.note.dump())
     yield from map(_fixed_file, paths[ahead:], roots[ahead:])
 
 

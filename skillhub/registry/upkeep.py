@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from skillhub.archive import unpack
-from skillhub.errors import BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError
+from skillhub.errors import BadLog, BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.formats.text import clean, is_name, quote
+from skillhub.formats.text import as_command, clean, is_name, quote
 from skillhub.model.advisory import ECOSYSTEM, AdvisoriesDocument, OsvAdvisory
 from skillhub.model.index import ADVISORIES, Admission, Index, Release, Revocation
 from skillhub.model.tree import Tree
@@ -17,10 +17,11 @@ from skillhub.model.version import is_version
 from skillhub.registry.operator import Opened, Signing, opened, refuse_unknown_role
 from skillhub.trust import metadata, oms, x509
 from skillhub.trust.keys import PrivateKey, PublicKey
+from skillhub.trust.log import LogHead, Note, NoteKey
 from skillhub.trust.metadata import MetadataSet, Rotation, keyid, path_of
 from skillhub.trust.publishers import judge
 from skillhub.trust.registry import publisher_of
-from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, delegator_of, rule_of
+from skillhub.trust.roles import CEREMONY_DAYS, LOG, LOG_HEAD, RELEASES, ROLES, delegator_of, rule_of
 from skillhub.trust.x509 import Certificate
 
 # Yank and withdraw releases: yanked ones are no longer chosen, withdrawn ones nobody may use any more.
@@ -304,7 +305,12 @@ def _walk(hub: Opened, role: str, kept: Sequence[str], made: Sequence[PrivateKey
     if lasting != now:
         change = Rotation(role, frozenset(now - lasting), tuple(key.public for key in made))
         for state in metadata.states(hub.metadata, change, hub.keys.of, hub.dates):
-            hub.serve(state)
+            if role == LOG:  # its checkpoint is signed with the new key in the same moment
+                index = hub.index()
+                everything = ([], []) if now else ([*index.admissions], [*index.skills])
+                hub.publish(index, *everything, state=state)
+            else:
+                hub.serve(state)
     hub.keys.settle(role, lasting)
 
 
@@ -321,6 +327,44 @@ def _make(hub: Opened, role: str, count: int) -> list[PrivateKey]:
     for key in made:
         hub.keys.add(role, key)
     return made
+
+
+# Cosign: what witnesses have signed about the newest checkpoint of the log.
+
+
+def cosign(folder: str, lines: bytes, signing: Signing) -> tuple[NoteKey, tuple[str, ...]]:
+    """Publish cosignatures of the newest checkpoint; return the log's key as witnesses want it, and who has signed.
+
+    Args:
+        folder: The registry's.
+        lines: Those with which witnesses answered; empty to ask for the key.
+        signing: When and with what.
+
+    Raises:
+        NotFound: there is no such registry, or it has no log.
+        FormatError: the lines are no signatures of a note.
+        BadLog: one is said to be the log's own, and is not.
+        Refused: an online key is not at hand.
+        SecurityError: the site is not what was signed.
+        StateError: the disk refuses.
+    """
+    with opened(folder, signing) as hub:
+        head = hub.log_head(hub.metadata)
+        if head is None:
+            hint = as_command("skillhub", "registry", "rotate", folder, LOG)
+            raise NotFound("the registry has no log", where=folder, hint=hint)
+        try:
+            new = Note.parse(f"{head.note.text}\n".encode() + lines).signatures if lines else ()
+        except BadLog as error:
+            raise FormatError("expected the lines of cosignatures") from error
+        note = Note(head.note.text, tuple(dict.fromkeys((*head.note.signatures, *new))))
+        key = hub.log_key(hub.metadata).public
+        head = LogHead(note, head.checkpoint, head.nodes)
+        head.verify(head.checkpoint.origin, key)
+        revised = hub.metadata.revise({LOG_HEAD: head.dump()}, hub.keys.of, hub.dates)
+        target = revised.find(LOG_HEAD)
+        hub.serve(revised, {path_of(target): head.dump()} if target else {})
+    return NoteKey.of_log(head.checkpoint.origin, key), tuple(name for name, _ in note.signatures)
 
 
 # Delegate: admit a publisher, give it keys and names, revoke keys, move names.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from tuf.api import exceptions
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 from tuf.api.serialization import DeserializationError
@@ -18,7 +19,7 @@ from tuf.ngclient import FetcherInterface, Updater  # type: ignore[attr-defined]
 
 from skillhub import errors
 from skillhub.disk.files import disk_error, lock, read, write_atomic
-from skillhub.errors import FormatError, NameNotOwned, NotFound, SourceError, WrongBytes
+from skillhub.errors import BadLog, FormatError, NameNotOwned, NotFound, SourceError, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_name, quote
 from skillhub.model import index
@@ -37,9 +38,13 @@ from skillhub.net.fetch import Fetcher
 from skillhub.project.user_state import HINTS, kept, owners
 from skillhub.sources.history import ShownTime
 from skillhub.trust import roles
+from skillhub.trust.keys import PublicKey
 from skillhub.trust.metadata import AHEAD_PATH, is_ahead, path_of, publisher_target, read_ahead
 from skillhub.trust.registry import admission_of, checked, refuse_shared, released_by
 from skillhub.trust.roles import NAMESPACE_PATHS, WELL_KNOWN, skill_path
+
+if TYPE_CHECKING:
+    from skillhub.trust.log_client import RegistryLog
 
 # What python-tuf raises, and what a registry's documents should not say, as errors of ours.
 
@@ -119,6 +124,7 @@ class TufRegistry:
     Attributes:
         url: Its base, without a slash at the end.
         fingerprint: SHA-256 of the first root, by which it is pinned.
+        log: Its log; None if it never announced one.
     """
 
     def __init__(self, url: str, fingerprint: Digest, fetcher: Fetcher, updater: _Client, folder: str) -> None:
@@ -128,6 +134,7 @@ class TufRegistry:
         self._updater = updater
         self._folder = folder
         self._owners: dict[str, _Published] = {}
+        self.log: RegistryLog | None = None
 
     @classmethod
     def open(cls, url: str, root: bytes, fetcher: Fetcher, folder: str, time: ShownTime | None = None) -> Self:
@@ -142,7 +149,8 @@ class TufRegistry:
 
         Raises:
             SecurityError: expired (``metadata-expired``), older than before (``rollback``), not signed as it
-                must be (``bad-metadata-signature``), not what is signed (``wrong-bytes``), ``bad-metadata``.
+                must be (``bad-metadata-signature``), not what is signed (``wrong-bytes``), ``bad-metadata``; its log
+                is announced no more (``bad-log``).
             SourceError: it cannot be reached.
             FormatError: what came is no metadata, such as the sign-in page of a captive portal.
             StateError: the disk refuses.
@@ -153,7 +161,17 @@ class TufRegistry:
             bridge = _Bridge(fetcher, f"{base}/{AHEAD_PATH}" if is_new else None)
             updater = _Client(folder, f"{base}/metadata/", bridge, root, time)
             updater.refresh()
-        return cls(base, Digest.of(root), fetcher, updater, folder)
+            registry = cls(base, Digest.of(root), fetcher, updater, folder)
+            if updater.log_key is not None or os.path.exists(os.path.join(folder, roles.LOG_SEEN)):
+                # Most registries have none, and an install loads what it needs.
+                from skillhub.trust.log_client import RegistryLog  # noqa: PLC0415
+
+                def get(url: str, cap: int) -> bytes:
+                    return fetcher.get(url, cap=cap).data
+
+                known = registry.fingerprint, updater.log_key
+                registry.log = RegistryLog(base, *known, folder, get, registry._log_head)
+        return registry
 
     @property
     def shown(self) -> datetime:
@@ -166,8 +184,11 @@ class TufRegistry:
         Raises:
             NotFound: there is no such skill.
             NameNotOwned: it is offered by a publisher that the registry has not given the name to.
+            BadLog: the registry's log was rewritten, or is missing.
             SecurityError, SourceError, FormatError, StateError: as for ``open``.
         """
+        if self.log is not None:
+            _ = self.log.head
         skills: dict[str, tuple[Release, ...]] = {}
         admissions: dict[str, Admission] = {}
         for name in names:
@@ -225,10 +246,28 @@ class TufRegistry:
 
         Raises:
             WrongBytes: its size or digest is not the signed one.
+            BadLog: the registry has a log, and does not prove that the release is in it.
             SourceError: it cannot be fetched.
         """
+        if self.log is not None:
+            self.log.require(release)
         cap = DOCUMENT_CAP if release.size is None else release.size
         return checked(release, self._fetcher.get(release.url, cap=cap).data)
+
+    def cosigned_by(self, witnesses: Collection[str]) -> frozenset[str]:
+        """Return those of these witnesses that have cosigned the log's newest checkpoint; raises as the log does."""
+        return self.log.cosigned_by(witnesses) if self.log is not None else frozenset()
+
+    def _log_head(self) -> bytes:
+        try:
+            with translated(self.url, self._updater.time), lock(os.path.join(self._folder, "lock")):
+                target = self._updater.of_role(roles.LOG, roles.LOG_HEAD)
+            if target is not None:
+                return self._content(target, lambda data, _: data)
+        except SourceError as error:
+            if not isinstance(error.__cause__, NotFound | exceptions.DownloadHTTPError):
+                raise
+        raise BadLog("the registry announces a log, and does not serve it", where=self.url)
 
     def _owner(self, name: str) -> _Published:
         if name in self._owners:
@@ -323,6 +362,19 @@ class _Client(Updater):
     def of_role(self, role: str, path: str) -> TargetFile | None:
         """Return the entry of a target that a role below targets signs itself, and none that it delegates to."""
         return self._load_targets(role, roles.TARGETS).targets.get(path)
+
+    @property
+    def log_key(self) -> PublicKey | None:
+        """The key of the registry's log, as its offline keys have signed it; None if no log is announced."""
+        delegations = self._trusted_set.targets.delegations
+        role = (delegations.roles or {}).get(roles.LOG) if delegations else None
+        if delegations is None or role is None:
+            return None
+        try:
+            (key,) = (delegations.keys[each].keyval["public"] for each in role.keyids)
+            return PublicKey.of(Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)))
+        except (ValueError, KeyError) as error:
+            raise BadLog("expected one Ed25519 key of the registry's log") from error
 
     @property
     def shown(self) -> datetime:

@@ -31,6 +31,7 @@ from skillhub.model.index import ADVISORIES, Pinned, publisher_path
 from skillhub.trust.keys import PrivateKey, PublicKey
 from skillhub.trust.roles import (
     LISTING,
+    LOG,
     NAMESPACES,
     RELEASES,
     ROLES,
@@ -116,7 +117,7 @@ def founding(keys: Keys, bin_bits: int) -> dict[str, Signed]:
     """Return the first documents of a registry, by role, unsigned.
 
     Args:
-        keys: All keys of every role.
+        keys: All keys of every role; none of ``log``, if the registry is to have no log.
         bin_bits: The releases are spread over two to the power of this many documents, 1 to 32.
     """
     public = [public_key(key.public) for key in keys(RELEASES)]
@@ -128,6 +129,7 @@ def founding(keys: Keys, bin_bits: int) -> dict[str, Signed]:
         NAMESPACES: Targets(),
         RELEASES: Targets(delegations=binned),
         LISTING: Targets(),
+        **({LOG: Targets()} if keys(LOG) else {}),
         **{role: Targets() for role in bins.get_roles()},
         SNAPSHOT: Snapshot(meta={}),
         TIMESTAMP: Timestamp(),
@@ -146,12 +148,17 @@ def _root(keys: Keys) -> Root:
 def _delegations(keys: Keys) -> Delegations:
     known: dict[str, Key] = {}
     roles = {}
-    for role in (NAMESPACES, RELEASES, LISTING):
-        rule, public = ROLES[role], [public_key(key.public) for key in keys(role)]
+    for role in (NAMESPACES, RELEASES, LISTING, LOG):
+        public = [public_key(key.public) for key in keys(role)]
         known |= {key.keyid: key for key in public}
-        keyids = [key.keyid for key in public]
-        roles[role] = DelegatedRole(role, keyids, rule.threshold, terminating=True, paths=list(rule.paths))
+        if public:
+            roles[role] = _delegated_role(role, [key.keyid for key in public])
     return Delegations(known, roles)
+
+
+def _delegated_role(role: str, keyids: list[str]) -> DelegatedRole:
+    rule = ROLES[role]
+    return DelegatedRole(role, keyids, rule.threshold, terminating=True, paths=list(rule.paths))
 
 
 # The documents that every new client wants, whatever it installs, in one file: four round trips for one.
@@ -159,7 +166,7 @@ def _delegations(keys: Keys) -> Delegations:
 # by its name and version, and verifies it all the same; one that is stale or not there is fetched on its own.
 
 AHEAD_PATH = "metadata/ahead.txt"
-_WANTED = tuple(f".{role}.json" for role in (SNAPSHOT, TARGETS, NAMESPACES, RELEASES))
+_WANTED = tuple(f".{role}.json" for role in (SNAPSHOT, TARGETS, NAMESPACES, RELEASES, LOG))
 
 
 def is_ahead(name: str) -> bool:
@@ -340,6 +347,8 @@ class MetadataSet:
 
     def keyids(self, role: str) -> tuple[str, ...]:
         """Return the keys whose signatures count for ``role``, by TUF's name for a key."""
+        if role not in self.documents:
+            return ()  # a log that was not announced
         delegator: Any = self.read(delegator_of(role))
         return tuple(delegator.get_delegated_role(role).keyids)
 
@@ -492,8 +501,10 @@ def _rotated_root(before: MetadataSet, rotation: Rotation, gone: frozenset[str])
 def _delegated(before: MetadataSet, rotation: Rotation) -> dict[str, Signed]:
     """Return the documents that say which keys count for a role below targets, and those that it signs."""
     targets = before.signed(TARGETS, Targets)
+    if rotation.role not in before.documents and targets.delegations and targets.delegations.roles is not None:
+        targets.delegations.roles[rotation.role] = _delegated_role(rotation.role, [])
     _exchange(targets, rotation, rotation.gone)
-    document = before.signed(rotation.role, Targets)
+    document = before.signed(rotation.role, Targets) if rotation.role in before.documents else Targets()
     found: dict[str, Signed] = {TARGETS: targets, rotation.role: document}
     if rotation.role == RELEASES:
         _exchange(document, rotation, rotation.gone)

@@ -13,7 +13,7 @@ from skillhub.formats.document import ExtensibleDocument, Items, Members, intege
 # Which roles a registry has: who signs what, how many must, and for how long it holds.
 
 ROOT, TIMESTAMP, SNAPSHOT, TARGETS = "root", "timestamp", "snapshot", "targets"
-NAMESPACES, RELEASES, LISTING = "namespaces", "releases", "listing"
+NAMESPACES, RELEASES, LISTING, LOG = "namespaces", "releases", "listing", "log"
 CEREMONY_DAYS = 30  # Documents of offline keys: warn this long before they expire.
 WELL_KNOWN = ".well-known/agent-skills"  # Where Agent Skills Discovery has the public documents.
 
@@ -45,6 +45,7 @@ ROLES: Mapping[str, Role] = MappingProxyType(
         NAMESPACES: Role(keys=3, threshold=2, days=90, online=False, paths=("ns/*",)),
         RELEASES: Role(keys=1, threshold=1, days=30, online=True, paths=("idx/*",)),
         LISTING: Role(keys=1, threshold=1, days=30, online=True, paths=("index.json", "skills/*", "advisories/*")),
+        LOG: Role(keys=1, threshold=1, days=30, online=True, paths=("log/*",)),
         SNAPSHOT: Role(keys=1, threshold=1, days=7, online=True),
         TIMESTAMP: Role(keys=1, threshold=1, days=3, online=True),
     }
@@ -81,6 +82,11 @@ def key_names(role: str) -> Iterator[str]:
 
 
 NAMESPACE_PATHS = tuple(f"ns/{number:02x}.json" for number in range(256))
+
+
+# The newest checkpoint of the registry's log; where the role `log` is delegated, the registry has announced one.
+LOG_HEAD = "log/head"
+LOG_SEEN = "log-seen.json"  # What was seen of the log, beside the trusted metadata of the registry.
 
 
 def skill_path(name: str) -> str:

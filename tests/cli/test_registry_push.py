@@ -29,7 +29,7 @@ def test_a_skill_is_installed_from_what_was_pushed_and_any_web_server_serves(she
     done = shell.run("registry", "push", shell.folder / "registry", place, "--json")
     assert done.status == 0, done.err
     assert (done.json["target"], done.json["unchanged"]) == (str(place), 0)
-    assert done.json["written"][-1] == "metadata/timestamp.json"
+    assert done.json["written"][-2:] == ["metadata/timestamp.json", "checkpoint"]
     handler = functools.partial(Quiet, directory=str(place))
     with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
         url = f"http://127.0.0.1:{server.server_port}"

