@@ -97,7 +97,9 @@ def registry_build(
         done = outputs.build(hub, every, ScanCache(common.home, remember=not common.dry_run))
         site, known = hub.registry.site, hub.settings.url
     for path in done.left_out:
-        common.terminal.warn(f"warning: left out, as its place is the registry's own: {quote(path)}")
+        common.terminal.warn(
+            f"warning: left out, as its place is the registry's own or its name too long: {quote(path)}"
+        )
     if known is None:
         common.terminal.warn("warning: links are relative; with --url URL they say where the site is published")
     if common.json:

@@ -32,6 +32,7 @@ OWN = "-"
 # The registry's own folders. A skill may be named so; then it has no files of its own outside of the archives.
 SIGNED_FOLDERS = frozenset({"metadata", "targets", "archives", "tile"})
 _CAP = 64 << 20
+_NAME_MAX = 255  # bytes of one name, which no file system exceeds
 
 # Without bytes: what is there already stays.
 Files = Iterable[tuple[str, bytes | None]]
@@ -149,7 +150,7 @@ class Part:
 
 @dataclass(slots=True)
 class Built:
-    """What a build came to: paths below the site; ``left_out`` would have been in a folder of signed files."""
+    """What a build came to: paths below the site; ``left_out`` are signed files, or of a name that no disk takes."""
 
     written: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -230,14 +231,25 @@ class _Build:
             if data is None:
                 continue
             full = self._full(path)
-            with suppress(FormatError):  # what is there is larger
+            with suppress(FormatError, StateError):  # what is there is larger, or no file
                 if files.read(full, len(data)) == data:
                     continue
             self._built.written.append(path)
             if not self._dry_run:
+                self._make_room(path)
                 self._begin(path)
                 files.write_atomic(full, data, mode=0o644, sync=False)
         return paths
+
+    def _make_room(self, path: str) -> None:
+        """Remove what was made before where a folder is to be now, or within what is to be a file."""
+        names = path.split("/")
+        found = {"/".join(names[:count]) for count in range(1, len(names))} & self._before
+        if os.path.isdir(self._full(path)):
+            found |= {each for each in self._before if each.startswith(f"{path}/")}
+        for each in sorted(found):
+            self._remove(each)
+            self._before.remove(each)
 
     def _begin(self, path: str) -> None:
         if path not in self._before:
@@ -267,7 +279,8 @@ class _Build:
 def _is_ours(path: str) -> bool:
     """Say whether a part may write there: below the site, and no signed file, which nothing else may replace."""
     is_signed = path.partition("/")[0] in SIGNED_FOLDERS or "/.well-known/agent-skills/" in f"/{path}"
-    return is_inner_path(path) and not is_signed
+    is_short = all(len(os.fsencode(name)) <= _NAME_MAX for name in path.split("/"))
+    return is_inner_path(path) and is_short and not is_signed
 
 
 def built_files(registry: str) -> list[str]:

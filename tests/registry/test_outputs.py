@@ -105,6 +105,20 @@ def test_attack_a_build_is_killed_and_leaves_what_is_withdrawn_then(hub):
     assert built(hub).written == ["hello/SKILL.md"]
 
 
+def test_a_file_becomes_a_folder_and_a_file_again(hub):
+    hub.publish("hello")
+    for paths in (["a"], ["a/b", "a/c"], ["a"], ["a/b/c"], []):
+        part = Part(
+            name="shape", version=str(paths), of_skill=lambda _, paths=paths: [(each, b"x") for each in paths]
+        )
+        built(hub, part)
+        found = [
+            each.relative_to(hub.dir.site).as_posix() for each in Path(hub.dir.site, "a").rglob("*") if each.is_file()
+        ]
+        assert sorted(found) == [each for each in paths if "/" in each]
+        assert Path(hub.dir.site, "a").is_file() == (paths == ["a"])
+
+
 @pytest.mark.parametrize("name", ["metadata", "targets", "archives", "tile"])
 def test_attack_a_skill_is_named_as_a_folder_of_signed_files(hub, name):
     hub.publish(name, **{"1.root.json": "{}", "timestamp.json": "{}"})
@@ -127,6 +141,7 @@ def test_attack_a_skill_is_named_as_a_folder_of_signed_files(hub, name):
         "/etc/x",
         "a//b",
         "",
+        "a" * 256,
     ],
 )
 def test_attack_a_path_is_that_of_a_signed_file_or_leads_out_of_the_site(hub, path):
