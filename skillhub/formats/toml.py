@@ -14,24 +14,28 @@ from skillhub.formats.text import clean, end_of_line, line_of_marker, quote
 
 # TOML from outside, parsed within bounds, documents of ours and files of other programs; and how it is spelled.
 
-# Some 3,000 skills. The parser's time grows with the square of a dotted key's depth: 100 kB of `a.a.a…` take
-# a minute, so a line may not have more dots than any honest one.
+# The parser's time grows with the square of a dotted key's depth: 100 kB of `a.a.a…` take a minute, so a line may not
+# have more dots than any honest one.
 CAP = 256 * 1024
 _DOTS_MAX = 100
+# tomlkit's time grows with the square of the number of lines, empty ones among them: 1 MiB of these takes 12 s.
+_LINES_MAX = 65_536
 # The same of others, who may have dots in texts; possessive, so that this takes linear time.
 _DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 _LEVELS_MAX = 100
 _TWICE = re.compile(r"^Cannot (?:overwrite|declare|mutate).*\(at (?:line (\d+)|end)")
 
 
-def strict_toml(data: bytes, where: str) -> dict[str, Any]:
+def strict_toml(data: bytes, where: str, cap: int = CAP) -> dict[str, Any]:
     """Return the document that these bytes spell.
 
     Raises:
-        FormatError: they are too many, not UTF-8 or not TOML.
+        FormatError: they are more than ``cap``, too many lines, not UTF-8 or not TOML.
     """
-    if len(data) > CAP:
-        raise FormatError(f"expected at most {CAP} bytes, found {len(data)}", where=where)
+    if len(data) > cap:
+        raise FormatError(f"expected at most {cap} bytes, found {len(data)}", where=where)
+    if (count := data.count(b"\n")) > _LINES_MAX:
+        raise FormatError(f"expected at most {_LINES_MAX} lines, found {count}", where=where)
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.count(b".") > _DOTS_MAX:
             message = f"expected at most {_DOTS_MAX} dots in a line"

@@ -322,7 +322,7 @@ class Intent:
             FormatError: not TOML, or a key that is unknown or of the wrong kind; nothing is skipped,
                 for what a team wrote and skillhub does not heed would be a false promise.
         """
-        found = IntentFile.parse(strict_toml(data, where), where)
+        found = IntentFile.parse(strict_toml(data, where, _LINES_CAP), where)
         return cls(
             {key: replace(each, name=None) if each.name == key else each for key, each in found.skills.items()},
             found.sources,
@@ -467,6 +467,8 @@ def is_proposed(agreed: LockedSource, proposal: LockedSource) -> bool:
 
 
 _WHERE = "skillhub.toml"
+# Some 20,000 skills. Text that is made to take long takes a second for each MiB.
+_LINES_CAP = 2 << 20
 
 
 def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes:
@@ -482,7 +484,7 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes
     if wanted == before.skills:
         return data
     text = data.decode("utf-8")
-    if "skills" in strict_toml(data, _WHERE):
+    if before.lists:
         lines = _edited(text, before.skills, wanted)
     else:
         lines = "".join([text, "\n" if text else "", "[skills]\n", *map(_line, wanted.items())])
@@ -507,9 +509,16 @@ def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted
             raise FormatError("expected a table", where=f"{_WHERE}: skills")
         for name in before.keys() - wanted.keys():
             del skills[name]
-        for name, each in wanted.items():
-            if before.get(name) != each:
-                skills[name] = tomlkit.value(_value(each))
+        for name in before.keys() & wanted.keys():
+            if before[name] != wanted[name]:
+                skills[name] = tomlkit.value(_value(wanted[name]))
+        new = [each for each in wanted.items() if each[0] not in before]
+        # tomlkit looks through the whole table for each line that it adds: it adds one, and the others follow that.
+        for number, (name, each) in enumerate(new):
+            skills[name] = tomlkit.value(_value(each))
+            line, edited = f"\n{_line((name, each))}", "" if number else str(tomlkit.dumps(document))
+            if edited.count(line) == 1:
+                return edited.replace(line, line + "".join(map(_line, new[1:])))
         return str(tomlkit.dumps(document))
     except TOMLKitError as error:
         raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=_WHERE) from error

@@ -5,7 +5,9 @@ floor.py install URL KEY [FOLDER...]
                              fetch a list, then every archive over 8 connections; hash, check a signature, unpack
                              once and link to it, or else write a copy into each of the folders too
 floor.py list                print what was installed
-floor.py verify FOLDER...    hash every file below the folders, and check a signature for each installed skill
+floor.py verify KEY FOLDER...
+                             hash every file below the folders, and check a signature for each installed skill
+floor.py hash FOLDER...      hash every file below the folders
 """
 
 from __future__ import annotations
@@ -106,6 +108,10 @@ def verify(key: str, folders: list[str]) -> None:
     check = verifier(key)
     for _ in installed():
         check()
+    hash_all(folders)
+
+
+def hash_all(folders: list[str]) -> None:
     waiting, count = list(folders), 0
     while waiting:
         with os.scandir(waiting.pop()) as rows:
@@ -122,5 +128,7 @@ if sys.argv[1] == "install":
     install(sys.argv[2], sys.argv[3], sys.argv[4:])
 elif sys.argv[1] == "list":
     show()
+elif sys.argv[1] == "hash":
+    hash_all(sys.argv[2:])
 else:
     verify(sys.argv[2], sys.argv[3:])

@@ -40,12 +40,12 @@ class Offers:
         return [name_of(number) for number in range(self.count)]
 
     def write(self) -> None:
-        write_corpus(self.top / "skills", self.count)
-        self._write_site()
+        self.write_site()
         self._write_repository()
         self._write_wheels()
 
-    def _write_site(self) -> None:
+    def write_site(self) -> None:
+        write_corpus(self.top / "skills", self.count)
         rows = []
         folder = (self.top / "site" / CURRENT_PLACE.lstrip("/")).parent
         folder.mkdir(parents=True)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import RESERVED_ALIASES
-from skillhub.project.intent import Intent, ProposedSource, Wanted
+from skillhub.project.intent import Intent, ProposedSource, Wanted, edit
 from tests.support.effort import at_most
 
 ROOT = "sha256:" + "a" * 64
@@ -186,11 +186,6 @@ def test_attack_dotted_key_bomb(data):
     assert caught.value.where.startswith("skillhub.toml:")
 
 
-def test_attack_larger_than_any_intent():
-    with pytest.raises(FormatError, match="expected at most 262144 bytes"):
-        Intent.parse(b"#" * 262_145)
-
-
 @given(st.binary(max_size=100) | st.text(max_size=100).map(str.encode))
 def test_any_bytes_at_all(data):
     with contextlib.suppress(SkillhubError):
@@ -233,3 +228,44 @@ words = st.sampled_from(
 def test_any_words_at_all(text):
     with contextlib.suppress(SkillhubError):
         Intent.parse(text.encode())
+
+
+def test_an_intent_of_seven_thousand_skills_is_read_and_gets_lines():
+    lines = "".join(f'skill-{number:05d} = {{ source = "bench" }}\n' for number in range(7_000))
+    text = f"[skills]\n{lines}".encode()
+    added = {f"new-{number}": Wanted(source="bench") for number in range(3)}
+    assert list(Intent.parse(edit(text, added, ["skill-00000"])).skills) == [
+        *(f"skill-{number:05d}" for number in range(1, 7_000)),
+        *added,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"[skills]\n" + b"\n" * 70_000, "expected at most 65536 lines"),
+        (b"#\n" * 70_000, "expected at most 65536 lines"),
+        (b"#" * (2 << 20) + b"#", "expected at most 2097152 bytes"),
+    ],
+)
+def test_attack_larger_than_any_intent(text, said):
+    with pytest.raises(FormatError, match=said):
+        Intent.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[skills]\n  a = {}\n",
+        b"skills = {a = {}}\n",
+        b"[skills.a]\n",
+        b"skills.a = {}\n",
+        b"[skills]\r\na = {}\r\n",
+        b"[skills]\na = {}",
+        b'[skills]\n# b = { source = "x" }\n[install]\nagents = ["all"]\n',
+    ],
+)
+def test_several_new_lines_go_into_the_table_however_it_is_written(text):
+    added = {name: Wanted(source="x") for name in "bcd"}
+    edited = edit(text, added, ())
+    assert Intent.parse(edited).skills == {**Intent.parse(text).skills, **added}

@@ -1,0 +1,91 @@
+"""Commands over projects of 1 to 10,000 skills: what each takes, and how it grows."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from offers import Offers, served
+from run import FLOOR, SKILLHUB, Sample, measure
+
+COUNTS = (1, 10, 100, 1_000, 10_000)
+FIRST, FLOORED = "install (first)", "(hash every byte once)"
+# The corpus of ten thousand is that of one thousand, ten times.
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "install": ("install",),
+    "install --frozen": ("install", "--frozen"),
+    "sync": ("sync",),
+    "list": ("list",),
+    "verify": ("verify",),
+    "audit": ("audit", "--fail-on", "critical"),
+    "update --check": ("update", "--check"),
+    "remove": ("remove", "skill-00000", "--dry-run"),
+    "disable": ("disable", "skill-00000", "--dry-run"),
+    "show": ("show", "skill-00000"),
+    "catalog": ("catalog", "--host", "claude-code"),
+    "search": ("search", "skill-00000"),
+    "doctor": ("doctor",),
+}
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What one command took, by the number of skills; the best of its runs."""
+
+    command: str
+    took: Mapping[int, Sample]
+
+    @property
+    def exponent(self) -> float | None:
+        """By which power of the count the time grows between the last two, what one skill takes left out.
+
+        None where that is too little to tell: less than half of it.
+        """
+        *_, few, many = sorted(self.took)
+        once = self.took[min(self.took)].cpu
+        less, more = self.took[few].cpu - once, self.took[many].cpu - once
+        if few == min(self.took) or less <= once / 10:
+            return None
+        return math.log(more / less) / math.log(many / few)
+
+
+def grown(top: Path, counts: tuple[int, ...], rounds: int) -> list[Growth]:
+    """Measure every command at each count, each in a project that was installed from a site."""
+    took: dict[str, dict[int, Sample]] = {}
+    for count in counts:
+        for command, sample in _at(top / str(count), count, rounds if count < max(COUNTS) else 1):
+            took.setdefault(command, {})[count] = sample
+        shutil.rmtree(top / str(count))
+    return [Growth(command, samples) for command, samples in took.items()]
+
+
+def _at(top: Path, count: int, rounds: int) -> Iterator[tuple[str, Sample]]:
+    offers, home, project = Offers(top, count), top / "home", top / "project"
+    offers.write_site()
+    for each in (home, project):
+        each.mkdir(parents=True)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "SKILLHUB_HOME": str(home / "hub"), "CI": "1"}
+
+    def run(*words: str) -> Sample:
+        return measure([*SKILLHUB, *words, "--json"], project, environ)
+
+    with served(top / "site") as url:
+        yield FIRST, run("install", url, "--all", "--yes", "--allow-unsigned", "--agent", "claude-code")
+        found = len(list(project.glob(".claude/skills/*/SKILL.md")))
+        if found != count:
+            raise SystemExit(f"{found} of {count} skills were installed")
+        folder = str(project / ".claude" / "skills")
+        yield FLOORED, best([measure([*FLOOR, "hash", folder], project, environ) for _ in range(rounds)])
+        for label, words in COMMANDS.items():
+            run(*words)  # the first one warms up: what it proves, the others need not
+            yield label, best([run(*words) for _ in range(rounds)])
+
+
+def best(samples: list[Sample]) -> Sample:
+    """Return the least of each figure, but the most memory."""
+    least = min(each.seconds for each in samples), min(each.cpu for each in samples)
+    return Sample(*least, max(each.peak for each in samples))
