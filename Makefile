@@ -66,8 +66,8 @@ test-interop: $(READY)   ## tests against other tools, set up in a place of thei
 test-conformance: $(READY)   ## TUF's conformance suite against our client; needs the program faketime
 	@PYTHON='$(PYTHON)' sh tests/conformance/run.sh
 
-bench: $(READY)  ## what the product promises of time and memory, measured
-	@$(BIN)/python tests/bench/run.py
+bench: $(READY)  ## time and memory, measured and written to docs/performance.md: SHORT=--short PEERS="--npm DIR --uv PROGRAM"
+	@$(BIN)/python tests/bench/run.py --write $(SHORT) $(PEERS)
 
 bench-audit: $(READY)  ## what the scan finds in public sets of skills, and what other scanners do: SETS="--malskills DIR …"
 	@$(BIN)/python tests/bench/audit.py --write $(SETS)

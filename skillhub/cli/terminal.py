@@ -306,7 +306,12 @@ def _cells_of_char(char: str) -> int:
 def _shown(value: Any) -> Any:  # noqa: ANN401 - a JSON value, and the same
     """Return a JSON value, the texts in which a URL is ours to show masked; the text of a skill is as it is."""
     if isinstance(value, dict):
-        return {key: all_masked(each) if key in _OURS else _shown(each) for key, each in value.items()}
+        plain = str | int | None  # nearly all are
+        found = ((key, each, key in _OURS) for key, each in value.items())
+        return {
+            key: all_masked(each) if is_ours else each if isinstance(each, plain) else _shown(each)
+            for key, each, is_ours in found
+        }
     return [*map(_shown, value)] if isinstance(value, list | tuple) else value
 
 

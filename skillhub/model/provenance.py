@@ -67,10 +67,8 @@ class Provenance:
     @classmethod
     def of(cls, entry: Locked) -> Provenance:
         """Return what an entry of the lock says."""
-        server = entry.git or authority(entry.url or "")
-        signers = signers_of(entry.signed_by)
         path = entry.path or entry.name or ""
-        return cls(entry.source, server, path, signers, "", entry.version or "", entry.rev or "")
+        return _known(entry.source, entry.git, entry.url or "", path, entry.signed_by, (entry.version, entry.rev))
 
     @classmethod
     def of_source(cls, source: LockedSource) -> Provenance:
@@ -123,6 +121,15 @@ class Provenance:
 def is_same_source(one: LockedSource, other: LockedSource) -> bool:
     """Say whether two mean one source: a registry is known by its root alone, a site by its URL."""
     return not Provenance.of_source(one).means(Provenance.of_source(other), LOCK)
+
+
+@lru_cache(maxsize=1 << 14)  # each skill of a lock is asked where it is from over and over
+def _known(
+    source: str, git: str | None, url: str, path: str, signed_by: tuple[str, ...], at: tuple[str | None, str | None]
+) -> Provenance:
+    version, commit = at
+    server = git or authority(url)
+    return Provenance(source, server, path, signers_of(signed_by), "", version or "", commit or "")
 
 
 @lru_cache(maxsize=256)  # few publishers sign the many skills of a lock

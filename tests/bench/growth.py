@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from run import FLOOR, SKILLHUB, Sample, measure
 
 COUNTS = (1, 10, 100, 1_000, 10_000)
 FIRST, FLOORED = "install (first)", "(hash every byte once)"
-# The corpus of ten thousand is that of one thousand, ten times.
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "install": ("install",),
     "install --frozen": ("install", "--frozen"),
@@ -43,7 +43,7 @@ class Growth:
     def exponent(self) -> float | None:
         """By which power of the count the time grows between the last two, what one skill takes left out.
 
-        None where that is too little to tell: less than half of it.
+        None where that is too little to tell: less than a tenth of it.
         """
         *_, few, many = sorted(self.took)
         once = self.took[min(self.took)].cpu
@@ -53,13 +53,25 @@ class Growth:
         return math.log(more / less) / math.log(many / few)
 
 
-def grown(top: Path, counts: tuple[int, ...], rounds: int) -> list[Growth]:
-    """Measure every command at each count, each in a project that was installed from a site."""
+def grown(top: Path, counts: Sequence[int], rounds: int, until: float) -> list[Growth]:
+    """Measure every command at each count, each in a project that was installed from a site.
+
+    A count that would not be done ``until`` then, by what the one before took, is left out.
+    """
     took: dict[str, dict[int, Sample]] = {}
-    for count in counts:
-        for command, sample in _at(top / str(count), count, rounds if count < max(COUNTS) else 1):
+    for number, count in enumerate(counts):
+        start, folder = time.monotonic(), top / str(count)
+        print(f"growth: {count:,} skills", flush=True)
+        # Of the most each is run once: they are long enough to tell.
+        for command, sample in _at(folder, count, rounds if number + 1 < len(counts) or number < 3 else 1):
             took.setdefault(command, {})[count] = sample
-        shutil.rmtree(top / str(count))
+            print(
+                f"{command:28} {sample.seconds:9.2f} s {sample.cpu:9.2f} s of CPU {sample.peak:9.1f} MiB", flush=True
+            )
+        shutil.rmtree(folder)
+        if number + 1 < len(counts) and time.monotonic() + 6 * (time.monotonic() - start) > until:
+            print(f"growth: no time is left for {counts[number + 1]:,} skills", flush=True)
+            break
     return [Growth(command, samples) for command, samples in took.items()]
 
 
@@ -81,7 +93,8 @@ def _at(top: Path, count: int, rounds: int) -> Iterator[tuple[str, Sample]]:
         folder = str(project / ".claude" / "skills")
         yield FLOORED, best([measure([*FLOOR, "hash", folder], project, environ) for _ in range(rounds)])
         for label, words in COMMANDS.items():
-            run(*words)  # the first one warms up: what it proves, the others need not
+            if label == "install" or rounds > 1:
+                run(*words)  # the first one warms up: what it proves, the others need not
             yield label, best([run(*words) for _ in range(rounds)])
 
 

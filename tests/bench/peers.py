@@ -1,6 +1,7 @@
 """Measure skillhub against other installers on the same work, in turns: `python tests/bench/peers.py --npm DIR`.
 
-Each is taken if it is named: the client ``skills`` as `npm install --prefix DIR skills` leaves it (it wants Node 22),
+Each is taken if it is named: ``skills`` and ``openskills`` as
+`npm install --prefix DIR skills openskills` makes them,
 ``apm`` of the package apm-cli, and uv, which installs no skills and shows what a look at nothing to do may cost.
 """
 
@@ -22,8 +23,8 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 from offers import Offers, served  # noqa: E402
 from run import PYTHON, SKILLHUB, Sample, measure  # noqa: E402
 
-SITE, GIT, IDLE = "from one site", "from one git repository", "with nothing to do"
-LIMITS = {SITE: 0.6, GIT: 0.6, IDLE: None}
+SITE, GIT, IDLE, LIST = "from one site", "from one git repository", "with nothing to do", "list"
+LIMITS = {SITE: 0.6, GIT: 0.6, IDLE: None, LIST: 1.5}
 _HOSTED = "https://gitlab.com/acme/skills.git"  # apm takes no file:// URL; git is told where that is
 _QUIET = {"CI": "1", "NO_COLOR": "1", "DO_NOT_TRACK": "1", "DISABLE_TELEMETRY": "1", "GIT_TERMINAL_PROMPT": "0"}
 
@@ -45,7 +46,12 @@ def skillhub(offers: Offers, url: str) -> Tool:
     def install(ref: str) -> list[str]:
         return [*SKILLHUB, "install", ref, "--all", "--yes", "--allow-unsigned", "--agent", "claude-code"]
 
-    works = {SITE: install(url), GIT: install(f"git+file://{offers.top}/repository"), IDLE: [*SKILLHUB, "install"]}
+    works = {
+        SITE: install(url),
+        GIT: install(f"git+file://{offers.top}/repository"),
+        IDLE: [*SKILLHUB, "install"],
+        LIST: [*SKILLHUB, "list"],
+    }
     return Tool(works, [works[SITE]])
 
 
@@ -53,8 +59,18 @@ def npm_skills(offers: Offers, url: str, program: list[str]) -> Tool:
     def add(source: str) -> list[str]:
         return [*program, "add", source, "-y", "-a", "claude-code", "--skill", "*"]
 
-    works = {SITE: add(url), GIT: add(f"file://{offers.top}/repository"), IDLE: [*program, "experimental_install"]}
+    works = {
+        SITE: add(url),
+        GIT: add(f"file://{offers.top}/repository"),
+        IDLE: [*program, "experimental_install"],
+        LIST: [*program, "list"],
+    }
     return Tool(works, [works[SITE]])
+
+
+def openskills(offers: Offers, url: str, program: list[str]) -> Tool:
+    install = [*program, "install", _HOSTED, "-y"]
+    return Tool({GIT: install, IDLE: install, LIST: [*program, "list"]}, [install])
 
 
 def apm(program: str) -> Tool:
@@ -78,12 +94,12 @@ class Desk:
 
     def runner(self, tool: Tool, work: str) -> Callable[[], Sample]:
         """Return what does the work once: in an empty project, or always in the one where all is done."""
-        if work != IDLE:
+        if work not in (IDLE, LIST):
             return lambda: self._cold(tool, tool.works[work])
         project = self._project(tool)
         for command in tool.before:
             self._measure(command, project)
-        return lambda: self._measure(tool.works[IDLE], project)
+        return lambda: self._measure(tool.works[work], project)
 
     def _cold(self, tool: Tool, command: list[str]) -> Sample:
         project = self._project(tool)
@@ -170,39 +186,53 @@ def compare(desk: Desk, ours: Tool, others: Mapping[str, Tool], rounds: int) -> 
             yield Line(work, name, samples[""], samples[name], limit)
 
 
+def printed(top: Path, count: int, others: Mapping[str, str | None], rounds: int = 2) -> Iterator[str]:
+    """Print and yield a table of skillhub and of the installers that are named, if any is."""
+    if not any(others.values()):
+        return
+    offers = Offers(top, count)
+    offers.write()
+    heads = " ".join(
+        f"{each:>{width}}"
+        for each, width in zip(
+            ("skillhub", "other ms", "ratio", "of CPU", "limit", "MiB", "other"), (9, 9, 7, 7, 7, 7, 7), strict=True
+        )
+    )
+    lines = [f"{f'{count} skills':35} {heads}"]
+    print(lines[0], flush=True)
+    yield lines[0]
+    with served(offers.top / "site") as url:
+        for line in compare(Desk(offers), skillhub(offers, url), _tools(offers, url, others), rounds):
+            print(line, flush=True)
+            yield str(line)
+
+
+def _tools(offers: Offers, url: str, named: Mapping[str, str | None]) -> dict[str, Tool]:
+    tools, node = {}, named.get("node") or "node"
+    for name, script in (("skills", "skills/bin/cli.mjs"), ("openskills", "openskills/dist/cli.js")):
+        if named.get("npm") and (path := Path(str(named["npm"])) / "node_modules" / script).exists():
+            tools[name] = {"skills": npm_skills, "openskills": openskills}[name](offers, url, [node, str(path)])
+    if program := named.get("apm"):
+        tools["apm"] = apm(program)
+    if program := named.get("uv"):
+        tools["uv"] = uv(offers, program)
+    return tools
+
+
 def main() -> int:
     """Print a line for each; return 1 if one is over its limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-n", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--dir", help="where to work; a file system in memory tells more than a busy disk")
-    parser.add_argument("--npm", type=Path, help="the folder with node_modules/skills")
+    parser.add_argument("--npm", help="the folder with node_modules: skills, openskills")
     parser.add_argument("--node", default="node")
     parser.add_argument("--apm")
     parser.add_argument("--uv")
     given = parser.parse_args()
-    over = 0
     with tempfile.TemporaryDirectory(prefix="skillhub-peers-", dir=given.dir) as top:
-        offers = Offers(Path(top), given.n)
-        offers.write()
-        print(
-            f"{f'{given.n} skills':35} {'skillhub':>9} {'other ms':>9} {'ratio':>7} {'of CPU':>7} {'limit':>7}",
-            end="",
-        )
-        print(f" {'MiB':>7} {'other':>7}", flush=True)
-        with served(offers.top / "site") as url:
-            others = {}
-            if given.npm:
-                script = str(given.npm / "node_modules" / "skills" / "bin" / "cli.mjs")
-                others["skills"] = npm_skills(offers, url, [given.node, script])
-            if given.apm:
-                others["apm"] = apm(given.apm)
-            if given.uv:
-                others["uv"] = uv(offers, given.uv)
-            for line in compare(Desk(offers), skillhub(offers, url), others, given.rounds):
-                print(line, flush=True)
-                over += not line.is_good
-    return 1 if over else 0
+        lines = [*printed(Path(top), given.n, vars(given), given.rounds)]
+    return 1 if any(line.endswith("OVER") for line in lines) else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,39 @@
+"""What is written of measurements, of figures that are given here; no clock is looked at."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE)]
+
+from growth import Growth  # noqa: E402
+from report import _MEASURED, _floors, _growth, picture  # noqa: E402
+from run import Sample  # noqa: E402
+
+
+def grown(power: float) -> Growth:
+    took = {count: Sample(1.0, 0.3 + 0.0005 * count**power, 50.0) for count in (1, 10, 100, 1_000, 10_000)}
+    return Growth("sync", took)
+
+
+def test_growth_is_told_by_its_exponent():
+    assert abs(grown(1.0).exponent - 1) < 0.02
+    assert abs(grown(2.0).exponent - 2) < 0.02
+    assert grown(0.0).exponent is None
+    assert "| `sync` | 0.30 | 0.30 | 0.35 | 0.80 | 5.30 | 1.00 | 50 |" in _growth([grown(1.0)])
+
+
+def test_the_picture_is_svg():
+    root = ElementTree.fromstring(picture([grown(1.0), grown(1.5)]))
+    assert root.tag.endswith("svg")
+    assert len([each for each in root if each.tag.endswith("text") and each.text == "sync"]) == 2
+
+
+def test_the_page_has_a_place_for_what_is_measured():
+    page = (HERE.parents[1] / "docs" / "performance.md").read_text("utf-8")
+    assert len(_MEASURED.findall(page)) == 1
+    row = ["sync 1000", "1.0", "2.0", "0.50", "0.40", "3.50", "60.0", "OVER"]
+    assert _floors([row])[-1] == "| `sync 1000` | 1.0 | 2.0 | 0.50 | 0.40 | 3.50 | 9 | 60.0 | **over** |"
