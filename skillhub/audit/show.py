@@ -44,6 +44,7 @@ from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.copies import need_check, needs_of, unmanaged, view
 from skillhub.project.intent import Intent, is_from, wanted_of
 from skillhub.project.project import Project
+from skillhub.project.store import Store
 from skillhub.runtime.discover import found_skill
 from skillhub.runtime.folder import Agreed, Folder
 from skillhub.runtime.ranking import Hits, SearchIndex, Stored, rows_of
@@ -94,9 +95,12 @@ class Shown:
         }
 
 
-def with_edits(skills: Sequence[Skill], project: Project) -> list[Skill]:
-    """Return the skills, each with those of its copies that agents are refused, as the catalogue judges it."""
-    return [replace(skill, edited=(*_edited(skill, project.home.state),)) for skill in skills]
+def with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list[Skill]:
+    """Return the skills, each with those of its copies that agents are refused, as the catalogue judges it.
+
+    A copy that was found whole and has not changed since is not looked at again.
+    """
+    return [replace(skill, edited=(*_edited(skill, project.home.state, store),)) for skill in skills]
 
 
 def with_withdrawn(skills: Iterable[Skill], sources: Sources) -> list[Skill]:
@@ -120,10 +124,12 @@ def with_known_bad(skills: Iterable[Skill], known: Iterable[Known]) -> list[Skil
     return [replace(each, known_bad=worst.get((each.scope, each.name)) if each.managed else None) for each in skills]
 
 
-def _edited(skill: Skill, state: str) -> Iterator[str]:
+def _edited(skill: Skill, state: str, store: Store) -> Iterator[str]:
     if skill.tree is None:
         return
     for link in skill.links:
+        if store.proved.holds(link, skill.tree):
+            continue
         try:
             Folder(link).check(Agreed(skill.tree, state=state))
         except Drifted:
@@ -206,7 +212,7 @@ def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
     satisfied = need_check(ports.environ, records.enabled(lock.skills))
     skill = view(name, entry, records.skills.get(name), satisfied, ports.project, ports.store)
     status, notes = _release_status(name, entry, lock, ports)
-    (skill,) = with_withdrawn(with_edits([skill], ports.project), ports.sources)
+    (skill,) = with_withdrawn(with_edits([skill], ports.project, ports.store), ports.sources)
     known: list[Known] = []
     try:
         known = [(skill.scope, name, match) for match in advised(name, entry, tree.listing, ports)]

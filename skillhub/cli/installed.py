@@ -59,9 +59,10 @@ class InstalledSkills:
 
 def installed(common: Common) -> InstalledSkills:
     """Return what is installed, and what lies in agents' folders without a lock."""
-    project = common.open_project()
+    ports = replace(common, offline=True).ports(believed=True)
+    project, store = ports.project, ports.store
     sources = common.sources.within(project, remember=False)
-    skills = with_withdrawn(with_edits(managed(project, common.store, os.environ), project), sources)
+    skills = with_withdrawn(with_edits(managed(project, store, os.environ), project, store), sources)
     folders = list(unmanaged(project, common.user_home, os.environ))
     skills += [found_skill(folder, project.scope) for folder in folders]
     skills.sort(key=lambda skill: skill.name)
@@ -69,17 +70,16 @@ def installed(common: Common) -> InstalledSkills:
         skills = [
             each for each in skills if each.name in chosen or (not each.managed and is_in_package(each.path, project))
         ]
-    users = with_edits(users_skills(project, common.user_home, common.store, os.environ), project)
+    users = with_edits(users_skills(project, common.user_home, store, os.environ), project, store)
     users = with_withdrawn(users, common.sources)
-    known = _known_bad(common, project)
+    known = _known_bad(common, ports)
     skills, users = with_known_bad(skills, known), with_known_bad(users, known)
     return InstalledSkills(tuple(skills), tuple(users), tuple(known))
 
 
-def _known_bad(common: Common, project: Project) -> list[Known]:
+def _known_bad(common: Common, ports: Ports) -> list[Known]:
     """Return what advisories say of the locked skills; that nobody can tell is a warning."""
-    ports = replace(common, offline=True).ports()
-    scopes = {each.scope: each for each in (project, project.users(common.user_home))}
+    scopes = {each.scope: each for each in (ports.project, ports.project.users(common.user_home))}
     try:
         return [
             (scope, name, match)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.audit.show import with_edits
 from skillhub.disk import folders, proved
 from skillhub.disk.proved import ProvedFolders
 from skillhub.errors import KnownBad, Refused, Withdrawn
+from skillhub.project.copies import managed
 from skillhub.project.store import Store
 from skillhub.registry.upkeep import withdraw, yank
 from tests.install.test_known_bad import digests_of, found, tell
@@ -218,3 +220,18 @@ def test_attack_a_signer_who_is_no_longer_known_is_looked_for(scene, read):
         path.unlink()
     machine.install()
     assert read
+
+
+def test_attack_list_names_a_copy_that_was_edited_since_it_was_found_whole(world, read):
+    def edited():
+        skills = list(managed(world.project, world.store, {}))
+        return [name for each in with_edits(skills, world.project, world.store) for name in each.edited]
+
+    world.ports()
+    assert edited() == []
+    copy = next(path for path in (world.base / ".claude" / "skills").glob("plain/SKILL.md"))
+    text = copy.read_text()
+    copy.write_text(text.replace("a", "b"))
+    assert edited() == [str(copy.parent)]
+    copy.write_text(text)
+    assert edited() == []
