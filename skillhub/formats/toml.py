@@ -17,6 +17,8 @@ from skillhub.formats.text import clean, end_of_line, line_of_marker, quote
 # The parser's time grows with the square of a dotted key's depth: 100 kB of `a.a.a…` take a minute, so a line may not
 # have more dots than any honest one.
 CAP = 256 * 1024
+# Of a `skillhub.toml`, with some 20,000 skills. Text that is made to take long takes a second for each MiB.
+LINES_CAP = 2 << 20
 _DOTS_MAX = 100
 # tomlkit's time grows with the square of the number of lines, empty ones among them: 1 MiB of these takes 12 s.
 _LINES_MAX = 65_536

@@ -36,7 +36,7 @@ from skillhub.formats.document import (
     wrong,
 )
 from skillhub.formats.text import clean, is_alias, is_name, quote
-from skillhub.formats.toml import CAP, spell_toml, strict_toml
+from skillhub.formats.toml import CAP, LINES_CAP, spell_toml, strict_toml
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.provenance import is_same_source
 from skillhub.model.record import LinkKind
@@ -322,7 +322,7 @@ class Intent:
             FormatError: not TOML, or a key that is unknown or of the wrong kind; nothing is skipped,
                 for what a team wrote and skillhub does not heed would be a false promise.
         """
-        found = IntentFile.parse(strict_toml(data, where, _LINES_CAP), where)
+        found = IntentFile.parse(strict_toml(data, where, LINES_CAP), where)
         return cls(
             {key: replace(each, name=None) if each.name == key else each for key, each in found.skills.items()},
             found.sources,
@@ -467,8 +467,6 @@ def is_proposed(agreed: LockedSource, proposal: LockedSource) -> bool:
 
 
 _WHERE = "skillhub.toml"
-# Some 20,000 skills. Text that is made to take long takes a second for each MiB.
-_LINES_CAP = 2 << 20
 
 
 def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes:
@@ -479,20 +477,17 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes
     """
     before = Intent.parse(data, _WHERE)
     gone = set(remove)
-    kept = {name: each for name, each in before.skills.items() if name not in gone}
-    wanted = {**kept, **add}
+    wanted = {name: each for name, each in before.skills.items() if name not in gone} | dict(add)
     if wanted == before.skills:
         return data
     text = data.decode("utf-8")
-    if before.lists:
-        lines = _edited(text, before.skills, wanted)
-    else:
-        lines = "".join([text, "\n" if text else "", "[skills]\n", *map(_line, wanted.items())])
-    edited = _ended(text, lines)
+    alone = "".join([text, "\n" if text else "", "[skills]\n", *map(_line, wanted.items())])
+    edited = _ended(text, _edited(text, before.skills, wanted) if before.lists else alone)
     # Another parser's word that the edit did what was meant and nothing else.
     if replace(Intent.parse(edited, _WHERE), lists=True) != replace(before, skills=wanted, lists=True):
-        hint = "write its skills as lines of one [skills] table"
-        raise FormatError("the file cannot be edited safely", where=_WHERE, hint=hint)
+        raise FormatError(
+            "the file cannot be edited safely", where=_WHERE, hint="write its skills as lines of one [skills] table"
+        )
     return edited
 
 
@@ -509,9 +504,8 @@ def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted
             raise FormatError("expected a table", where=f"{_WHERE}: skills")
         for name in before.keys() - wanted.keys():
             del skills[name]
-        for name in before.keys() & wanted.keys():
-            if before[name] != wanted[name]:
-                skills[name] = tomlkit.value(_value(wanted[name]))
+        for name in [each for each in before.keys() & wanted.keys() if before[each] != wanted[each]]:
+            skills[name] = tomlkit.value(_value(wanted[name]))
         new = [each for each in wanted.items() if each[0] not in before]
         # tomlkit looks through the whole table for each line that it adds: it adds one, and the others follow that.
         for number, (name, each) in enumerate(new):

@@ -45,7 +45,7 @@ class Growth:
 
         None where that is too little to tell: less than a tenth of it.
         """
-        *_, few, many = sorted(self.took)
+        few, many = [min(self.took), *sorted(self.took)][-2:]
         once = self.took[min(self.took)].cpu
         less, more = self.took[few].cpu - once, self.took[many].cpu - once
         if few == min(self.took) or less <= once / 10:
