@@ -485,9 +485,8 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes
     edited = _ended(text, _edited(text, before.skills, wanted) if before.lists else alone)
     # Another parser's word that the edit did what was meant and nothing else.
     if replace(Intent.parse(edited, _WHERE), lists=True) != replace(before, skills=wanted, lists=True):
-        raise FormatError(
-            "the file cannot be edited safely", where=_WHERE, hint="write its skills as lines of one [skills] table"
-        )
+        hint = "write its skills as lines of one [skills] table"
+        raise FormatError("the file cannot be edited safely", where=_WHERE, hint=hint)
     return edited
 
 
@@ -506,9 +505,8 @@ def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted
             del skills[name]
         for name in [each for each in before.keys() & wanted.keys() if before[each] != wanted[each]]:
             skills[name] = tomlkit.value(_value(wanted[name]))
-        new = [each for each in wanted.items() if each[0] not in before]
         # tomlkit looks through the whole table for each line that it adds: it adds one, and the others follow that.
-        for number, (name, each) in enumerate(new):
+        for number, (name, each) in enumerate(new := [row for row in wanted.items() if row[0] not in before]):
             skills[name] = tomlkit.value(_value(each))
             line, edited = f"\n{_line((name, each))}", "" if number else str(tomlkit.dumps(document))
             if edited.count(line) == 1:
