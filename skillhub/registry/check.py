@@ -293,7 +293,8 @@ class _Shapes:
                 yield self._differs(path)
 
     def _differs(self, path: str) -> Issue:
-        message = "it differs from what is signed; if nobody changed it: skillhub registry build"
+        again = "delete DIR/outputs and DIR/site/skills.git, then: skillhub registry build DIR"
+        message = f"it differs from what is signed; to make it again {again}"
         return Issue("wrong-bytes", message, f"{self._registry.url}/{path}")
 
     def _package(self, release: Release, tree: Tree) -> bytes:

@@ -284,12 +284,19 @@ def _is_ours(path: str) -> bool:
 
 
 def built_files(registry: str) -> list[str]:
-    """Return the paths below the site of all that was built in the folder of a registry."""
+    """Return the paths below the site of all that was built in the folder of a registry, as they may appear."""
     folder, found = os.path.dirname(record_path(registry, "")), set[str]()
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         for _, paths in read_record(os.path.join(folder, name)).values():
             found.update(filter(_is_ours, paths))
-    return sorted(found)
+    return sorted(found, key=lambda path: (_rank(path), path))
+
+
+def _rank(path: str) -> int:
+    """Return when a file may appear: what names others comes after them, in a repository the branch last of all."""
+    if path.startswith("skills.git/"):
+        return 0 if "/pack/" in path else 1 if path.endswith("/packs") else 2
+    return 0 if "/" in path else 2
 
 
 def record_path(registry: str, part: str) -> str:

@@ -25,7 +25,7 @@ from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.registry.check import check
 from skillhub.registry.git_objects import Objects, packed, read_pack
 from skillhub.registry.operator import Signing, opened
-from skillhub.registry.outputs import build
+from skillhub.registry.outputs import build, built_files
 from skillhub.registry.shapes import SHAPES, StaticRepository, plugin_objects
 from skillhub.registry.upkeep import advise, withdraw, yank
 from skillhub.server.site import site_server
@@ -408,9 +408,23 @@ def test_attack_a_swapped_file_in_any_shape_is_found(hub, tmp_path):
         found = problems(hub)
         assert found and all(code == "wrong-bytes" for code, _ in found), what
         assert any(path.startswith(where) for _, path in found) or not found[0][1], (what, found)
+        # As the message says.
+        shutil.rmtree(Path(hub.dir.path, "outputs"))
+        shutil.rmtree(site(hub, "skills.git"))
+        built(hub)
+        assert problems(hub) == [], what
         shutil.rmtree(hub.dir.site)
         shutil.copytree(sound, hub.dir.site)
-    assert problems(hub) == []
+
+
+def test_what_names_others_appears_after_them(hub):
+    hub.publish("zeta")
+    built(hub)
+    found = built_files(hub.dir.path)
+    [pack] = [path for path in found if path.endswith(".pack")]
+    order = ["zeta/SKILL.md", "index.json"], [pack, "skills.git/objects/info/packs", "skills.git/info/refs"]
+    for several in (*order, ["-/npm/-/zeta-1.0.0.tgz", "-/npm/zeta", "marketplace.json"]):
+        assert several == sorted(several, key=found.index)
 
 
 def test_a_package_deflated_by_another_zlib_is_sound_and_a_registry_without_shapes_too(hub):
