@@ -364,9 +364,7 @@ def registry_init(
     folder: Dir,
     publisher: Annotated[str, Arg("--publisher NAME", "The publisher that signs the registry's own skills.")] = "own",
     url: Annotated[str | None, Arg("--url URL", "Where the site will be published, for absolute links.")] = None,
-    github_pages: Annotated[
-        bool, Arg("--github-pages", "Write a workflow that publishes this repository's skills on GitHub Pages.")
-    ] = False,
+    github_pages: Annotated[bool, Arg("--github-pages", "Write a workflow that publishes on GitHub Pages.")] = False,
     keys: KeysDir = None,
 ) -> int:
     """Make a registry that offers nothing yet. DIR/site is to be served, DIR/keys to be guarded.
@@ -446,25 +444,18 @@ def publish(
     common: Common,
     path: Annotated[str, Arg("[PATH]", "The skill's folder, or an archive.")] = ".",
     to: Annotated[
-        str | None,
-        Arg(
-            "--to TARGET",
-            "A folder, s3://…, oci://…, git+URL[@BRANCH], github:OWNER/REPO, or a registry's own folder.",
-        ),
+        str | None, Arg("--to TARGET", "A folder, s3://…, oci://…, a git repository, or a registry.")
     ] = None,
-    registry: Annotated[
-        str | None, Arg("--registry DIR", "The registry's folder, with its keys; remembered for this target.")
-    ] = None,
-    key: Annotated[
-        str | None, Arg("--key NAME|FILE", "Sign with this key of yours (default: as it is, or the registry's).")
-    ] = None,
+    registry: Annotated[str | None, Arg("--registry DIR", "The registry's folder; kept for this target.")] = None,
+    key: Annotated[str | None, Arg("--key NAME|FILE", "Your key to sign with (default: the registry's).")] = None,
     bump: Annotated[Bump | None, Arg("--bump", "Raise the version in SKILL.md first.")] = None,
     keys: KeysDir = None,
 ) -> int:
     """Publish a skill in one step. It is validated, signed, packed, added to your registry, and that is pushed.
 
-    You see what differs from the last release, and are asked once. The registry is a folder on this machine, made by
-    registry init; name it with --registry the first time. Run the command again if it was cut off.
+    You see what differs from the last release, and are asked once. TARGET is what registry push takes, or the
+    registry's own folder. The registry is a folder on this machine, made by registry init; name it with --registry
+    the first time. Run the command again if it was cut off.
 
     Example: skillhub publish ./my-skill --to github:acme/skills --registry ./registry
     """

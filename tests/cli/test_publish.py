@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.user_state import Publishers
 from skillhub.registry.build import add
 from skillhub.registry.operator import RegistryDir, Signing
-from skillhub.registry.publish import PublishTargets, plan, raised
+from skillhub.registry.publish import PublishTargets, plan, prepared, raised
 from tests.support.cli import Shell
 from tests.support.published import tree_of
 from tests.support.registry import now
@@ -250,6 +251,17 @@ def test_the_version_is_raised_in_place_and_no_other_byte(published):
     assert skill.read_text() == before.replace("1.1.0", "1.2.0")
     assert not (skill.parent / SIGNATURE).exists()
     assert published.versions()[0] == "1.2.0"
+
+
+def test_a_publish_that_was_killed_once_the_release_was_signed_goes_on_with_the_same_version(published):
+    path = str(published.folder / "src/greeting")
+    add(str(published.registry), [path], Signing(now=now()), prepare=partial(prepared, path, "patch", None))
+    assert published.versions() == ["1.0.0"]
+    assert "1.1.0" in Path(path, "SKILL.md").read_text()
+    done = published.publish("--bump", "patch", "--yes", "--json")
+    assert (done.status, done.json["version"], done.json["changed"]) == (0, "1.1.1", True)
+    assert "1.1.1" in Path(path, "SKILL.md").read_text()
+    assert published.versions() == ["1.1.1", "1.0.0"]
 
 
 @pytest.mark.parametrize(
