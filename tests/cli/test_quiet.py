@@ -104,7 +104,7 @@ ANSWERS = """
 ALL = "\n".join((WELL.strip(), WITH_EXTRAS.strip(), ANSWERS.strip()))
 GROUPS = {"source", "publisher", "key", "cache", "env", "registry", "lock", "mcp", "bundle", "profile", "self"}
 # A terminal (twice), no end (three times), nothing to list without a keyring, and nothing left afterwards.
-ELSEWHERE = {"pick", "mcp check", "registry serve", "mcp", "serve", "env list", "self uninstall"}
+ELSEWHERE = {"pick", "publish", "mcp check", "registry serve", "mcp", "serve", "env list", "self uninstall"}
 EXTRAS = find_spec("keyring") and find_spec("cyclonedx") and find_spec("mcp")
 
 
