@@ -80,7 +80,7 @@ def test_a_release_is_added_and_pushed_and_a_colleague_installs_it(author):
         "acme",
         None,
     )
-    assert answer["written"][-1] == "metadata/timestamp.json"
+    assert answer["written"][-1] == "checkpoint"
     process, url = author.serve(author.registry)
     try:
         root = RegistryDir(str(author.registry)).fingerprint()
