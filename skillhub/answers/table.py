@@ -24,6 +24,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "clawhub-entry": "skillhub.exchange.other_locks.ClawHubEntry",
     "baseline": "skillhub.audit.accepting.BaselineFile",
     "bundle": "skillhub.sources.bundle.BundleFile",
+    "clients": "skillhub.registry.shapes.ClientDocument",
     "config": "skillhub.net.settings.Settings",
     "discovery": "skillhub.model.discovery.DiscoveryListing",
     "discovery-0.1": "skillhub.model.discovery.LegacyDiscoveryListing",
