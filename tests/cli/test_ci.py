@@ -153,7 +153,7 @@ def test_inputs_of_the_action_are_never_code(runner):
 
 
 def test_the_action_audits(runner):
-    assert step(runner, "Install what the lock says").returncode == 0
+    assert runner.run("install", "--frozen", "--yes").status == 0
     summary = runner.write("summary.md", "")
     runner.environ["GITHUB_STEP_SUMMARY"] = str(summary)
     done = step(runner, "Audit", sarif="audit.sarif")
@@ -246,7 +246,7 @@ def test_attack_a_workspace_brings_what_the_action_runs_by_name(packaged):
 
 
 def test_attack_a_workspace_has_another_git(runner):
-    assert step(runner, "Install what the lock says").returncode == 0
+    assert runner.run("install", "--frozen", "--yes").status == 0
     pwned, asked = runner.folder / "pwned", runner.folder / "asked"
     runner.write("project/git", f"#!/bin/sh\ntouch {pwned}\n").chmod(0o755)
     git = shlex.quote(shutil.which("git"))
@@ -262,7 +262,7 @@ def test_attack_a_workspace_has_another_git(runner):
 @pytest.mark.parametrize("path", [".", ":", None, ":/nowhere"])
 def test_attack_modules_of_a_repository_run_in_no_hook(runner, path):
     pwned = runner.folder / "pwned"
-    assert step(runner, "Install what the lock says").returncode == 0
+    assert runner.run("install", "--frozen", "--yes").status == 0
     # Not `encodings`, for want of which Python ends before it runs anything, be the hook right or wrong.
     for name in [each for each in MODULES if each != "encodings"]:
         runner.write(f"project/{name}.py", f"open({str(pwned)!r}, 'a').write(__file__)\n")
@@ -297,7 +297,7 @@ def test_the_hooks_are_what_pre_commit_takes():
 
 
 def test_the_hooks_pass_and_change_nothing(runner):
-    assert step(runner, "Install what the lock says").returncode == 0
+    assert runner.run("install", "--frozen", "--yes").status == 0
     before = set(runner.project.rglob("*"))
     for hook in HOOKS:
         done = bash(runner, hook["entry"])

@@ -24,7 +24,7 @@ from skillhub.runtime import (
 )
 from skillhub.runtime.folder import Folder
 from skillhub.runtime.walk import stamp_of
-from tests.support.locked import EVIL, Machine, agreed, got
+from tests.support.locked import EVIL, Machine, agreed, got, twin
 
 OTHER = EVIL.replace("name: demo", "name: zz")
 HOSTS = sorted(profiles())
@@ -369,8 +369,13 @@ def lied(cache, name, lies):
 
 
 @pytest.fixture
-def declaring(tmp_path):
-    machine = Machine(tmp_path)
+def declaring(declared, tmp_path):
+    return twin(declared, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def declared(tmp_path_factory):
+    machine = Machine(tmp_path_factory.mktemp("declared"))
     (machine.project / ".git").mkdir()
     machine.write("project/mine/demo/SKILL.md", SAYS)
     machine.write("project/mine/demo/agents/openai.yaml", DECLARES)

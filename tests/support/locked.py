@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
 from skillhub.errors import SkillhubError
+from skillhub.project.project import state_key
 from skillhub.runtime import Request, Surroundings, catalog_of, load, mentioned, profile, section
 from tests.support.here import Here
 
@@ -28,9 +35,26 @@ class Machine(Here):
         return self.write(f"project/{place}/SKILL.md", text)
 
 
+def twin(made, folder):
+    """Return a copy of a machine to which its project is known where it now is."""
+    shutil.copytree(made.folder, folder, symlinks=True, dirs_exist_ok=True)
+    machine = Machine(folder)
+    for path in (machine.hub / "state/projects").iterdir():
+        text = path.read_text().replace(str(made.project), str(machine.project))
+        path.with_name(state_key(str(machine.project), "project") + "".join(path.suffixes)).write_text(text)
+        path.unlink()
+    return machine
+
+
 def agreed(folder):
     """Return a machine on which ``demo`` was installed from a folder of the project."""
-    machine = Machine(folder)
+    return twin(_made(), folder)
+
+
+@cache
+def _made():
+    machine = Machine(Path(mkdtemp()))
+    atexit.register(shutil.rmtree, machine.folder)
     (machine.project / ".git").mkdir()
     machine.write("project/mine/demo/SKILL.md", "---\nname: demo\ndescription: Good.\n---\nGood.\n")
     machine.write("project/mine/demo/references/style.md", "Short.\n")
