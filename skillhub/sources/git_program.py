@@ -35,7 +35,7 @@ _REFUSED = "[remote rejected]"
 _CAUSES: tuple[tuple[str, type[SkillhubError], str, str | None], ...] = (
     (re.escape(_REFUSED), SourceError, "the server refuses the push", "its rules may protect the branch"),
     (
-        "could not read (?:username|password)|authentication failed|terminal prompts disabled|error: 40[13]",
+        "(?:not read|to get) (?:username|password)|authentication failed|terminal prompts disabled|error: 40[13]",
         SourceError,
         "the server needs a login, and git found no credentials that it accepts",
         _HELPER,

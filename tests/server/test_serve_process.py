@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -202,9 +203,11 @@ BROKEN = [
 def test_attack_broken_and_slow_clients_stop_nobody_else(served):
     for broken in BROKEN:
         with served.connect() as wire:
-            wire.sendall(broken)
-            wire.shutdown(socket.SHUT_WR)
-            answer = wire.recv(1 << 16)
+            answer = b""
+            with suppress(OSError):  # it may have hung up by then
+                wire.sendall(broken)
+                wire.shutdown(socket.SHUT_WR)
+                answer = wire.recv(1 << 16)
             assert not answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 101")), broken[:40]
     head = f"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nContent-Type: application/json\r\n"
     slow = [b"", b"GET / HT", f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n".encode()]

@@ -204,7 +204,7 @@ def test_any_bytes_at_all_as_a_certificate(data):
 @pytest.mark.parametrize("case", list(chains.cases()), ids=lambda case: case.name)
 def test_openssl_refuses_the_same_chains(case, tmp_path):
     accepted = openssl_accepts(tmp_path, case.chain, case.root)
-    assert accepted == (case.name in STRICTER)
+    assert accepted == (case.name in STRICTER) or case.name == "SHA-3 in the leaf's signature"  # from 3.5 on
 
 
 def test_openssl_accepts_the_sound_chain(tmp_path):
