@@ -13,21 +13,12 @@ from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from typing import Annotated, ClassVar
 
+from skillhub import errors
 from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.disk.proved import stamp_of
 from skillhub.disk.state_file import StateDocument, StateFile
-from skillhub.errors import (
-    BadSignature,
-    FormatError,
-    NameNotOwned,
-    NotFound,
-    SecurityError,
-    SkillhubError,
-    StateError,
-    UsageError,
-    Withdrawn,
-)
+from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Document, Items, Members, Read, part, text_that
 from skillhub.formats.json import strict_json
@@ -357,7 +348,7 @@ class LastSeen:
         # A neighbour's document may be newer here than the publisher's own: what the bucket pins by now was
         # perhaps never asked for, or withheld, and that must not make a revocation forgotten that was heard of.
         bucket, path = (kept(self._folder, each) for each in (namespace_path(publisher), publisher_path(publisher)))
-        with suppress(FormatError, NameNotOwned, StateError):
+        with suppress(FormatError, errors.NameNotOwned, StateError):
             if publisher not in parse_namespaces(files.read(bucket, DOCUMENT_CAP) or b"", bucket):
                 return Admission(publisher=publisher)
             return admitted(publisher, files.read(path, DOCUMENT_CAP) or b"", path)
@@ -389,29 +380,36 @@ def _stamps(folder: str) -> list[str]:
     return []  # never asked, or being written
 
 
-def recalled(name: str, entry: Locked, said: Index) -> SecurityError | None:
+def recalled(name: str, entry: Locked, said: Index) -> errors.SecurityError | None:
     """Return why a locked release may not be used any more by what its registry says; None if it may."""
     own = entry.own_name(name)
-    release = next((each for each in said.skills.get(own, ()) if each.digest == entry.digest), None)
+    release = next(
+        (
+            each
+            for each in said.skills.get(own, ())
+            if each.digest == entry.digest or each.tree == entry.original.tree
+        ),
+        None,
+    )
     if release is None:
         return None
     found, where = f"{name} {release.version}", entry.url
     if release.withdrawn is not None:
         reason = release.withdrawn or "no reason given"
-        return Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=where)
+        return errors.Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=where)
     admission = said.admissions.get(release.publisher or "")
     if admission is None:
         return None
     publisher = by_word(admission.publisher, entry.source)
     if own not in admission.names:
         message = f"the registry has taken the name {own} from {publisher}, who published {found}"
-        return NameNotOwned(message, where=where)
+        return errors.NameNotOwned(message, where=where)
     published = release.published or ""
     void = {each.fingerprint for each in admission.revoked if not published or published >= each.since}
     for signer in map(Signer.parse, entry.signed_by):
         if signer.fingerprint in void:
             message = f"{found} is signed by the key {signer.fingerprint}, which {publisher} has revoked"
-            return BadSignature("revoked", message, where=where)
+            return errors.BadSignature("revoked", message, where=where)
     return None
 
 
@@ -457,14 +455,16 @@ def barring(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home,
         NotFound, FormatError, StateError: as ``known_bad``.
     """
     bad, flags = known_bad(lock, listing, home), typed_flags(scope)
-    roots = {root for entry in lock.skills.values() if (root := lock.root_of(entry)) is not None}
-    said = {root: last_seen(home, root) for root in roots}
+    mine = _own(home)  # a repository may change what its lock says of the registry
+    every = {*mine.values(), *map(lock.root_of, lock.skills.values())}
+    said = {root: last_seen(home, Digest(root)) for root in every if root}
 
     def barred(name: str, entry: Locked) -> Held | None:
         if match := bad(name, entry):
             return Held("known-bad", f"is known to be bad: {match}", as_command("skillhub", "remove", name, *flags))
-        root = lock.root_of(entry)
-        error = recalled(name, entry, said[root].index([entry.own_name(name)])) if root is not None else None
+        roots = filter(None, {lock.root_of(entry), mine.get(entry.source)})
+        found = (recalled(name, entry, said[root].index([entry.own_name(name)])) for root in roots)
+        error = next(filter(None, found), None)
         if error is None:
             return None
         return Held("withdrawn", f"must not be used: {error.message}", as_command("skillhub", "update", name, *flags))

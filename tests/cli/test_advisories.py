@@ -249,6 +249,14 @@ def test_attack_an_installed_release_that_is_withdrawn_by_now_is_handed_out(own,
     asked = {"jsonrpc": "2.0", "id": 1, "method": "skills.load", "params": {"name": "greeting"}}
     answer = client.post("/rpc", json=asked).json()
     assert "it lies" in answer["error"]["message"] and "result" not in answer
+    lock, other = own.lock(), "sha256:" + "0" * 64
+    for key, value in (("digest", other), ("root", other)):  # whoever changes a repository can change its lock
+        skill, source = lock["skills"]["greeting"], lock["sources"]["acme"]
+        skills = {"greeting": skill | ({key: value} if key in skill else {})}
+        sources = {"acme": source | ({key: value} if key in source else {})}
+        own.write("project/skillhub.lock", json.dumps({"skills": skills, "sources": sources, "version": 1}))
+        assert served(own)[0]["why"] == "withdrawn", key
+    own.write("project/skillhub.lock", json.dumps(lock))
     # Neither disabling nor editing hides the reason; what is removed is gone.
     assert own.run("disable", "greeting", "--yes").status == 0
     assert served(own)[0]["why"] == "withdrawn"
