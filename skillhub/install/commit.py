@@ -305,6 +305,8 @@ class Planner:
         if not is_agreed:
             candidate = new_first(candidate, record, self.ports)
             candidate = candidate.noted(*in_short(candidate.findings), *self._about_alias(candidate))
+        elif unfit := self._unfit(candidate.entry):
+            candidate = candidate.noted(f"{unfit[0].name} will not load it: it demands another name of its folder")
         is_enabled = record is not None and record.enabled and is_agreed
         held = "user" if record is not None and record.held == "user" else "asked"
         needs = None
@@ -330,10 +332,15 @@ class Planner:
         if own is not None and RESERVED.match(name):
             raise UsageError(f"Windows reserves the name {name}", where=own, hint="--as takes another name")
         strict = [each for each in self.agents if each.named_folder and own is not None]
-        if asked := [each for each in strict if {each.id, *each.aliases}.intersection(self.options.agents)]:
+        if asked := self._unfit(candidate.entry):
             message = f"{asked[0].name} loads a skill only from a folder of its own name, {own}; {name} is another"
             raise UsageError(message, where=name, hint=f"leave out --agent {asked[0].id}, or --as {name}")
         return [f"{each.name} will not load it: it demands a folder named {own}, as the skill is" for each in strict]
+
+    def _unfit(self, entry: Locked) -> list[Host]:
+        """Return which agents that were asked for by name will not load what has an alias."""
+        named = [each for each in self.agents if {each.id, *each.aliases}.intersection(self.options.agents)]
+        return [each for each in named if each.named_folder and entry.name is not None]
 
     def _linking(self, candidate: Candidate, record: Record | None) -> Linking:
         kind = self.options.link or (record.link if record else None) or self.link
@@ -371,6 +378,7 @@ class Planner:
             record is not None
             and facts is not None
             and proved.is_noted(name, facts)
+            and not self._unfit(entry)
             and self.options.link in (None, record.link)
             and {*self._links(name, self.folders)} <= {*record.links}
             and (not self.packages or {*self._kept(name, record)} == {*record.links})
