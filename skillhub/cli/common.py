@@ -140,9 +140,11 @@ class Common:
             UsageError: they name both, or no package of the workspace.
             NotFound: the project's folder, or the working folder, is not there.
         """
-        if self.user_scope and self.project is not None:
-            raise UsageError("--global and --project exclude each other")
         if self.user_scope:
+            if (self.project, self.package) != (None, None):
+                raise UsageError(
+                    f"--global and --{'project' if self.package is None else 'package'} exclude each other"
+                )
             return Project.of_user(self.user_home, self.home)
         if self.project is not None and not os.path.isdir(self.project):
             raise NotFound("the project's folder does not exist", where=self.project)
@@ -176,7 +178,8 @@ class Common:
             FormatError, StateError: ``config.toml`` is malformed, or cannot be read.
         """
         home = self.home
-        if self.user_scope or self.project is not None or not os.path.lexists(os.path.join(home.config, CONFIG)):
+        is_said = self.user_scope or (self.project, self.package) != (None, None)
+        if is_said or not os.path.lexists(os.path.join(home.config, CONFIG)):
             return self
         is_user = Settings.read(home).install.scope == "user"
         return replace(self, user_scope=True) if is_user and not self.open_project().has_lock_or_intent() else self

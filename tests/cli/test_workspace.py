@@ -325,6 +325,7 @@ def test_attack_a_package_that_uses_nothing_is_not_all_packages(shared_out):
     statuses = {each: machine.run("audit", "--package", each).status for each in ("one", "two", "none")}
     assert statuses == {"one": 0, "two": 1, "none": 0}
     assert machine.run("verify", "--package", "three").status == 2
+    assert machine.run("verify", "--package", "one", "--global").status == 2  # which has no packages to look at
 
 
 def test_completion_in_a_package_knows_the_lock_of_the_workspace(shared_out):
