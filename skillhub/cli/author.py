@@ -371,7 +371,9 @@ def registry_cosign(
     lines = b"".join(map(read_file, files or ()))
     key, signers = signed(common, None, lambda signing: cosign(folder, lines, signing))
     value = {"key": str(key), "signers": signers}
-    return common.done("registry cosign", value, f"{key}\nsigned by: {', '.join(signers)}", "green")
+    if not common.json:
+        common.terminal.verbatim(str(key))
+    return common.done("registry cosign", value, f"signed by: {', '.join(signers)}", "green")
 
 
 def registry_watch(

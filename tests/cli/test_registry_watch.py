@@ -114,6 +114,17 @@ def test_attack_the_log_is_not_cosigned_as_a_policy_wants_it(hub, shell):
     assert shell.run("update", "--yes").status == 0
 
 
+def test_cosign_prints_the_key_of_the_log_in_a_line_of_its_own(hub, shell, tmp_path):
+    with opened(str(tmp_path / "registry"), Signing(now=now())) as it:
+        name = it.log_head(it.metadata).checkpoint.origin
+        key = str(NoteKey.of_log(name, it.log_key(it.metadata).public))
+    shell.write("lines", cosignature(hub).decode())
+    done = shell.run("registry", "cosign", tmp_path / "registry", shell.folder / "lines")
+    assert (done.status, done.out) == (0, f"{key}\nsigned by: {name}, {VKEY.name}\n")
+    again = shell.run("registry", "cosign", tmp_path / "registry", "--json")
+    assert again.json == {"schema": 1, "key": key, "signers": [name, VKEY.name]}
+
+
 def test_attack_a_cosignature_is_none_or_in_the_name_of_the_log(hub, shell, tmp_path):
     def cosign(text):
         shell.write("lines", text)
