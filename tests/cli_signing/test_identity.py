@@ -5,6 +5,7 @@ import json
 import pytest
 
 from fixtures.attacks_oms.forge import statement
+from skillhub.disk.installer import extra
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust.keys import Identity
 from tests.support.cli import REPO
@@ -77,7 +78,7 @@ def test_without_the_extra_such_a_skill_is_refused_and_nothing_is_left(bare):
     for flags in ((), ("--yes",), ("--yes", "--allow-unsigned")):
         done = bare.run("install", skill, *flags, "--json")
         assert (done.status, done.error["code"], done.error["reason"]) == (5, "bad-signature", "sigstore")
-        assert "'.[sigstore]'" in done.error["hint"]
+        assert extra("sigstore") in done.error["hint"]
     assert bare.files() == before
     [found] = bare.run("validate", skill, "--json").json["skills"]
     assert found["signature"] == {"status": "invalid", "identity": None, "fingerprint": None, "code": "sigstore"}
