@@ -371,9 +371,11 @@ def registry_cosign(
     lines = b"".join(map(read_file, files or ()))
     key, signers = signed(common, None, lambda signing: cosign(folder, lines, signing))
     value = {"key": str(key), "signers": signers}
-    if not common.json:
-        common.terminal.verbatim(str(key))
-    return common.done("registry cosign", value, f"signed by: {', '.join(signers)}", "green")
+    if common.json:
+        return common.answer("registry cosign", value)
+    common.terminal.verbatim(str(key))
+    common.terminal.out(f"signed by: {', '.join(signers)}", "green")
+    return 0
 
 
 def registry_watch(

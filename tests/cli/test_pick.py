@@ -91,6 +91,10 @@ class Listing:
     def advisories(self) -> None:
         """Return nothing: it publishes none."""
 
+    def cosigned_by(self, witnesses):
+        """Return nobody: it has no log."""
+        return frozenset()
+
 
 def offered(world, **registries):
     def opened(source, root):

@@ -99,6 +99,7 @@ ANSWERS = """
     sync --dry-run
     remove near --dry-run
     registry add ../registry ../src/later --dry-run
+    registry cosign ../other
     new nothing --dry-run
 """
 ALL = "\n".join((WELL.strip(), WITH_EXTRAS.strip(), ANSWERS.strip()))
@@ -206,6 +207,7 @@ WRONG = [
     ("catalog", 0, ("broken/SKILL.md",)),
     ("validate .agents/skills/broken", 1, ("not ok", "error: ")),
     ("show nope", 3, ("[not-found]",)),
+    ("registry watch github", 3, ("no log of a registry has",)),
     ("adopt loose --yes --allow-unsigned", 0, ("warning: loose: its origin is unknown",)),
     ("sync", 6, ("release-notes was edited by hand",)),
 ]
