@@ -528,7 +528,7 @@ def relocated(url: str, place: str | None, was: str) -> str | None:
 
 # How many trees are held in memory at once.
 
-_HELD_MAX = 64 * 1024 * 1024
+_HELD_MAX = 12 * 1024 * 1024
 
 
 class TreeBudget:
