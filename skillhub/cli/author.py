@@ -360,9 +360,9 @@ _WHERE = ("source", "position", "time")
 def registry_cosign(
     common: Common,
     folder: Annotated[str, Arg("DIR", "The registry's folder.")],
-    files: Annotated[Strings, Arg("[FILE]...", "The lines with which witnesses answered.")] = None,
+    files: Annotated[Strings, Arg("[FILE]...", "Files with cosignatures of witnesses.")] = None,
 ) -> int:
-    """Add what witnesses signed to the log's newest checkpoint. Prints the key of the log, which witnesses want.
+    """Add cosignatures of witnesses to the log's newest checkpoint. Prints the key of the log, which witnesses want.
 
     Example: skillhub registry cosign ./registry cosignature.txt
     """
@@ -380,9 +380,9 @@ def registry_cosign(
 
 def registry_watch(
     common: Common,
-    name: Annotated[str, Arg("NAME", "A publisher or a skill, also as SOURCE:NAME; or SOURCE, for all of it.")],
+    name: Annotated[str, Arg("NAME", "A publisher or a skill, also as SOURCE:NAME; or SOURCE for all entries.")],
 ) -> int:
-    """Report what is new under a name in the logs of registries. Exits 1 if something is; else prints nothing.
+    """Report new entries for a name in the logs of registries. Exits 1 if something is; else prints nothing.
 
     Example: skillhub registry watch acme
     """

@@ -80,7 +80,7 @@ class Common:
     project: Annotated[
         str | None, Arg("--project DIR", "The project's folder (default: found from the working folder).")
     ] = None
-    package: Annotated[str | None, Arg("--package NAME", "The package of the workspace that is meant.")] = None
+    package: Annotated[str | None, Arg("--package NAME", "A package of the workspace.")] = None
     yes: Annotated[bool, Arg("--yes -y", "Answer yes, except to questions that need a flag of their own.")] = False
     accept: Annotated[
         list[_Accepted] | None,

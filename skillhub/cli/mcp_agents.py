@@ -89,7 +89,7 @@ def mcp_check(
     common: Common,
     name: Annotated[str, Arg("NAME", "The server, as an agent or a skill calls it.")],
     agent: Annotated[str | None, Arg("--agent NAME", "The agent whose server it is.")] = None,
-    file: Annotated[str | None, Arg("--file FILE", "The agent's configuration that has it, if several do.")] = None,
+    file: Annotated[str | None, Arg("--file FILE", "The agent's file, if several define the server.")] = None,
 ) -> int:
     """Start an MCP server, or call it, and list its tools and skills. A person is asked first; no flag answers.
 

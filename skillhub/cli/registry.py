@@ -82,7 +82,7 @@ def _rebuild(common: Common, folder: str) -> None:
 def registry_build(
     common: Common,
     folder: Dir,
-    url: Annotated[str | None, Arg("--url URL", "Where the site is published, for absolute links; kept.")] = None,
+    url: Annotated[str | None, Arg("--url URL", "The site's public URL, for absolute links; remembered.")] = None,
 ) -> int:
     """Write the pages of a registry, and its files for other clients. Only what changed is written.
 
@@ -98,10 +98,10 @@ def registry_build(
         site, known = hub.registry.site, hub.settings.url
     for path in done.left_out:
         common.terminal.warn(
-            f"warning: left out, as its place is the registry's own or its name too long: {quote(path)}"
+            f"warning: left out, since the registry uses its path or its name is too long: {quote(path)}"
         )
     if known is None:
-        common.terminal.warn("warning: links are relative; with --url URL they say where the site is published")
+        common.terminal.warn("warning: links are relative; --url URL makes them absolute")
     if common.json:
         return common.answer("registry build", {"site": site, "url": known, **asdict(done)})
     if common.verbose:
@@ -363,7 +363,7 @@ def registry_init(
     common: Common,
     folder: Dir,
     publisher: Annotated[str, Arg("--publisher NAME", "The publisher that signs the registry's own skills.")] = "own",
-    url: Annotated[str | None, Arg("--url URL", "Where the site will be published, for absolute links.")] = None,
+    url: Annotated[str | None, Arg("--url URL", "The site's public URL, for absolute links.")] = None,
     github_pages: Annotated[bool, Arg("--github-pages", "Write a workflow that publishes on GitHub Pages.")] = False,
     keys: KeysDir = None,
 ) -> int:
@@ -379,7 +379,7 @@ def registry_init(
     project = common.open_project()
     workflow = os.path.join(project.base, ".github", "workflows", "skillhub-registry.yml") if github_pages else None
     if workflow is not None and os.path.lexists(workflow):
-        raise UsageError("there is a workflow already", where=workflow)
+        raise UsageError("the workflow exists already", where=workflow)
     if not common.dry_run:
         passphrase = new_passphrase("the registry's keys", common)
         setup = build.Setup(settings=settings, passphrase=passphrase, keys=keys)
@@ -446,7 +446,9 @@ def publish(
     to: Annotated[
         str | None, Arg("--to TARGET", "A folder, s3://…, oci://…, a git repository, or a registry.")
     ] = None,
-    registry: Annotated[str | None, Arg("--registry DIR", "The registry's folder; kept for this target.")] = None,
+    registry: Annotated[
+        str | None, Arg("--registry DIR", "The registry's folder; remembered for this target.")
+    ] = None,
     key: Annotated[str | None, Arg("--key NAME|FILE", "Your key to sign with (default: the registry's).")] = None,
     bump: Annotated[Bump | None, Arg("--bump", "Raise the version in SKILL.md first.")] = None,
     keys: KeysDir = None,

@@ -306,7 +306,9 @@ class Planner:
             candidate = new_first(candidate, record, self.ports)
             candidate = candidate.noted(*in_short(candidate.findings), *self._about_alias(candidate))
         elif unfit := self._unfit(candidate.entry):
-            candidate = candidate.noted(f"{unfit[0].name} will not load it: it demands another name of its folder")
+            candidate = candidate.noted(
+                f"{unfit[0].name} will not load it: it requires a folder with the name in SKILL.md"
+            )
         is_enabled = record is not None and record.enabled and is_agreed
         held = "user" if record is not None and record.held == "user" else "asked"
         needs = None

@@ -121,11 +121,11 @@ def _log(known: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iter
     made = log.files(entries, nodes_of([*map(leaf_hash, entries)]), 0, len(entries))
     for path, data in {**made, log.CHECKPOINT: head.note.dump()}.items():
         if fetcher.get(f"{url}/{path}", cap=len(data)).data != data:
-            yield Issue(BadLog.code, "the file is not the one of the log that clients see", f"{url}/{path}")
+            yield Issue(BadLog.code, "the file differs from the log that clients see", f"{url}/{path}")
     said = [*map(read_entry, found)]
     logged = {(str(each.get("name")), each.get("version")) for each in said if each["kind"] == "release"}
     for name, version in sorted(logged - {(each.name, each.version) for each in offered_by(offered)}, key=str):
-        yield Issue(BadLog.code, "it is in the log, and is not offered", f"{name} {version}")
+        yield Issue(BadLog.code, "the log has this release, but the registry does not offer it", f"{name} {version}")
     for release in offered_by(offered):
         known.require(release)
     # What offline keys have signed of publishers, as the log would have it.
@@ -135,7 +135,7 @@ def _log(known: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iter
         unlogged = [name for name in sorted(admission.names) if names.get(name) != publisher]
         unlogged += [each for each in publisher_of(admission).fingerprints if (publisher, each) not in keys]
         for what in unlogged:
-            yield Issue(BadLog.code, f"the log does not say that {publisher} has it", what)
+            yield Issue(BadLog.code, f"the log does not assign it to {publisher}", what)
 
 
 def _aging(folder: str, now: datetime) -> Iterator[Issue]:
@@ -294,7 +294,7 @@ class _Shapes:
 
     def _differs(self, path: str) -> Issue:
         again = "delete DIR/outputs and DIR/site/skills.git, then: skillhub registry build DIR"
-        message = f"it differs from what is signed; to make it again {again}"
+        message = f"the file differs from the signed release; to write it again, {again}"
         return Issue("wrong-bytes", message, f"{self._registry.url}/{path}")
 
     def _package(self, release: Release, tree: Tree) -> bytes:

@@ -520,7 +520,7 @@ class Opened:
         for key in self.keys.of(LOG):
             if keyid(key.public) in state.keyids(LOG):
                 return key
-        raise Refused("the key of the registry's log is not at hand", hint="bring keys/online/log.pem")
+        raise Refused("the key of the registry's log is missing", hint="bring keys/online/log.pem")
 
     def log_head(self, state: MetadataSet) -> LogHead | None:
         """Return the newest checkpoint of the log in this state, or None; raises what ``target`` does."""

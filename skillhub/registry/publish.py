@@ -88,7 +88,7 @@ class PublishTargets:
         fit = [each for each in known if address in (None, each.address)]
         if address is not None and not fit:
             hint = "add --registry DIR, its folder; to make one: skillhub registry init DIR"
-            raise UsageError("no registry is known that is published there", where=address, hint=hint)
+            raise UsageError("no known registry publishes to this target", where=address, hint=hint)
         if len(fit) != 1:
             names = ", ".join(quote(each.address) for each in fit) or "none; name the first with --registry DIR too"
             raise UsageError("expected --to TARGET", hint=f"there are: {names}")

@@ -160,7 +160,7 @@ def document_of(release: Release, tree: Tree) -> ClientDocument:
     """Return what is made of a release, and which shapes lack it."""
     left_out = {}
     if release.name in _TAKEN:
-        left_out["opencode"] = "its name is that of a folder of the registry"
+        left_out["opencode"] = "a folder of the registry has its name"
     elif why := next((why for path, file in tree.items() if (why := _why_not(path, file.data, url=True))), ""):
         left_out["opencode"] = why
     if release.name in _NOT_IN_NPM or "+" in (release.version or ""):
@@ -182,7 +182,7 @@ def _why_not(path: str, data: bytes, *, url: bool = False) -> str:
         return f"{path} could run in a browser or on the server"
     if _CONFIGURES.search(path):
         return f"{path} could configure the server"
-    return f"{path} is no path that a URL can say" if url and _NOT_IN_A_URL.search(path) else ""
+    return f"{path} cannot be a path of a URL" if url and _NOT_IN_A_URL.search(path) else ""
 
 
 def plugin_objects(release: Release, tree: Tree) -> tuple[Objects, str]:

@@ -267,7 +267,7 @@ class TufRegistry:
         except SourceError as error:
             if not isinstance(error.__cause__, NotFound | exceptions.DownloadHTTPError):
                 raise
-        raise BadLog("the registry announces a log, and does not serve it", where=self.url)
+        raise BadLog("the registry announces a log but does not serve it", where=self.url)
 
     def _owner(self, name: str) -> _Published:
         if name in self._owners:

@@ -33,7 +33,7 @@ from skillhub.trust.log import (
 )
 from skillhub.trust.roles import LOG_SEEN
 
-_HINT = "restore the file; if the registry is trusted anew, remove the source and add it again"
+_HINT = "restore the file; to trust the registry anew, remove the source and add it again"
 _PROOF_CAP = 32 * ((1 << CHUNK) + 64)
 _BUNDLE_CAP = WIDTH * (2 + 0xFFFF)
 
@@ -91,7 +91,7 @@ class RegistryLog:
     ) -> None:
         if key is None:
             message = "the registry announced a log before, and announces none now"
-            raise BadLog(message, where=url, hint="ask its operator; nobody could watch its releases any more")
+            raise BadLog(message, where=url, hint="ask its operator; without its log a release could stay secret")
         self._url = url
         self._origin = origin_of(root)
         self._key = key
@@ -187,7 +187,7 @@ class RegistryLog:
             if size < checkpoint.size:
                 self._prove((size - 1) >> CHUNK, head)
             if _digest(root_of(self._nodes, size)) != root:
-                raise BadLog(f"the first {size} entries of the log are not those that were seen before")
+                raise BadLog(f"the first {size} entries of the log differ from those seen before")
         if checkpoint.size > size:
             with self._file.locked():
                 if self._file.read(_seen)[0] < checkpoint.size:

@@ -239,7 +239,7 @@ def test_an_agent_that_demands_the_own_name_is_named_in_the_refusal(two):
     assert outcome.skills[0].links[-1].endswith(".claude/skills/mine")
     for refs in (("acme:code-review",), ()):  # it is there already, and other skills may want the agent
         told = two.install(*refs, alias="mine" if refs else None, agents=("cursor",)).warnings
-        assert "mine: Cursor will not load it: it demands another name of its folder" in told
+        assert "mine: Cursor will not load it: it requires a folder with the name in SKILL.md" in told
 
 
 def test_a_name_of_a_source_is_never_taken_for_an_alias(two):
