@@ -37,8 +37,8 @@ def root(hub):
     return Digest.of(hub.root.read_bytes())
 
 
-def cosignature(hub):
-    text = (hub.site / "checkpoint").read_bytes().partition(b"\n\n")[0].decode() + "\n"
+def cosignature(site):
+    text = (site / "checkpoint").read_bytes().partition(b"\n\n")[0].decode() + "\n"
     time = 1_700_000_000
     data = VKEY.id + time.to_bytes(8) + WITNESS.sign(f"cosignature/v1\ntime {time}\n{text}".encode())
     return Note(text, ((VKEY.name, data),)).dump().partition(b"\n\n")[2]
@@ -95,7 +95,7 @@ def test_attack_the_log_is_not_cosigned_as_a_policy_wants_it(hub, shell):
     done = shell.run("install", "acme:greeting", "--yes", "--json")
     assert (done.status, done.error["code"]) == (6, "policy")
     assert "not cosigned by 'witness.example/w'" in done.error["message"]
-    shell.write("lines", cosignature(hub).decode())
+    shell.write("lines", cosignature(hub.site).decode())
     hub.operate("cosign", shell.folder / "lines")
     assert shell.run("install", "acme:greeting", "--yes").status == 0
     hub.operate("cosign")
@@ -104,7 +104,7 @@ def test_attack_the_log_is_not_cosigned_as_a_policy_wants_it(hub, shell):
     hub.publish("1.1.0")
     assert shell.run("update", "--yes").status == 6
     # A project asks for one more witness, and cannot do with fewer.
-    shell.write("lines", cosignature(hub).decode())
+    shell.write("lines", cosignature(hub.site).decode())
     hub.operate("cosign", shell.folder / "lines")
     other = NoteKey("witness.example/other", 4, PrivateKey.from_seed(b"o" * 32, "ed25519").public)
     intent = (shell.project / "skillhub.toml").read_text()
@@ -118,7 +118,7 @@ def test_cosign_prints_the_key_of_the_log_in_a_line_of_its_own(hub, shell, tmp_p
     with opened(str(tmp_path / "registry"), Signing(now=now())) as it:
         name = it.log_head(it.metadata).checkpoint.origin
         key = str(NoteKey.of_log(name, it.log_key(it.metadata).public))
-    shell.write("lines", cosignature(hub).decode())
+    shell.write("lines", cosignature(hub.site).decode())
     done = shell.run("registry", "cosign", tmp_path / "registry", shell.folder / "lines")
     assert (done.status, done.out) == (0, f"{key}\nsigned by: {name}, {VKEY.name}\n")
     again = shell.run("registry", "cosign", tmp_path / "registry", "--json")
@@ -133,7 +133,7 @@ def test_attack_a_cosignature_is_none_or_in_the_name_of_the_log(hub, shell, tmp_
     before = (hub.site / "checkpoint").read_bytes()
     own = before.partition(b"\n\n")[2].decode()
     assert cosign("nonsense\n") == 4
-    assert cosign(cosignature(hub).decode()[:-1]) == 4
+    assert cosign(cosignature(hub.site).decode()[:-1]) == 4
     assert cosign(own[:-12] + "AAAAAAA=\n") in (4, 5)
     assert (hub.site / "checkpoint").read_bytes() == before
 
