@@ -24,7 +24,7 @@ from skillhub.cli.common import (
 )
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import NotFound, PassphraseNeeded, SourceError, UsageError
-from skillhub.formats.text import as_command, quote
+from skillhub.formats.text import as_command, quote, word
 from skillhub.model.finding import Issue, counted
 from skillhub.model.reference import holds_secret
 from skillhub.net.settings import Settings
@@ -391,26 +391,26 @@ def registry_watch(
     from skillhub.trust.log_client import LogWatch
 
     ports = common.ports()
-    alias, _, word = name.rpartition(":")
-    if not alias and word in ports.sources.all():
-        alias, word = word, ""
+    alias, _, about = name.rpartition(":")
+    if not alias and about in ports.sources.all():
+        alias, about = about, ""
     sources = {alias: ports.sources.get(alias)} if alias else ports.sources.all()
     hubs = {each: ports.open(source) for each, source in sources.items() if source.root is not None}
     watches = {
-        each: LogWatch(hub.log, ports.sources.metadata(sources[each]), word)
+        each: LogWatch(hub.log, ports.sources.metadata(sources[each]), about)
         for each, hub in hubs.items()
         if isinstance(hub, TufRegistry) and hub.log is not None
     }
     if not any(watch.is_known for watch in watches.values()):
         raise NotFound(f"no log of a registry has {quote(name)}", hint="skillhub source list names the sources")
     found = [(each, entry) for each, watch in watches.items() for entry in watch.entries]
-    rows = [{"source": each, "time": entry.get("published"), **entry} for each, entry in found]
+    rows = [{"time": entry.get("published"), **entry, "source": each} for each, entry in found]
     if common.json:
         entries = [{field: row.get(field) for field in LogEntryRow.model_fields} for row in rows]
         common.terminal.answer("registry watch", {"ok": not rows, "entries": entries})
     for row in rows if not common.json else ():
         said = [row[field] for field in LogEntryRow.model_fields if field in row and field not in _WHERE]
-        common.terminal.out(f"{row['time']} {row['source']}: {' '.join(said)}", "yellow")
+        common.terminal.out(f"{word(row['time'] or '-')} {row['source']}: {' '.join(said)}", "yellow")
     for watch in watches.values() if not common.dry_run else ():
         watch.remember()
     return 1 if rows else 0

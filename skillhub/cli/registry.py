@@ -22,7 +22,7 @@ from skillhub.disk.files import write_atomic
 from skillhub.errors import FormatError, UsageError
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, as_word, clean, quote
+from skillhub.formats.text import as_command, as_word, clean, is_name, quote
 from skillhub.install.context import refusal
 from skillhub.model.advisory import CAP, AdvisoriesDocument, Said
 from skillhub.model.index import Release
@@ -463,6 +463,7 @@ def publish(
     """
     targets = PublishTargets(common.home.state)
     target = targets.choose(to and target_address(to), registry)
+    build.refuse_within(path, target.address, key if key and not is_name(key) else None)
     connect, where = partial(open_target, common), target.address or target.registry
     prepare = partial(prepared, path, bump, own_key(key, common) if key else None)
     passed: list[Signing] = []

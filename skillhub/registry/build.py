@@ -253,10 +253,12 @@ def add(
         FormatError: a skill is not as the specification and a registry want it.
         SecurityError: one is unsafe, badly signed, or of a name that is another publisher's.
         Refused: a version is there with other content, a signer is unknown here, or a key is not at hand.
-        UsageError: a key needs a passphrase.
+        UsageError: a key needs a passphrase; the registry or its keys are in the folder of a skill.
         SourceError: there is no such registry or skill.
         StateError: the disk refuses.
     """
+    for path in skills:
+        refuse_within(path, folder, signing.keys)
     with opened(folder, signing) as hub:
         before = index = hub.index()
         publishers = [publisher_of(each, signing.time) for each in index.admissions.values()]
@@ -275,6 +277,21 @@ def add(
         hub.publish(index, changed, sorted({each.release.name for each in submissions}), archives)
     old = tuple(each.release for each in submissions if each not in fresh)
     return Added(tuple(each.release for each in fresh), old, tuple(submissions), before)
+
+
+def refuse_within(path: str, *places: str | None) -> None:
+    """Refuse a skill in whose folder one of these places is: it would be published with the skill, keys and all.
+
+    Raises:
+        UsageError: one is in there.
+    """
+    ours = os.path.join(os.path.realpath(os.path.expanduser(path)), "")
+    for place in places:
+        if place and "://" not in place and os.path.join(os.path.realpath(place), "").startswith(ours):
+            message = f"expected it outside the folder of the skill, {quote(path)}, with which it would be published"
+            raise UsageError(
+                message, where=place, hint="move it elsewhere: all in the folder of a skill is the skill"
+            )
 
 
 def _is_new(submission: Submission, index: Index) -> bool:

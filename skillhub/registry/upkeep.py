@@ -357,7 +357,9 @@ def cosign(folder: str, lines: bytes, signing: Signing) -> tuple[NoteKey, tuple[
             new = Note.parse(f"{head.note.text}\n".encode() + lines).signatures if lines else ()
         except BadLog as error:
             raise FormatError("expected the lines of cosignatures") from error
-        note = Note(head.note.text, tuple(dict.fromkeys((*head.note.signatures, *new))))
+        # A key's newer signature takes the place of its older one, which may be of an earlier checkpoint.
+        by_key = {(name, data[:4]): (name, data) for name, data in (*head.note.signatures, *new)}
+        note = Note(head.note.text, tuple(by_key.values()))
         key = hub.log_key(hub.metadata).public
         head = LogHead(note, head.checkpoint, head.nodes)
         head.verify(head.checkpoint.origin, key)

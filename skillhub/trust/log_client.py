@@ -60,8 +60,8 @@ class LogWatchedFile(StateDocument):
     watched: Members[str, Watched]
 
 
-def _seen(document: LogSeenFile | None) -> tuple[int, Digest | None]:
-    return (document.size, document.root) if document else (0, None)
+def _seen(document: LogSeenFile | None) -> tuple[int, Digest] | None:
+    return (document.size, document.root) if document else None
 
 
 Get = Callable[[str, int], bytes]
@@ -100,7 +100,13 @@ class RegistryLog:
         self._fetch_head = head
         self._file = StateFile(os.path.join(folder, LOG_SEEN), "what was seen of a log", _HINT, LogSeenFile)
         # Read while the metadata is locked: it is of no newer state than this command's metadata.
-        self._seen = self._file.read(_seen)
+        known = self._file.read(_seen)
+        if known is None:
+            # That the log was announced is remembered by whoever only searches, too.
+            known = 0, _digest(root_of({}, 0))
+            with self._file.locked():
+                self._write(*known)
+        self._seen = known
         self._mutex = RLock()
         self._nodes: dict[Node, bytes] = {}
         self._chunks: set[int] = set()
@@ -190,8 +196,12 @@ class RegistryLog:
                 raise BadLog(f"the first {size} entries of the log differ from those seen before")
         if checkpoint.size > size:
             with self._file.locked():
-                if self._file.read(_seen)[0] < checkpoint.size:
-                    self._file.write({"size": checkpoint.size, "root": _digest(checkpoint.root)})
+                known = self._file.read(_seen)
+                if known is None or known[0] < checkpoint.size:
+                    self._write(checkpoint.size, _digest(checkpoint.root))
+
+    def _write(self, size: int, root: Digest) -> None:
+        self._file.write({"size": size, "root": root})
 
     def _prove(self, chunk: int, head: LogHead) -> None:
         if chunk not in self._chunks:

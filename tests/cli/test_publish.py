@@ -440,3 +440,36 @@ def test_the_workflow_for_github_pages_publishes_what_is_new_with_the_keys_of_it
     subprocess.run([*git, "clone", "-q", "-b", "gh-pages", site, author.folder / "out"], check=True)
     listed = json.loads((author.folder / "out/.well-known/agent-skills/skills/greeting.json").read_bytes())
     assert [each["version"] for each in listed["releases"]] == ["1.0.0"]
+
+
+@pytest.mark.parametrize("verb", ["publish", "add"])
+@pytest.mark.parametrize("inside", ["registry", "keys"])
+def test_attack_the_keys_of_a_registry_are_in_the_folder_of_the_skill(author, verb, inside):
+    """Whoever works in the folder of a skill makes the registry there; its private keys would be in the archive."""
+    path = author.revise("2.0.0")
+    registry, keys = author.registry, author.registry / "keys/offline"
+    if inside == "registry":
+        registry = author.registry.rename(path / "registry")
+        keys = registry / "keys/offline"
+    else:
+        keys = keys.rename(path / "offline")
+    linked = author.folder / "linked"
+    linked.symlink_to(path)
+    before = tree_of(author.folder)
+    for skill in (path, linked, path / ".", author.folder / "src/../src/greeting"):
+        words = (skill, "--to", author.place, "--registry", registry) if verb == "publish" else (registry, skill)
+        done = author.run(*(["registry"] if verb == "add" else []), verb, *words, "--keys", keys, "--yes", "--json")
+        assert (done.status, done.error["code"]) == (2, "usage"), done.err
+        assert {**tree_of(author.folder), **before} == tree_of(author.folder)
+    assert not [name for name in tree_of(author.folder) if name.startswith("public/")]
+
+
+def test_attack_what_is_published_is_put_into_the_skill_itself(published):
+    before = published.state()
+    own = published.folder / "src/greeting"
+    for place in (own, own / "public", own / "scripts/../out"):
+        done = published.publish("--yes", to=place)
+        assert (done.status, "outside the folder of the skill" in done.err) == (2, True), done.err
+    assert published.publish("--yes", "--key", own / "me.pem").status == 2
+    assert published.state() == before
+    assert published.publish("--yes", to=published.folder / "src/greeting-public").status == 0

@@ -138,15 +138,20 @@ def test_attack_a_cosignature_is_none_or_in_the_name_of_the_log(hub, shell, tmp_
     assert (hub.site / "checkpoint").read_bytes() == before
 
 
-def test_attack_an_entry_steers_the_terminal(hub, shell, tmp_path):
-    """Whoever has the key of the log writes what is read at a terminal, or by cron's mail."""
-    hostile = "\x1b[2J\u202e evil\nacme: release"
-    with opened(str(tmp_path / "registry"), Signing(now=now())) as it:
+def write_entry(folder, said):
+    """Do what whoever has the key of the log can."""
+    with opened(str(folder), Signing(now=now())) as it:
         head = it.log_head(it.metadata)
-        said = entry("yanked", name="greeting", publisher="acme", version=hostile, reason=hostile, time=hostile)
         new, files = log.extended(head, [said], head.checkpoint.origin, it.registry.served, it.log_key(it.metadata))
         revised = it.metadata.revise({"log/head": new.dump()}, it.keys.of, it.dates)
         it.serve(revised, {**files, path_of(revised.find("log/head")): new.dump()})
+
+
+def test_attack_an_entry_steers_the_terminal(hub, shell, tmp_path):
+    """Whoever has the key of the log writes what is read at a terminal, or by cron's mail."""
+    hostile = "\x1b[2J\u202e evil\nacme: release"
+    said = entry("yanked", name="greeting", publisher="acme", version=hostile, reason=hostile, time=hostile)
+    write_entry(tmp_path / "registry", said)
     done = shell.run("registry", "watch", "greeting")
     assert done.status == 1
     assert not set(done.out) & {"\x1b", "\u202e"}
@@ -154,13 +159,45 @@ def test_attack_an_entry_steers_the_terminal(hub, shell, tmp_path):
     assert json.loads(shell.run("registry", "watch", "acme", "--json").out)["entries"]
 
 
-def test_attack_a_registry_drops_the_log_that_it_announced(hub, shell, tmp_path):
-    assert shell.run("install", "acme:greeting", "--yes").status == 0
-    path = str(tmp_path / "registry")
-    with opened(path, Signing(now=now())) as it:
+def test_attack_an_entry_says_that_it_is_of_another_registry(hub, shell, tmp_path):
+    time = "2026-01-01T00:00:00Z good: release greeting"
+    said = entry("yanked", name="greeting", publisher="acme", source="good", position=0, time=time)
+    write_entry(tmp_path / "registry", said)
+    line = shell.run("registry", "watch", "greeting", "--dry-run").out.splitlines()[-1]
+    assert line == f"'{time}' acme: yanked acme greeting"
+    found = shell.run("registry", "watch", "greeting", "--json").json["entries"][-1]
+    assert (found["source"], found["position"]) == ("acme", 3)
+
+
+def test_a_cosignature_that_came_too_late_is_replaced_by_the_next(hub, shell):
+    shell.write("hub/config/policy.toml", f'witnesses = ["{root(hub)}={VKEY}"]\n')
+    late = cosignature(hub)
+    hub.publish("1.1.0")
+    for lines, status in ((late, 5), (cosignature(hub), 0), (cosignature(hub), 0)):
+        shell.write("lines", lines.decode())
+        hub.operate("cosign", shell.folder / "lines")
+        assert shell.run("install", "acme:greeting", "--yes").status == status
+    assert (hub.site / "checkpoint").read_text().count("witness.example/w") == 1
+
+
+def test_attack_a_log_is_dropped_before_anything_of_it_was_installed(hub, shell, tmp_path):
+    drop_log(tmp_path / "registry")
+    for words in (("search", "greeting"), ("install", "acme:greeting", "--yes")):
+        done = shell.run(*words, "--json")
+        assert (done.status, done.error["code"]) == (5, "bad-log"), words
+
+
+def drop_log(folder):
+    with opened(str(folder), Signing(now=now())) as it:
         targets = it.metadata.read("targets")
         del targets.delegations.roles["log"]
         it.registry.publish(it.metadata.changed({"targets": targets}, it.keys.of, it.dates).files())
+
+
+def test_attack_a_registry_drops_the_log_that_it_announced(hub, shell, tmp_path):
+    assert shell.run("install", "acme:greeting", "--yes").status == 0
+    path = str(tmp_path / "registry")
+    drop_log(path)
     shell.run("remove", "greeting")
     before = shell.files()
     for words in (("install", "acme:greeting", "--yes"), ("search", "greeting"), ("registry", "watch", "acme")):
