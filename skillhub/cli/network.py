@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import cached_property
-from shutil import copytree, rmtree
+from shutil import copyfile, copytree, rmtree
 from typing import TYPE_CHECKING
 
 from skillhub.disk import files
@@ -23,6 +23,7 @@ from skillhub.net.target import Who, check_marketplace_url, is_beside
 from skillhub.sources.advisories import own_advisories
 from skillhub.sources.configured import EMBEDDED_URL, Source, Sources, embedded
 from skillhub.sources.history import ShownTime
+from skillhub.trust.roles import LOG_SEEN
 
 if TYPE_CHECKING:
     from skillhub.sources.bundle import SkillBundle
@@ -208,6 +209,10 @@ class OpenNetwork:
             return kept
         copy = os.path.join(self._throwaway(), os.path.basename(kept))
         if self._fresh:
+            # All is fetched anew, but what was seen of a log holds for that, too.
+            with files.disk_errors(kept), suppress(FileNotFoundError):
+                os.makedirs(copy)
+                copyfile(os.path.join(kept, LOG_SEEN), os.path.join(copy, LOG_SEEN))
             return copy
         with files.disk_errors(kept), suppress(FileNotFoundError):
             copytree(kept, copy)

@@ -1,6 +1,7 @@
 """A registry with a log, from the command line: watched by a publisher, cosigned by a witness, and dropped."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,7 @@ from skillhub.formats.digest import Digest
 from skillhub.registry import log
 from skillhub.registry.operator import RegistryDir, Signing, opened
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.log import Note, NoteKey, entry
+from skillhub.trust.log import LogHead, Note, NoteKey, entry, leaf_hash, nodes_of, signed_checkpoint
 from skillhub.trust.metadata import path_of
 from tests.support.here import Here
 from tests.support.registry import now
@@ -185,6 +186,23 @@ def test_attack_a_log_is_dropped_before_anything_of_it_was_installed(hub, shell,
     for words in (("search", "greeting"), ("install", "acme:greeting", "--yes")):
         done = shell.run(*words, "--json")
         assert (done.status, done.error["code"]) == (5, "bad-log"), words
+
+
+def test_attack_a_bundle_is_made_of_a_log_that_forked(hub, shell, tmp_path):
+    """All that a bundle holds is fetched anew, by a machine that has seen the log as it was."""
+    assert shell.run("install", "acme:greeting", "--yes").status == 0
+    hub.publish("1.1.0")
+    assert shell.run("bundle", "export", tmp_path / "honest").status == 0
+    with opened(str(tmp_path / "registry"), Signing(now=now())) as it:
+        head = it.log_head(it.metadata)
+        nodes = nodes_of([leaf_hash(bytes(each)) for each in range(head.checkpoint.size)])
+        root = nodes[2, 0]
+        new = LogHead.of(signed_checkpoint(replace(head.checkpoint, root=root), it.log_key(it.metadata)), nodes)
+        revised = it.metadata.revise({"log/head": new.dump()}, it.keys.of, it.dates)
+        it.serve(revised, {path_of(revised.find("log/head")): new.dump()})
+    assert shell.run("update", "--yes", "--json").error["code"] == "bad-log"
+    done = shell.run("bundle", "export", tmp_path / "forked", "--json")
+    assert (done.status, done.error["code"], (tmp_path / "forked").exists()) == (5, "bad-log", False)
 
 
 def drop_log(folder):
