@@ -16,7 +16,7 @@ from skillhub.cli.prompts import heads, show
 from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, Tone, members
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
-from skillhub.formats.text import as_command, collapsed
+from skillhub.formats.text import as_command, collapsed, spelled_like
 from skillhub.install.context import Options, Outcome, refusal
 from skillhub.install.needs import how_to_satisfy
 from skillhub.model.lock import Signer
@@ -341,7 +341,11 @@ def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
         elsewhere = _ELSEWHERE.get(found[2]) if program == "skillhub" else None
         # What the parser names first is the nearest; in its message it sorts options.
         near = list(getattr(error, "possibilities", None) or ())
-        if meant := elsewhere or next(iter(near), found[3]):
+        meant = elsewhere or next(iter(near), found[3])
+        if found[2].startswith("-"):  # that both are options makes them no more alike
+            like = spelled_like(found[2].lstrip("-"), [each.lstrip("-") for each in near])
+            meant = next((each for each in near if each.lstrip("-") in like), None)
+        if meant:
             again = None if program.startswith("skillhub env") else _retyped(args, found[2], meant, near)
             hint = f"did you mean: {again or f'{program} {meant}'}"
         elif program == "skillhub" and found[2].startswith("-"):

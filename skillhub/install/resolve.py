@@ -358,19 +358,22 @@ def _in_no_source(name: str, known: Collection[str]) -> NotFound:
 
 @contextmanager
 def typed(ref: Named, ports: Ports) -> Iterator[None]:
-    """Add to the hint of an error which skills of the source are spelled like the one that a person typed.
+    """Add to the hint of an error which skills of the source, or of all of them, are spelled like the one typed.
 
     Raises:
-        NotFound: the source has no skill of that name.
+        NotFound: the source has no skill of that name, or none has.
     """
     try:
         yield
     except NotFound as error:
-        if ref.source is not None and error.where == ref.source:
-            with suppress(SkillhubError):  # that the name is not there is known without
-                listed = ports.listing(ports.sources.get(ref.source)).skills
-                close = [f"{ref.source}:{each}" for each in spelled_like(ref.name, listed)]
-                error.hint = f"{did_you_mean(close)} {error.hint}".lstrip()
+        asked = [*ports.sources.all()] if ref.source is None else [ref.source]
+        if error.where == ", ".join(asked) and ref.name not in asked:
+            offered: dict[str, str] = {}
+            for alias in asked:
+                with suppress(SkillhubError):  # that the name is not there is known without
+                    offered |= dict.fromkeys(ports.listing(ports.sources.get(alias)).skills, alias)
+            close = [f"{offered[each]}:{each}" for each in spelled_like(ref.name, offered)]
+            error.hint = f"{did_you_mean(close)} {error.hint}".lstrip()
         raise
 
 

@@ -289,6 +289,8 @@ def test_a_command_of_another_installer_is_told_what_it_is_called_here(shell, ty
         ("source lst", "did you mean: skillhub source list"),
         ("list --jsn", "did you mean: skillhub list --json"),
         ("source frobnicate", "skillhub source --help lists them"),
+        ("disable --all", "skillhub disable --help lists them"),
+        ("install --force", "skillhub install --help lists them"),
         ("list --project", "skillhub list --help shows its usage"),
     ],
 )
@@ -301,7 +303,7 @@ def test_a_slip_is_told_the_one_thing_to_type(shell, typed, hint):
 def test_a_name_that_no_source_has_is_told_where_to_look(shell):
     done = shell.run("install", "code-reviw", "--json")
     assert (done.status, done.error["code"]) == (3, "not-found")
-    search = done.error["hint"].partition(" finds")[0]
+    search = done.error["hint"].partition("? ")[2].partition(" finds")[0]
     assert shell.run(*search.split()[1:], "--json").json["hits"][0]["name"] == "code-review"
     shell.skill("project/mine")
     assert shell.run("install", "mine", "--json").error["hint"] == "to install the folder: ./mine"

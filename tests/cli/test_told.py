@@ -639,6 +639,9 @@ def test_a_slip_in_a_name_is_met_with_what_its_source_has(shell):
         assert error["code"] == "not-found"
         assert error["hint"] == "did you mean github:code-review? skillhub source show github lists what it has"
     assert shell.run("install", "github:zzzzz", "--json").error["hint"].startswith("skillhub source show")
+    error = shell.run("install", "code-revue", "--json").error
+    assert error["hint"] == "did you mean github:code-review? skillhub search code-revue finds similar names"
+    assert shell.run("install", "zzzzz", "--json").error["hint"].startswith("skillhub search zzzzz")
 
 
 def test_a_source_that_is_taken_for_a_skill_is_told_to_be_one(shell):
@@ -675,6 +678,29 @@ def test_catalog_names_what_is_locked_and_in_no_folder(shell):
     assert shell.run("catalog", "--json").status == 0
     assert shell.run("sync").status == 0
     assert "locked" not in shell.run("catalog").err
+    enable = "in no folder that Claude Code reads: release-notes; to have them there: "
+    err = shell.run("catalog", "--host", "claude-code").err
+    assert f"{enable}skillhub enable release-notes --agent claude-code\n" in err
+    assert shell.run("enable", "release-notes", "--agent", "claude-code").status == 0
+    assert "locked" not in shell.run("catalog", "--host", "claude-code").err
+
+
+def test_catalog_says_of_a_copy_that_an_agent_passes_over_only_why(shell):
+    shell.write("project/long/SKILL.md", f"---\nname: long\ndescription: {'long ' * 210}\n---\n")
+    assert shell.run("install", "./long", *YES).status == 0
+    err = shell.run("catalog", "--host", "codex").err
+    assert ".agents/skills/long/SKILL.md:3: " in err and "in no folder" not in err
+
+
+def test_catalog_does_not_miss_what_another_package_has(shell):
+    shell.write("project/skillhub.toml", '[workspace]\nmembers = ["packages/*"]\n')
+    for name in ("web", "api"):
+        shell.write(f"project/packages/{name}/README", "")
+    assert shell.run("install", REF, "--package", "web", "--yes").status == 0
+    assert "in no folder" not in shell.run("catalog", "--package", "api").err + shell.run("catalog").err
+    shutil.rmtree(shell.project / "packages/web/.agents")
+    assert "in no folder" not in shell.run("catalog", "--package", "api").err
+    assert "release-notes; skillhub sync restores" in shell.run("catalog", "--package", "web").err
 
 
 def test_a_search_that_finds_nothing_names_well_known_repositories(shell):
