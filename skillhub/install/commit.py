@@ -337,7 +337,7 @@ class Planner:
         if asked := self._unfit(candidate.entry):
             message = f"{asked[0].name} loads a skill only from a folder of its own name, {own}; {name} is another"
             raise UsageError(message, where=name, hint=f"leave out --agent {asked[0].id}, or --as {name}")
-        return [f"{each.name} will not load it: it demands a folder named {own}, as the skill is" for each in strict]
+        return [f"{each.name} will not load it: it requires a folder named {own}, like the skill" for each in strict]
 
     def _unfit(self, entry: Locked) -> list[Host]:
         """Return which agents that were asked for by name will not load what has an alias."""

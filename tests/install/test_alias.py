@@ -232,7 +232,7 @@ def test_an_agent_that_demands_the_own_name_is_named_in_the_refusal(two):
     (two.base / ".opencode").mkdir()
     answers = Answers("yes")
     outcome = two.install("acme:code-review", alias="mine", answers=answers)
-    note = "note: OpenCode will not load it: it demands a folder named code-review, as the skill is"
+    note = "note: OpenCode will not load it: it requires a folder named code-review, like the skill"
     assert note in answers.seen[-1].details
     assert f"mine: {note.removeprefix('note: ')}" in outcome.warnings
     outcome = two.install("acme:code-review", alias="mine", agents=("claude-code",))
