@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from urllib.parse import quote as encode
 
 from skillhub.archive import unpack
@@ -29,7 +30,7 @@ from skillhub.net.target import PERSON, Requester
 from skillhub.registry import log, shapes
 from skillhub.registry.git_objects import read_pack
 from skillhub.registry.operator import RegistryDir
-from skillhub.registry.outputs import known_bad
+from skillhub.registry.outputs import changed_files, known_bad
 from skillhub.registry.shapes import MARKETPLACES, OPENCODE, SEARCH, ClientDocument, StaticRepository
 from skillhub.sources.history import ShownTime
 from skillhub.sources.registry import TufRegistry, fetch_root
@@ -42,7 +43,7 @@ from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, WELL_KNOWN, rul
 
 ONLINE_DAYS = 1
 _FOLDER = "folder:"
-_FILE_CAP = 64 << 20
+_FILE_CAP = 128 << 20  # a package or a pack holds more than the largest skill
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,8 @@ def check(place: str, now: datetime, time: ShownTime | None = None) -> Checked:
     if "://" in place and holds_secret(place):
         raise UsageError("expected the URL of a registry without password or another credential", hint=NO_SECRET)
     with _opened(place) as (url, said, fetcher), throwaway() as folder:
-        found = _problems((url, said), fetcher, folder, now, time)
+        # What is made of the signed files is looked at once those are in order.
+        found = tuple(_problems((url, said), fetcher, folder, now, time)) or _rebuilt(place)
         problems = tuple(replace(each, where=_shown(each.where, place)) for each in found)
         return Checked(problems, () if problems else tuple(_aging(folder, now)))
 
@@ -211,6 +213,18 @@ class _EachFile:
         return self._fetcher.get(url, cap=cap, named_by=named_by)
 
 
+def _rebuilt(place: str) -> Iterator[Issue]:
+    """Hold what an operator's folder has for people and other clients against what the last build wrote there."""
+    if "://" in place:
+        return
+    again = f"to make it again: {as_command('skillhub', 'registry', 'build', place)}"
+    changed, added = changed_files(place, RegistryDir(place).site)
+    for path in changed:
+        yield Issue("wrong-bytes", f"it is not what the last build wrote; {again}", f"{_FOLDER}/{path}")
+    for path in added:
+        yield Issue("wrong-bytes", "no build wrote it, and nobody else writes there: remove it", f"{_FOLDER}/{path}")
+
+
 def _issue(error: SkillhubError, where: str) -> Issue:
     return Issue(error.code, error.message, error.where or where)
 
@@ -246,8 +260,9 @@ class _Shapes:
 
     def problems(self, listing: Index) -> Iterator[Issue]:
         """Yield one for each file that holds something else; none of a site that has no shapes."""
-        marked = (OPENCODE, *MARKETPLACES, SEARCH, f"{shapes.REPOSITORY}/HEAD")
-        if all(self._read(path) is None for path in marked):
+        marked = (OPENCODE, *MARKETPLACES, SEARCH, *(f"{shapes.REPOSITORY}/{path}" for path in ("HEAD", "info/refs")))
+        of_skills = (path for name in listing.names for path in shapes.marks_of(name))
+        if all(self._read(path) is None for path in chain(marked, of_skills)):
             return
         try:
             advisories = AdvisoryIndex([self._registry.advisories()])

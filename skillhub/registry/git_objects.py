@@ -126,6 +126,12 @@ def ids_of(index: bytes) -> list[str]:
     return [names[at : at + _ID].hex() for at in range(0, len(names), _ID)]
 
 
+def is_sound(data: bytes, index: bytes, path: str) -> bool:
+    """Say whether a pack and its index at this path end with the checksums of what they are, and belong together."""
+    ends = [sha1(each[:-_ID], usedforsecurity=False).digest() == each[-_ID:] for each in (data, index)]
+    return all(ends) and index[-2 * _ID : -_ID] == data[-_ID:] and path.endswith(f"/pack-{data[-_ID:].hex()}.idx")
+
+
 def packs(objects: Iterable[Objects], level: int) -> Iterator[Pack]:
     """Yield packs of all these, none much larger than ``PACK_MAX``."""
     held = Objects()

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
+from hashlib import file_digest, sha256
 
 from skillhub import __version__
 from skillhub.archive import unpack
@@ -32,6 +32,7 @@ OWN = "-"
 # The registry's own folders. A skill may be named so; then it has no files of its own outside of the archives.
 SIGNED_FOLDERS = frozenset({"metadata", "targets", "archives", "tile"})
 _CAP = 64 << 20
+_UNKNOWN = "?"  # a digest that an older record does not have
 _NAME_MAX = 255  # bytes of one name, which no file system exceeds
 
 # Without bytes: what is there already stays.
@@ -188,21 +189,21 @@ class _Build:
         self._record = record_path(registry.path, part.name)
         self._known = read_record(self._record)
         self._begun = f"{self._record.removesuffix('.json')}.begun"
-        self._before = {path for _, paths in self._known.values() for path in paths}
+        self._before = {path for _, made in self._known.values() for path in made}
         with suppress(FormatError):
             begun = (files.read(self._begun, _CAP) or b"").decode("utf-8", "replace")
             self._before.update(filter(None, begun.split("\n")))
 
     def run(self) -> None:
-        every, skills = [], {}
+        skills, now = {}, set[str]()
         for skill in self._offer.skills():
             key, known = self._key(skill), self._known.get(skill.name)
-            is_there = known and known[0] == key and all(os.path.isfile(self._full(path)) for path in known[1])
-            paths = known[1] if known and is_there else self._write(self._part.of_skill(skill))
-            skills[skill.name] = [key, paths]
-            every += paths
+            is_there = known and known[0] == key and not any(_differing(self._site, known[1]))
+            made = known[1] if known and is_there else self._write(self._part.of_skill(skill))
+            skills[skill.name] = [key, made]
+            now.update(made)
         whole = self._write(self._part.of_all(self._offer))
-        now = {*every, *whole}
+        now.update(whole)
         self._built.files += len(now)
         for path in sorted(self._before - now):
             self._remove(path)
@@ -221,16 +222,18 @@ class _Build:
         facts = (self._offer.root, self._offer.url, skill.releases, publisher, bad)
         return sha256(repr((__version__, self._offer.scans.rules, self._part.version, facts)).encode()).hexdigest()
 
-    def _write(self, made: Files) -> list[str]:
-        paths = []
+    def _write(self, made: Files) -> dict[str, str]:
+        """Write what differs, and return the SHA-256 of each by its path."""
+        written = {}
         for path, data in made:
             if not _is_ours(path):
                 self._built.left_out.append(path)
                 continue
-            paths.append(path)
-            if data is None:
-                continue
             full = self._full(path)
+            if data is None:
+                written[path] = _sha256(full)
+                continue
+            written[path] = sha256(data).hexdigest()
             with suppress(FormatError, StateError):  # what is there is larger, or no file
                 if files.read(full, len(data)) == data:
                     continue
@@ -239,7 +242,7 @@ class _Build:
                 self._make_room(path)
                 self._begin(path)
                 files.write_atomic(full, data, mode=0o644, sync=False)
-        return paths
+        return written
 
     def _make_room(self, path: str) -> None:
         """Remove what was made before where a folder is to be now, or within what is to be a file."""
@@ -285,11 +288,45 @@ def _is_ours(path: str) -> bool:
 
 def built_files(registry: str) -> list[str]:
     """Return the paths below the site of all that was built in the folder of a registry, as they may appear."""
-    folder, found = os.path.dirname(record_path(registry, "")), set[str]()
+    return sorted(_recorded(registry), key=lambda path: (_rank(path), path))
+
+
+def _recorded(registry: str) -> dict[str, str]:
+    """Return the SHA-256 of all that was built in the folder of a registry, by path below the site."""
+    folder, found = os.path.dirname(record_path(registry, "")), dict[str, str]()
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-        for _, paths in read_record(os.path.join(folder, name)).values():
-            found.update(filter(_is_ours, paths))
-    return sorted(found, key=lambda path: (_rank(path), path))
+        for _, made in read_record(os.path.join(folder, name)).values():
+            found.update((path, digest) for path, digest in made.items() if _is_ours(path))
+    return found
+
+
+def changed_files(registry: str, site: str) -> tuple[list[str], list[str]]:
+    """Return what is no longer as it was built, and what nobody built where nothing but builds writes, by path."""
+    made = _recorded(registry)
+    tops = {path.partition("/")[0] for path in made if "/" in path}
+    there = {
+        os.path.relpath(os.path.join(folder, name), site).replace(os.sep, "/")
+        for top in sorted(tops)
+        for folder, folders, names in os.walk(os.path.join(site, top))
+        for name in (*names, *(each for each in folders if os.path.islink(os.path.join(folder, each))))
+    }
+    known = {path: digest for path, digest in made.items() if digest != _UNKNOWN}
+    return sorted(_differing(site, known)), sorted(filter(_is_ours, there - made.keys()))
+
+
+def _differing(site: str, made: Mapping[str, str]) -> Iterator[str]:
+    return (path for path, digest in made.items() if _sha256(os.path.join(site, *path.split("/"))) != digest)
+
+
+def _sha256(path: str) -> str:
+    """Return the SHA-256 of a plain file; empty if there is none that can be read."""
+    try:
+        if os.path.islink(path) or not os.path.isfile(path):
+            return ""
+        with open(path, "rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def _rank(path: str) -> int:
@@ -304,12 +341,22 @@ def record_path(registry: str, part: str) -> str:
     return os.path.join(registry, "outputs", f"{part}.json")
 
 
-def read_record(path: str) -> dict[str, tuple[str, list[str]]]:
-    """Return what was made of each skill, and under the empty name of all; empty if there is no sound record."""
+def read_record(path: str) -> dict[str, tuple[str, dict[str, str]]]:
+    """Return what was made of each skill, and under the empty name of all; empty if there is no sound record.
+
+    Each path has the SHA-256 of what was written there; an older record has none, and all is made again.
+    """
     try:
         found = strict_json(files.read(path, _CAP) or b"{}", path, _CAP)
         if not isinstance(found, dict):
             return {}
-        return {name: (str(key), [str(each) for each in paths]) for name, (key, paths) in found.items()}
+        rows = {
+            name: (key, made if isinstance(made, dict) else dict.fromkeys(made, _UNKNOWN))
+            for name, (key, made) in found.items()
+        }
+        return {
+            name: (str(key), {str(path): str(digest) for path, digest in made.items()})
+            for name, (key, made) in rows.items()
+        }
     except (FormatError, StateError, ValueError, TypeError):
         return {}

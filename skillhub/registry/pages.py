@@ -40,6 +40,7 @@ _PER_PAGE = 100
 _NEWEST = 12
 _SHORT = 240  # characters of a description in a list, and of a line that a finding is about
 _BODY_MAX = 64 << 10  # characters of instructions that are rendered; longer ones are shown as they are written
+_CELLS_MAX = 32 << 10  # cells of tables: a row may leave them out, and each is markup all the same
 _FILE_MAX = 64 << 10  # bytes of a file that are shown
 _TEXT_MAX = 512 << 10  # bytes of all files of a skill that are shown
 _PATCH_MAX = 256 << 10  # bytes of all files that are compared line by line
@@ -65,6 +66,7 @@ CLIENTS: tuple[tuple[str, str, str], ...] = (
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 _HEADING = re.compile(r"h([1-6])")
+_COLUMNS = re.compile(r"(?m)^[-|: \t>*+.)0-9]*\|[-|: \t]*$")  # the line below the head of a table
 
 
 def inert(text: str) -> Markup:
@@ -80,6 +82,12 @@ def inert(text: str) -> Markup:
             token.tag = f"h{min(6, int(found[1]) + 2)}"
         token.children = None if token.children is None else list(_plain(token.children))
     return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))  # noqa: S704 - of escaped texts
+
+
+def is_long(text: str) -> bool:
+    """Say whether a text is shown as it is written: it, or what could become of its tables, is too much."""
+    columns = max((line[0].count("|") + 1 for line in _COLUMNS.finditer(text)), default=0)
+    return len(text) > _BODY_MAX or columns * text.count("\n") > _CELLS_MAX
 
 
 def as_lines_of(text: str) -> str:
@@ -230,6 +238,7 @@ def row_of(release: Release) -> dict[str, object]:
     """Return what a list says of a skill."""
     text = collapsed(release.description)
     short = f"{text[:_SHORT]}…" if len(text) > _SHORT else text
+    short = "" if release.withdrawn is not None else short
     return {"name": release.name, "release": release, "short": short, "page": skill_page(release.name)}
 
 
@@ -278,7 +287,7 @@ def _content(skill: OfferedSkill, tree: Tree | None) -> dict[str, object]:
             left -= len(file.data)
         rows.append({"path": path, "file": file, "size": len(file.data), "text": text_here})
     findings = skill.scanned(tree).findings
-    long = len(text) > _BODY_MAX
+    long = is_long(text)
     found = [(each, _line(tree, each)) for each in findings[:_FINDINGS_MAX]]
     facts = {"files": rows, "needs": needs, "found": found, "more": max(0, len(findings) - _FINDINGS_MAX)}
     return {**facts, "body": as_lines(text) if long else inert(text), "long": long}

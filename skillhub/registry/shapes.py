@@ -19,8 +19,8 @@ from skillhub.disk import files as disk
 from skillhub.errors import FormatError, WrongBytes
 from skillhub.formats.document import ExtensibleDocument, Items, Sha256, json_bytes
 from skillhub.model.index import Release
-from skillhub.model.tree import File, Tree
-from skillhub.registry.git_objects import FOLDER, Objects, ids_of, packs, read_object, read_pack
+from skillhub.model.tree import File, ListedFile, Listing, Tree
+from skillhub.registry.git_objects import FOLDER, Objects, ids_of, is_sound, packs, read_object, read_pack
 from skillhub.registry.outputs import OWN, SIGNED_FOLDERS, Files, Offer, OfferedSkill, Part
 
 NPM: Final = f"{OWN}/npm"
@@ -31,20 +31,24 @@ SEARCH: Final = "api/search"
 MARKETPLACES: Final = ("marketplace.json", ".claude-plugin/marketplace.json")
 OPENCODE: Final = "index.json"
 _PLUGIN_SCHEMA: Final = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
-_CAP: Final = 64 << 20
+_CAP: Final = 128 << 20  # a skill has 64 MiB, and a pack those of one more than it is full with
 # More packs with so few objects are made one.
 _PACKS_MAX, _FEW_OBJECTS = 24, 4096
+# Folders whose files some web servers run, whatever they are called.
+_PROGRAMS: Final = ("cgi-bin", "htbin")
 # Routes of `registry serve`, and files at the top without a dot, besides the folders of signed files.
-_TAKEN: Final = SIGNED_FOLDERS | {"api", "registry", "checkpoint"}
+_TAKEN: Final = SIGNED_FOLDERS | {"api", "registry", "checkpoint", *_PROGRAMS}
 # What a browser runs as a document or a web server as a program, wherever it stands among the suffixes of a name.
 _RUNS: Final = re.compile(
     r"\.(?:[sx]?html?|shtm|xht|svgz?|xml|xslt?|mht|mhtml|rss|atom|rdf|htc"
     r"|php[0-9]*|phtml|pht|phar|aspx?|ashx|asmx|cer|jspx?|cfm|f?cgi)(?=\.|/|$)",
     re.IGNORECASE,
 )
-_CONFIGURES: Final = re.compile(r"(?:^|/)(?:\.ht[^/]*|\.user\.ini|web\.config)$|^\.well-known(?:/|$)", re.IGNORECASE)
-# A server that does not know a suffix may leave it to the browser, to which this is a page.
-_LIKE_A_PAGE: Final = re.compile(rb"(?:\xef\xbb\xbf)?[\t\n\f\r ]*<")
+_CONFIGURES: Final = re.compile(
+    r"(?:^|/)(?:\.ht[^/]*|\.user\.ini|web\.config)$|(?:^|/)\.well-known(?:/|$)", re.IGNORECASE
+)
+# A server that does not know a suffix may leave it to the browser, to which this is a page; XML is also in UTF-16.
+_LIKE_A_PAGE: Final = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\t\n\f\r \0]*<")
 _NOT_IN_A_URL: Final = re.compile(r"[%?#]|^\.opencode-version$")
 _NOT_IN_NPM: Final = frozenset({"npm"})  # of which npm asks whether it is up to date
 
@@ -156,6 +160,11 @@ def document_path(name: str) -> str:
     return f"{DOCUMENTS}/{name}.json"
 
 
+def marks_of(name: str) -> tuple[str, str]:
+    """Return the paths at which a site that has shapes has a skill, in one of them at least."""
+    return document_path(name), f"{NPM}/{name}"
+
+
 def document_of(release: Release, tree: Tree) -> ClientDocument:
     """Return what is made of a release, and which shapes lack it."""
     left_out = {}
@@ -260,7 +269,15 @@ def files_of_all(offer: Offer) -> Files:
         return plugin_objects(*found)[0] if found else Objects()
 
     folder = os.path.join(offer.hub.registry.site, REPOSITORY)
-    held = StaticRepository(lambda path: disk.read(os.path.join(folder, *path.split("/")), _CAP))
+
+    def read(path: str) -> bytes | None:
+        data = disk.read(os.path.join(folder, *path.split("/")), _CAP)
+        if data is None or not path.endswith(".idx"):
+            return data
+        pack = disk.read(os.path.join(folder, *f"{path.removesuffix('.idx')}.pack".split("/")), _CAP) or b""
+        return data if is_sound(pack, data, path) else None  # what a damaged one held is packed again
+
+    held = StaticRepository(read)
     when = int(offer.hub.signing.now.timestamp())
     catalogs = plugin_catalogs(documents, offer.hub.settings.publisher)
     level = -1 if offer.hub.settings.compress else 0
@@ -276,12 +293,20 @@ def document_for(skill: OfferedSkill) -> ClientDocument | None:
     path = os.path.join(skill.offer.hub.registry.site, *document_path(skill.name).split("/"))
     try:
         found = ClientDocument.parse(disk.read(path, _CAP) or b"", path)
-        if (found.name, found.version, found.tree) == (skill.name, release.version, release.tree):
+        if is_proved(found, release):
             return found
     except FormatError:
         pass
     made = offered_tree(skill)
     return document_of(*made) if made else None
+
+
+def is_proved(document: ClientDocument, release: Release) -> bool:
+    """Say whether a document, which nobody signed, says of a release and its files what is signed."""
+    facts = ("name", "version", "published", "publisher", "description", "tree")
+    said = Listing((each.path, ListedFile(each.sha256, each.executable)) for each in document.files)
+    is_same = all(getattr(document, fact) == (getattr(release, fact) or "") for fact in facts)
+    return is_same and said.digest == release.tree
 
 
 def lists(documents: Sequence[ClientDocument], name: str, url: str | None) -> Iterator[tuple[str, bytes]]:
@@ -399,7 +424,7 @@ class StaticRepository:
         top, root = top_objects(documents, catalogs)
         tip, small = self.tip, [name for name, index in self.indexes.items() if len(ids_of(index)) < _FEW_OBJECTS]
         merged = small if len(small) > _PACKS_MAX else []
-        kept = [name for name in self.indexes if name not in merged]
+        kept = [name for name, index in self.indexes.items() if name not in merged and ids_of(index)]
         fresh: Iterable[Objects] = (read_pack(self.pack(name), name)[0] for name in merged)
         if self.root() != root:
             who = f"skillhub <> {when} +0000"

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from skillhub.audit.scan_cache import ScanCache
 from skillhub.disk import files
-from skillhub.errors import FormatError, NotFound, SkillhubError, UsageError
+from skillhub.errors import FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats import text as times
 from skillhub.formats.document import json_bytes
 from skillhub.formats.json import strict_json
@@ -43,6 +43,7 @@ BODY_MAX: Final = 4 << 20
 _INFLATED_MAX: Final = 16 << 20
 _PART: Final = 1 << 16
 _AT_ONCE: Final = 4  # repositories that are packed
+_WAIT: Final = 20.0  # seconds for one of these to end
 _CAP: Final = 64 << 20
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _PROTOCOL: Final = re.compile(r"version=[0-2]")
@@ -177,11 +178,13 @@ class RegistryApi:
         """Yield what ``git upload-pack`` says to a request; who stops reading ends it.
 
         Raises:
-            SourceError: there is no git.
+            SourceError: there is no git, or too much is asked of it.
         """
         variables = {"GIT_PROTOCOL": protocol} if _PROTOCOL.fullmatch(protocol) else {}
         folder = os.path.join(self.registry.site, REPOSITORY)
-        with self._packing:
+        if not self._packing.acquire(timeout=_WAIT):
+            raise SourceError("too many repositories are packed at once")
+        try:
             program = GitProgram(folder, os.environ, _GIT_OPTIONS, variables)
             process = program.start(("upload-pack", "--strict", "--stateless-rpc", *words, folder))
             feeding = Thread(target=_feed, args=(process.stdin, request), daemon=True)
@@ -194,6 +197,8 @@ class RegistryApi:
                 feeding.join()
                 if process.stdout:
                     process.stdout.close()
+        finally:
+            self._packing.release()
 
 
 def _feed(pipe: BinaryIO, data: bytes) -> None:

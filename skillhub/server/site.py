@@ -71,6 +71,18 @@ class SiteHandler(BaseHTTPRequestHandler):
     wbufsize, disable_nagle_algorithm = -1, True
     server: _Server
 
+    def parse_request(self) -> bool:
+        """Return whether a request was read, of which it is certain where it ends: else a part of it would be one."""
+        if not super().parse_request():
+            return False
+        lengths = self.headers.get_all("Content-Length", [])
+        if "Transfer-Encoding" in self.headers or len(lengths) > 1:
+            self.send_error(411)
+            return False
+        if self.command != "POST" and lengths not in ([], ["0"]):
+            self.close_connection = True  # for nobody reads that body
+        return True
+
     def do_GET(self) -> None:
         """Answer with head and body."""
         self.serve(with_body=True)

@@ -16,17 +16,20 @@ from types import SimpleNamespace
 import pytest
 
 from skillhub.archive import unpack
+from skillhub.archive.entries import Limits
 from skillhub.archive.unpack import packed_tar
 from skillhub.audit.scan_cache import ScanCache
 from skillhub.disk.home import Home
 from skillhub.model.advisory import AdvisoriesDocument
 from skillhub.model.index import Release
 from skillhub.model.tree import SIGNATURE, File, Tree
+from skillhub.registry import check as checking
+from skillhub.registry import shapes
 from skillhub.registry.check import check
-from skillhub.registry.git_objects import Objects, packed, read_pack
+from skillhub.registry.git_objects import PACK_MAX, Objects, packed, read_pack
 from skillhub.registry.operator import Signing, opened
-from skillhub.registry.outputs import build, built_files
-from skillhub.registry.shapes import SHAPES, StaticRepository, plugin_objects
+from skillhub.registry.outputs import Offer, build, built_files
+from skillhub.registry.shapes import SHAPES, StaticRepository, document_for, plugin_objects
 from skillhub.registry.upkeep import advise, withdraw, yank
 from skillhub.server.site import site_server
 from tests.support.registry import Simulator
@@ -241,12 +244,19 @@ HOSTILE = [
     ("LICENSE", "<script>alert(1)</script>"),
     ("unknown.q", "\n \t<!doctype html>"),
     ("bom", "\ufeff<html>"),
+    ("bom.xspf", b"\xff\xfe" + "<html xmlns='http://www.w3.org/1999/xhtml'/>".encode("utf-16-le")),
+    ("bom.kml", b"\xfe\xff" + "\n<html/>".encode("utf-16-be")),
+    ("no-bom.gpx", "<?xml version='1.0'?><html/>".encode("utf-16-be")),
 ]
 
 
 def test_attack_what_a_browser_or_a_server_would_run_does_not_lie_below_the_site(hub):
     for number, (path, text) in enumerate(HOSTILE):
-        hub.publish(f"hello-{number}", **{path: text})
+        if isinstance(text, bytes):
+            folder = Path(str(hub.dir.path)).parent / f"src-1.0.0/hello-{number}"
+            os.makedirs(folder)
+            (folder / path).write_bytes(text)
+        hub.publish(f"hello-{number}", **({} if isinstance(text, bytes) else {path: text}))
     built(hub)
     for number, (path, _) in enumerate(HOSTILE):
         assert site(hub, f"hello-{number}/SKILL.md").exists() and not site(hub, f"hello-{number}/{path}").exists()
@@ -271,6 +281,74 @@ def test_attack_a_skill_brings_no_index_of_its_own(hub):
     built(hub)
     assert not any("Well-Known" in str(each) for each in site(hub, "hello").rglob("*"))
     assert check(hub.dir.path, hub.when).problems == ()
+
+
+def test_attack_a_path_of_a_skill_is_that_of_a_signed_file_further_down(hub):
+    folder = Path(str(hub.dir.path)).parent / "src-1.0.0/hello/data/.well-known/agent-skills"
+    os.makedirs(folder)
+    (folder / "index.json").write_text("{}")
+    hub.publish("hello")
+    assert built(hub).left_out == []
+    assert named(hub)["opencode"] == set()
+    assert check(hub.dir.path, hub.when).problems == ()
+
+
+@pytest.mark.parametrize("name", ["cgi-bin", "htbin"])
+def test_attack_a_skill_is_named_as_a_folder_of_programs(hub, name):
+    hub.publish(name, **{"run.sh": "#!/bin/sh\n"})
+    built(hub)
+    assert not site(hub, f"{name}/run.sh").exists() and named(hub)["opencode"] == set()
+    assert check(hub.dir.path, hub.when).problems == ()
+
+
+def test_attack_lists_are_removed_so_that_nobody_compares_the_packages(hub, tmp_path):
+    hub.publish("hello")
+    built(hub)
+    other_tarball(hub, is_listed=True)
+    for path in ("index.json", "marketplace.json", ".claude-plugin/marketplace.json", "api/search"):
+        site(hub, path).unlink()
+    shutil.rmtree(site(hub, "skills.git"))
+    with serving(site_server(hub.dir.site)) as server:
+        found = check(f"http://127.0.0.1:{server.server_port}", hub.when).problems
+    assert any(each.where.endswith("-/npm/-/hello-1.0.0.tgz") for each in found)
+
+
+def test_attack_a_document_nobody_signed_decides_what_is_listed(hub):
+    hub.publish("hello")
+    built(hub)
+    sound = site(hub, "-/clients/hello.json").read_bytes()
+    for key, value in {"description": "Evil.", "publisher": "evil", "files": [], "published": ""}.items():
+        said = {**json.loads(sound), key: value}
+        found = document_for_hello(hub, json.dumps(said).encode())
+        assert found.dump() == sound
+
+
+def document_for_hello(hub, data):
+    site(hub, "-/clients/hello.json").write_bytes(data)
+    home = Home.of({"SKILLHUB_HOME": str(Path(hub.dir.path).parent / "home")})
+    with opened(hub.dir.path, Signing(now=hub.when)) as found:
+        [skill] = Offer(found, ScanCache(home)).skills()
+        return document_for(skill)
+
+
+@pytest.mark.parametrize("kind", ["pack", "idx"])
+@pytest.mark.parametrize("data", [b"", b"x" * 2000, None])
+def test_attack_a_pack_of_an_unchanged_registry_is_damaged_and_made_again(hub, kind, data):
+    hub.publish("hello")
+    built(hub)
+    hub.publish("other")
+    built(hub)
+    for path in site(hub, "skills.git/objects/pack").glob(f"*.{kind}"):
+        path.write_bytes(data) if data is not None else path.unlink()
+    assert check(hub.dir.path, hub.when).problems
+    built(hub)
+    assert check(hub.dir.path, hub.when).problems == ()
+    assert git(hub, "fsck", "--strict") == ""
+    assert in_repository(hub) == {"hello", "other"}
+
+
+def test_attack_the_largest_skill_makes_a_pack_or_a_package_that_nobody_reads():
+    assert min(shapes._CAP, checking._FILE_CAP) > PACK_MAX + Limits().total + (1 << 20)
 
 
 def test_without_a_url_plugins_are_folders_beside_the_list(hub):

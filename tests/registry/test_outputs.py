@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,48 @@ def test_attack_a_build_is_killed_and_leaves_what_is_withdrawn_then(hub):
     assert built(hub).written == []
     (site / "hello/SKILL.md").unlink()
     assert built(hub).written == ["hello/SKILL.md"]
+
+
+@pytest.mark.parametrize("data", [b"", b"x", None, "same size"])
+def test_attack_a_file_that_was_built_is_changed_and_found_and_made_again(hub, data):
+    hub.publish("hello")
+    hub.publish("other")
+    built(hub)
+    for path in ("hello/SKILL.md", "names.txt"):
+        file = Path(hub.dir.site, path)
+        before = file.read_bytes()
+        if data is None:
+            file.unlink()
+        else:
+            file.write_bytes(before.swapcase() if isinstance(data, str) else data)
+        assert [each.where for each in check(hub.dir.path, hub.when).problems] == [str(file)]
+        assert (built(hub).written, file.read_bytes()) == ([path], before)
+        assert check(hub.dir.path, hub.when).problems == ()
+
+
+def test_attack_a_file_that_nobody_built_lies_among_those_of_a_skill(hub):
+    hub.publish("hello")
+    built(hub)
+    added = Path(hub.dir.site, "hello", "scripts", "extra.sh")
+    added.parent.mkdir()
+    added.write_text("#!/bin/sh\n")
+    Path(hub.dir.site, "robots.txt").write_text("")  # the operator's own
+    assert [each.where for each in check(hub.dir.path, hub.when).problems] == [str(added)]
+    added.unlink()
+    os.symlink("/etc", added)
+    assert [each.where for each in check(hub.dir.path, hub.when).problems] == [str(added)]
+
+
+def test_a_record_without_digests_accuses_nobody_and_is_replaced(hub):
+    hub.publish("hello")
+    built(hub)
+    record = Path(record_path(hub.dir.path, "shape"))
+    now = json.loads(record.read_bytes())
+    record.write_text(json.dumps({name: [key, [*made]] for name, (key, made) in now.items()}))
+    Path(hub.dir.site, "hello/SKILL.md").write_bytes(b"x")
+    assert check(hub.dir.path, hub.when).problems == ()
+    assert built(hub).written == ["hello/SKILL.md"]
+    assert json.loads(record.read_bytes()) == now
 
 
 def test_a_file_becomes_a_folder_and_a_file_again(hub):

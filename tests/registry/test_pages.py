@@ -18,7 +18,7 @@ from skillhub.disk.home import Home
 from skillhub.registry.build import add
 from skillhub.registry.operator import Signing, opened
 from skillhub.registry.outputs import Part, build, record_path
-from skillhub.registry.pages import PAGES, buckets, inert
+from skillhub.registry.pages import PAGES, buckets, inert, is_long
 from skillhub.registry.push import FolderTarget, push
 from skillhub.registry.upkeep import withdraw, yank
 from tests.support.registry import Simulator
@@ -238,6 +238,16 @@ def test_attack_markdown_that_is_made_to_be_slow(text):
     assert len(inert(text)) >= 1  # a quadratic reader would not come back
 
 
+def test_attack_rows_of_tables_leave_out_a_million_cells(hub):
+    table = f"{'|a' * 100}|\n{'|-' * 100}|\n" + "a\n" * 600
+    for text in (table, "> " + table.replace("\n", "\n> "), f"1. {table}", table.replace("|-", "|:-:")):
+        assert is_long(f"{text}\n" * 5)
+    assert not is_long("| a | b |\n|---|---|\n" + "| c | d |\n" * 2000)
+    put(hub, body=f"{table}\n" * 5)
+    made(hub)
+    assert "<td>a</td>" not in text_of(hub, "-/skill/hello.html")
+
+
 def test_a_huge_text_is_cut_and_said_to_be(hub):
     put(hub, body="# Long\n\n" + "word " * 20_000, files={"big.txt": "x" * 100_000, "bin": b"\0" * 10})
     made(hub)
@@ -282,7 +292,9 @@ def test_attack_a_damaged_record_pushes_a_key(hub, tmp_path):
         shape = Part(name="shape", of_all=lambda _: [("hello/1.root.json", b"a")])
         build(found, [shape], ScanCache(Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})))
     push(hub.dir.path, str(target), FolderTarget, now=hub.when)
-    Path(hub.dir.site, "hello/1.root.json").write_bytes(b"b")
+    with opened(hub.dir.path, Signing(now=hub.when)) as found:
+        shape = Part(name="shape", of_all=lambda _: [("hello/1.root.json", b"b")])
+        build(found, [shape], ScanCache(Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})))
     push(
         hub.dir.path, str(target), FolderTarget, now=hub.when
     )  # of a skill's file no name says that it never changes

@@ -6,6 +6,7 @@ import gzip
 import http.client
 import json
 import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -279,6 +280,30 @@ def test_attack_a_body_that_is_none_changes_nothing(hub, server, path, headers, 
     response.read()
     connection.close()
     assert {name: Path(hub.dir.site, name).read_bytes() for name in before} == before
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "GET /index.json HTTP/1.1\r\nContent-Length: {size}",
+        "HEAD /index.json HTTP/1.1\r\nContent-Length: {size}",
+        "GET /api/search HTTP/1.1\r\nContent-Length: {size}",
+        "GET /skills.git/info/refs?service=git-upload-pack HTTP/1.1\r\nContent-Length: {size}",
+        "GET /nothing HTTP/1.1\r\nTransfer-Encoding: chunked",
+        "GET /index.json HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: {size}",
+        "POST /skills.git/git-upload-pack HTTP/1.1\r\nContent-Length: 0\r\nTransfer-Encoding: chunked",
+        "POST /skills.git/git-upload-pack HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: {size}",
+        "PUT /index.json HTTP/1.1\r\nContent-Length: {size}",
+    ],
+)
+def test_attack_a_request_lies_in_the_body_of_another(server, head):
+    inner = b"GET /metadata/timestamp.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    host, port = server.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as peer:
+        peer.sendall(f"{head.format(size=len(inner))}\r\nHost: {host}\r\n\r\n".encode() + inner)
+        peer.shutdown(socket.SHUT_WR)
+        said = b"".join(iter(lambda: peer.recv(1 << 16), b""))
+    assert said.count(b"HTTP/1.1 ") == 1 and b'"_type":"timestamp"' not in said
 
 
 def test_attack_a_small_body_that_becomes_a_large_one():

@@ -51,8 +51,13 @@ async function search() {
   found.replaceChildren();
   for (const [each] of matching.slice(0, MOST)) {
     const row = document.createElement("li");
-    add(add(row, "h3", ""), "a", each.name).href = `${box.dataset.pages}${each.name}.html`;
-    add(row, "p", clean(each.description).slice(0, 240), "said");
+    const heading = add(row, "h3", "");
+    add(heading, "a", each.name).href = `${box.dataset.pages}${each.name}.html`;
+    // As in the lists of the pages.
+    const isWithdrawn = each.withdrawn != null;
+    if (isWithdrawn) add(heading, "span", "withdrawn", "mark bad");
+    else if (each.yanked != null) add(heading, "span", "yanked", "mark held");
+    if (!isWithdrawn) add(row, "p", clean(each.description).slice(0, 240), "said");
     found.append(row);
   }
 }
