@@ -42,7 +42,7 @@ class ReleaseRow(AnswerRow):
 
 
 class ManifestRow(AnswerRow):
-    """What a skill says of itself."""
+    """The manifest of a skill."""
 
     name: Text
     description: Text
@@ -62,7 +62,7 @@ class ManifestRow(AnswerRow):
 
 
 class ShowAnswer(SkillRow, JsonAnswer, commands=["show"]):
-    """One skill, with what is in it and its releases."""
+    """One skill, with its contents and its releases."""
 
     manifest: ManifestRow
     files: tuple[FileRow, ...]
@@ -72,7 +72,7 @@ class ShowAnswer(SkillRow, JsonAnswer, commands=["show"]):
 
 
 class FindingRow(AnswerRow):
-    """What a rule of the audit or of the scan saw."""
+    """A finding of a rule of the audit or of the scan."""
 
     rule: Text
     severity: Severity
@@ -86,7 +86,7 @@ class FindingRow(AnswerRow):
 
 
 class ShownFileAnswer(FileRow, JsonAnswer, commands=["show file"]):
-    """One file of a skill: its text, null if it is binary, and what the scan found in it."""
+    """One file of a skill: its text, null if it is binary, and its findings."""
 
     skill: Text
     text: Text | None
@@ -94,7 +94,7 @@ class ShownFileAnswer(FileRow, JsonAnswer, commands=["show file"]):
 
 
 class UseAnswer(JsonAnswer, commands=["use"]):
-    """One skill for one use: the text of its ``SKILL.md``, and what is known of it."""
+    """One skill for one use: the text of its ``SKILL.md``, and its facts."""
 
     name: Text
     version: Text | None
@@ -130,7 +130,7 @@ class RuleAnswer(JsonAnswer, commands=["audit --explain"]):
 
 
 class SignatureRow(AnswerRow):
-    """What a signature is worth; nulls where there is none."""
+    """The verdict on a signature; nulls if there is none."""
 
     status: Literal["valid", "untrusted", "invalid", "unsigned"] | None
     identity: Text | None
@@ -139,7 +139,7 @@ class SignatureRow(AnswerRow):
 
 
 class ValidatedRow(AnswerRow):
-    """What was found about one path."""
+    """The result for one path."""
 
     path: Text
     ok: bool
@@ -184,7 +184,7 @@ class SignAnswer(JsonAnswer, commands=["sign"]):
 
 
 class EditRow(AnswerRow):
-    """What was edited by hand."""
+    """Edits by hand."""
 
     paths: Texts
     patch: Text
@@ -192,7 +192,7 @@ class EditRow(AnswerRow):
 
 
 class LockedRow(AnswerRow):
-    """What a lock says of a skill."""
+    """The entry of a skill in a lock."""
 
     version: Text | None
     tree: Text
@@ -226,7 +226,7 @@ class DiffAnswer(JsonAnswer, commands=["diff"]):
 
 
 class ChoiceRow(AnswerRow):
-    """What was done about a skill in a merge; ``took`` is null where it is gone."""
+    """The result of a merge for a skill; ``took`` is null if the merge removed it."""
 
     name: Text
     took: Literal["ours", "theirs"] | None
@@ -248,7 +248,7 @@ class LockMergeAnswer(JsonAnswer, commands=["lock merge"]):
 
 
 class BundleExportAnswer(JsonAnswer, commands=["bundle export"]):
-    """What was packed into a bundle, and until when it can be installed; null if no metadata in it expires."""
+    """The contents of a bundle, and the time until which it installs; null if no metadata in it expires."""
 
     path: Text
     skills: tuple[Text, ...]
@@ -277,7 +277,7 @@ class CatalogRow(AnswerRow):
 
 
 class SearchedRootRow(AnswerRow):
-    """A folder that was looked into, and the names of what was found there."""
+    """A searched folder, and the names of the skills in it."""
 
     path: Text
     scope: Text
@@ -302,7 +302,7 @@ class RepeatedRow(AnswerRow):
 
 
 class CatalogAnswer(JsonAnswer, commands=["catalog"]):
-    """What an agent's model sees of the skills."""
+    """The list of skills for an agent's model."""
 
     host: Text
     text: Text
@@ -321,7 +321,7 @@ class CatalogAnswer(JsonAnswer, commands=["catalog"]):
 
 
 class MentionRow(AnswerRow):
-    """A mention in a message, and what it means."""
+    """A mention in a message, and its meaning."""
 
     text: Text
     outcome: Text
@@ -331,7 +331,7 @@ class MentionRow(AnswerRow):
 
 
 class ResolveAnswer(JsonAnswer, commands=["resolve"]):
-    """Which skills a message means, and what it asks for besides."""
+    """The skills that a message names, and the rest of its text."""
 
     mentions: tuple[MentionRow, ...]
     task: Text
@@ -357,7 +357,7 @@ class HookRow(AnswerRow):
 
 
 class LoadAnswer(JsonAnswer, commands=["load"]):
-    """What an agent gets of a skill."""
+    """A skill as it is loaded for an agent."""
 
     name: Text
     path: Text
@@ -381,7 +381,7 @@ class HitRow(AnswerRow):
 
 
 class ListingRow(AnswerRow):
-    """When a repository or the like was last asked what it has, and at which commit."""
+    """The time of a source's stored listing, and its commit."""
 
     source: Text
     refreshed: Text
@@ -389,7 +389,7 @@ class ListingRow(AnswerRow):
 
 
 class SearchAnswer(JsonAnswer, commands=["search"]):
-    """What was found, the best first; ``listings`` are the sources that are not asked each time."""
+    """The hits, the best first; ``listings`` are the sources that are not asked each time."""
 
     hits: tuple[HitRow, ...]
     count: int
@@ -398,7 +398,7 @@ class SearchAnswer(JsonAnswer, commands=["search"]):
 
 
 class PublishAnswer(JsonAnswer, commands=["publish"]):
-    """What was published, or would be; ``changes`` are those since ``previous``, ``written`` the files pushed."""
+    """A published release, or a dry run; ``changes`` since ``previous``; ``written``: the files pushed."""
 
     name: Text
     version: Text

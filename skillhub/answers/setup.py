@@ -34,7 +34,7 @@ class KeysAnswer(JsonAnswer, commands=["key list"]):
 
 
 class VariableRow(AnswerRow):
-    """A variable of which a value is stored, and the skills that may have it."""
+    """A variable with a stored value, and the skills that may have it."""
 
     name: Text
     skills: Texts
@@ -49,7 +49,7 @@ class VariableAnswer(VariableRow, JsonAnswer, commands=["env set", "env unset"])
 
 
 class VariablesAnswer(JsonAnswer, commands=["env list"]):
-    """The variables of which a value is stored."""
+    """The variables with a stored value."""
 
     variables: tuple[VariableRow, ...]
 
@@ -78,7 +78,7 @@ class ProfilesAnswer(JsonAnswer, commands=["profile list"]):
 
 
 class PlaceRow(AnswerRow):
-    """What is kept in one place on this disk."""
+    """The contents of one place on this disk."""
 
     name: Text
     path: Text
@@ -94,7 +94,7 @@ class CacheAnswer(JsonAnswer, commands=["cache info"]):
 
 
 class WasteRow(AnswerRow):
-    """Something that nobody needs."""
+    """A stored item that nothing needs."""
 
     kind: Literal["tree", "signer", "leftover", "download", "repository", "scan"]
     path: Text
@@ -212,7 +212,7 @@ class SuggestedAnswer(JsonAnswer, commands=["source add suggested"]):
 
 
 class RefreshRow(AnswerRow):
-    """What a source lists now, and which names came and went; the commit of a repository, before and now."""
+    """The listing of a source, the names added and removed, and a repository's commits before and now."""
 
     name: Text
     skills: int
@@ -324,7 +324,7 @@ class PublishedRow(AnswerRow):
 
 
 class AddedAnswer(JsonAnswer, commands=["registry add"]):
-    """What was published, and what had been."""
+    """The releases that were added, and those that were there before."""
 
     added: tuple[PublishedRow, ...]
     unchanged: tuple[PublishedRow, ...]
@@ -356,7 +356,7 @@ class RecalledAnswer(RecalledRow, JsonAnswer, commands=["registry withdraw", "re
 
 
 class AdvisedAnswer(JsonAnswer, commands=["registry advise"]):
-    """The ids and digests of all that a registry says is known to be bad."""
+    """The ids of a registry's advisories, and its known-bad digests."""
 
     advisories: Texts
     digests: Texts
@@ -370,7 +370,7 @@ class RevokedRow(AnswerRow):
 
 
 class DelegatedAnswer(JsonAnswer, commands=["registry delegate"]):
-    """What a publisher may sign and publish now."""
+    """The names and keys that a publisher has now."""
 
     publisher: Text
     keys: Texts
@@ -390,14 +390,14 @@ class RotatedAnswer(JsonAnswer, commands=["registry rotate"]):
 
 
 class ExpiryRow(AnswerRow):
-    """When what a role signed expires."""
+    """The expiry of a role's document."""
 
     role: Text
     expires: Text
 
 
 class RefreshedAnswer(JsonAnswer, commands=["registry refresh"]):
-    """What was signed anew, and what waits for offline keys."""
+    """The documents that were signed again, and those that need offline keys."""
 
     renewed: tuple[ExpiryRow, ...]
     waiting: tuple[ExpiryRow, ...]
@@ -412,7 +412,7 @@ class RegistryCheckAnswer(JsonAnswer, commands=["registry check"]):
 
 
 class CosignedAnswer(JsonAnswer, commands=["registry cosign"]):
-    """The key of a registry's log, as witnesses want it, and the names of those who signed its newest checkpoint."""
+    """The key of a registry's log, in the form for witnesses, and the signers of its newest checkpoint."""
 
     key: Text
     signers: Texts
@@ -435,20 +435,20 @@ class LogEntryRow(AnswerRow):
 
 
 class WatchedAnswer(JsonAnswer, commands=["registry watch"]):
-    """What is new under a name in the logs of registries since the last time; ``ok`` says that nothing is."""
+    """New entries for a name in the logs of registries; ``ok`` is true if there are none."""
 
     ok: bool
     entries: tuple[LogEntryRow, ...]
 
 
 class ServedAnswer(JsonAnswer, commands=["registry serve", "serve"]):
-    """Where a registry, or what is installed here, is served."""
+    """The URL at which a registry, or the installed skills, are served."""
 
     url: Text
 
 
 class PushedAnswer(JsonAnswer, commands=["registry push"]):
-    """What was published to a target."""
+    """The files that were pushed to a target."""
 
     target: Text
     written: Texts
@@ -456,7 +456,7 @@ class PushedAnswer(JsonAnswer, commands=["registry push"]):
 
 
 class UnsafeRow(ReasonRow):
-    """A skill that is not what was promised."""
+    """A skill that is refused as unsafe."""
 
     reason: Text | None
 
@@ -536,7 +536,7 @@ class UninstallRow(AnswerRow):
 
 
 class UninstallAnswer(JsonAnswer, commands=["self uninstall"]):
-    """What was removed, or would be; what stays and why; what is left to do, and the command for the program."""
+    """The removed files, or a dry run; those that stay, with reasons; the steps that are left."""
 
     removed: tuple[UninstallRow, ...]
     kept: tuple[UninstallRow, ...]
@@ -547,7 +547,7 @@ class UninstallAnswer(JsonAnswer, commands=["self uninstall"]):
 
 
 class McpCheckAnswer(JsonAnswer, commands=["mcp check"]):
-    """What an MCP server has; ``skills`` is null if it does not serve any."""
+    """The tools and skills of an MCP server; ``skills`` is null if it serves none."""
 
     name: Text
     place: Text

@@ -62,7 +62,7 @@ class SignerRow(AnswerRow):
 
 
 class NeedRow(AnswerRow):
-    """What a skill needs, and whether it is there."""
+    """A need of a skill, and whether it is satisfied."""
 
     kind: Literal["env", "mcp", "program", "skill"]
     name: Text
@@ -72,7 +72,7 @@ class NeedRow(AnswerRow):
 
 
 class QuestionRow(AnswerRow):
-    """A question, and what was said to it."""
+    """A question and its answer."""
 
     kind: QuestionKind
     skill: Text
@@ -196,7 +196,7 @@ class OutcomeAnswer(
 
 
 class AdvisedRow(AnswerRow):
-    """What an advisory says of an installed skill."""
+    """An advisory about an installed skill."""
 
     skill: Text
     id: Text
@@ -222,7 +222,7 @@ class ProblemRow(AnswerRow):
 
 
 class VerifiedRow(AnswerRow):
-    """What was found about one skill."""
+    """The result for one skill."""
 
     name: Text
     ok: bool

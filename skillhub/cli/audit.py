@@ -44,7 +44,7 @@ FromLock = Annotated[
     str | None, Arg("--from-lock FILE", "Compare with this lock, too (- for stdin, /dev/null for none).")
 ]
 Baseline = Annotated[str | None, Arg("--baseline FILE", "Findings in this file count as accepted.")]
-Write = Annotated[str | None, Arg("--write-baseline FILE", "Write what is found now, as a baseline.")]
+Write = Annotated[str | None, Arg("--write-baseline FILE", "Write the present findings as a baseline.")]
 Explain = Annotated[str | None, Arg("--explain RULE", "Only explain a rule: what it finds, why, what to do.")]
 Sarif = Annotated[str | None, Arg("--sarif FILE", "Write the report as SARIF to a file, too.")]
 _TONES: dict[str, Tone] = {"critical": "red", "high": "red", "medium": "yellow", "low": "dim"}
@@ -306,7 +306,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def cache_info(common: Common) -> int:
-    """Show what is kept where, and how large it is. Everything but the store can be deleted at any time.
+    """Show skillhub's folders and their sizes. You can delete everything but the store at any time.
 
     Example: skillhub cache info
     """

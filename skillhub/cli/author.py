@@ -362,7 +362,7 @@ def registry_cosign(
     folder: Annotated[str, Arg("DIR", "The registry's folder.")],
     files: Annotated[Strings, Arg("[FILE]...", "Files with cosignatures of witnesses.")] = None,
 ) -> int:
-    """Add cosignatures of witnesses to the log's newest checkpoint. Prints the key of the log, which witnesses want.
+    """Add cosignatures of witnesses to the log's newest checkpoint. Prints the log's key for witnesses.
 
     Example: skillhub registry cosign ./registry cosignature.txt
     """
@@ -382,7 +382,7 @@ def registry_watch(
     common: Common,
     name: Annotated[str, Arg("NAME", "A publisher or a skill, also as SOURCE:NAME; or SOURCE for all entries.")],
 ) -> int:
-    """Report new entries for a name in the logs of registries. Exits 1 if something is; else prints nothing.
+    """Report new entries for a name in the logs of registries. Exits 1 if there are any; else prints nothing.
 
     Example: skillhub registry watch acme
     """

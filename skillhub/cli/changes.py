@@ -55,11 +55,11 @@ def diff(
     ] = None,
     form: Annotated[Literal["text", "json", "markdown"], Arg("--format", "The output format.")] = "text",
 ) -> int:
-    """Show what you edited by hand, then, of the skills that are named, what an update would change. Writes nothing.
+    """Show your edits by hand, then the changes that an update of the named skills would make. Writes nothing.
 
     Your edits are compared with what is locked. What is locked is compared with the newest version that
     skillhub.toml allows, or with the one named: files, lines, capabilities, needs, signer.
-    With --from-lock two locks are compared, for whoever reviews a change.
+    With --from-lock two locks are compared, for the review of a change.
 
     For a comment on a pull request: git show main:skillhub.lock | skillhub diff --from-lock - --format markdown
 
@@ -249,9 +249,9 @@ def _longest_run(text: str) -> int:
 def patch(
     common: Common,
     names: Names,
-    drop: Annotated[bool, Arg("--drop", "Drop the patch; restore the skill as its source has it.")] = False,
+    drop: Annotated[bool, Arg("--drop", "Drop the patch; restore the skill of its source.")] = False,
 ) -> int:
-    """Keep what was edited in a skill's copy as a patch that the project agrees to.
+    """Keep the edits in a skill's copy as a patch that the project agrees to.
 
     The patch is written to skillhub-edits/ and named in skillhub.lock; commit both. From then on install and
     sync give everybody the patched skill, verify takes it as it is, and update carries the patch over to the
@@ -302,7 +302,7 @@ def lock_import(
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,
 ) -> int:
-    """Install what the lock of another installer names, and pin it. What could not be pinned is told.
+    """Install and pin the skills in the lock of another installer. Lists the skills that it could not pin.
 
     Reads skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json. Exits 6 if something was left
     out. The file stays as it is.
@@ -350,7 +350,7 @@ def lock_fix(
     ours: Annotated[Strings, Arg("--ours NAME", "Take our side of this skill or source.")] = None,
     theirs: Annotated[Strings, Arg("--theirs NAME", "Take their side of this skill or source.")] = None,
 ) -> int:
-    """Resolve a merge conflict in skillhub.lock. What skillhub.toml says decides; what was done is told.
+    """Resolve a merge conflict in skillhub.lock. skillhub.toml decides; each merged skill is listed.
 
     Where both sides changed a skill, the one that skillhub.toml allows is taken, of two the higher version. Sides
     that differ in signer or source are shown and refused, until you say which.

@@ -124,7 +124,7 @@ def _with_lists(outcome: Outcome, ports: Ports) -> Outcome:
 
 
 def bundle_export(common: Common, file: Annotated[str, Arg("FILE", "The bundle to write.")]) -> int:
-    """Write one file with all that installing the lock takes.
+    """Write one file from which the lock can be installed.
 
     That is the lock, artifacts, the metadata of registries with signatures and roots, and objects of git. All is
     fetched and verified anew, then installed in memory from the bundle alone; only then is the file written.
@@ -188,7 +188,7 @@ def update(
     every: Annotated[bool, Arg("--all", "All locked skills; not together with names.")] = False,
     frozen: Annotated[bool, Arg("--frozen", "Fail if an update would change the lock.")] = False,
     pr_body: Annotated[
-        str | None, Arg("--pr-body FILE", "Write what a reviewer should see, as Markdown for a pull request.")
+        str | None, Arg("--pr-body FILE", "Write the review text, as Markdown for a pull request.")
     ] = None,
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,

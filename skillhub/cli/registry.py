@@ -86,7 +86,7 @@ def registry_build(
 ) -> int:
     """Write the pages of a registry, and its files for other clients. Only what changed is written.
 
-    add, yank, withdraw, advise and delegate do so by themselves. Nothing of it is signed: what a client verifies is.
+    add, yank, withdraw, advise and delegate do so by themselves. These files are not signed.
 
     Example: skillhub registry build ./registry --url https://skills.example
     """
@@ -128,7 +128,7 @@ def registry_yank(
     reason: Annotated[str | None, Arg("--reason TEXT", "The reason, which users read.")] = None,
     undo: Annotated[bool, Arg("--undo", "Undo the yank.")] = False,
 ) -> int:
-    """Tell clients not to choose a release any more. Who has it locked can still install it, with a warning.
+    """Stop clients from choosing a release. Users who have it locked can still install it, with a warning.
 
     Example: skillhub registry yank ./registry my-skill@1.2.0 --reason "breaks on Windows"
     """
@@ -255,7 +255,7 @@ def registry_refresh(
 ) -> int:
     """Sign anew what expires soon, with online keys alone. For cron, once a day; it signs nothing if nothing does.
 
-    What waits for offline keys is told 30 days ahead; bring them, and name the role.
+    It warns 30 days before a role needs offline keys; bring them, and name the role.
 
     Example: skillhub registry refresh ./registry --quiet
     """
@@ -306,7 +306,7 @@ def registry_advise(
     withdraw: Annotated[Strings, Arg("--withdraw ID", "Take back an advisory or a digest (repeatable).")] = None,
     keys: KeysDir = None,
 ) -> int:
-    """Publish what is known to be bad. Clients refuse these digests, and show the advisories in every audit.
+    """Publish advisories. Clients refuse these digests, and show the advisories in every audit.
 
     An advisory with the id of an earlier one replaces it.
 
@@ -338,8 +338,8 @@ def registry_push(
 ) -> int:
     """Publish a registry's site. Immutable files first, the timestamp last; nothing newer is ever overwritten.
 
-    S3 and its credentials are found by the usual AWS variables (AWS_ENDPOINT_URL_S3 for other stores), those of an
-    OCI registry as docker login keeps them, or by SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD. A git repository
+    The usual AWS variables name S3 and its credentials (AWS_ENDPOINT_URL_S3 for other stores). An OCI registry
+    uses those of docker login, or SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD. A git repository
     (github:OWNER/REPO too) gets one commit on its branch gh-pages; git finds its credentials.
 
     Example: skillhub registry push ./registry s3://skills-bucket
@@ -526,7 +526,7 @@ def registry_check(
 ) -> int:
     """Verify a registry as a client would. All metadata, every release of every skill; exits 1 if something is wrong.
 
-    What is about to expire is a warning.
+    Metadata that will expire soon is a warning.
 
     Example: skillhub registry check ./registry
     """
@@ -552,7 +552,7 @@ def registry_serve(
 ) -> int:
     """Serve a registry's site, read-only. For trying out and for small teams; any web server does as well.
 
-    Answers besides what no file can: shallow git clones, searches, the APIs of ClawHub and ToolHive, and MCP at /mcp.
+    Also answers shallow git clones, searches, the APIs of ClawHub and ToolHive, and MCP at /mcp.
 
     Example: skillhub registry serve ./registry --port 8000
     """

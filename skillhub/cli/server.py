@@ -26,7 +26,7 @@ __all__ = ["mcp", "mcp_check", "mcp_install", "mcp_remove", "serve"]
 _MISSING = "to serve skills needs"
 _TOKEN_MIN, _TOKEN_MAX = 20, 512
 _MAKE_ONE = "umask 077; openssl rand -hex 32 > "  # and the file
-NoTools = Annotated[bool, Arg("--no-tools", "Offer no tools, only what the extension for skills has.")]
+NoTools = Annotated[bool, Arg("--no-tools", "Offer no tools, only the extension for skills.")]
 Everything = Annotated[bool, Arg("--all", "Serve skills too that no lock knows, marked as not locked.")]
 PrintConfig = Annotated[
     str | None, Arg("--print-config AGENT", "Show the entry of an agent that runs this, and serve nothing.")

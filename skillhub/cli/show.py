@@ -49,8 +49,10 @@ def show(
     common: Common,
     ref: Annotated[str, Arg("NAME|REF", "An installed skill, or a reference.")],
     skill: Annotated[str | None, Arg("--skill NAME", "Show this skill of several.")] = None,
-    files: Annotated[bool, Arg("--files", "List its files, with what the scan found in each.")] = False,
-    file: Annotated[str | None, Arg("--file PATH", "Show this file, with what the scan found at which line.")] = None,
+    files: Annotated[bool, Arg("--files", "List its files, with the findings of the scan in each.")] = False,
+    file: Annotated[
+        str | None, Arg("--file PATH", "Show this file, with the findings of the scan at their lines.")
+    ] = None,
 ) -> int:
     """Show a skill: one installed, one in an agent's folder, else what the reference finds. Installs nothing.
 
@@ -281,7 +283,7 @@ def schema(
         Strings, Arg("[NAME]...", "A document, or a command and its subcommand (default: list all).")
     ] = None,
 ) -> int:
-    """Show the JSON Schema of a document, or of what a command prints with --json.
+    """Show the JSON Schema of a document, or of a command's answer with --json.
 
     Example: skillhub schema lock
     """
@@ -311,7 +313,7 @@ def schema(
 
 
 def catalog(common: Common, host: HostName = "agents", window: Window = None) -> int:
-    """Show what an agent's model sees of the skills first: the list, in its words and within its budget.
+    """Show the list of skills for an agent's model, in the agent's format and budget.
 
     Example: skillhub catalog --host codex
     """
@@ -380,7 +382,7 @@ def _show_bill(seen: Section, common: Common) -> None:
 def resolve(
     common: Common, text: Annotated[str, Arg("TEXT", "A user's message to an agent.")], host: HostName = "agents"
 ) -> int:
-    """Show which skills a message means, and what it asks for besides. Loads nothing, chooses nothing in doubt.
+    """Show the skills that a message names, and the rest of its text. Loads nothing, and chooses none in doubt.
 
     Example: skillhub resolve '$release-notes since v1.2'
     """
@@ -409,7 +411,7 @@ def load(
     session: Annotated[str, Arg("--session ID", "The id of the session, inserted into its instructions.")] = "",
     host: HostName = "agents",
 ) -> int:
-    """Show what an agent gets of a skill: its instructions in the agent's envelope. Runs nothing.
+    """Show a skill as an agent loads it: its instructions in the agent's envelope. Runs nothing.
 
     A locked skill whose files are not the locked ones is refused. So is one of which the agent's settings say
     that the person is to be asked, unless a person typed this at a terminal, or --yes says that they agreed.

@@ -173,7 +173,7 @@ def source_refresh(
 
 
 def source_remove(common: Common, name: SourceName) -> int:
-    """Forget a source; what was installed from it stays.
+    """Forget a source; skills that were installed from it stay.
 
     Example: skillhub source remove acme
     """
@@ -199,7 +199,7 @@ def source_remove(common: Common, name: SourceName) -> int:
 
 
 def source_trust(common: Common, name: SourceName, root: Root = None, fingerprint: Fingerprint = None) -> int:
-    """Trust a source that this project brings, or one anew. What a project brings counts in it alone.
+    """Trust a source that this project proposes, or one anew. A proposed source counts in this project only.
 
     Anew: its registry has another root, or has one now.
 
