@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from skillhub.archive import unpack
 from skillhub.disk import files
 from skillhub.disk.state_file import StateDocument, StateFile
-from skillhub.errors import Refused, UsageError
+from skillhub.errors import Refused, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Items, part
 from skillhub.formats.text import as_command, quote, word
@@ -116,6 +116,7 @@ class ReleasePlan:
         changes: From that one to this one; None of the first, and of one that is published already.
         is_new: Whether the registry does not have it yet.
         findings: What the scan sees in it.
+        found: What the folder of the skill had when this was planned, of the files that ``write`` replaces.
     """
 
     made: build.Submission
@@ -123,6 +124,7 @@ class ReleasePlan:
     changes: Changes | None
     is_new: bool
     findings: tuple[Finding, ...]
+    found: Mapping[str, bytes | None]
 
     def question(self, where: str) -> Question:
         """Return what a person agrees to; text of the skill is escaped."""
@@ -143,12 +145,17 @@ class ReleasePlan:
         """Write a raised version into the folder of the skill, and the new signature if it has one.
 
         Raises:
-            StateError: the disk refuses.
+            StateError: somebody edits it at this moment, whose edit stays; or the disk refuses.
         """
         for path, file in ((SKILL_MD, self.made.tree[SKILL_MD]), (SIGNATURE, self.made.signature)):
-            full = os.path.join(os.path.abspath(os.path.expanduser(self.made.path)), path)
-            if files.read(full, _CAP) not in (None, file.data):
-                files.write_atomic(full, file.data)
+            full, before = _full(self.made.path, path), self.found[path]
+            if before not in (None, file.data) and not files.swap(full, before, file.data):
+                hint = f"{self.made.release.version} has the text of before: write that version there, and raise it"
+                raise StateError("the file was changed while its release was signed", where=full, hint=hint)
+
+
+def _full(folder: str, path: str) -> str:
+    return os.path.join(os.path.abspath(os.path.expanduser(folder)), path)
 
 
 def plan(path: str, registry: str, signing: Signing, mine: Publishers, prepare: build.Prepare) -> ReleasePlan:
@@ -160,6 +167,8 @@ def plan(path: str, registry: str, signing: Signing, mine: Publishers, prepare: 
     """
     added = build.add(registry, [path], replace(signing, dry_run=True), mine, prepare)
     (made,) = added.submissions
+    is_folder = os.path.isdir(os.path.expanduser(path))
+    found = {each: files.read(_full(path, each), _CAP) if is_folder else None for each in (SKILL_MD, SIGNATURE)}
     release, known = made.release, added.before.skills.get(made.release.name, ())
     is_new = bool(added.releases)
     _refuse_old(path, release, known, is_new=is_new)
@@ -170,7 +179,7 @@ def plan(path: str, registry: str, signing: Signing, mine: Publishers, prepare: 
         old, new = (Tree({**each, SIGNATURE: _NOTHING}) for each in (unpack(data, "zip").tree, made.tree))
         entries = _entry(previous, old.digest), _entry(release, new.digest)
         changes = Changes.between(*entries, old.listing, new.listing)
-    return ReleasePlan(made, previous, changes, is_new, tuple(scan(made.tree)))
+    return ReleasePlan(made, previous, changes, is_new, tuple(scan(made.tree)), found)
 
 
 def _refuse_old(path: str, release: Release, known: Sequence[Release], *, is_new: bool) -> None:

@@ -161,6 +161,19 @@ def test_a_skill_that_changes_after_its_differences_were_shown_is_not_published(
     assert published.state() == before
 
 
+def test_attack_an_edit_while_the_release_is_signed_is_not_lost(published):
+    path, registry = published.folder / "src/greeting", str(published.registry)
+    signing, mine = Signing(now=now()), Publishers(Home.of({"SKILLHUB_HOME": str(published.hub)}))
+    raising = partial(prepared, str(path), "minor", None)
+    planned = plan(str(path), registry, signing, mine, raising)
+    add(registry, [str(path)], signing, mine, raising, [planned.made.tree.digest])
+    edited = (path / "SKILL.md").read_text() + "One more line.\n"
+    (path / "SKILL.md").write_text(edited)
+    with pytest.raises(StateError, match="changed while its release"):
+        planned.write()
+    assert (path / "SKILL.md").read_text() == edited
+
+
 def test_hostile_text_of_a_skill_is_escaped_where_its_differences_are_shown(published):
     hostile = "a\x1b[2Jb\u202e.md"
     (published.folder / "src/greeting/references").mkdir()
