@@ -326,9 +326,12 @@ def _facts(document: ClientDocument) -> dict[str, Any]:
 
 def found_by_search(documents: Iterable[ClientDocument], url: str | None) -> dict[str, Any]:
     """Return what `npx skills find` reads."""
-    # The index of the skill alone: a person may type this with `@` and its name behind it.
-    start = f"{url}/" if url else ""
-    rows = [{**_facts(each), "id": each.name, "source": start + each.name, "installs": 0} for each in documents]
+    # The index of the skill alone. A person types what the program shows, this with `@` and the name behind it:
+    # as a fragment that leads there, too, and not to the index of all skills.
+    rows = [
+        {**_facts(each), "id": each.name, "source": f"{url}/{each.name}#" if url else each.name, "installs": 0}
+        for each in documents
+    ]
     return {"skills": rows, "count": len(rows)}
 
 

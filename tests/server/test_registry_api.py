@@ -81,7 +81,7 @@ def test_a_search_finds_what_its_words_say_and_leads_to_this_server(ask):
         "hello",
         "other",
     ]  # by description
-    assert ask("/api/search?q=hello&limit=1")["skills"][0]["source"] == f"{BASE}/hello"
+    assert ask("/api/search?q=hello&limit=1")["skills"][0]["source"] == f"{BASE}/hello#"
     assert ask("/api/search?q=nothing-at-all")["skills"] == []
     assert len(ask("/api/search")["skills"]) == 2
     assert next(each["slug"] for each in ask("/api/v1/search?q=other")["results"]) == "other"
