@@ -205,8 +205,8 @@ def _feed(pipe: BinaryIO, data: bytes) -> None:
     try:
         pipe.write(data)
         pipe.close()
-    except OSError:
-        pass  # It ended before it read all of it.
+    except (OSError, ValueError):
+        pass  # It ended before it read all of it, or was stopped, which closes its input.
 
 
 def inflated(body: bytes) -> bytes:

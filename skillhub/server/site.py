@@ -137,6 +137,9 @@ class _Server(ThreadingHTTPServer):
         self.site = os.path.abspath(site)
         super().__init__(address, handler)
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keep silent: one client that hangs up in the middle, which anybody can do, is no fault of the server."""
+
 
 def site_server(
     site: str, host: str = "127.0.0.1", port: int = 0, handler: type[SiteHandler] = SiteHandler

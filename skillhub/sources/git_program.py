@@ -317,7 +317,7 @@ class _Drain:
 def _feed(pipe: IO[bytes] | None, data: bytes | Iterable[bytes]) -> None:
     """Write all of it and close the pipe; a git that ends before it read everything says why in words."""
     if pipe is not None and not pipe.closed:
-        with suppress(BrokenPipeError):
+        with suppress(BrokenPipeError, ValueError):  # of a pipe that another thread closed just now
             for part in (data,) if isinstance(data, bytes) else data:
                 pipe.write(part)
         with suppress(BrokenPipeError):

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import socket
+import struct
 import subprocess
 from pathlib import Path
 
@@ -304,6 +305,23 @@ def test_attack_a_request_lies_in_the_body_of_another(server, head):
         peer.shutdown(socket.SHUT_WR)
         said = b"".join(iter(lambda: peer.recv(1 << 16), b""))
     assert said.count(b"HTTP/1.1 ") == 1 and b'"_type":"timestamp"' not in said
+
+
+def test_attack_a_client_hangs_up_in_the_middle_and_the_operator_sees_no_traceback(server, capfd):
+    host, port = server.removeprefix("http://").split(":")
+    reset = struct.pack("ii", 1, 0)
+    for sent in (
+        b"GET /index.json HT",
+        b"POST /skills.git/git-upload-pack HTTP/1.1\r\nContent-Length: 9000\r\n\r\n00",
+    ):
+        with socket.create_connection((host, int(port)), timeout=20) as peer:
+            peer.sendall(sent)
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    connection.request("GET", "/index.json")
+    assert connection.getresponse().status == 200
+    connection.close()
+    assert capfd.readouterr().err == ""
 
 
 def test_attack_a_small_body_that_becomes_a_large_one():
