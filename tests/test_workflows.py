@@ -36,6 +36,11 @@ def test_a_workflow_may_only_read_unless_a_job_says_more(name):
     assert read(name)["permissions"] == {"contents": "read"}
 
 
+def test_the_workflow_of_a_registry_installs_what_its_pages_need():
+    (line,) = (line for line in PAGES.read_text("utf-8").splitlines() if "pip install" in line)
+    assert '"skillhub[pages]==' in line
+
+
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_no_script_has_text_of_an_event_in_it(name):
     """An expression in a script is replaced before the shell reads it: a branch's name could be a command."""

@@ -409,7 +409,9 @@ def registry_watch(
         entries = [{field: row.get(field) for field in LogEntryRow.model_fields} for row in rows]
         common.terminal.answer("registry watch", {"ok": not rows, "entries": entries})
     for row in rows if not common.json else ():
-        said = [row[field] for field in LogEntryRow.model_fields if field in row and field not in _WHERE]
+        is_offered = row["kind"] == "yanked" and row.get("reason") is None
+        shown = {**row, "kind": "offered-again"} if is_offered else row
+        said = [shown[field] for field in LogEntryRow.model_fields if field in row and field not in _WHERE]
         common.terminal.out(f"{word(row['time'] or '-')} {row['source']}: {' '.join(said)}", "yellow")
     for watch in watches.values() if not common.dry_run else ():
         watch.remember()

@@ -72,8 +72,8 @@ def _rebuild(common: Common, folder: str) -> None:
     try:
         every.append(_pages())
     except UsageError as error:
-        # Whoever never had pages was told at `registry init`.
-        if os.path.lexists(outputs.record_path(folder, "pages")):
+        # Whoever never had pages was told at `registry init`. A site that was fetched has them without a record.
+        if os.path.isdir(os.path.join(folder, "site", outputs.OWN, "skills")):
             common.terminal.warn(f"warning: the pages are out of date: {error.message} ({error.hint})")
     with opened(folder, Signing(now=signing_time())) as hub:
         outputs.build(hub, every, ScanCache(common.home))

@@ -97,7 +97,8 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
         if not (is_busy or outcome.asked or outcome.left or _waiting(outcome)):
             terminal.say("nothing would change", "dim")
     elif not (outcome.changed or outcome.pending or outcome.left or _waiting(outcome)):
-        terminal.say("already up to date", "dim")
+        newest = ": no newer version is offered that skillhub.toml allows" if verb == "update" else ""
+        terminal.say(f"already up to date{newest}", "dim")
 
 
 def _refusing(outcome: Outcome) -> list[str]:

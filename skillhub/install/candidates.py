@@ -63,8 +63,9 @@ def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | Non
         raise NotFound(f"no release of {ref.name} is {ref.range}", where=str(ref), hint=f"there are: {known}")
     chosen = [release for release in allowed if not release.taken_back]
     if not chosen:
-        gone = allowed[0]
-        raise TakenBack(f"{ref.name} {gone.version} was {gone.taken_back}", where=str(ref))
+        gone, other = allowed[0], [each.version for each in releases if each.version and not each.taken_back][:8]
+        hint = f"there are: {', '.join(other)}" if other else "no other release of it is offered"
+        raise TakenBack(f"{ref.name} {gone.version} was {gone.taken_back}", where=str(ref), hint=hint)
     chosen = [each for each in chosen if settled is None or (each.published or "~") <= settled] or chosen
     stable = [release for release in chosen if "-" not in (release.version or "").split("+")[0]]
     return (stable if ref.range is None and stable else chosen)[0]

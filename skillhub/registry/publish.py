@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from skillhub.archive import unpack
+from skillhub.author.new import unfilled
 from skillhub.disk import files
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import Refused, StateError, UsageError
@@ -136,6 +137,7 @@ class ReleasePlan:
             lines.append(f"the first release of {release.name}")
             lines += [f"it can: {each}" for each in map(word, release.capabilities)]
             lines += [f"it needs: {each}" for each in map(word, release.requires)]
+        lines += [f"{each.where}: {each.message}" for each in unfilled(self.made.tree)]
         if self.findings:
             hint = as_command("skillhub", "validate", self.made.path)
             lines.append(f"the scan found {counted(self.findings)}: {hint}")

@@ -113,6 +113,14 @@ def test_a_dry_run_shows_the_same_and_changes_nothing(published):
     assert published.state() == before
 
 
+def test_what_the_template_left_open_is_shown_before_the_question(author):
+    assert author.run("new", "fresh").status == 0
+    words = ("publish", author.project / "fresh", "--to", author.place, "--registry", author.registry, "--dry-run")
+    done = author.run(*words)
+    assert (done.status, done.err.count("found the template of skillhub new")) == (0, 2), done.err
+    assert "SKILL.md:3: " in done.err
+
+
 def test_nobody_there_is_no_yes(published):
     before = published.state()
     done = published.publish("--json")

@@ -68,6 +68,8 @@ def test_a_publisher_is_told_of_each_release_once(hub, shell):
     assert shell.run("registry", "watch", "acme:acme", "--json").json == {"schema": 1, "ok": True, "entries": []}
     assert kinds(shell.run("registry", "watch", "greeting", "--json")) == ["name", "release", "release", "yanked"]
     assert len(kinds(shell.run("registry", "watch", "acme", "--json"))) == 5
+    hub.operate("yank", "greeting@1.0.0", "--undo")
+    assert "acme: offered-again acme greeting 1.0.0\n" in shell.run("registry", "watch", "greeting").out
 
 
 def test_what_is_not_there_cannot_be_watched(hub, shell):

@@ -163,6 +163,7 @@ def test_what_was_taken_back_is_not_chosen(world, acme, what):
         error = refused(world, TakenBack, lambda ref=ref: world.install(ref))
         assert what in error.message
         assert "it was bad" in error.message
+        assert error.hint in ("there are: 1.1.0", "no other release of it is offered")
 
 
 def test_what_was_yanked_still_comes_by_a_lock_and_what_was_withdrawn_does_not(world, acme):
