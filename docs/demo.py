@@ -244,6 +244,9 @@ def publishing(stage: Stage) -> None:
     stage.skillhub("new", "my-skill")
     stage.typed("vi my-skill/SKILL.md    # say what it does, and how")
     edited(stage, "What this skill does", "description: Says hello in the language of the reader.")
+    path = Path(stage.project, "my-skill", "SKILL.md")
+    head, _, _ = path.read_text(encoding="utf-8").partition("Say here what to do")
+    path.write_text(f"{head}Greet the reader in their language.\n", encoding="utf-8")
     stage.skillhub(
         *("registry", "init", "./registry", "--publisher", "acme", "--url", "https://acme.github.io/skills"),
         answers=[("(empty for none):", "")],
@@ -273,7 +276,7 @@ def publishing(stage: Stage) -> None:
     stage.project, stage.environ = author
     stage.tell("You: the next release. What differs is shown, and asked about once.")
     stage.typed("vi my-skill/SKILL.md")
-    edited(stage, "Say here what to do", "Say hello, and look at https://greetings.example for more.")
+    edited(stage, "Greet the reader", "Say hello, and look at https://greetings.example for more.")
     seen = stage.skillhub("publish", "./my-skill", "--bump", "patch", answers=[("[N]o: ", "y")], columns=400)
     expect("0.1.0 -> 0.1.1" in seen and "~ SKILL.md" in seen, "no difference was shown")
 
