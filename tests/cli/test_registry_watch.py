@@ -167,16 +167,16 @@ def test_attack_an_entry_says_that_it_is_of_another_registry(hub, shell, tmp_pat
     said = entry("yanked", name="greeting", publisher="acme", source="good", position=0, time=time)
     write_entry(tmp_path / "registry", said)
     line = shell.run("registry", "watch", "greeting", "--dry-run").out.splitlines()[-1]
-    assert line == f"'{time}' acme: yanked acme greeting"
+    assert line == f"'{time}' acme: offered-again acme greeting"
     found = shell.run("registry", "watch", "greeting", "--json").json["entries"][-1]
     assert (found["source"], found["position"]) == ("acme", 3)
 
 
 def test_a_cosignature_that_came_too_late_is_replaced_by_the_next(hub, shell):
     shell.write("hub/config/policy.toml", f'witnesses = ["{root(hub)}={VKEY}"]\n')
-    late = cosignature(hub)
+    late = cosignature(hub.site)
     hub.publish("1.1.0")
-    for lines, status in ((late, 5), (cosignature(hub), 0), (cosignature(hub), 0)):
+    for lines, status in ((late, 5), (cosignature(hub.site), 0), (cosignature(hub.site), 0)):
         shell.write("lines", lines.decode())
         hub.operate("cosign", shell.folder / "lines")
         assert shell.run("install", "acme:greeting", "--yes").status == status
