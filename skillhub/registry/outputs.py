@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ OWN = "-"
 # The registry's own folders. A skill may be named so; then it has no files of its own outside of the archives.
 SIGNED_FOLDERS = frozenset({"metadata", "targets", "archives", "tile"})
 _CAP = 64 << 20
+_LEFT = re.compile(r"\.skillhub-[0-9a-f]{16}\.tmp")  # by a build that was killed; nothing publishes it
 _UNKNOWN = "?"  # a digest that an older record does not have
 _NAME_MAX = 255  # bytes of one name, which no file system exceeds
 
@@ -309,6 +311,7 @@ def changed_files(registry: str, site: str) -> tuple[list[str], list[str]]:
         for top in sorted(tops)
         for folder, folders, names in os.walk(os.path.join(site, top))
         for name in (*names, *(each for each in folders if os.path.islink(os.path.join(folder, each))))
+        if not _LEFT.fullmatch(name)
     }
     known = {path: digest for path, digest in made.items() if digest != _UNKNOWN}
     return sorted(_differing(site, known)), sorted(filter(_is_ours, there - made.keys()))

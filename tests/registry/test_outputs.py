@@ -128,6 +128,8 @@ def test_attack_a_file_that_nobody_built_lies_among_those_of_a_skill(hub):
     built(hub)
     added = Path(hub.dir.site, "hello", "scripts", "extra.sh")
     added.parent.mkdir()
+    Path(added.parent, ".skillhub-0123456789abcdef.tmp").write_text("")  # of a build that was killed
+    assert check(hub.dir.path, hub.when).problems == ()
     added.write_text("#!/bin/sh\n")
     Path(hub.dir.site, "robots.txt").write_text("")  # the operator's own
     assert [each.where for each in check(hub.dir.path, hub.when).problems] == [str(added)]
