@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.disk.folders import remove_tree
-from skillhub.errors import StateError, UsageError
+from skillhub.errors import StateError, UnsafeArchive, UsageError
 from skillhub.exchange.adopt import adopt, patch
 from skillhub.install.context import Options
 from skillhub.project.project import Project
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="somebody acts i
 AGENTS = ("claude-code",)
 LEFT = ".skillhub-0123456789ab"
 SAMPLES = 2
-# Of what is no longer what was to be patched or adopted, that is said.
-REFUSED = (UsageError.exit_code, StateError.exit_code)
+# Of what is no longer what was to be patched or adopted, that is said; a link inside of a skill is unsafe.
+REFUSED = (UsageError.exit_code, StateError.exit_code, UnsafeArchive.exit_code)
 
 
 class Scene:
