@@ -55,7 +55,7 @@ LAZY = {
     "skillhub/scan/__init__.py",
     "skillhub/scan/code/__init__.py",
     "skillhub/scan/code/reader.py",
-    "skillhub/scan/source.py",
+    "skillhub/scan/skill_files.py",
     "skillhub/sources/registry.py",
 }
 

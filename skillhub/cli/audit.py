@@ -14,9 +14,9 @@ from skillhub.audit import report as reports
 from skillhub.audit.accepting import BaselineFile
 from skillhub.audit.audit import AuditRequest, looked_at, names_and_paths
 from skillhub.audit.audit import audit as audit_flow
+from skillhub.audit.brief import brief
 from skillhub.audit.cache import Collected, collect, places
 from skillhub.audit.doctor import diagnose
-from skillhub.audit.prompt import brief
 from skillhub.audit.report import Report
 from skillhub.cli.common import Arg, Common, Strings, read_file, read_lock, write_output
 from skillhub.cli.render import question_json

@@ -27,8 +27,8 @@ from skillhub.cli.common import (
 from skillhub.cli.render import finish
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.disk import files
-from skillhub.edits import merge
-from skillhub.edits.merge import Choice, Side
+from skillhub.edits import lock_merge as merging
+from skillhub.edits.lock_merge import Choice, Side
 from skillhub.edits.patch import lines_of
 from skillhub.errors import Refused, SkillhubError, UsageError
 from skillhub.exchange import adopt as adopting
@@ -360,7 +360,7 @@ def lock_fix(
     take: dict[str, Side] = {**dict.fromkeys(ours or (), "ours"), **dict.fromkeys(theirs or (), "theirs")}
     if both := set(ours or ()) & set(theirs or ()):
         raise UsageError(f"--ours and --theirs exclude each other: {', '.join(sorted(both))}")
-    done = merge.fix(common.open_project(), take, satisfies, dry_run=common.dry_run)
+    done = merging.fix(common.open_project(), take, satisfies, dry_run=common.dry_run)
     if common.json:
         return common.answer("lock fix", {"skills": done.choices, "changed": done.changed and not common.dry_run})
     for choice in done.choices:
@@ -388,7 +388,7 @@ def lock_merge(
     Example: skillhub lock merge %O %A %B
     """
     before = files.read(os.path.realpath(base), CAP) or b""
-    done = merge.drive(before, read_file(ours, CAP), read_file(theirs, CAP))
+    done = merging.drive(before, read_file(ours, CAP), read_file(theirs, CAP))
     if not common.dry_run:
         files.write_atomic(os.path.realpath(ours), done.data)
     if common.json:

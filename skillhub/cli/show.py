@@ -33,9 +33,9 @@ from skillhub.runtime import envelope, loading
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Surroundings
+from skillhub.runtime.meaning import MentionRules, mentioned
 from skillhub.runtime.overview import Section, section
 from skillhub.runtime.ranking import LIMIT_MAX
-from skillhub.runtime.resolve import MentionRules, mentioned
 from skillhub.runtime.state import set_reach
 from skillhub.scan import scan
 

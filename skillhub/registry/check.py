@@ -27,7 +27,7 @@ from skillhub.model.tree import Tree
 from skillhub.net.client import Http
 from skillhub.net.fetch import Fetcher, FolderFetcher, Response
 from skillhub.net.target import PERSON, Requester
-from skillhub.registry import log, shapes
+from skillhub.registry import log_writer, shapes
 from skillhub.registry.git_objects import read_pack
 from skillhub.registry.operator import RegistryDir
 from skillhub.registry.outputs import changed_files, known_bad
@@ -120,8 +120,8 @@ def _log(known: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iter
     """Hold the log's files against its entries, and its entries against what the registry offers."""
     head, found = known.head, [*known.entries()]
     entries = [data for _, data in found]
-    made = log.files(entries, nodes_of([*map(leaf_hash, entries)]), 0, len(entries))
-    for path, data in {**made, log.CHECKPOINT: head.note.dump()}.items():
+    made = log_writer.files(entries, nodes_of([*map(leaf_hash, entries)]), 0, len(entries))
+    for path, data in {**made, log_writer.CHECKPOINT: head.note.dump()}.items():
         if fetcher.get(f"{url}/{path}", cap=len(data)).data != data:
             yield Issue(BadLog.code, "the file differs from the log that clients see", f"{url}/{path}")
     said = [*map(read_entry, found)]

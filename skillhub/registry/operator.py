@@ -34,7 +34,7 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, check_port, is_name, quote
 from skillhub.model.index import Index, Release, admitted, index_path, parse_listing, parse_namespaces, parse_releases
 from skillhub.project.keys import decrypted
-from skillhub.registry import log
+from skillhub.registry import log_writer
 from skillhub.trust.documents import LISTING_PATH, pinned_documents, public_documents, signed_documents
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import LogHead, entry, origin_of
@@ -501,14 +501,14 @@ class Opened:
         """Log what is new in ``index``: return it with positions, the new target, and the files that are new."""
         head = self.log_head(self.metadata)
         before = self.index() if head else Index({})
-        entries, index = log.logged(before, index, head.checkpoint.size if head else 0, self.signing.time)
+        entries, index = log_writer.logged(before, index, head.checkpoint.size if head else 0, self.signing.time)
         key = self.log_key(state)
         if state.keyids(LOG) != self.metadata.keyids(LOG):
             entries.append(entry("log-key", fingerprint=key.public.fingerprint, time=self.signing.time))
         if head and not entries:
             return index, {}, {}  # who cosigned it goes on to do so
         origin = origin_of(self.registry.fingerprint())
-        head, files = log.extended(head, entries, origin, self.registry.served, key)
+        head, files = log_writer.extended(head, entries, origin, self.registry.served, key)
         return index, {LOG_HEAD: head.dump()}, files
 
     def log_key(self, state: MetadataSet) -> PrivateKey:
@@ -543,7 +543,7 @@ class Opened:
         self.registry.publish({**first, **state.files(), **last})
         # What everybody may watch comes when clients see the same: a checkpoint never has to be taken back.
         if (head := self.log_head(state)) is not None:
-            self.registry.publish({log.CHECKPOINT: head.note.dump()})
+            self.registry.publish({log_writer.CHECKPOINT: head.note.dump()})
         versions = {role: state.read(role).version for role in (ROOT, TARGETS, NAMESPACES)}
         if any(state.documents[role] != self.metadata.documents.get(role) for role in versions):
             self.keys.remember(versions)

@@ -25,9 +25,9 @@ from skillhub.disk import files
 from skillhub.errors import BadMetadata, FormatError, Refused, Rollback, StateError, UsageError
 from skillhub.formats.text import as_command, quote
 from skillhub.model.index import Release
-from skillhub.registry import log
+from skillhub.registry import log_writer
 from skillhub.registry.check import check
-from skillhub.registry.log import CHECKPOINT
+from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import Opened, Signing, opened
 from skillhub.registry.outputs import OWN, SIGNED_FOLDERS, built_files
 from skillhub.trust.documents import LISTING_PATH, public_documents
@@ -347,7 +347,7 @@ def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
     for releases in index.skills.values():
         yield from (SiteFile(_archive_path(release), partial(hub.artifact, release)) for release in releases)
     head = hub.log_head(hub.metadata)
-    for path in log.paths(head.checkpoint.size if head else 0):
+    for path in log_writer.paths(head.checkpoint.size if head else 0):
         yield SiteFile(path, partial(hub.registry.served, path))
     yield from (SiteFile(path_of(each), partial(hub.registry.content, each)) for each in _targets(hub))
     yield from map(_fixed_file, paths[:ahead], roots[:ahead])

@@ -25,7 +25,7 @@ _HOMES = {
         "runtime.overview": "Section section",
         "runtime.pulling": "Pulled pull urls_of",
         "runtime.ranking": "Hit SearchIndex rows_of search",
-        "runtime.resolve": "Completion Mention MentionRules Resolved Selected complete mentioned",
+        "runtime.meaning": "Completion Mention MentionRules Resolved Selected complete mentioned",
         "runtime.state": "PermissionRule answers permitted remember set_reach",
         "runtime.toolset": "SkillTool ToolResult call_tool tools",
         "runtime.walk": "Cache",
@@ -100,11 +100,11 @@ if TYPE_CHECKING:
     from skillhub.runtime.envelope import Display, display, inject
     from skillhub.runtime.folder import Agreed, bring_system_skills
     from skillhub.runtime.loading import Commands, Loaded, Request, Session, load, pick, preload
+    from skillhub.runtime.meaning import Completion, Mention, MentionRules, Resolved, Selected, complete, mentioned
     from skillhub.runtime.needs import PermissionProfile, TurnNeeds, open_needs, permission_profile, supply, values
     from skillhub.runtime.overview import Section, section
     from skillhub.runtime.pulling import Pulled, pull, urls_of
     from skillhub.runtime.ranking import Hit, SearchIndex, rows_of, search
-    from skillhub.runtime.resolve import Completion, Mention, MentionRules, Resolved, Selected, complete, mentioned
     from skillhub.runtime.state import PermissionRule, answers, permitted, remember, set_reach
     from skillhub.runtime.toolset import SkillTool, ToolResult, call_tool, tools
     from skillhub.runtime.walk import Cache

@@ -17,8 +17,8 @@ from skillhub.model import manifest
 from skillhub.model.record import Skill
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.folder import STORED, Agreed, Folder, Locks, holding, imitates, is_inside
+from skillhub.runtime.meaning import Caller, called, refusal, usable
 from skillhub.runtime.mention import Suggestions
-from skillhub.runtime.resolve import Caller, called, refusal, usable
 
 # Fills the places in instructions: arguments, the session, the folder, and what agreed commands print.
 # One pass over the text as it was agreed to: what is put in is never looked at again, so that no argument and

@@ -6,7 +6,7 @@ import re
 from typing import Final, Literal
 
 from skillhub.formats.text import words
-from skillhub.scan.rule import Around, look, pattern
+from skillhub.scan.pattern import Around, look, pattern
 
 # Addresses: anybody's, anybody's under a name of their own, or of one known project.
 

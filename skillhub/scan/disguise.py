@@ -12,7 +12,7 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.scan.files import EXECUTABLE_MAGIC, RUN_BY_NAME
-from skillhub.scan.source import Sighting, SkillFiles, SourceFile
+from skillhub.scan.skill_files import Sighting, SkillFiles, SourceFile
 
 _TEXTS: Final = words(
     ".md .mdx .markdown .txt .rst .adoc .csv .json .yaml .yml .toml .xml .html .css .log .ini .cfg .lock"

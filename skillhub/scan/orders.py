@@ -15,8 +15,8 @@ from functools import partial
 from itertools import islice, pairwise
 from typing import Final
 
-from skillhub.scan.rule import look, pattern
-from skillhub.scan.source import Sighting, Signs, SkillFiles, SourceFile, sign
+from skillhub.scan.pattern import look, pattern
+from skillhub.scan.skill_files import Sighting, Signs, SkillFiles, SourceFile, sign
 
 # Single phrases that no honest skill needs.
 INSTRUCTIONS: Final = (

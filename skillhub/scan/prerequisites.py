@@ -11,7 +11,7 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.scan.commands import ANYBODYS, URL, AddressKind, is_installer, kind_of
-from skillhub.scan.source import Language, Passage, Sighting, Signs, SkillFiles, SourceFile, sign
+from skillhub.scan.skill_files import Language, Passage, Sighting, Signs, SkillFiles, SourceFile, sign
 
 _READ: Final = frozenset[Language]({"shell", "powershell", "batch", "applescript", "other"})
 _FETCHERS: Final = frozenset(

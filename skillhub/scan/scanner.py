@@ -18,11 +18,11 @@ from skillhub.scan.disguise import disguises, is_archive, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.orders import INSTRUCTIONS, orders
+from skillhub.scan.pattern import joined, unescaped, views, windows
 from skillhub.scan.prerequisites import prerequisites, staged
-from skillhub.scan.rule import joined, unescaped, views, windows
 from skillhub.scan.secrets import WORDS as SECRET_WORDS
 from skillhub.scan.secrets import secrets
-from skillhub.scan.source import Detector, SkillFiles
+from skillhub.scan.skill_files import Detector, SkillFiles
 
 _PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
 RULES: Final = {rule.id: rule for rule in rules().values() if rule.is_content}

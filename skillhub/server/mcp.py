@@ -26,7 +26,7 @@ from skillhub.errors import NotFound, SkillhubError, StateError
 from skillhub.formats.text import clean, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.envelope import inject
-from skillhub.runtime.resolve import may_invoke
+from skillhub.runtime.meaning import may_invoke
 from skillhub.server.content import ServedContent, ServedFile, ServedSkill
 from skillhub.server.mcp_tools import run_tool, tool_list
 from skillhub.server.stdio import Pipe, frames

@@ -13,8 +13,8 @@ from skillhub.errors import FormatError, NotFound, SkillhubError
 from skillhub.formats.document import faults
 from skillhub.formats.text import clean, quote
 from skillhub.runtime.envelope import inject
+from skillhub.runtime.meaning import may_invoke
 from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, search
-from skillhub.runtime.resolve import may_invoke
 from skillhub.server.content import ServedContent, ServedSkill
 from skillhub.server.uris import mime_type_of, provenance, uri_of, why_not
 

@@ -20,7 +20,7 @@ from skillhub.model.record import Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.registry.shapes import ClientDocument
 from skillhub.runtime.loading import Loaded
-from skillhub.runtime.resolve import Caller
+from skillhub.runtime.meaning import Caller
 from skillhub.server.content import FILE_MAX, ServedContent, ServedFile, ServedSkill, typed_front
 from skillhub.server.mcp import McpEndpoint
 from skillhub.server.registry_api import RegistryApi

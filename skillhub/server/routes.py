@@ -21,8 +21,8 @@ from skillhub.formats.text import quote
 from skillhub.model.record import Skill
 from skillhub.runtime.envelope import to_json
 from skillhub.runtime.loading import Request, Session, load, pick
+from skillhub.runtime.meaning import MentionRules, mentioned
 from skillhub.runtime.overview import section
-from skillhub.runtime.resolve import MentionRules, mentioned
 from skillhub.runtime.toolset import call_tool, tools
 from skillhub.server.rpc import answer_rpc
 

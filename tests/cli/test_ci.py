@@ -13,7 +13,7 @@ import yaml
 
 from skillhub.formats.digest import Digest
 from tests.attacks.test_working_folder import MODULES
-from tests.edits.test_merge import ONE, THREE, TWO, lock
+from tests.edits.test_lock_merge import ONE, THREE, TWO, lock
 from tests.exchange.test_fix import Repository
 from tests.support.cli import REPO, SECONDS, Shell
 from tests.support.here import Here

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from skillhub.edits.merge import conflict, sides
+from skillhub.edits.lock_merge import conflict, sides
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.project.store import Store

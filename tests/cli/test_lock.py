@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from skillhub.disk.installer import extra
-from skillhub.edits.merge import conflict
-from tests.edits.test_merge import HIS, ONE, THREE, TWO, lock, released
+from skillhub.edits.lock_merge import conflict
+from tests.edits.test_lock_merge import HIS, ONE, THREE, TWO, lock, released
 from tests.support.gitserver import served
 from tests.support.here import Here
 

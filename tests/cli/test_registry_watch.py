@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from skillhub.formats.digest import Digest
-from skillhub.registry import log
+from skillhub.registry import log_writer
 from skillhub.registry.operator import RegistryDir, Signing, opened
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import LogHead, Note, NoteKey, entry, leaf_hash, nodes_of, signed_checkpoint
@@ -145,7 +145,9 @@ def write_entry(folder, said):
     """Do what whoever has the key of the log can."""
     with opened(str(folder), Signing(now=now())) as it:
         head = it.log_head(it.metadata)
-        new, files = log.extended(head, [said], head.checkpoint.origin, it.registry.served, it.log_key(it.metadata))
+        new, files = log_writer.extended(
+            head, [said], head.checkpoint.origin, it.registry.served, it.log_key(it.metadata)
+        )
         revised = it.metadata.revise({"log/head": new.dump()}, it.keys.of, it.dates)
         it.serve(revised, {**files, path_of(revised.find("log/head")): new.dump()})
 

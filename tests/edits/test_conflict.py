@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.edits.merge import conflict, sides
+from skillhub.edits.lock_merge import conflict, sides
 
 OURS, THEIRS = b"{\n  1\n  ours\n  3\n}\n", b"{\n  1\n  theirs\n  3\n}\n"
 BASE = b"{\n  1\n  base\n  3\n}\n"

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from skillhub.disk.home import Home
-from skillhub.edits.merge import conflict, drive, fix, sides
+from skillhub.edits.lock_merge import conflict, drive, fix, sides
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
 from skillhub.install.resolve import satisfies
 from skillhub.model.lock import Lock
 from skillhub.project.project import Project
-from tests.edits.test_merge import ACME, HIS, ONE, THREE, TWO, local, lock, released
+from tests.edits.test_lock_merge import ACME, HIS, ONE, THREE, TWO, local, lock, released
 from tests.support.cli import REPO
 
 

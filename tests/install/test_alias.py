@@ -10,7 +10,7 @@ import pytest
 
 from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.show import show
-from skillhub.edits.merge import merge
+from skillhub.edits.lock_merge import merge
 from skillhub.errors import FormatError, NotFound, SourceMismatch, UsageError, Withdrawn, WrongBytes
 from skillhub.model.lock import Lock
 from skillhub.model.record import Skill

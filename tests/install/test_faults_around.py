@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.disk import files
-from skillhub.edits.merge import conflict, fix
+from skillhub.edits.lock_merge import conflict, fix
 from skillhub.errors import MetadataExpired, Refused, StateError, UnsafeArchive
 from skillhub.exchange.adopt import adopt
 from skillhub.install.context import Options

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from skillhub.cli.network import OpenNetwork
-from skillhub.edits.merge import conflict, fix
+from skillhub.edits.lock_merge import conflict, fix
 from skillhub.errors import StateError
 from skillhub.install.resolve import satisfies
 from skillhub.model.lock import Lock
 from tests.attacks.scene import Machine
-from tests.edits.test_merge import ONE, THREE, TWO, lock
+from tests.edits.test_lock_merge import ONE, THREE, TWO, lock
 from tests.install.test_faults import Case, check, left_over
 from tests.support.faults import EVERY, KILLED, changes_of, forbidden, kill, no_space, run_with_fault, sample
 from tests.support.gitrepos import Repo, program

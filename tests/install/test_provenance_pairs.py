@@ -13,7 +13,7 @@ import pytest
 
 from skillhub.audit.audit import Case, change
 from skillhub.audit.report import Locations
-from skillhub.edits.merge import merge
+from skillhub.edits.lock_merge import merge
 from skillhub.errors import SecurityError
 from skillhub.formats.digest import Digest
 from skillhub.install.candidates import Content, ReleaseStatus, candidate, check_against_lock

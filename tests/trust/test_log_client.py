@@ -8,7 +8,7 @@ import pytest
 
 from skillhub.errors import BadLog, NotFound, Rollback, SecurityError, StateError
 from skillhub.model.index import ReleasesDocument, index_path
-from skillhub.registry.log import files
+from skillhub.registry.log_writer import files
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import (
     Checkpoint,

@@ -15,7 +15,7 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.scan.code.decoded import decoded, is_worth
-from skillhub.scan.source import Sighting, SkillFiles, SourceFile
+from skillhub.scan.skill_files import Sighting, SkillFiles, SourceFile
 
 # Raised with each change of what the readers see: results of a scan are kept under it.
 RULES_VERSION: Final = 5

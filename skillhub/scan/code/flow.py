@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from skillhub.model.finding import rules
-from skillhub.scan.source import Sighting
+from skillhub.scan.skill_files import Sighting
 
 Node = int | tuple[str, ...]
 Place = tuple[str, int]

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from skillhub.model.tree import Tree
 from skillhub.scan.files import EXECUTABLE_MAGIC
-from skillhub.scan.rule import decoded
+from skillhub.scan.pattern import decoded
 
 # What is longer is read line by line: no parser of others is given a text that could take it long.
 PARSED_MAX = 1 << 17

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.edits.merge import merge
+from skillhub.edits.lock_merge import merge
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import Lock, Locked, LockedSource
 

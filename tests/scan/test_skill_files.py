@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan.source import SkillFiles, SourceFile
+from skillhub.scan.skill_files import SkillFiles, SourceFile
 from tests.support.effort import is_linear
 
 PAGE = """---
