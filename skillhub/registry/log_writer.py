@@ -11,7 +11,6 @@ from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import (
     CHUNK,
     HASH,
-    TOP,
     WIDTH,
     Checkpoint,
     LogHead,
@@ -20,13 +19,16 @@ from skillhub.trust.log import (
     entry,
     leaf_hash,
     nodes_of,
+    parent,
     proof_of,
     proof_path,
     read_bundle,
     release_entry,
     root_of,
     signed_checkpoint,
+    subtrees,
     tile_path,
+    top_of,
 )
 from skillhub.trust.registry import publisher_of
 
@@ -105,16 +107,48 @@ def extended(
         StateError: one is gone.
     """
     size = head.checkpoint.size if head else 0
-    leaves = [each for path in _paths(0, 0, size) for each in _hashes(served(path))]
-    if head and (len(leaves) != size or root_of(nodes_of(leaves), size) != head.checkpoint.root):
-        raise BadMetadata("the tiles do not lead to the checkpoint of the log", where=CHECKPOINT)
+    nodes = _Nodes(head, served)
     bundled = read_bundle(served(_paths("entries", size - 1, size)[-1])) if size % WIDTH else []
-    if [leaf_hash(each) for each in bundled] != leaves[size - size % WIDTH :]:
+    if [leaf_hash(each) for each in bundled] != [nodes[0, number] for number in range(size - size % WIDTH, size)]:
         raise BadMetadata("the last entries are not those of the log's tiles", where=CHECKPOINT)
-    nodes = nodes_of([*leaves, *map(leaf_hash, entries)])
+    nodes.append(entries, size)
     end = size + len(entries)
     note = signed_checkpoint(Checkpoint(origin, end, root_of(nodes, end)), key)
     return LogHead.of(note, nodes), files([*bundled, *entries], nodes, size, end)
+
+
+class _Nodes(dict[Node, bytes]):
+    """The nodes of a log's tree: those of its head, and others as they are asked for, read from tiles and proved."""
+
+    def __init__(self, head: LogHead | None, served: Callable[[str], bytes]) -> None:
+        super().__init__(head.nodes if head else {})
+        self._size, self._served = head.checkpoint.size if head else 0, served
+        self._complete(top_of(self._size) + 1, 0, self._size)
+
+    def __missing__(self, node: Node) -> bytes:
+        """Read the tile that has this node; what the nodes above it, or the head, do not say is refused."""
+        row, below = divmod(node[0], 8)
+        number = node[1] << below >> 8
+        width = min(WIDTH, (self._size >> 8 * row) - number * WIDTH)
+        if width < 1:
+            raise KeyError(node)
+        hashes = _hashes(self._served(tile_path(row, number, width)))
+        found = {(8 * row + level, at): each for (level, at), each in nodes_of(hashes, number * WIDTH).items()}
+        tops = [(8 * row + level, (number * WIDTH >> level) + at) for level, at in subtrees(width)]
+        if len(hashes) != width or any(found[top] != self[top] for top in tops):
+            raise BadMetadata("the tiles do not lead to the checkpoint of the log", where=CHECKPOINT)
+        self.update(found)
+        return found[node]
+
+    def append(self, entries: Sequence[bytes], size: int) -> None:
+        """Add the leaves of these entries, and what is complete with them."""
+        self.update({(0, size + number): leaf_hash(each) for number, each in enumerate(entries)})
+        self._complete(1, size, size + len(entries))
+
+    def _complete(self, level: int, start: int, end: int) -> None:
+        for above in range(level, end.bit_length()):
+            for index in range(start >> above, end >> above):
+                self[above, index] = parent(self[above - 1, 2 * index], self[above - 1, 2 * index + 1])
 
 
 def files(entries: Sequence[bytes], nodes: Mapping[Node, bytes], start: int, end: int) -> dict[str, bytes]:
@@ -129,7 +163,9 @@ def files(entries: Sequence[bytes], nodes: Mapping[Node, bytes], start: int, end
     found = {path: b"".join(nodes[level, each] for each in row) for path, level, row in _tiles(start, end)}
     for number, path in enumerate(_paths("entries", start, end)):
         found[path] = bundle_of(entries[number * WIDTH : (number + 1) * WIDTH])
-    return found | {proof_path(chunk, end): proof_of(nodes, chunk, end) for chunk in _chunks(start, end)}
+    proofs = {proof_path(chunk, end): chunk for chunk in _chunks(start, end)}
+    known = {proof_path(chunk, start) for chunk in proofs.values() if chunk << CHUNK < start}
+    return found | {path: proof_of(nodes, chunk, end) for path, chunk in proofs.items() if path not in known}
 
 
 def paths(size: int) -> Iterator[str]:
@@ -155,7 +191,9 @@ def _paths(level: int | str, start: int, end: int) -> list[str]:
 
 
 def _chunks(start: int, end: int) -> range:
-    return range(start >> TOP << (TOP - CHUNK), -(-end // (1 << CHUNK)))
+    top = top_of(end)
+    first = start >> top << (top - CHUNK) if top == top_of(start) else 0  # larger subtrees: all proofs are longer
+    return range(first, -(-end // (1 << CHUNK)))
 
 
 def _hashes(data: bytes) -> list[bytes]:

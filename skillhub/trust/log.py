@@ -39,9 +39,10 @@ Node = tuple[int, int]
 HASH = 32
 WIDTH = 256  # of a tile
 # A client reads the hashes of 64 neighbouring leaves, and those beside their path up to a subtree of 1,024 leaves at
-# most; the hashes of these subtrees come with the checkpoint. With 100,000 entries that is 5.5 kB in all.
+# most; the hashes of these subtrees come with the checkpoint. Where they would be more than 128, they are 64 times as
+# large, so that both together never exceed 8 kB.
 CHUNK = 6
-TOP = 10
+_TOP, _TOPS_MAX = 10, 128
 
 
 def leaf_hash(data: bytes) -> bytes:
@@ -49,17 +50,26 @@ def leaf_hash(data: bytes) -> bytes:
     return sha256(b"\0" + data).digest()
 
 
-def _parent(left: bytes, right: bytes) -> bytes:
-    return sha256(b"\1" + left + right).digest()
+def top_of(size: int) -> int:
+    """Return the level of the largest subtrees whose hashes come with the checkpoint of a tree of this size."""
+    top = _TOP
+    while size >> top > _TOPS_MAX:
+        top += CHUNK
+    return top
 
 
 def subtrees(size: int) -> Iterator[Node]:
-    """Yield the complete subtrees that a tree consists of, from left to right, none higher than ``TOP``."""
-    start = 0
+    """Yield the complete subtrees that a tree consists of, from left to right, none higher than ``top_of`` says."""
+    start, top = 0, top_of(size)
     while start < size:
-        level = min(TOP, (size - start).bit_length() - 1)
+        level = min(top, (size - start).bit_length() - 1)
         yield level, start >> level
         start += 1 << level
+
+
+def parent(left: bytes, right: bytes) -> bytes:
+    """Return the hash of two nodes beside each other."""
+    return sha256(b"\1" + left + right).digest()
 
 
 def nodes_of(leaves: Sequence[bytes], start: int = 0) -> dict[Node, bytes]:
@@ -68,7 +78,7 @@ def nodes_of(leaves: Sequence[bytes], start: int = 0) -> dict[Node, bytes]:
     level, row = 0, list(leaves)
     while row:
         found |= {(level, (start >> level) + number): each for number, each in enumerate(row)}
-        row = [_parent(*row[number : number + 2]) for number in range(0, len(row) - 1, 2)]
+        row = [parent(*row[number : number + 2]) for number in range(0, len(row) - 1, 2)]
         level += 1
     return found
 
@@ -87,7 +97,7 @@ def root_of(nodes: Mapping[Node, bytes], size: int, start: int = 0) -> bytes:
     if level == 0:
         raise BadLog("the log proves too little")
     half = 1 << (level - 1)
-    return _parent(root_of(nodes, half, start), root_of(nodes, size - half, start + half))
+    return parent(root_of(nodes, half, start), root_of(nodes, size - half, start + half))
 
 
 def tile_path(level: int | str, number: int, width: int = WIDTH) -> str:
@@ -115,8 +125,7 @@ def read_bundle(data: bytes) -> list[bytes]:
 
 def _above(chunk: int, size: int) -> int:
     """Return the level of the subtree, of a tree of this size, that a chunk begins in."""
-    start = chunk << CHUNK
-    return next(level for level, index in subtrees(size) if start >> level == index)
+    return min(top_of(size), (chunk << CHUNK ^ size).bit_length() - 1)
 
 
 def _width(chunk: int, size: int) -> int:
@@ -152,7 +161,7 @@ def proof_nodes(data: bytes, chunk: int, head: LogHead) -> Mapping[Node, bytes]:
     for level, beside in enumerate(hashes[width:], CHUNK):
         index = chunk >> (level - CHUNK)
         pair = (beside, found[level, index]) if index & 1 else (found[level, index], beside)
-        found |= {(level, index ^ 1): beside, (level + 1, index >> 1): _parent(*pair)}
+        found |= {(level, index ^ 1): beside, (level + 1, index >> 1): parent(*pair)}
     for level, index in head.nodes:
         overlaps = index << level < start + width and start < (index + 1) << level
         if overlaps and found.get((level, index)) != head.nodes[level, index]:
@@ -320,7 +329,8 @@ class LogHead:
         note = Note.parse(text)
         checkpoint = Checkpoint.parse(note.text)
         # Its size is not believed before as many hashes are there as it needs.
-        count = checkpoint.size // (1 << TOP) + (checkpoint.size % (1 << TOP)).bit_count()
+        top = top_of(checkpoint.size)
+        count = (checkpoint.size >> top) + (checkpoint.size % (1 << top)).bit_count()
         if len(hashes) != HASH * count:
             raise BadLog("expected the hashes of the subtrees of the log, found others")
         found = {node: hashes[HASH * at : HASH * (at + 1)] for at, node in enumerate(subtrees(checkpoint.size))}

@@ -6,14 +6,26 @@ import shutil
 
 import pytest
 
-from skillhub.errors import BadMetadata, Refused, SkillhubError, StateError
+from skillhub.errors import BadLog, BadMetadata, Refused, SkillhubError, StateError
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.check import check
+from skillhub.registry.log_writer import extended
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
 from skillhub.registry.push import FolderTarget, cache_control, is_fixed, media_type, push
 from skillhub.registry.upkeep import Mandate, delegate, refresh, rotate, withdraw, yank
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.log import LogHead, NoteKey, read_bundle
+from skillhub.trust.log import (
+    LogHead,
+    NoteKey,
+    leaf_hash,
+    nodes_of,
+    proof_nodes,
+    proof_path,
+    read_bundle,
+    root_of,
+    subtrees,
+    top_of,
+)
 from tests.support.killing import kill_everywhere
 from tests.support.published import tree_of
 from tests.support.registry import Simulator, key_of, now, write_skill
@@ -348,3 +360,75 @@ def test_a_registry_may_be_made_without_a_log(tmp_path):
     init(path, Setup(settings=RegistrySettings.of("acme", 1), new_key=key_of("p"), log=False), now())
     assert not os.path.exists(os.path.join(path, "site", "checkpoint"))
     assert not os.path.exists(os.path.join(path, "keys", "online", "log.pem"))
+
+
+# A log of many entries: what clients read of it and what a release reads and writes does not grow with it.
+
+
+def grown(sizes):
+    """Yield for a log that grows to each of these sizes in turn its head, its files, those read and those written."""
+    key, site, head, before = PrivateKey.from_seed(b"g" * 32, "ed25519"), {}, None, 0
+    for size in sizes:
+        read = []
+
+        def served(path, read=read):
+            read.append(path)
+            return site[path]  # noqa: B023
+
+        head, made = extended(head, [b"%d" % number for number in range(before, size)], "origin", served, key)
+        assert all(site.get(path, data) == data for path, data in made.items())
+        site |= made
+        before = size
+        yield head, site, read, made
+
+
+def test_a_release_reads_and_writes_as_many_files_of_a_large_log_as_of_a_small_one():
+    effort = [(len(read), len(made)) for _, _, read, made in grown([300, 301, 70_000, 70_001, 140_000, 140_001])]
+    assert effort[1::2] == [(2, 4), (3, 5), (3, 5)]
+
+
+def test_a_log_with_larger_subtrees_proves_the_same_to_old_and_new_clients():
+    """From 132,096 entries on the subtrees have 65,536 leaves; a client that saw a smaller log goes on from there."""
+    (old, *_), (new, site, *_), (last, *_) = list(grown([132_095, 132_097, 132_160]))
+    assert [len(each.nodes) for each in (old, new, last)] == [138, 4, 4]
+    leaves = nodes_of([leaf_hash(b"%d" % number) for number in range(132_160)])
+    for head in (new, last):
+        size = head.checkpoint.size
+        assert LogHead.parse(head.dump()) == head
+        assert root_of(leaves, size) == head.checkpoint.root
+        for chunk in (0, 1, 1023, 1024, 2047, 2048, 2062, (size - 1) >> 6):
+            found = proof_nodes(site[proof_path(chunk, size)], chunk, head)
+            assert all(leaves[node] == value for node, value in found.items())
+    seen = {**new.nodes, **proof_nodes(site[proof_path(2063, 132_097)], 2063, new)}
+    assert root_of(seen, 132_095) == old.checkpoint.root
+    with pytest.raises(BadLog):
+        proof_nodes(site[proof_path(0, 132_095)], 0, new)
+
+
+def test_head_and_proof_take_less_than_ten_kilobytes_of_a_log_of_any_size():
+    for size in (
+        300,
+        2_000,
+        131_071,
+        132_096,
+        1 << 20,
+        2_100_000,
+        (1 << 23) - 1,
+        (1 << 23) + (1 << 16),
+        10**9,
+        10**15,
+    ):
+        assert 32 * len(list(subtrees(size))) + 32 * (64 + top_of(size) - 6) + 500 < 10_000
+
+
+def test_attack_a_tile_that_a_release_builds_on_is_forged():
+    head, site, *_ = next(grown([70_000]))
+    key = PrivateKey.from_seed(b"g" * 32, "ed25519")
+    changes = (lambda _: b"", cut, lambda data: data[:-1] + bytes([data[-1] ^ 1]), lambda data: data + data)
+    for change in changes:
+        for path in ("tile/0/273.p/112", "tile/1/001.p/17", "tile/entries/273.p/112"):
+            with pytest.raises(BadMetadata):
+                extended(head, [b"new"], "origin", {**site, path: change(site[path])}.__getitem__, key)
+        path = "tile/2/000.p/1"  # what it has follows from the head
+        made = extended(head, [b"new"], "origin", {**site, path: change(site[path])}.__getitem__, key)[1]
+        assert made[path] == site[path]
