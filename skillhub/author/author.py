@@ -22,7 +22,7 @@ from skillhub.project.user_state import Publishers
 from skillhub.scan import scan
 from skillhub.sources.local import named, read_local
 from skillhub.trust import oms
-from skillhub.trust.keys import PrivateKey
+from skillhub.trust.keys import PrivateKey, has_private_key
 from skillhub.trust.publishers import Publisher, judge
 from skillhub.trust.x509 import Certificate
 
@@ -184,13 +184,15 @@ def pack_skill(
         write: Writes the file.
 
     Raises:
-        UsageError: ``output`` lies in the skill: no signature covers it, and the next archive would hold it.
+        UsageError: ``output`` lies in the skill: no signature covers it, and the next archive would hold it; or a
+            private key does.
         FormatError: it is no skill.
         SecurityError: it is unsafe, or its signature is broken.
         StateError: the disk refuses.
     """
     with named(path):
         unpacked, _ = read_local(path)
+        refuse_keys(unpacked.tree, path)
         tree = judge(unpacked.tree, (), None, now).tree
         manifest = Manifest.read(tree, strict=True)
     # Whoever wrote the skill wrote its version, which need not be one: it may not lead to another folder.
@@ -205,6 +207,18 @@ def pack_skill(
     data = pack(tree, kind)
     write(os.path.abspath(target), data)
     return Packed(target, Digest.of(data), tree.digest, len(data))
+
+
+def refuse_keys(tree: Tree, path: str) -> None:
+    """Refuse a skill with a private key in one of its files, such as those of a registry in its folder.
+
+    Raises:
+        UsageError: a file has one.
+    """
+    for name, file in tree.items():
+        if has_private_key(file.data):
+            message = f"expected no private key in a skill, found one in {quote(name)}"
+            raise UsageError(message, where=path, hint="move it out of the skill's folder: all in it is the skill")
 
 
 def _lies_in(folder: str, skill: str) -> bool:
@@ -246,7 +260,7 @@ def sign_skill(
 
     Raises:
         NotFound, PassphraseNeeded: nothing is there, or a folder without ``SKILL.md``; or as ``load`` raises them.
-        UsageError: it is no folder, or the first certificate is another key's.
+        UsageError: it is no folder, a private key is in it, or the first certificate is another key's.
         FormatError: it is no skill as the specification has it.
         SecurityError: it holds what no skill may hold, or the chain is unsound or past its time.
         StateError: the disk refuses.
@@ -256,6 +270,7 @@ def sign_skill(
         raise UsageError(f"{quote(path)} is not a folder", hint="sign the folder, then pack it")
     with named(path):
         unpacked, _ = read_local(path)
+        refuse_keys(unpacked.tree, path)
         manifest = Manifest.read(unpacked.tree, strict=True)
     key = load()
     bundle = oms.sign(unpacked.tree, manifest.name, key, chain)

@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 
 from skillhub.cli.terminal import Terminal
 from skillhub.formats.text import Quoted, quote
-from skillhub.model.question import NEEDS, NO, UNANSWERED, YES, Answer, Question, Way, answered_by, unanswerable
+from skillhub.model.question import NEEDS, NO, UNANSWERED, YES, Answer, Kind, Question, Way, answered_by, unanswerable
 from skillhub.model.tree import Tree
 
 _T = TypeVar("_T")
@@ -35,13 +35,19 @@ def heads(questions: Sequence[Question]) -> dict[str, Question]:
     }
 
 
-# What new versions gain, by the skills of which is asked too whether to take the version.
+# What new versions gain, or what the scan found in a release, by the skills of which is asked too whether to take
+# that version, or to publish it.
 Gains: TypeAlias = Mapping[str, Sequence[Question]]
+_JOINED: Mapping[Kind, tuple[Kind, ...]] = {
+    "install": ("capability", "need"),
+    "unsigned": ("capability", "need"),
+    "publish": ("finding",),
+}
 
 
 def gained(question: Question, gains: Gains) -> Sequence[Question]:
     """Return the questions that have the same answer: what the version gains that is asked about."""
-    return gains.get(question.skill, ()) if question.kind in ("install", "unsigned") else ()
+    return gains.get(question.skill, ()) if question.kind in _JOINED else ()
 
 
 def show(
@@ -58,7 +64,12 @@ def show(
     head = unshown.pop(question.skill, None)
     own = replace(question, message=f"{label}{question.message}")
     news = [
-        replace(each, message=each.message.removesuffix("; agree?"), details=()) for each in gained(question, gains)
+        replace(
+            each,
+            message=each.message.removesuffix("; agree?"),
+            details=each.details if each.kind == "finding" else (),
+        )
+        for each in gained(question, gains)
     ]
     for each in filter(None, (head, *news, replace(own, details=()) if question.kind == "install" else own)):
         if each not in news[1:]:
@@ -96,9 +107,9 @@ def _joined(asked: Sequence[Question]) -> dict[int, Question]:
 
 
 def _gains(asked: Sequence[Question]) -> Gains:
-    taken = {each.skill for each in asked if each.kind in ("install", "unsigned")}
-    new = [each for each in asked if each.kind in ("capability", "need")]
-    return {skill: [each for each in new if each.skill == skill] for skill in taken & {each.skill for each in new}}
+    joined = {(each.skill, kind) for each in asked for kind in _JOINED.get(each.kind, ())}
+    new = [each for each in asked if (each.skill, each.kind) in joined]
+    return {skill: [each for each in new if each.skill == skill] for skill in {each.skill for each in new}}
 
 
 def _key(question: Question, gains: Gains) -> tuple[str, ...]:
@@ -134,7 +145,8 @@ class Person:
         moved = set(map(id, instead.values()))
         asked = [instead.get(id(each), each) for each in asked if id(each) not in moved]
         gains = _gains(asked)
-        asked = [each for each in asked if each.kind not in ("capability", "need") or each.skill not in gains]
+        joined = {id(each) for several in gains.values() for each in several}
+        asked = [each for each in asked if id(each) not in joined]
         trees = {each.skill: each.tree for each in questions if each.tree is not None}
         shown: set[str] = set()
         answers: dict[int, Answer] = {}

@@ -26,7 +26,8 @@ from skillhub.formats.text import as_command, as_word, clean, is_name, quote
 from skillhub.install.context import refusal
 from skillhub.model.advisory import CAP, AdvisoriesDocument, Said
 from skillhub.model.index import Release
-from skillhub.model.question import Asked
+from skillhub.model.question import YES, Asked
+from skillhub.project.intent import read_policies
 from skillhub.registry import build, outputs, upkeep
 from skillhub.registry import check as checks
 from skillhub.registry import push as pushing
@@ -512,13 +513,16 @@ def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
     """Ask once; where nobody is to be asked, show what would be."""
     if not planned.is_new:
         return []
-    question = planned.question(f"to {where}")
-    answers = [*zip([question], common.approver().answer([question]), strict=True)]
+    policies = read_policies(common.home, common.open_project().intent)
+    questions = planned.questions(f"to {where}", policies)
+    open_ = [each for each in questions if not policies.agrees(each.kind)]
+    answers = [*zip(open_, common.approver().answer(open_), strict=True)]
     if not any(answer.seen for _, answer in answers) and not common.json:
-        show(question, {}, common.terminal)
-    if not common.dry_run and (error := refusal(answers)) is not None:
+        for each in questions:
+            show(each, {}, common.terminal)
+    if (common.yes or not common.dry_run) and (error := refusal(answers)) is not None:
         raise error
-    return answers
+    return [(each, dict(answers).get(each, YES)) for each in questions]
 
 
 def registry_check(

@@ -29,7 +29,7 @@ from skillhub.model.provenance import Changes, Provenance, signers_of
 from skillhub.model.question import Kind, Question
 from skillhub.model.record import Facts, Record
 from skillhub.model.reference import Local, authority, parse_remote, repository
-from skillhub.model.tree import SIGNATURE
+from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.net.target import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.scan import capabilities, scan
@@ -61,7 +61,9 @@ def consent(
     if record is not None and record.is_of(candidate.entry):
         return []
     # What speaks against it comes before what asks for a yes.
-    questions, install = _findings(candidate), _install(candidate, record, changes, programs)
+    said = candidate.name, candidate.tree, candidate.findings
+    questions = about_findings(*said, "install it anyway?", _where(candidate))
+    install = _install(candidate, record, changes, programs)
     if candidate.trust == "unsigned":
         questions.append(_unsigned(candidate, install.message))
     elif candidate.trust == "untrusted":
@@ -249,36 +251,40 @@ def _publisher(candidate: Candidate) -> Question:
     )
 
 
-def _findings(candidate: Candidate) -> list[Question]:
-    grave = [finding for finding in candidate.findings if at_least(finding.severity, "high")]
+def about_findings(name: str, tree: Tree, found: Sequence[Finding], asking: str, where: str) -> list[Question]:
+    """Return the question about what the scan found to be high or critical; none if nothing is.
+
+    ``asking`` is what is asked about high findings, ``where`` the command that shows all of the skill.
+    """
+    grave = [finding for finding in found if at_least(finding.severity, "high")]
     if not grave:
         return []
     critical = dict.fromkeys(finding.rule for finding in grave if finding.severity == "critical")
-    lines = tuple(_lines(grave, candidate))
-    seen = f"The scan of {candidate.name} has findings: {counted(grave)}; "
+    lines = tuple(_lines(grave, name, tree, where))
+    seen = f"The scan of {name} has findings: {counted(grave)}; "
     if critical:
         message = f"{seen}only a policy can accept {', '.join(critical)}"
-        return [Question("critical-finding", candidate.name, message, lines, '", "'.join(critical))]
-    return [Question("finding", candidate.name, f"{seen}install it anyway?", lines)]
+        return [Question("critical-finding", name, message, lines, '", "'.join(critical))]
+    return [Question("finding", name, f"{seen}{asking}", lines)]
 
 
-def _lines(grave: Sequence[Finding], candidate: Candidate) -> Iterator[str]:
+def _lines(grave: Sequence[Finding], name: str, tree: Tree, where: str) -> Iterator[str]:
     """Yield what was found, in its order, with the first few places of each rule."""
     places: dict[str, list[Finding]] = {}
     for each in grave:
         places.setdefault(each.rule, []).append(each)
     for rule, found in places.items():
         for each in found[:_PLACES_MAX]:
-            yield from _seen(each, candidate)
+            yield from _seen(each, name, tree)
         if left := len(found[_PLACES_MAX:]):
-            yield f"and {left} more {'place' if left == 1 else 'places'} of {rule}: {_where(candidate)}"
+            yield f"and {left} more {'place' if left == 1 else 'places'} of {rule}: {where}"
 
 
-def _seen(finding: Finding, candidate: Candidate) -> Iterator[str]:
+def _seen(finding: Finding, name: str, tree: Tree) -> Iterator[str]:
     """Yield what was found, and the line that it was found in, whose secrets are not repeated."""
-    place = word(finding.path or candidate.name) + (f":{finding.line}" if finding.line else "")
+    place = word(finding.path or name) + (f":{finding.line}" if finding.line else "")
     yield f"{finding.severity}: {place}: {finding.message} [{finding.rule}]"
-    file = candidate.tree.get(finding.path or "")
+    file = tree.get(finding.path or "")
     lines = file.data.split(b"\n") if file is not None and finding.line else []
     if finding.line and finding.line <= len(lines):
         line = masked(lines[finding.line - 1]).decode("utf-8", "replace")

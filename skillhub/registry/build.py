@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 
 from skillhub.archive import pack
+from skillhub.author.author import refuse_keys
 from skillhub.errors import FormatError, NameNotOwned, Refused, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
@@ -73,12 +74,14 @@ def submit(
     Raises:
         FormatError: it is not as the specification wants it, or has no version.
         SecurityError: it is unsafe, or its signature is broken.
+        UsageError: a private key is in it.
         Refused: it is signed by somebody who is not admitted, or not signed and there is no key.
         SourceError: nothing is there.
     """
     folder = os.path.basename(os.path.abspath(path)) if os.path.isdir(path) else None
     with named(path):
         tree = read_local(path, wrapper=False)[0].tree
+        refuse_keys(tree, path)
         tree = prepare(tree) if prepare else tree
         errors, _ = problems(tree, folder)
         if errors:
@@ -253,7 +256,7 @@ def add(
         FormatError: a skill is not as the specification and a registry want it.
         SecurityError: one is unsafe, badly signed, or of a name that is another publisher's.
         Refused: a version is there with other content, a signer is unknown here, or a key is not at hand.
-        UsageError: a key needs a passphrase; the registry or its keys are in the folder of a skill.
+        UsageError: a key needs a passphrase; the registry, its keys or others are in the folder of a skill.
         SourceError: there is no such registry or skill.
         StateError: the disk refuses.
     """

@@ -16,6 +16,7 @@ from skillhub.errors import Refused, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Items, part
 from skillhub.formats.text import as_command, quote, word
+from skillhub.install.review import about_findings
 from skillhub.model.finding import Finding, counted
 from skillhub.model.index import Release
 from skillhub.model.lock import Locked
@@ -24,6 +25,7 @@ from skillhub.model.provenance import Changes
 from skillhub.model.question import Question
 from skillhub.model.tree import SIGNATURE, SKILL_MD, File, Tree
 from skillhub.model.version import is_version, precedence
+from skillhub.policy.policy import Policies
 from skillhub.project.user_state import Publishers
 from skillhub.registry import build
 from skillhub.registry.operator import RegistryDir, Signing
@@ -127,9 +129,10 @@ class ReleasePlan:
     findings: tuple[Finding, ...]
     found: Mapping[str, bytes | None]
 
-    def question(self, where: str) -> Question:
-        """Return what a person agrees to; text of the skill is escaped."""
-        release = self.made.release
+    def questions(self, where: str, policies: Policies) -> list[Question]:
+        """Return what a person agrees to: grave findings that no policy accepts, and the release; text is escaped."""
+        release, whole = self.made.release, as_command("skillhub", "validate", self.made.path)
+        left = [each for each in self.findings if not policies.allows_finding(each.rule)]
         lines = [f"signed by {release.publisher}, key {self.made.key}"]
         if self.changes is not None:
             lines += self.changes.lines(_SHOWN, "--json --dry-run lists them")
@@ -139,9 +142,10 @@ class ReleasePlan:
             lines += [f"it needs: {each}" for each in map(word, release.requires)]
         lines += [f"{each.where}: {each.message}" for each in unfilled(self.made.tree)]
         if self.findings:
-            hint = as_command("skillhub", "validate", self.made.path)
-            lines.append(f"the scan found {counted(self.findings)}: {hint}")
-        return Question("publish", release.name, f"Publish {release.name} {release.version} {where}?", tuple(lines))
+            lines.append(f"the scan found {counted(self.findings)}: {whole}")
+        message = f"Publish {release.name} {release.version} {where}?"
+        grave = about_findings(release.name, self.made.tree, left, "agree?", whole)
+        return [*grave, Question("publish", release.name, message, tuple(lines))]
 
     def write(self) -> None:
         """Write a raised version into the folder of the skill, and the new signature if it has one.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from base64 import b64decode
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal, Self, cast, get_args
@@ -169,6 +171,31 @@ class PrivateKey:
         if isinstance(self._key, ed25519.Ed25519PrivateKey):
             return self._key.sign(data)
         return self._key.sign(data, ec.ECDSA(_HASHES[self.public.kind], deterministic_signing=True))
+
+
+# Keys that were left in a file which is to be published.
+
+_PEM_KEY = re.compile(rb"-----BEGIN (?:EC |ENCRYPTED )?PRIVATE KEY-----(\s*Proc-Type: 4,ENCRYPTED)?([^-]{1,16384})")
+_NOT_BASE64 = re.compile(rb"\\[rnt]|[^A-Za-z0-9+/=]")
+
+
+def has_private_key(data: bytes) -> bool:
+    """Say whether a file holds, in PEM, a private key that could sign skills, or an encrypted one of any kind.
+
+    It may be quoted, indented, in a comment, on one line or in UTF-16; an example that is no key is none.
+    """
+    for found in _PEM_KEY.finditer(data.replace(b"\0", b"")):
+        if found[1]:
+            return True
+        try:
+            key = serialization.load_der_private_key(b64decode(_NOT_BASE64.sub(b"", found[2])), None)
+        except TypeError:  # it has a passphrase
+            return True
+        except (ValueError, UnsupportedAlgorithm):
+            continue
+        if isinstance(key, _Private):
+            return True
+    return False
 
 
 # Who signs with an account instead of a key: a name that an OpenID provider vouched for, through Sigstore.
