@@ -6,6 +6,7 @@ import select
 import socket
 import ssl
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -292,6 +293,7 @@ class _Transport(httpx.BaseTransport):
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
         self._tls = tls
+        self._turn = threading.Lock()
         self.private: set[str] = set()
         self._network = _Network(self.private)
         # Guarded connections are apart: one that a person's request made may lead where others must not go.
@@ -325,8 +327,9 @@ class _Transport(httpx.BaseTransport):
         key = target.origin, target.public_only, exchange.fresh
         if (known := self._pools.get(key)) is not None:
             return known
-        if target.scheme == "https" and self._tls is None:
-            self._tls = ssl.create_default_context()
+        with self._turn:  # or each of several threads would read the certificate authorities
+            if target.scheme == "https" and self._tls is None:
+                self._tls = ssl.create_default_context()
         options: dict[str, Any] = {
             "ssl_context": self._tls if target.scheme == "https" else None,
             "max_connections": None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from tuf.api import exceptions
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 from tuf.api.serialization import DeserializationError
-from tuf.ngclient import FetcherInterface, Updater  # type: ignore[attr-defined]
+from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig  # type: ignore[attr-defined]
 
 from skillhub import errors
 from skillhub.disk.files import disk_error, lock, read, write_atomic
@@ -45,6 +46,8 @@ from skillhub.trust.roles import NAMESPACE_PATHS, WELL_KNOWN, skill_path
 
 if TYPE_CHECKING:
     from skillhub.trust.log_client import RegistryLog
+
+_Done = TypeVar("_Done")
 
 # What python-tuf raises, and what a registry's documents should not say, as errors of ours.
 
@@ -87,10 +90,24 @@ def translated(where: str, time: ShownTime | None = None) -> Iterator[None]:
         raise kind(f"{message}: {quote(str(error), 200)}", where=where, hint=hint) from error
 
 
+@contextmanager
+def _beside(work: Callable[[], _Done]) -> Iterator[Future[_Done]]:
+    """Do some work on a thread meanwhile. Only an interrupt does not wait for its end: a server may take minutes."""
+    pool, is_stopped = ThreadPoolExecutor(1), False
+    try:
+        yield pool.submit(work)
+    except KeyboardInterrupt:
+        is_stopped = True
+        raise
+    finally:
+        pool.shutdown(wait=not is_stopped)
+
+
 # The client's side of a registry: python-tuf decides what is trusted, this shell brings it the bytes.
 
 ROOT_CAP = 512_000
 _AHEAD_CAP = 8_000_000
+_TIMESTAMP, _TIMESTAMP_CAP = "timestamp.json", UpdaterConfig().timestamp_max_length
 _Parsed = TypeVar("_Parsed")
 
 
@@ -161,6 +178,7 @@ class TufRegistry:
             bridge = _Bridge(fetcher, f"{base}/{AHEAD_PATH}" if is_new else None)
             updater = _Client(folder, f"{base}/metadata/", bridge, root, time)
             updater.refresh()
+            updater.keep_packed(bridge)
             registry = cls(base, Digest.of(root), fetcher, updater, folder)
             if updater.log_key is not None or os.path.exists(os.path.join(folder, roles.LOG_SEEN)):
                 # Most registries have none, and an install loads what it needs.
@@ -223,7 +241,8 @@ class TufRegistry:
         for path in NAMESPACE_PATHS:
             for publisher, pinned in (self.document(path, index.parse_namespaces) or {}).items():
                 admissions[publisher] = self._admission(publisher, pinned)
-                skills |= self._published(admissions[publisher]).skills
+                releases = self.document(index_path(publisher), index.parse_releases)
+                skills |= self._published(admissions[publisher], releases).skills
         refuse_shared(admissions.values())
         return Index(skills, admissions)
 
@@ -281,10 +300,16 @@ class TufRegistry:
         return self._load(name, self._ask(name))
 
     def _load(self, name: str, publisher: str) -> _Published:
-        """Read what is signed about the publisher who is said to own ``name``, and must."""
-        pinned = (self.document(namespace_path(publisher), index.parse_namespaces) or {}).get(publisher)
-        known = {publisher: self._admission(publisher, pinned)} if pinned else {}
-        found = self._published(admission_of(name, publisher, known))
+        """Read what is signed about the publisher who is said to own ``name``, and must.
+
+        The publisher's releases are fetched meanwhile, and are of no account if the publisher does not.
+        """
+        target = self._target(namespace_path(publisher))
+        with _beside(lambda: self.document(index_path(publisher), index.parse_releases)) as releases:
+            pinned = self._content(target, index.parse_namespaces).get(publisher) if target else None
+            known = {publisher: self._admission(publisher, pinned)} if pinned else {}
+            admission = admission_of(name, publisher, known)
+        found = self._published(admission, releases.result())
         hints = owners(self._folder)
         learned = {**hints, **dict.fromkeys(found.admission.names, publisher)}
         if learned != hints:
@@ -295,8 +320,7 @@ class TufRegistry:
     def _admission(self, publisher: str, pinned: index.Pinned) -> Admission:
         return self._content(publisher_target(publisher, pinned), partial(admitted, publisher))
 
-    def _published(self, admission: Admission) -> _Published:
-        releases = self.document(index_path(admission.publisher), index.parse_releases)
+    def _published(self, admission: Admission, releases: tuple[str, tuple[Release, ...]] | None) -> _Published:
         skills = released_by(admission, *releases) if releases else {}
         absolute = {
             name: tuple(replace(release, url=f"{self.url}/{release.url}") for release in offered)
@@ -326,9 +350,12 @@ class TufRegistry:
         Raises:
             SecurityError, SourceError, FormatError, StateError: as for ``open``, and what ``parse`` raises.
         """
-        with translated(self.url, self._updater.time), lock(os.path.join(self._folder, "lock")):
-            target = self._updater.get_targetinfo(path)
+        target = self._target(path)
         return None if target is None else self._content(target, parse)
+
+    def _target(self, path: str) -> TargetFile | None:
+        with translated(self.url, self._updater.time), lock(os.path.join(self._folder, "lock")):
+            return self._updater.get_targetinfo(path)
 
     def _content(self, target: TargetFile, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
         """Return what is signed of a target file, or of a publisher's document, and keep it."""
@@ -363,6 +390,14 @@ class _Client(Updater):
         """Return the entry of a target that a role below targets signs itself, and none that it delegates to."""
         return self._load_targets(role, roles.TARGETS).targets.get(path)
 
+    def keep_packed(self, bridge: _Bridge) -> None:
+        """Verify and keep what came with the bundle for new clients, or the next command would fetch it again."""
+        delegations = self._trusted_set.targets.delegations
+        for role in (delegations.roles or ()) if delegations else ():
+            found = self._trusted_set.snapshot.meta.get(f"{role}.json")
+            if found is not None and bridge.holds(f"{found.version}.{role}.json"):
+                self._load_targets(role, roles.TARGETS)
+
     @property
     def log_key(self) -> PublicKey | None:
         """The key of the registry's log, as its offline keys have signed it; None if no log is announced."""
@@ -386,6 +421,8 @@ class _Client(Updater):
 class _Bridge(FetcherInterface):
     """Our fetcher as python-tuf wants one.
 
+    The timestamp is fetched while the newest root is looked for; it is verified by that root all the same.
+
     Args:
         fetcher: Ours.
         packed: Where the registry may have packed what a new client wants; None for a client that is not new.
@@ -394,6 +431,11 @@ class _Bridge(FetcherInterface):
     def __init__(self, fetcher: Fetcher, packed: str | None) -> None:
         self._fetcher = fetcher
         self._packed = packed
+        self._early: Future[bytes] | None = None
+
+    def holds(self, name: str) -> bool:
+        """Return whether a document was packed."""
+        return name in self._ahead
 
     def _fetch(self, url: str) -> Iterator[bytes]:
         # For its streams, which do not say how much they take: no document is larger than what packs several.
@@ -404,8 +446,15 @@ class _Bridge(FetcherInterface):
         data = self._ahead.get(name) if is_ahead(name) else None
         if data is not None and len(data) <= max_length:
             return data
+        early, self._early = self._early, None
         try:
-            return self._fetcher.get(url, cap=max_length).data
+            if early is not None and name == _TIMESTAMP:
+                return early.result()
+            if not name.endswith(".root.json"):
+                return self._fetcher.get(url, cap=max_length).data
+            timestamp = f"{url.removesuffix(name)}{_TIMESTAMP}"
+            with _beside(lambda: self._fetcher.get(timestamp, cap=_TIMESTAMP_CAP).data) as self._early:
+                return self._fetcher.get(url, cap=max_length).data
         except NotFound as error:
             raise exceptions.DownloadHTTPError(str(error), 404) from error
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatch
 from hashlib import sha256
 
 from skillhub.errors import NotFound, WrongBytes
@@ -129,6 +131,37 @@ class Simulator:
         if len(self.files[path]) > cap:
             raise WrongBytes(f"expected at most {cap} bytes", where=url)
         return Response(url, self.files[path])
+
+
+class Waits:
+    """The network to a simulated registry, which counts how often one after another a client waits; it has no clock.
+
+    Requests of the same line of ``together`` are answered only once all of that line were asked for, so a client that
+    asks for one after another gets no answer. ``waits`` has for each path how many waits come before its answer.
+    """
+
+    def __init__(self, hub: Simulator, together: list[tuple[str, ...]]) -> None:
+        self.waits: dict[str, int] = {}
+        self._hub = hub
+        self._lines = [(line, threading.Barrier(len(line), timeout=30)) for line in together]
+        self._answered = 0
+        self._turn = threading.Lock()
+
+    def open(self, folder: object) -> TufRegistry:
+        return TufRegistry.open(URL, self._hub.root, self, str(folder))
+
+    def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Response:
+        path = url.removeprefix(URL + "/")
+        with self._turn:
+            self.waits[path] = waits = self._answered + 1
+        for line, barrier in self._lines:
+            if any(fnmatch(path, each) for each in line):
+                barrier.wait()
+        try:
+            return self._hub.get(url, cap=cap, named_by=named_by)
+        finally:
+            with self._turn:
+                self._answered = max(self._answered, waits)
 
 
 def long_ago(days: float) -> datetime:

@@ -1,0 +1,85 @@
+"""How often one after another a client of a registry waits for an answer, counted without a clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillhub.errors import BadMetadataSignature, NotFound, SourceError
+from skillhub.registry.operator import Signing
+from skillhub.registry.upkeep import rotate
+from tests.support.registry import Simulator, Waits
+
+TOGETHER = [
+    ("metadata/*.root.json", "metadata/timestamp.json"),
+    ("targets/ns/*", "metadata/*.releases-*.json"),
+    ("targets/publishers/*", "targets/idx/*"),
+]
+
+
+def installed(hub, folder):
+    """Return how many waits come before the artifact of a skill."""
+    waits = Waits(hub, TOGETHER)
+    registry = waits.open(folder)
+    (release,) = registry.release_index(["hello"]).releases("hello")
+    registry.advisories()
+    registry.artifact(release)
+    return max(count for path, count in waits.waits.items() if not path.startswith("archives/"))
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_a_cold_install_of_one_skill_waits_six_times_at_most(tmp_path, log):
+    hub = Simulator(tmp_path, log=log)
+    hub.publish()
+    assert installed(hub, tmp_path / "new") == 5 + 2 * log
+    hub.open(tmp_path / "known")  # as `source add` does
+    assert installed(hub, tmp_path / "known") == 4 + 2 * log
+
+
+def test_each_new_root_costs_one_wait_more(tmp_path):
+    hub = Simulator(tmp_path)
+    hub.publish()
+    rotate(hub.dir.path, "timestamp", Signing(now=hub.when))
+    hub.pull()
+    assert installed(hub, tmp_path / "new") == 5 + 2  # for new keys, and without the old ones
+
+
+def test_attack_a_timestamp_that_came_before_its_root_is_verified_by_that_root(tmp_path):
+    hub = Simulator(tmp_path)
+    old = hub.files["metadata/timestamp.json"]
+    rotate(hub.dir.path, "timestamp", Signing(now=hub.when))
+    hub.pull()
+    hub.files["metadata/timestamp.json"] = old
+    with pytest.raises(BadMetadataSignature):
+        hub.open(tmp_path / "new")
+
+
+def test_releases_that_are_fetched_meanwhile_are_of_no_account_if_the_name_is_not_the_publishers(hub, tmp_path):
+    registry = hub.open(tmp_path / "m")
+
+    def fail(path):
+        if path.startswith(("metadata/1.releases-", "metadata/2.releases-", "targets/idx")):
+            raise SourceError("the server answered 500")
+
+    hub.before = fail
+    document = hub.files.pop(publisher := hub.publisher("acme"))
+    with pytest.raises(SourceError, match="missing"):
+        registry.release_index(["hello"])
+    hub.files[publisher] = document
+    with pytest.raises(SourceError, match="500"):
+        registry.release_index(["hello"])
+
+
+@pytest.mark.parametrize("path", ["metadata/timestamp.json", "metadata/2.root.json"])
+@pytest.mark.parametrize("error", [SourceError("the server answered 500"), NotFound("gone")])
+def test_what_fails_beside_another_request_fails_as_it_would_alone(hub, tmp_path, path, error):
+    def fail(asked):
+        if asked == path:
+            raise error
+
+    hub.before = fail
+    if path.endswith("root.json") and isinstance(error, NotFound):
+        assert hub.open(tmp_path / "m").release_index(["hello"]).names == ("hello",)
+    else:
+        with pytest.raises(SourceError):
+            hub.open(tmp_path / "m")
+        assert not (tmp_path / "m" / "timestamp.json").exists()
