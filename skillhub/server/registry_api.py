@@ -6,6 +6,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
@@ -424,11 +425,8 @@ class RegistryHandler(SiteHandler):
         self.send_header("Cache-Control", "no-store")
         self.send_header("Connection", "close")
         self.end_headers()
-        try:
-            for part in parts:
-                self.wfile.write(part)
-        except (OSError, SkillhubError):
-            pass  # Who asked is gone, or learns by the end that comes too soon.
+        with suppress(OSError, SkillhubError):  # Who asked is gone, or learns by the end that comes too soon.
+            self.send_parts(parts)
 
 
 _Make = Callable[[_State, Given, str], object]

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import monotonic
 from urllib.parse import unquote_to_bytes
 
 from skillhub.errors import StateError, UsageError
 from skillhub.formats.browser import HEADERS, PAGE_POLICY
 from skillhub.registry.push import cache_control, media_type
 
+_PIECE = 1 << 16
 _SEGMENT = re.compile(r'[^\0-\x1f\x7f/\\:*?"<>|]+')
 
 
@@ -66,7 +69,8 @@ class SiteHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "skillhub"
     sys_version = ""
-    timeout = 30  # seconds that a connection may be idle
+    timeout = 30.0  # seconds that a connection may be idle, or a reader be behind
+    rate = 16 << 10  # bytes that a reader has to take in a second
     # Else what is larger than one buffer waits 40 ms for an acknowledgement of what left before.
     wbufsize, disable_nagle_algorithm = -1, True
     server: _Server
@@ -112,7 +116,29 @@ class SiteHandler(BaseHTTPRequestHandler):
         self._about(page)
         self.end_headers()
         if with_body:
-            self.wfile.write(page.data)
+            self.send_parts([page.data])
+
+    def send_parts(self, parts: Iterable[bytes]) -> None:
+        """Send a body; a reader that takes it too slowly is cut off, for others wait for what it holds.
+
+        Raises:
+            OSError: it was cut off, or has hung up.
+        """
+        self.wfile.flush()
+        left = self.timeout
+        try:
+            for part in parts:
+                view = memoryview(part)
+                while view:
+                    if left <= 0:
+                        raise TimeoutError
+                    self.connection.settimeout(left)
+                    begun = monotonic()
+                    sent = self.connection.send(view[:_PIECE])
+                    left = min(self.timeout, left + sent / self.rate) - (monotonic() - begun)
+                    view = view[sent:]
+        finally:
+            self.connection.settimeout(self.timeout)
 
     def _about(self, page: Page) -> None:
         # A part of a file cannot be verified, so ranges are not served and a Range header is ignored.

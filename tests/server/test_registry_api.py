@@ -9,6 +9,7 @@ import os
 import socket
 import struct
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -322,6 +323,44 @@ def test_attack_a_client_hangs_up_in_the_middle_and_the_operator_sees_no_traceba
     assert connection.getresponse().status == 200
     connection.close()
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("taken", [0, 512])
+@pytest.mark.parametrize("request_line", ["POST /skills.git/git-upload-pack", "GET /skills.git/info/refs?service={}"])
+def test_attack_a_reader_that_is_slow_holds_no_place_of_those_that_are_packed(hub, api, taken, request_line):
+    """One that reads nothing, and one that goes on reading, but too slowly; both give their place back."""
+    ended = threading.Event()
+
+    class Endless(RegistryApi):
+        def git(self, words, protocol, request):
+            try:
+                while True:
+                    yield b"0" * (1 << 16)
+            finally:
+                ended.set()
+
+    facts = {"api": Endless(hub.dir.path, scans(hub)), "mcp": None, "timeout": 0.2, "rate": 1 << 60}
+    line = request_line.format("git-upload-pack")
+    with (
+        serving(site_server(hub.dir.site, handler=type("_Handler", (RegistryHandler,), facts))) as running,
+        socket.create_connection(("127.0.0.1", running.server_port), timeout=60) as peer,
+    ):
+        peer.sendall(f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
+        while taken and not ended.is_set() and peer.recv(taken):
+            pass
+        assert ended.wait(60)
+
+
+def test_a_large_answer_reaches_a_reader_that_keeps_reading(hub, api):
+    data = os.urandom(8 << 20)
+    Path(hub.dir.site, "large.bin").write_bytes(data)
+    handler = type("_Handler", (RegistryHandler,), {"api": api, "mcp": None})
+    with serving(site_server(hub.dir.site, handler=handler)) as running:
+        connection = http.client.HTTPConnection("127.0.0.1", running.server_port, timeout=60)
+        for _ in range(2):  # the connection is kept
+            connection.request("GET", "/large.bin")
+            assert connection.getresponse().read() == data
+        connection.close()
 
 
 def test_attack_a_small_body_that_becomes_a_large_one():
