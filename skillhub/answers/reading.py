@@ -398,7 +398,10 @@ class SearchAnswer(JsonAnswer, commands=["search"]):
 
 
 class PublishAnswer(JsonAnswer, commands=["publish"]):
-    """A published release, or a dry run; ``changes`` since ``previous``; ``written``: the files pushed."""
+    """A published release, or a dry run; ``changes`` since ``previous``; ``written``: the files pushed.
+
+    ``pages``: whether people and other clients can read the target.
+    """
 
     name: Text
     version: Text
@@ -412,4 +415,5 @@ class PublishAnswer(JsonAnswer, commands=["publish"]):
     registry: Text
     changed: bool
     written: Texts
+    pages: bool
     questions: tuple[QuestionRow, ...]

@@ -448,11 +448,12 @@ class ServedAnswer(JsonAnswer, commands=["registry serve", "serve"]):
 
 
 class PushedAnswer(JsonAnswer, commands=["registry push"]):
-    """The files that were pushed to a target."""
+    """The files that were pushed to a target; ``pages``: whether people and other clients can read it."""
 
     target: Text
     written: Texts
     unchanged: int
+    pages: bool
 
 
 class UnsafeRow(ReasonRow):

@@ -328,6 +328,14 @@ def target_address(text: str) -> str:
     return text
 
 
+def has_pages(address: str, common: Common) -> bool:
+    """Return whether people and other clients can read what is published at a target; say so if they cannot."""
+    if address.startswith("oci://"):
+        common.terminal.say("an OCI registry gets no pages and no files for other clients: skillhub alone reads it")
+        return False
+    return True
+
+
 def open_target(common: Common, address: str) -> Target:
     """Return the target of an address.
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from skillhub.audit.scan_cache import ScanCache
 from skillhub.cli import author
-from skillhub.cli.author import KeysDir, new_passphrase, open_target, own_key, signed, target_address
+from skillhub.cli.author import KeysDir, has_pages, new_passphrase, open_target, own_key, signed, target_address
 from skillhub.cli.common import Arg, Common, Strings, now, optional, read_file, signing_time, write_output
 from skillhub.cli.prompts import show
 from skillhub.cli.render import question_json
@@ -102,7 +102,7 @@ def registry_build(
             f"warning: left out, since the registry uses its path or its name is too long: {quote(path)}"
         )
     if known is None:
-        common.terminal.warn("warning: links are relative; --url URL makes them absolute")
+        common.terminal.warn("warning: links are relative and the sitemap is empty: it needs --url URL")
     if common.json:
         return common.answer("registry build", {"site": site, "url": known, **asdict(done)})
     if common.verbose:
@@ -347,8 +347,9 @@ def registry_push(
     """
     target = target_address(target)
     done = pushing.push(folder, target, partial(open_target, common), now=now(), dry_run=common.dry_run)
+    pages = has_pages(target, common)
     if common.json:
-        return common.answer("registry push", {"target": target, **asdict(done)})
+        return common.answer("registry push", {"target": target, **asdict(done), "pages": pages})
     if common.verbose:
         for path in done.written:
             common.terminal.say(path)
@@ -392,13 +393,13 @@ def registry_init(
     elif RegistryDir(folder).exists:
         raise UsageError("there is a registry already", where=folder)
     if common.json:
-        made = {"path": path, "site": _site(folder), "fingerprint": fingerprint, "workflow": workflow}
+        made = {"path": path, "site": RegistryDir(folder).site, "fingerprint": fingerprint, "workflow": workflow}
         return common.answer("registry init", made)
     if common.dry_run:
         common.terminal.did(f"{path}: would create a registry")
         return 0
     common.terminal.did(f"{path}: created a registry, root {fingerprint}", "green")
-    common.terminal.did(f"  serve {_site(folder)} with any web server; it contains no secrets")
+    common.terminal.did(f"  serve {RegistryDir(folder).site} with any web server; it contains no secrets")
     offline = keys or os.path.join(path, "keys", "offline")
     common.terminal.did(f"  guard {os.path.join(path, 'keys')}")
     common.terminal.did(f"  keep {offline} on an offline medium; --keys DIR names its folder")
@@ -498,6 +499,7 @@ def publish(
         "registry": target.registry,
         "changed": not common.dry_run and bool(planned.is_new or written),
         "written": written,
+        "pages": has_pages(target.address, common),
         "questions": [question_json(question, answer) for question, answer in asked],
     }
     done = "would publish" if common.dry_run else "published"
@@ -562,7 +564,7 @@ def registry_serve(
     """
     with ExitStack() as ending:
         return _serving(
-            common, folder, site_server(_site(folder), host, port, _handler(common, folder, ending)), host
+            common, folder, site_server(RegistryDir(folder).site, host, port, _handler(common, folder, ending)), host
         )
 
 
@@ -585,7 +587,7 @@ def _serving(common: Common, folder: str, server: ThreadingHTTPServer, host: str
     if common.json:
         common.terminal.answer("registry serve", {"url": url})
     else:
-        common.terminal.out(f"serving {_site(folder)} at {url} (stop with Ctrl-C)")
+        common.terminal.out(f"serving {RegistryDir(folder).site} at {url} (stop with Ctrl-C)")
     sys.stdout.flush()  # whoever reads a pipe waits for the address
     try:
         server.serve_forever()
@@ -594,7 +596,3 @@ def _serving(common: Common, folder: str, server: ThreadingHTTPServer, host: str
     finally:
         server.server_close()
     return 0
-
-
-def _site(folder: str) -> str:
-    return RegistryDir(folder).site

@@ -10,7 +10,8 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from time import sleep
+from typing import Any, TypeVar
 
 from dxf import DXF
 from dxf.exceptions import DXFAuthInsecureError, DXFError, DXFUnauthorizedError
@@ -39,6 +40,9 @@ from skillhub.sources.oci import (
 _EMPTY = b"{}"
 _OLD = "application/vnd.docker.distribution.manifest.v1+json"  # unless it is accepted, the tag would seem free
 _PATIENCE = 60.0  # seconds without a byte
+_WAITS = (0.5, 1.0, 2.0)  # seconds before each further attempt
+_PASSING = frozenset({408, 429, 500, 502, 503, 504})
+_T = TypeVar("_T")
 
 Layers = Mapping[str, Blob]
 
@@ -46,12 +50,14 @@ Layers = Mapping[str, Blob]
 class OciTarget:
     """A ``Target`` that changes as a whole, when its tag is given the new manifest.
 
-    The distribution protocol has no conditional write of a tag, so it is read again just before.
+    The distribution protocol has no conditional write of a tag, so it is read again just before. Each step is
+    idempotent, and tried again if a passing fault of the registry or the network stops it.
 
     Args:
         client: Of the repository, entered; closed with this.
         tag: The tag.
         where: Both, for people.
+        waits: Seconds before each further attempt.
 
     Raises:
         StateError: something else is under the tag.
@@ -61,8 +67,14 @@ class OciTarget:
 
     is_browsed = False
 
-    def __init__(self, client: Any, tag: str, where: str) -> None:  # noqa: ANN401 - a DXF, typed in part
-        self._client, self._tag, self._where = client, tag, where
+    def __init__(
+        self,
+        client: Any,  # noqa: ANN401 - a DXF, typed in part
+        tag: str,
+        where: str,
+        waits: Sequence[float] = _WAITS,
+    ) -> None:
+        self._client, self._tag, self._where, self._waits = client, tag, where, waits
         self._before = self._manifest()
         self._layers = {} if self._before is None else _layers(self._before, where)
 
@@ -76,7 +88,8 @@ class OciTarget:
         if layer is None:
             return None
         with self._reaching():
-            return _at_most(FILE_CAP, self._client.pull_blob(layer.digest), path, self._where)
+            pull = self._client.pull_blob
+            return self._trying(lambda: _at_most(FILE_CAP, pull(layer.digest), path, self._where))
 
     def holds(self, file: SiteFile) -> bool:
         """Say whether the file is a layer, as it is to be.
@@ -111,7 +124,7 @@ class OciTarget:
             in_stages(changed, lambda file: self._upload(file.read()))
             if self._manifest() != self._before:
                 raise overtaken(self._tag, self._where)
-            self._client.set_manifest(self._tag, manifest)
+            self._trying(lambda: self._client.set_manifest(self._tag, manifest))
 
     def close(self) -> None:
         """Close the connections."""
@@ -119,19 +132,33 @@ class OciTarget:
 
     def _upload(self, data: bytes) -> None:
         # Bytes are sent with their length; an iterator of them would be sent without, and some refuse that.
-        self._client.push_blob(data=data, digest=Digest.of(data))
+        self._trying(lambda: self._client.push_blob(data=data, digest=Digest.of(data)))
 
     def _manifest(self) -> bytes | None:
         headers, path = {"Accept": ", ".join((*ACCEPTED, _OLD))}, f"manifests/{self._tag}"
+
+        def read() -> bytes:
+            # Its own way to a manifest reads whatever comes, of any length.
+            with self._client._request("get", path, headers=headers, stream=True) as found:
+                return _at_most(MANIFEST_CAP, found.iter_content(1 << 16), "its manifest", self._where)
+
         with self._reaching():
             try:
-                # Its own way to a manifest reads whatever comes, of any length.
-                with self._client._request("get", path, headers=headers, stream=True) as found:
-                    return _at_most(MANIFEST_CAP, found.iter_content(1 << 16), "its manifest", self._where)
+                return self._trying(read)
             except RequestException as error:
                 if error.response is None or error.response.status_code != 404:
                     raise
                 return None
+
+    def _trying(self, step: Callable[[], _T]) -> _T:
+        for wait in self._waits:
+            try:
+                return step()
+            except RequestException as error:
+                if error.response is not None and error.response.status_code not in _PASSING:
+                    raise
+            sleep(wait)
+        return step()
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:

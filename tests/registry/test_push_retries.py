@@ -1,0 +1,182 @@
+"""A registry or a store that fails for a moment stops no push, and one that goes on failing does, soon."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections import Counter
+from hashlib import md5
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+from xml.sax.saxutils import escape
+
+import pytest
+
+from skillhub.errors import SourceError
+from skillhub.formats.digest import Digest
+from skillhub.registry.push import push
+from tests.support.registry import Simulator, now
+from tests.support.serving import serving
+
+TIMESTAMP = "metadata/timestamp.json"
+TITLE = "org.opencontainers.image.title"
+
+
+@pytest.fixture
+def hub(tmp_path):
+    hub = Simulator(tmp_path)
+    hub.publish()
+    return hub
+
+
+class Failing(BaseHTTPRequestHandler):
+    """Keeps what is put there; the first requests of each kind fail.
+
+    ``how`` is a status, ``reset`` where the connection ends without an answer, or ``lost`` where only the answer is.
+    """
+
+    protocol_version = "HTTP/1.1"
+    how: object = None
+    times = 1
+
+    def kind(self):
+        raise NotImplementedError
+
+    def reply(self, body):
+        raise NotImplementedError
+
+    def _do(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        store, kind = self.server.store, self.kind()
+        store["asked"][kind] += 1
+        if store["asked"][kind] > self.times:
+            return self._answer(*self.reply(body))
+        if self.how == "lost":
+            self.reply(body)
+        if isinstance(self.how, int):
+            return self._answer(self.how, {}, b"")
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+    do_GET = do_PUT = do_POST = do_HEAD = _do  # noqa: N815 - named by http.server
+
+    def _answer(self, status, headers, body):
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(b"" if self.command == "HEAD" else body)
+
+    def log_message(self, *_):
+        """Keep silent."""
+
+
+class Oci(Failing):
+    def kind(self):
+        return self.command, self.path.split("/")[4 if "uploads" not in self.path else 5]
+
+    def reply(self, body):
+        url, store = urlsplit(self.path), self.server.store
+        if self.command == "POST":
+            store["uploads"] += 1
+            return 202, {"Location": f"/v2/acme/skills/blobs/uploads/{store['uploads']}"}, b""
+        name = url.path.rpartition("/")[2]
+        if self.command == "PUT" and "uploads" in url.path:
+            if name in store["done"]:
+                return 404, {}, b""  # an upload has one end
+            store["done"].add(name)
+            (name,) = parse_qs(url.query)["digest"]
+            assert name == Digest.of(body)
+        if self.command == "PUT":
+            store["files"][name] = body
+            return 201, {}, b""
+        found = store["files"].get(name)
+        return (404, {}, b"") if found is None else (200, {"Docker-Content-Digest": Digest.of(found)}, found)
+
+
+class S3(Failing):
+    def kind(self):
+        return self.command, "list" if "list-type" in self.path else ""
+
+    def reply(self, body):
+        files, key = self.server.store["files"], urlsplit(self.path).path.removeprefix("/bucket/")
+        if "list-type" in self.path:
+            rows = (f"<Contents><Key>{escape(key)}</Key><ETag>{tag(files[key])}</ETag></Contents>" for key in files)
+            return (
+                200,
+                {"Content-Type": "application/xml"},
+                f"<ListBucketResult>{''.join(rows)}</ListBucketResult>".encode(),
+            )
+        if self.command == "PUT":
+            if "If-None-Match" in self.headers and key in files:
+                return 412, {}, b""
+            files[key] = body
+        found = files.get(key)
+        return (404, {}, b"") if found is None else (200, {"ETag": tag(found)}, found)
+
+
+def tag(data):
+    return f'"{md5(data, usedforsecurity=False).hexdigest()}"'
+
+
+def server(handler, how, times=1):
+    found = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (handler,), {"how": how, "times": times}))
+    found.daemon_threads = True
+    found.store = {"files": {}, "asked": Counter(), "uploads": 0, "done": set()}
+    return found
+
+
+def to_oci(hub, running, waits=(0.0, 0.0, 0.0)):
+    module = pytest.importorskip("skillhub.registry.push_oci", reason="takes the extra oci", exc_type=ImportError)
+    host = f"127.0.0.1:{running.server_port}"
+
+    def connect(address):
+        client = module.DXF(host, "acme/skills", None, insecure=True, timeout=20)
+        return module.OciTarget(client.__enter__(), "v1", address, waits)
+
+    return push(hub.dir.path, f"oci://{host}/acme/skills:v1", connect, now=now())
+
+
+def to_s3(hub, running):
+    module = pytest.importorskip("skillhub.registry.push_s3", reason="takes the extra s3", exc_type=ImportError)
+    session = module.boto3.session.Session("key", "secret", region_name="eu-west-1")
+    url = f"http://127.0.0.1:{running.server_port}"
+    client = session.client("s3", config=module._CONFIG, endpoint_url=url)
+    return push(hub.dir.path, "s3://bucket", lambda _: module.S3Target(client, "bucket", ""), now=now())
+
+
+@pytest.mark.parametrize("how", [500, 502, 503, 504, 429, 408, "reset", "lost"])
+def test_an_oci_registry_that_fails_once_at_each_kind_of_request_gets_all_of_the_site(hub, how):
+    with serving(server(Oci, how)) as running:
+        done = to_oci(hub, running)
+        layers = json.loads(running.store["files"]["v1"])["layers"]
+        assert {each["annotations"][TITLE] for each in layers} == set(done.written)
+        assert all(each["digest"] in running.store["files"] for each in layers)
+        assert to_oci(hub, running).written == ()
+
+
+@pytest.mark.parametrize(("how", "asked"), [(503, 4), ("reset", 4), (403, 1), (400, 1), (507, 1)])
+def test_an_oci_registry_that_goes_on_failing_is_given_up(hub, how, asked):
+    with serving(server(Oci, how, times=99)) as running:
+        with pytest.raises(SourceError):
+            to_oci(hub, running)
+        assert running.store["asked"] == {("GET", "manifests"): asked}
+        assert running.store["files"] == {}
+
+
+@pytest.mark.parametrize("how", [500, 503, "reset", "lost"])
+def test_a_store_that_fails_once_at_each_kind_of_request_gets_all_of_the_site(hub, how):
+    with serving(server(S3, how)) as running:
+        done = to_s3(hub, running)
+        assert set(running.store["files"]) == set(done.written) and TIMESTAMP in done.written
+
+
+def test_an_oci_registry_gets_no_pages_which_the_answer_says(hub, shell):
+    pytest.importorskip("skillhub.registry.push_oci", reason="takes the extra oci", exc_type=ImportError)
+    with serving(server(Oci, None, times=0)) as running:
+        address = f"oci://127.0.0.1:{running.server_port}/acme/skills"
+        done = shell.run("registry", "push", hub.dir.path, address, "--json")
+        assert (done.status, done.json["pages"]) == (0, False), done.err
+        assert "gets no pages" in shell.run("registry", "push", hub.dir.path, address).err
+    done = shell.run("registry", "push", hub.dir.path, shell.folder / "public", "--json")
+    assert (done.json["pages"], "no pages" in done.err) == (True, False)
