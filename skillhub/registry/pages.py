@@ -13,6 +13,7 @@ from dataclasses import astuple, dataclass
 from functools import cache
 from hashlib import sha256
 from importlib import resources
+from itertools import combinations
 from urllib.parse import urlsplit
 from uuid import NAMESPACE_URL, uuid5
 
@@ -46,6 +47,7 @@ _TEXT_MAX = 512 << 10  # bytes of all files of a skill that are shown
 _PATCH_MAX = 256 << 10  # bytes of all files that are compared line by line
 _FINDINGS_MAX = 200
 _FEED = 50
+_COMPARED = 8  # newest versions, each of which is compared with each
 _SITEMAP_MAX = 50_000  # of the protocol
 _HISTORY_CAP = 64 << 20
 _KINDS = {"+": "added", "-": "removed", "@": "place", "d": "place"}
@@ -170,9 +172,9 @@ def skill_page(name: str) -> str:
     return f"{OWN}/skill/{name}.html"
 
 
-def diff_page(name: str, version: str) -> str:
-    """Return where the page is of what a version changed."""
-    return f"{OWN}/skill/{name}/{version}.html"
+def diff_page(name: str, version: str, since: str | None = None) -> str:
+    """Return where the page is of what a version changed, since the one before or another."""
+    return f"{OWN}/skill/{name}/{version}{f'_since_{since}' if since else ''}.html"
 
 
 def publisher_page(name: str) -> str:
@@ -250,6 +252,9 @@ def pages_of_skill(skill: OfferedSkill) -> Files:
     site, best = _Site.of(skill.offer), skill.best
     tree = skill.tree(best)
     lacking = document_of(best, tree).left_out if tree and offered(skill) is best else None
+    steps = zip(skill.releases, [*skill.releases[1:], None], strict=True)
+    nearest = [(each, old, diff_page(skill.name, each.version or "")) for each, old in steps]
+    further = _further(skill)
     facts = {
         "skill": skill,
         "row": row_of(best),
@@ -260,14 +265,23 @@ def pages_of_skill(skill: OfferedSkill) -> Files:
             for client, shape, command in CLIENTS
             if lacking is not None and shape not in lacking
         ],
-        "versions": [(each, diff_page(skill.name, each.version or "")) for each in skill.releases],
+        "versions": [(each, page, [pair for pair in further if pair[0] is each]) for each, _, page in nearest],
         "can": [(each, capability_page(each)) for each in best.capabilities],
     }
     yield site.page(skill_page(skill.name), "skill.html", **facts, **_content(skill, tree))
-    for release, before in zip(skill.releases, [*skill.releases[1:], None], strict=True):
-        path = diff_page(skill.name, release.version or "")
+    for release, before, path in (*nearest, *further):
         changes = _changes(skill.tree(before) if before else Tree({}), skill.tree(release))
         yield site.page(path, "diff.html", release=release, before=before, home=skill_page(skill.name), **changes)
+
+
+def _further(skill: OfferedSkill) -> list[tuple[Release, Release, str]]:
+    """Return any two of the newest versions that are no neighbours, the newer one first, and the page for both."""
+    newest = enumerate(skill.releases[:_COMPARED])
+    return [
+        (new, old, diff_page(skill.name, new.version or "", old.version))
+        for (at, new), (behind, old) in combinations(newest, 2)
+        if behind - at > 1 and new.withdrawn is old.withdrawn is None
+    ]
 
 
 def _content(skill: OfferedSkill, tree: Tree | None) -> dict[str, object]:
@@ -440,7 +454,7 @@ def _history(site: _Site, events: Sequence[Event]) -> Files:
 
 
 def _sitemap(site: _Site, places: Mapping[str, str]) -> Files:
-    rows = [*places.items()]
+    rows = [*places.items()] if site.url else []  # its protocol knows no relative links
     parts = [rows[at : at + _SITEMAP_MAX] for at in range(0, len(rows), _SITEMAP_MAX)]
     if len(parts) < 2:
         yield site.page("sitemap.xml", "sitemap.xml", rows=rows, maps=[])

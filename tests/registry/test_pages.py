@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from itertools import combinations
 from pathlib import Path
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -315,3 +316,39 @@ def test_the_feed_names_each_change_once_and_for_good(hub):
     links = [each.get("href") for each in second.iter(f"{atom}link")]
     assert "https://skills.example/-/skill/other.html" in links
     assert "<loc>https://skills.example/-/skill/other.html</loc>" in text_of(hub, "sitemap.xml")
+
+
+def test_without_the_url_of_the_site_the_sitemap_has_no_link(hub):
+    put(hub)
+    made(hub)
+    found = ElementTree.fromstring(text_of(hub, "sitemap.xml"))
+    assert (found.tag, [*found]) == ("{http://www.sitemaps.org/schemas/sitemap/0.9}urlset", [])
+    assert "needs the URL of the site" in text_of(hub, "sitemap.xml")
+
+
+def test_any_two_of_the_newest_versions_are_compared_without_script(hub):
+    versions = [f"1.{minor}.0" for minor in range(10)]
+    for number, version in enumerate(versions):
+        put(hub, version=version, files={"notes.txt": f"line {number}\n"})
+    withdraw(hub.dir.path, "hello@1.7.0", "bad", Signing(now=hub.when))
+    made(hub)
+    page = text_of(hub, "-/skill/hello.html")
+    newest = versions[2:]
+    for old, new in combinations(versions, 2):
+        path = f"-/skill/hello/{new}_since_{old}.html"
+        is_there = {old, new} <= set(newest) and "1.7.0" not in (old, new)
+        is_there = is_there and versions.index(new) - versions.index(old) > 1  # else the page of the new one says it
+        assert Path(hub.dir.site, path).is_file() is is_there, path
+        assert (f'href="../../{path}"' in page) is is_there
+    text = text_of(hub, "-/skill/hello/1.9.0_since_1.4.0.html")
+    assert "-line 4" in text and "+line 9" in text and "1.4.0 to 1.9.0" in text
+    check(hub)
+
+
+@pytest.mark.parametrize("long", ["1.0.0-" + "a" * 58, "1.0.0+" + "b" * 58, "1.0.0-since.1"])
+def test_a_version_of_any_length_is_compared_and_no_link_leads_nowhere(hub, long):
+    for version in (long, "1.1.0", "1.2.0-" + "c" * 58):
+        put(hub, version=version)
+    made(hub)
+    check(hub)
+    assert "since " + long in text_of(hub, "-/skill/hello.html")
