@@ -1,4 +1,4 @@
-"""What a registry of many publishers costs a client: requests and bytes before the artifact, and time.
+"""What a registry of many publishers costs a client: requests and bytes before the artifact, with the log, and time.
 
 The registry is a real one as far as anybody looks: roles, bins and signatures are made by the code that operators
 run (``skillhub.trust``), the publishers who share a bin or a namespace document with the one that is asked for are
@@ -29,8 +29,24 @@ from skillhub.server.site import site_server
 from skillhub.sources.registry import TufRegistry
 from skillhub.trust.documents import pinned_documents, signed_documents
 from skillhub.trust.keys import PrivateKey
+from skillhub.trust.log import (
+    CHUNK,
+    Checkpoint,
+    LogHead,
+    leaf_hash,
+    nodes_of,
+    origin_of,
+    parent,
+    proof_of,
+    proof_path,
+    release_entry,
+    root_of,
+    signed_checkpoint,
+    subtrees,
+    top_of,
+)
 from skillhub.trust.metadata import Dates, MetadataSet, path_of
-from skillhub.trust.roles import LOG, WELL_KNOWN, key_names, skill_path
+from skillhub.trust.roles import LOG, LOG_HEAD, WELL_KNOWN, key_names, skill_path
 
 
 @dataclass(frozen=True)
@@ -42,14 +58,18 @@ class Size:
     bin_bits: int
     releases: int = 1
 
+    @property
+    def entries(self) -> int:
+        """How many entries its log has: a key of each publisher, each name, each release."""
+        return self.publishers * (1 + self.skills * (1 + self.releases))
+
 
 def key(name: str, kind: str = "ed25519") -> PrivateKey:
     return PrivateKey.from_seed(sha256(f"cost {name}".encode()).digest(), kind)
 
 
 def keys_of(role: str) -> list[PrivateKey]:
-    """Return a role's keys; there is no log, whose cost stands in ``tests/trust/test_log_client.py``."""
-    return [key(name) for name in key_names(role)] if role != LOG else []
+    return [key(name) for name in key_names(role)]
 
 
 def publisher_name(number: int) -> str:
@@ -74,6 +94,7 @@ def releases(publisher: str, size: Size) -> Iterator[Release]:
                 tree=digest,
                 publisher=publisher,
                 description="Does what it is for, and says when to use it.",
+                log=int(digest.hex[:12], 16) % size.entries,
                 requires=("env:GITHUB_TOKEN",),
                 capabilities=("network:api.github.com", "scripts"),
             )
@@ -98,15 +119,36 @@ def site_of(size: Size, asked: str) -> dict[str, bytes]:
     names = skill_names(asked, size.skills)
     found = dict(signed_documents(index, same_bin, names))
     targets = {f"ns/{number:02x}.json": found[namespace_path(asked)] for number in range(256)} | found
+    head, log = log_of(size, index.skills[names[0]][0], Digest.of(empty.documents["root"]))
+    targets[LOG_HEAD] = head
     metadata = empty.revise(targets, keys_of, Dates(datetime.now(UTC)))
     documents = {
         path_of(target): targets[path]
-        for path in (namespace_path(asked), index_path(asked))
+        for path in (namespace_path(asked), index_path(asked), LOG_HEAD)
         if (target := metadata.find(path))
     }
     documents |= pinned_documents(index, [asked])
     public = {f"{WELL_KNOWN}/{skill_path(name)}": found[skill_path(name)] for name in names}
-    return {**metadata.files(), "metadata/1.root.json": metadata.documents["root"], **documents, **public}
+    return {**metadata.files(), "metadata/1.root.json": metadata.documents["root"], **documents, **public, **log}
+
+
+def log_of(size: Size, release: Release, root: Digest) -> tuple[bytes, dict[str, bytes]]:
+    """Return the head of a log that has this release, and the proof of it; other entries are hashes of no entry."""
+    assert release.log is not None
+    chunk = release.log >> CHUNK
+    leaves = [
+        sha256(b"%d" % number).digest() for number in range(chunk << CHUNK, min((chunk + 1) << CHUNK, size.entries))
+    ]
+    leaves[release.log - (chunk << CHUNK)] = leaf_hash(release_entry(release))
+    nodes = nodes_of(leaves, chunk << CHUNK)
+    for level in range(CHUNK, top_of(size.entries)):
+        index = chunk >> (level - CHUNK)
+        nodes[level, index ^ 1] = sha256(b"beside %d" % level).digest()
+        nodes[level + 1, index >> 1] = parent(nodes[level, index & ~1], nodes[level, index | 1])
+    nodes = {node: sha256(repr(node).encode()).digest() for node in subtrees(size.entries)} | nodes
+    checkpoint = Checkpoint(origin_of(root), size.entries, root_of(nodes, size.entries))
+    head = LogHead.of(signed_checkpoint(checkpoint, key(LOG)), nodes)
+    return head.dump(), {proof_path(chunk, size.entries): proof_of(nodes, chunk, size.entries)}
 
 
 def bin_of(publisher: str, size: Size) -> int:
@@ -170,7 +212,8 @@ def measure(size: Size) -> tuple[Cost, Cost]:
             with Http() as http:
                 fetcher, start = Counting(http), time.perf_counter()
                 registry = TufRegistry.open(url, site["metadata/1.root.json"], fetcher, folder)
-                assert registry.release_index([name]).releases(name)
+                assert registry.log is not None
+                registry.log.require(registry.release_index([name]).releases(name)[0])
                 seconds = time.perf_counter() - start
             costs.append(Cost(fetcher.requests, fetcher.seen.total(), seconds, fetcher.seen))
     return costs[0], costs[1]
