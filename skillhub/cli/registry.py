@@ -77,7 +77,7 @@ def _rebuild(common: Common, folder: str) -> None:
         if os.path.isdir(os.path.join(folder, "site", outputs.OWN, "skills")):
             common.terminal.warn(f"warning: the pages are out of date: {error.message} ({error.hint})")
     with opened(folder, Signing(now=signing_time())) as hub:
-        outputs.build(hub, every, ScanCache(common.home))
+        outputs.build(hub, every, ScanCache(common.home), quick=True)
 
 
 def registry_build(

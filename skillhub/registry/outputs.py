@@ -43,10 +43,15 @@ Files = Iterable[tuple[str, bytes | None]]
 
 @dataclass(frozen=True)
 class Offer:
-    """All that a registry offers, for those who make files of it."""
+    """All that a registry offers, for those who make files of it.
+
+    Attributes:
+        built: The SHA-256 of what the last build of a part made of all skills, by path; empty if each file is read.
+    """
 
     hub: Opened
     scans: ScanCache
+    built: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def index(self) -> Index:
@@ -68,6 +73,11 @@ class Offer:
     def url(self) -> str | None:
         """Where the site is published, without a slash at the end; None if nobody said."""
         return self.hub.settings.url
+
+    def read_built(self, path: str) -> bytes | None:
+        """Return a file as the last build made it; None if it is another, or not to be relied on."""
+        full = os.path.join(self.hub.registry.site, *path.split("/"))
+        return files.read(full, _CAP) if path in self.built and _sha256(full) == self.built[path] else None
 
     def skills(self) -> Iterator[OfferedSkill]:
         """Yield the skills by name."""
@@ -162,10 +172,16 @@ class Built:
     files: int = 0
 
 
-def build(hub: Opened, parts: Sequence[Part], scans: ScanCache) -> Built:
+def build(hub: Opened, parts: Sequence[Part], scans: ScanCache, *, quick: bool = False) -> Built:
     """Make the files of each part anew where what they are made of has changed, and remove those that are no more.
 
-    Whoever kills this leaves files of the old state beside new ones; the same call again finishes it.
+    Whoever kills this leaves files of the old state beside new ones; the next call finishes it.
+
+    Args:
+        hub: The registry.
+        parts: What to make.
+        scans: What is known of the scan.
+        quick: Take what the last build wrote for unchanged, if it was finished; else each file is read.
 
     Raises:
         SecurityError: an archive, or a document of the registry, is not what was signed.
@@ -174,55 +190,86 @@ def build(hub: Opened, parts: Sequence[Part], scans: ScanCache) -> Built:
     offer, built = Offer(hub, scans), Built()
     built.skills = len(offer.index.skills)
     for part in parts:
-        _Build(offer, part, built).run()
+        _Build(offer, part, built, quick=quick).run()
     return built
 
 
 class _Build:
-    """The build of one part; ``<registry>/outputs/<part>.json`` records what it made of what.
+    """The build of one part. ``<registry>/outputs/<part>-<bucket>.json`` records what it made of which skills.
 
-    Beside it stands what was begun: a build that was killed has perhaps written what the next one does not make.
+    ``<part>.json`` records what it made of all, and by what to tell that no skill of a bucket has changed. Beside it
+    stands what was begun: a build that was killed has perhaps written what the next one does not make.
     """
 
-    def __init__(self, offer: Offer, part: Part, built: Built) -> None:
-        self._offer, self._part, self._built = offer, part, built
-        registry = offer.hub.registry
+    def __init__(self, offer: Offer, part: Part, built: Built, *, quick: bool) -> None:
+        self._part, self._built = part, built
+        self._registry = registry = offer.hub.registry
         self._site, self._dry_run = registry.site, offer.hub.signing.dry_run
-        self._record = record_path(registry.path, part.name)
-        self._known = read_record(self._record)
-        self._begun = f"{self._record.removesuffix('.json')}.begun"
+        facts = (__version__, offer.scans.rules, part.version, offer.root, offer.url)
+        self._rules = sha256(repr(facts).encode()).hexdigest()
+        self._known = read_record(record_path(registry.path, part.name))
+        self._begun = record_path(registry.path, part.name).removesuffix(".json") + ".begun"
         self._before = {path for _, made in self._known.values() for path in made}
+        begun = set[str]()
         with suppress(FormatError):
-            begun = (files.read(self._begun, _CAP) or b"").decode("utf-8", "replace")
-            self._before.update(filter(None, begun.split("\n")))
+            begun.update(filter(None, (files.read(self._begun, _CAP) or b"").decode("utf-8", "replace").split("\n")))
+        self._before |= begun
+        rules, whole = self._known.get("", ("", {}))
+        self._quick = quick and not begun and rules == self._rules
+        self._offer = offer
+        offer.built.clear()
+        offer.built.update(whole if self._quick else {})
+        self._now = set[str]()
 
     def run(self) -> None:
-        skills, now = {}, set[str]()
+        buckets: dict[str, dict[str, str]] = {name: {} for name in self._known if name[:1] == "-"}
         for skill in self._offer.skills():
-            key, known = self._key(skill), self._known.get(skill.name)
-            is_there = known and known[0] == key and not any(_differing(self._site, known[1]))
-            made = known[1] if known and is_there else self._write(self._part.of_skill(skill))
-            skills[skill.name] = [key, made]
-            now.update(made)
+            buckets.setdefault(f"-{bucket_of(skill.name)}", {})[skill.name] = self._key(skill)
+        rows: dict[str, list[object]] = {}
+        for bucket, keys in sorted(buckets.items()):
+            # An empty name is no skill's, nor does one begin with a hyphen.
+            key = sha256(repr(keys).encode()).hexdigest()
+            if not self._quick or self._known.get(bucket, ("",))[0] != key:
+                self._make_bucket(bucket, keys)
+            if keys:
+                rows[bucket] = [key, {}]
         whole = self._write(self._part.of_all(self._offer))
-        now.update(whole)
-        self._built.files += len(now)
-        for path in sorted(self._before - now):
+        self._now.update(whole)
+        self._built.files += len(self._now)
+        for path in sorted(self._before - self._now):
             self._remove(path)
+        self._keep("", {**rows, "": [self._rules, whole]})
         if not self._dry_run:
-            # An empty name is no skill's.
-            found = json.dumps({**skills, "": ["", whole]}, separators=(",", ":")).encode()
-            if files.read(self._record, _CAP) != found:
-                files.write_atomic(self._record, found, mode=0o644)
             with files.disk_errors(self._begun), suppress(FileNotFoundError):
                 os.remove(self._begun)
+
+    def _make_bucket(self, bucket: str, keys: Mapping[str, str]) -> None:
+        known = self._known | read_record(record_path(self._registry.path, self._part.name + bucket))
+        self._before.update(path for _, made in known.values() for path in made)
+        rows: dict[str, list[object]] = {}
+        for name, key in keys.items():
+            had, made = known.get(name, ("", {}))
+            if had != key or not (self._quick or not any(_differing(self._site, made))):
+                made = self._write(
+                    self._part.of_skill(OfferedSkill(self._offer, name, self._offer.index.skills[name]))
+                )
+            rows[name] = [key, made]
+            self._now.update(made)
+        self._keep(bucket, rows)
+
+    def _keep(self, bucket: str, rows: Mapping[str, list[object]]) -> None:
+        path, found = (
+            record_path(self._registry.path, self._part.name + bucket),
+            json.dumps(rows, separators=(",", ":")),
+        )
+        if not self._dry_run and files.read(path, _CAP) != found.encode():
+            files.write_atomic(path, found.encode(), mode=0o644)
 
     def _key(self, skill: OfferedSkill) -> str:
         who = skill.admission
         publisher = (who.publisher, who.keys, who.certificates, who.revoked)
         bad = [skill.known_bad(each) for each in skill.releases]
-        facts = (self._offer.root, self._offer.url, skill.releases, publisher, bad)
-        return sha256(repr((__version__, self._offer.scans.rules, self._part.version, facts)).encode()).hexdigest()
+        return sha256(repr((self._rules, skill.releases, publisher, bad)).encode()).hexdigest()
 
     def _write(self, made: Files) -> dict[str, str]:
         """Write what differs, and return the SHA-256 of each by its path."""
@@ -232,12 +279,13 @@ class _Build:
                 self._built.left_out.append(path)
                 continue
             full = self._full(path)
-            if data is None:
-                written[path] = _sha256(full)
+            written[path] = (
+                sha256(data).hexdigest() if data is not None else self._offer.built.get(path) or _sha256(full)
+            )
+            if data is None or self._offer.built.get(path) == written[path]:
                 continue
-            written[path] = sha256(data).hexdigest()
             with suppress(FormatError, StateError):  # what is there is larger, or no file
-                if files.read(full, len(data)) == data:
+                if path not in self._offer.built and files.read(full, len(data)) == data:
                     continue
             self._built.written.append(path)
             if not self._dry_run:
@@ -337,6 +385,11 @@ def _rank(path: str) -> int:
     if path.startswith("skills.git/"):
         return 0 if "/pack/" in path else 1 if path.endswith("/packs") else 2
     return 0 if "/" in path else 2
+
+
+def bucket_of(name: str) -> str:
+    """Return in which of 256 groups a skill is, which a release of another one leaves as they are."""
+    return sha256(name.encode()).hexdigest()[:2]
 
 
 def record_path(registry: str, part: str) -> str:

@@ -5,6 +5,7 @@ None of them is signed. Each holds the bytes of the signed releases and nothing 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from base64 import b64encode
@@ -21,7 +22,7 @@ from skillhub.formats.document import ExtensibleDocument, Items, Sha256, json_by
 from skillhub.model.index import Release
 from skillhub.model.tree import File, ListedFile, Listing, Tree
 from skillhub.registry.git_objects import FOLDER, Objects, ids_of, is_sound, packs, read_object, read_pack
-from skillhub.registry.outputs import OWN, SIGNED_FOLDERS, Files, Offer, OfferedSkill, Part
+from skillhub.registry.outputs import OWN, SIGNED_FOLDERS, Files, Offer, OfferedSkill, Part, bucket_of
 
 NPM: Final = f"{OWN}/npm"
 DOCUMENTS: Final = f"{OWN}/clients"
@@ -30,6 +31,7 @@ BRANCH: Final = "refs/heads/main"
 SEARCH: Final = "api/search"
 MARKETPLACES: Final = ("marketplace.json", ".claude-plugin/marketplace.json")
 OPENCODE: Final = "index.json"
+LISTS: Final = f"{OWN}/lists"
 _PLUGIN_SCHEMA: Final = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
 _CAP: Final = 128 << 20  # a skill has 64 MiB, and a pack those of one more than it is full with
 # More packs with so few objects are made one.
@@ -81,6 +83,14 @@ class ClientDocument(ExtensibleDocument):
     plugin: str
     left_out: dict[str, str]
     files: Items[ClientFile]
+
+
+class ClientDocuments(ExtensibleDocument):
+    """The documents of the skills of a bucket; ``-/lists/<bucket>.json``."""
+
+    CAP = _CAP
+
+    skills: Items[ClientDocument]
 
 
 class Releases(Protocol):
@@ -158,6 +168,11 @@ def offered_tree(skill: Releases) -> tuple[Release, Tree] | None:
 def document_path(name: str) -> str:
     """Return the path of the document of a skill below the site."""
     return f"{DOCUMENTS}/{name}.json"
+
+
+def list_path(name: str) -> str:
+    """Return the path of the list of those skills that are in the same bucket, a part of the lists of all."""
+    return f"{LISTS}/{bucket_of(name)}.json"
 
 
 def marks_of(name: str) -> tuple[str, str]:
@@ -261,7 +276,12 @@ def packument(tarballs: Mapping[Release, bytes], url: str | None) -> dict[str, A
 def files_of_all(offer: Offer) -> Files:
     """Make the lists, and the git repository."""
     skills = {skill.name: skill for skill in offer.skills()}
-    documents = [each for skill in skills.values() if (each := document_for(skill)) is not None]
+    known: dict[str, ClientDocument] = {}
+    for path in sorted({list_path(name) for name in skills}):
+        data = offer.read_built(path)
+        known |= {each.name: each for each in ClientDocuments.parse(data, path).skills} if data else {}
+    found = (document_for(skill, known.get(name)) for name, skill in skills.items())
+    documents = [each for each in found if each is not None]
     yield from lists(documents, offer.hub.settings.publisher, offer.url)
 
     def objects(document: ClientDocument) -> Objects:
@@ -271,6 +291,8 @@ def files_of_all(offer: Offer) -> Files:
     folder = os.path.join(offer.hub.registry.site, REPOSITORY)
 
     def read(path: str) -> bytes | None:
+        if (built := offer.read_built(f"{REPOSITORY}/{path}")) is not None:
+            return built
         data = disk.read(os.path.join(folder, *path.split("/")), _CAP)
         if data is None or not path.endswith(".idx"):
             return data
@@ -285,11 +307,16 @@ def files_of_all(offer: Offer) -> Files:
         yield f"{REPOSITORY}/{path}", data
 
 
-def document_for(skill: OfferedSkill) -> ClientDocument | None:
-    """Return the document of a skill as it was just written, or as it would be; None if it has none."""
+def document_for(skill: OfferedSkill, known: ClientDocument | None = None) -> ClientDocument | None:
+    """Return the document of a skill as it was just written, or as it would be; None if it has none.
+
+    ``known`` is what the last build made, which is read instead if the skill has not changed.
+    """
     release = offered(skill)
     if release is None or RESERVED.match(skill.name):
         return None
+    if known is not None and is_proved(known, release):
+        return known
     path = os.path.join(skill.offer.hub.registry.site, *document_path(skill.name).split("/"))
     try:
         found = ClientDocument.parse(disk.read(path, _CAP) or b"", path)
@@ -317,6 +344,11 @@ def lists(documents: Sequence[ClientDocument], name: str, url: str | None) -> It
     yield SEARCH, json_bytes(found_by_search(documents, url))
     for path in MARKETPLACES:
         yield path, json_bytes(marketplace(documents, name, url))
+    buckets: dict[str, list[dict[str, Any]]] = {}
+    for each in documents:
+        buckets.setdefault(list_path(each.name), []).append(each.model_dump())
+    for path, rows in sorted(buckets.items()):
+        yield path, json.dumps({"skills": rows}, separators=(",", ":")).encode()
     yield ".nojekyll", b""  # with which GitHub Pages serves what begins with a dot
 
 

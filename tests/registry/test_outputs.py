@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,17 @@ import pytest
 from skillhub.audit.scan_cache import ScanCache
 from skillhub.disk.home import Home
 from skillhub.model.advisory import AdvisoriesDocument
+from skillhub.registry.build import add
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing, opened
-from skillhub.registry.outputs import Part, build, record_path
+from skillhub.registry.outputs import Part, bucket_of, build, record_path
+from skillhub.registry.pages import PAGES
+from skillhub.registry.shapes import SHAPES
 from skillhub.registry.upkeep import advise, withdraw, yank
-from tests.support.registry import Simulator
+from tests.support.effort import files_read
+from tests.support.killing import kill_everywhere
+from tests.support.published import tree_of
+from tests.support.registry import Simulator, write_skill
 
 
 @pytest.fixture
@@ -36,10 +43,10 @@ def named(offer):
 SHAPE = Part(name="shape", of_skill=unpacked, of_all=named)
 
 
-def built(hub, *parts, dry_run=False):
+def built(hub, *parts, dry_run=False, quick=False):
     home = Home.of({"SKILLHUB_HOME": str(Path(hub.dir.path).parent / "home")})
     with opened(hub.dir.path, Signing(now=hub.when, dry_run=dry_run)) as found:
-        return build(found, parts or (SHAPE,), ScanCache(home))
+        return build(found, parts or (SHAPE,), ScanCache(home), quick=quick)
 
 
 def test_only_what_changed_is_made_and_written(hub):
@@ -141,7 +148,7 @@ def test_attack_a_file_that_nobody_built_lies_among_those_of_a_skill(hub):
 def test_a_record_without_digests_accuses_nobody_and_is_replaced(hub):
     hub.publish("hello")
     built(hub)
-    record = Path(record_path(hub.dir.path, "shape"))
+    record = Path(record_path(hub.dir.path, f"shape-{bucket_of('hello')}"))
     now = json.loads(record.read_bytes())
     record.write_text(json.dumps({name: [key, [*made]] for name, (key, made) in now.items()}))
     Path(hub.dir.site, "hello/SKILL.md").write_bytes(b"x")
@@ -214,3 +221,134 @@ def test_attack_a_damaged_record_removes_signed_files(hub, record):
     assert {*built(hub).removed} <= {"gone.txt"}
     assert json.loads(whole.read_bytes()) == before
     assert check(hub.dir.path, hub.when).problems == ()
+
+
+# A release builds only what changed, without a look at what did not.
+
+EVERY = (SHAPES, PAGES)
+
+
+def sized(folder, count):
+    """Return a registry of so many skills, which was built, and what a build after one release reads and writes."""
+    hub = Simulator(folder)
+    names = [f"skill-{number:03}" for number in range(count)]
+    skills = [write_skill(folder, name, **{"data.txt": name * 4_000}) for name in names]
+    add(hub.dir.path, skills, Signing(now=hub.when))
+    built(hub, *EVERY)
+    hub.publish("skill-007", "1.1.0")
+    done = []
+    read = files_read(lambda: done.append(built(hub, *EVERY, quick=True)), hub.dir.path)
+    return hub, done[0].written, read
+
+
+def test_a_release_reads_and_writes_as_many_files_of_a_large_registry_as_of_a_small_one(tmp_path):
+    (_, few, small), (hub, many, large) = (sized(tmp_path / str(count), count) for count in (30, 300))
+    assert len(few) <= len(many) <= len(few) + 3
+    # The signed lists, and ours in 256 parts, are read whole; of the files of skills those of the new release alone.
+    of_skills = [{path for path in read if "/lists/" not in path} for read in (small, large)]
+    assert abs(len(of_skills[0]) - len(of_skills[1])) <= 2
+    assert sum(path.startswith("site/-/lists/") for path in large) <= 256
+    assert sum(large.values()) - sum(small.values()) < 270 * 6_000  # of 36 kB that each skill has
+    assert not any("data.txt" in path and "skill-007" not in path for path in large)
+    # All that a build which reads every file would have made.
+    before = tree_of(hub.dir.site)
+    assert built(hub, *EVERY).written == []
+    for record in Path(hub.dir.path, "outputs").glob("[!h]*"):  # of all but the history
+        record.unlink()
+    built(hub, *EVERY)
+    assert tree_of(hub.dir.site) == before
+    assert check(hub.dir.path, hub.when).problems == ()
+
+
+def quickly(hub, change):
+    """Build, let somebody change something, publish something else, and build what that changed."""
+    hub.publish("hello")
+    hub.publish("other")
+    built(hub, SHAPES)
+    change(hub)
+    hub.publish("third")
+    built(hub, SHAPES, quick=True)
+
+
+def listed(hub):
+    rows = [json.loads(file.read_bytes())["skills"] for file in sorted(Path(hub.dir.site, "-", "lists").iterdir())]
+    return {each["name"]: each["plugin"] for row in rows for each in row}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace('"plugin":"', '"plugin":"0'),
+        lambda text: text.replace("hello", "jello"),
+        lambda text: text[:-9],
+        lambda _: "{}",
+        lambda _: '{"skills": [{}]}',
+        lambda _: "",
+        None,
+    ],
+)
+def test_attack_a_part_of_a_list_disagrees_with_the_whole(hub, change):
+    path = Path(hub.dir.site, "-", "lists", f"{bucket_of('hello')}.json")
+
+    def spoil(_):
+        if change is None:
+            path.unlink()
+        else:
+            path.write_text(change(path.read_text()))
+
+    quickly(hub, spoil)
+    offered = {each["name"] for each in json.loads(Path(hub.dir.site, "index.json").read_bytes())["skills"]}
+    assert offered == {"hello", "other", "third"}
+    # No list takes over what it says, and it is found, by the operator and from afar, and made again.
+    assert [each.where for each in check(hub.dir.path, hub.when).problems] == [str(path)]
+    built(hub, SHAPES)
+    assert {*listed(hub)} == offered
+    assert check(hub.dir.path, hub.when).problems == ()
+
+
+@pytest.mark.parametrize("damage", ["the record", "a bucket's", "both", "begun", "of an older version"])
+def test_attack_the_record_of_a_quick_build_is_damaged(hub, damage):
+    record = Path(record_path(hub.dir.path, "shapes"))
+
+    def spoil(_):
+        if damage in ("the record", "both"):
+            record.write_text("[")
+        if damage in ("a bucket's", "both"):
+            Path(record_path(hub.dir.path, f"shapes-{bucket_of('hello')}")).write_text("{}")
+        if damage == "begun":
+            record.with_suffix(".begun").write_text("hello/extra.txt\nhello/SKILL.md\n")
+            Path(hub.dir.site, "hello", "extra.txt").write_text("x")
+        if damage == "of an older version":
+            rows = json.loads(record.read_bytes())
+            rows[""][0] = "another"
+            record.write_text(json.dumps(rows))
+
+    quickly(hub, spoil)
+    assert {*listed(hub)} == {"hello", "other", "third"}
+    assert not Path(hub.dir.site, "hello", "extra.txt").exists()
+    built(hub, SHAPES)
+    assert check(hub.dir.path, hub.when).problems == ()
+
+
+def test_attack_two_builds_at_once(hub):
+    hub.publish("hello")
+    with ThreadPoolExecutor(2) as pool:
+        done = [*pool.map(lambda quick: built(hub, SHAPES, quick=quick), (True, False))]
+    assert min(len(each.written) for each in done) == 0
+    assert check(hub.dir.path, hub.when).problems == ()
+
+
+def test_a_quick_build_that_is_killed_anywhere_is_finished_by_the_next(hub, tmp_path):
+    hub.publish("hello")
+    built(hub, SHAPES)
+    hub.publish("hello", "1.1.0", **{"extra.txt": "more"})
+    hub.publish("other")
+    healed = []
+
+    def look(_, done):
+        if done:
+            healed.append({path: data for path, data in tree_of(hub.dir.site).items() if "skills.git" not in path})
+            assert check(hub.dir.path, hub.when).problems == ()
+
+    assert kill_everywhere(hub.dir.path, lambda: built(hub, SHAPES, quick=True), look) > 10
+    assert all(each == healed[0] for each in healed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import time
 from collections import Counter
@@ -38,6 +39,35 @@ def seconds(work: Callable[[int], object], size: int) -> float:
     began = time.process_time()
     work(size)
     return time.process_time() - began
+
+
+class _Opened:
+    """Hears which files are opened to be read."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, int] | None = None
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: tuple) -> None:
+        if event != "open" or self.sizes is None or not isinstance(arguments[0], str):
+            return
+        path, _, flags = arguments
+        if not flags & (os.O_WRONLY | os.O_RDWR) and os.path.isfile(path):
+            self.sizes[path] = os.path.getsize(path)
+
+
+_OPENED = _Opened()
+
+
+def files_read(work: Callable[[], object], folder: str) -> dict[str, int]:
+    """Return the size of each file below ``folder`` that ``work`` reads, by its path below."""
+    _OPENED.sizes = {}
+    try:
+        work()
+        found, start = _OPENED.sizes, os.path.join(folder, "")
+    finally:
+        _OPENED.sizes = None
+    return {path.removeprefix(start): size for path, size in found.items() if path.startswith(start)}
 
 
 def steps(work: Callable[[], object]) -> int:
