@@ -256,22 +256,22 @@ def search(
         return common.answer("search", reading.found_json(found, listed.kept))
     rows = [(hit.name, hit.source or f"({hit.scope})", _FOUND_BY[hit.reason], hit.description) for hit in found.hits]
     if rows:
-        common.terminal.table(("NAME", "FROM", "FOUND BY", "DESCRIPTION"), rows)
+        common.terminal.table(("NAME", "FROM", "FOUND BY", "DESCRIPTION"), rows, is_short=True)
     else:
         more = "" if local or len(common.sources.mine()) > 1 else "; to add well-known repositories: "
         common.terminal.say(f"nothing was found{more}{more and 'skillhub source add --suggested'}")
-    for alias, each in listed.kept.items():
-        if alias in {hit.source for hit in found.hits}:
-            common.terminal.say(f"{alias} was {each.shown(common.time().now())}", "dim")
     if found.truncated:
-        common.terminal.say(_more(limit), "dim")
+        shown = len(found.hits)
+        ways = f"--limit {min(2 * shown, LIMIT_MAX)}" if shown < LIMIT_MAX else "use more words"
+        common.terminal.say(f"{found.more} more: {ways}", "dim")
+    if first := next((f"{hit.source}:{hit.name}" for hit in found.hits if hit.source), None):
+        common.terminal.say(
+            f"to read one before you install it: skillhub show {as_command(first)} --file SKILL.md", "dim"
+        )
+    now, hits = common.time().now(), {hit.source for hit in found.hits}
+    if ages := [f"{alias} {each.age(now)}" for alias, each in listed.kept.items() if alias in hits]:
+        common.terminal.say(f"listed: {', '.join(ages)}", "dim")
     return 0
-
-
-def _more(limit: int) -> str:
-    if limit >= LIMIT_MAX:
-        return f"more skills match; at most {LIMIT_MAX} are shown: use more words"
-    return f"more skills match; --limit {min(2 * limit, LIMIT_MAX)} shows more"
 
 
 # ``schema``: shows the JSON Schema of a document, or of what a command prints with ``--json``.

@@ -136,10 +136,18 @@ class Terminal:
             if text:
                 self.prose(f"{label}: {masked(text)}", 2)
 
-    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO | None = None) -> None:
+    def table(
+        self,
+        head: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        stream: TextIO | None = None,
+        *,
+        is_short: bool = False,
+    ) -> None:
         """Write rows in columns that fit the terminal, the last going on below itself; if it has no room, as lists.
 
-        Nothing is left out. A table is a result unless another ``stream`` says that it is talk.
+        Nothing is left out, but on a terminal the end of a long last cell where the table ``is_short``: then a row
+        is one line, or two. A table is a result unless another ``stream`` says that it is talk.
         """
         stream = stream or sys.stdout
         cells = [[collapsed(cell) for cell in row] for row in (head, *rows)]
@@ -149,7 +157,9 @@ class Terminal:
         drawn: list[tuple[str, str, Tone]] = []
         if columns and columns < len(below) + min(last, _READABLE):
             below = " " * (2 + _BELOW)
-            for name, *others in cells[1:]:
+            for name, *others, text in cells[1:] if is_short else ():
+                drawn += [("", f"{name}  {others[0]}", "bold"), ("  ", shortened(text, columns - 2), "plain")]
+            for name, *others in () if is_short else cells[1:]:
                 facts = zip(head[1:], others, strict=True)
                 drawn += [("", name, "bold"), *(("  ", f"{label}: {text}", "plain") for label, text in facts)]
         else:
@@ -157,7 +167,8 @@ class Terminal:
                 padded = [
                     f"{cell}{' ' * (width - cells_of(cell))}  " for cell, width in zip(others, widths, strict=True)
                 ]
-                drawn.append(("".join(padded), text, "plain" if drawn else "bold"))
+                kept = shortened(text, columns - len(below)) if is_short and columns else text
+                drawn.append(("".join(padded), kept, "plain" if drawn else "bold"))
         for start, text, tone in drawn:
             for row in rows_of(start, text, below, columns, None):
                 self._put(stream, _line(row.rstrip(), tone, stream))

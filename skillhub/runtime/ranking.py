@@ -7,10 +7,10 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import count, groupby
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from skillhub.disk import files
 from skillhub.errors import FormatError, StateError
@@ -366,6 +366,8 @@ _FUSED = 100  # of the full text's ranking
 _WORDS_MAX = 8
 _CAP = 1 << 20
 _ALTERNATIVES = 3
+_T = TypeVar("_T")
+_Found = dict[int, tuple[Stored, Any]]  # by row, with the key that it is ranked by
 _SCOPES: tuple[SkillScope, ...] = ("project", "user", "system", "admin", "plugin", "extra")
 
 
@@ -376,7 +378,7 @@ class Hit:
     Attributes:
         source: The alias of the source that lists it; None for one on disk.
         scope: The scope of one on disk; None for a listed one.
-        score: Higher is better; comparable between indexes.
+        score: Higher is better; comparable with the others of the same search.
         reason: The strongest way in which it was found.
     """
 
@@ -397,10 +399,15 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The best of what was found; ``truncated`` if there is more."""
+    """The best of what was found, and how many more there are."""
 
     hits: tuple[Hit, ...] = ()
-    truncated: bool = False
+    more: int = 0
+
+    @property
+    def truncated(self) -> bool:
+        """Say whether there are more."""
+        return self.more > 0
 
     def to_json(self) -> dict[str, Any]:
         """Return them as data."""
@@ -445,15 +452,13 @@ def search(query: str, indexes: Iterable[SearchIndex], limit: int = LIMIT) -> Hi
         StateError: an index cannot be read any more.
     """
     several = list(indexes)
-    found = [hit for each in several for hit in _asked(each, lambda index: _hits(query, index))]
-    if not found:
-        found = [hit for each in several for hit in _asked(each, lambda index: _respelt(query, index))]
+    found = list(_hits(query, several)) or list(_respelt(query, several))
     found.sort(key=lambda hit: (-hit.score, _scope_rank(hit), hit.path, hit.source or "", hit.name))
     most = min(max(limit, 1), LIMIT_MAX)
-    return Hits(tuple(found[:most]), len(found) > most)
+    return Hits(tuple(found[:most]), max(len(found) - most, 0))
 
 
-def _asked(index: SearchIndex, ask: Callable[[SearchIndex], Iterable[Hit]]) -> list[Hit]:
+def _asked(index: SearchIndex, ask: Callable[[SearchIndex], Iterable[_T]]) -> list[_T]:
     try:
         return list(ask(index))
     except StateError:
@@ -466,74 +471,80 @@ def _scope_rank(hit: Hit) -> int:
     return _SCOPES.index(hit.scope) if hit.scope in _SCOPES else len(_SCOPES)
 
 
-def _hits(query: str, index: SearchIndex) -> Iterator[Hit]:
-    """Yield what is found in one index, unordered."""
-    scores: dict[int, float] = {}
-    reasons: dict[int, Reason] = {}
-    rows: dict[int, Stored] = {}
-    for reason, ranking in _rankings(query, index, rows):
-        for rank, tied in enumerate(ranking, 1):
-            for number in tied:
-                scores[number] = scores.get(number, 0.0) + _WEIGHTS[reason] / (_RANK_BASE + rank)
-                reasons.setdefault(number, reason)
-    for number, score in scores.items():
-        row = rows[number]
+def _hits(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
+    """Yield the hits of all indexes, unordered; each way of finding ranks the rows of all indexes together."""
+    rows: dict[tuple[int, int], Stored] = {}
+    keys: dict[Reason, dict[tuple[int, int], Any]] = {}
+    for which, index in enumerate(indexes):
+        for reason, found in _asked(index, partial(_found, query)):
+            rows.update(((which, number), row) for number, (row, _) in found.items())
+            keys.setdefault(reason, {}).update(((which, number), key) for number, (_, key) in found.items())
+    scores: dict[tuple[int, int], float] = {}
+    reasons: dict[tuple[int, int], Reason] = {}
+    for reason, ranked in keys.items():
+        ordered = sorted(ranked, key=ranked.__getitem__)
+        for rank, (_, tied) in enumerate(groupby(ordered, key=ranked.__getitem__), 1):
+            for each in tied:
+                scores[each] = scores.get(each, 0.0) + _WEIGHTS[reason] / (_RANK_BASE + rank)
+                reasons.setdefault(each, reason)
+    for each, score in scores.items():
+        row = rows[each]
         place = {"source": row.source or None, "scope": row.scope or None}
-        yield Hit(row.name, row.description, row.path, **place, score=round(score, 6), reason=reasons[number])
+        yield Hit(row.name, row.description, row.path, **place, score=round(score, 6), reason=reasons[each])
 
 
-def _rankings(query: str, index: SearchIndex, rows: dict[int, Stored]) -> Iterator[tuple[Reason, list[list[int]]]]:
-    """Yield each way's ranking, the strongest way first, equals side by side; ``rows`` gets what was read."""
+def _found(query: str, index: SearchIndex) -> Iterator[tuple[Reason, _Found]]:
+    """Yield what each way finds in one index, the strongest way first; of two keys the lower is the better hit."""
     text = utf8(query).strip()
     typed = text.lower().lstrip("$/")
     terms = list(dict.fromkeys(words(text)))[:_WORDS_MAX]
-    rows.update(index.at_path(_folder(text)))
-    yield "exact_path", [list(rows)]
+    rows = dict(index.at_path(_folder(text)))
+    yield "exact_path", {number: (row, 0) for number, row in rows.items()}
     spelt = dict.fromkeys((typed, "-".join(terms)))
     exact = {number: row for name in spelt if name for number, row in index.named(name).items()}
-    rows.update(exact)
-    yield "exact_name", [list(exact)]
+    yield "exact_name", {number: (row, 0) for number, row in exact.items()}
     begun = {number: row for name in spelt if name for number, row in index.beginning(name).items()}
-    rows.update(begun)
-    yield "prefix", _tied(begun, {number: len(row.name) for number, row in begun.items()})
+    yield "prefix", {number: (row, len(row.name)) for number, row in begun.items()}
     text_scores = index.matching(terms)
     best = sorted(text_scores, key=text_scores.__getitem__)[:_FUSED]
+    rows |= exact | begun
     rows.update(index.read(number for number in best if number not in rows))
     rows.update(named := index.with_words_in_name(terms) if text_scores else {})
     yield "token_overlap", _overlap(terms, {number: rows[number] for number in (*best, *named, *begun)})
-    yield "full_text", _tied(best, text_scores)
+    yield "full_text", {number: (rows[number], text_scores[number]) for number in best}
 
 
 def _folder(path: str) -> str:
     return os.path.dirname(path) if os.path.basename(path) == SKILL_MD else path.rstrip("/") or path
 
 
-def _overlap(terms: Sequence[str], rows: Mapping[int, Stored]) -> list[list[int]]:
+def _overlap(terms: Sequence[str], rows: Mapping[int, Stored]) -> _Found:
     """Rank rows by how many of the words are in name and description, then in the name alone."""
     wanted = stems(" ".join(terms))
     shared = {}
     for number, row in rows.items():
         in_name = wanted & stems(row.name)
         if in_all := in_name | wanted & stems(row.description):
-            shared[number] = (-len(in_all), -len(in_name))
-    return _tied(shared, shared)
+            shared[number] = (row, (-len(in_all), -len(in_name)))
+    return shared
 
 
-def _tied(numbers: Iterable[int], keys: Mapping[int, Any]) -> list[list[int]]:
-    ordered = sorted(numbers, key=keys.__getitem__)
-    return [list(group) for _, group in groupby(ordered, key=keys.__getitem__)]
-
-
-def _respelt(query: str, index: SearchIndex) -> Iterator[Hit]:
+def _respelt(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
     """Yield what is found when each word that is in no skill gives way to words that are spelt alike."""
     terms = list(dict.fromkeys(words(utf8(query))))[:_WORDS_MAX]
-    instead = [[term] if index.matching([term]) else close(term, index.spellings(len(term))) for term in terms]
-    seen: set[str] = set()
+    instead = [_alike(term, indexes) for term in terms]
+    seen: set[tuple[str, str | None]] = set()
     for choice in _choices(instead):
-        for hit in _hits(choice, index):
-            if hit.name not in seen:
-                seen.add(hit.name)
+        for hit in _hits(choice, indexes):
+            if (hit.name, hit.source) not in seen:
+                seen.add((hit.name, hit.source))
                 yield replace(hit, reason="spelling")
+
+
+def _alike(term: str, indexes: Sequence[SearchIndex]) -> Sequence[str]:
+    if any(_asked(index, lambda index: index.matching([term])) for index in indexes):
+        return [term]
+    return close(term, [word for each in indexes for word in _asked(each, lambda index: index.spellings(len(term)))])
 
 
 def _choices(instead: Sequence[Sequence[str]]) -> list[str]:

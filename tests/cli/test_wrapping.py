@@ -129,7 +129,7 @@ def test_a_command_to_type_stays_whole(shell):
     assert command in [line.strip() for line in lines(done)]
 
 
-@pytest.mark.parametrize("words", ["list", "search review", "source show github", "cache info", "search fix"])
+@pytest.mark.parametrize("words", ["list", "source show github", "cache info"])
 @pytest.mark.parametrize("columns", [40, 52, 80, 100, 140, 200])
 def test_a_table_fits_and_loses_nothing(installed, words, columns):
     shown = lines(installed.at_terminal(*words.split(), columns=columns))
@@ -138,6 +138,17 @@ def test_a_table_fits_and_loses_nothing(installed, words, columns):
     assert [
         word for word in installed.run(*words.split()).out.split() if word not in there and not word.isupper()
     ] == []
+
+
+@pytest.mark.parametrize("columns", [30, 50, 80, 200])
+@pytest.mark.parametrize("words", ["search review", "search fix", "search --limit 3 the"])
+def test_what_is_found_fits_a_screen_with_every_name_and_source(installed, words, columns):
+    shown = [line for line in lines(installed.at_terminal(*words.split(), columns=columns)) if line]
+    assert len(shown) < 24
+    assert max(len(row) for row in shown if "skillhub show" not in row) <= columns
+    there = " ".join(shown)
+    hits = installed.run(*words.split(), "--json").json["hits"]
+    assert hits and [hit for hit in hits if f"{hit['name']} " not in there or hit["source"] not in there] == []
 
 
 def test_the_last_column_of_a_table_goes_on_below_itself(shell):

@@ -98,6 +98,25 @@ def test_ties_go_by_scope_then_by_path():
     index.close()
 
 
+def test_several_sources_are_one_ranking():
+    first = [Stored(name=f"art-{n}", description="Draws with code.", source="first") for n in range(6)]
+    second = [
+        Stored(name="asking-for-review", description="Ask for a review of code.", source="second"),
+        Stored(name="code-review-fast", description="Reviews code.", source="second"),
+        Stored(name="branches", description="What to do before a review.", source="second"),
+    ]
+    for order in ((first, second), (second, first)):
+        indexes = [SearchIndex.build(rows) for rows in order]
+        found = [(hit.name, hit.source) for hit in search("code review", indexes, 50).hits]
+        assert found[:2] == [("code-review-fast", "second"), ("asking-for-review", "second")]
+        assert len(found) == 9
+        # A word that one source alone has is no slip in the other.
+        assert {hit.source for hit in search("branches", indexes).hits} == {"second"}
+        assert {(hit.source, hit.reason) for hit in search("branchse", indexes).hits} == {("second", "spelling")}
+        for index in indexes:
+            index.close()
+
+
 def test_eight_are_shown_and_fifty_at_most():
     index = SearchIndex.build(on_disk(f"many-{each:03}", "One of many.") for each in range(80))
     shown = search("many", [index])
