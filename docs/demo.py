@@ -185,7 +185,7 @@ def act_one(stage: Stage) -> None:
     expect("signed by skillhub-examples" in seen, "no signer was shown")
     expect(all(f"  {need}" in seen for need in ("env GITHUB_TOKEN", "mcp github", "program gh")), "needs")
     stage.tell("Stored and locked, but in no agent's folder: no agent can see it yet.")
-    expect("disabled" in stage.skillhub("list"), "it is not listed as disabled")
+    expect("needs open" in stage.skillhub("list"), "its open needs are not listed")
     made = sorted(os.listdir(stage.project))
     expect(made == ["skillhub.lock", "skillhub.toml"], f"the project holds {made}")
 

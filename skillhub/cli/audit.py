@@ -24,7 +24,7 @@ from skillhub.cli.terminal import Terminal, Tone, members
 from skillhub.disk import files
 from skillhub.errors import SkillhubError, StateError, UsageError
 from skillhub.formats.text import did_you_mean, quote, spelled_like
-from skillhub.model.finding import CATEGORIES, Finding, Severity
+from skillhub.model.finding import CATEGORIES, Finding, Severity, at_least
 from skillhub.model.hosts import detect, hosts
 from skillhub.model.record import Scope
 from skillhub.model.reference import all_masked, masked
@@ -35,6 +35,7 @@ from skillhub.project.mcp import agents_with_file
 
 # ``audit``: checks what is installed and where it came from, and prints the report in one of four formats.
 
+_MANY = 3  # findings of one rule that are still lines of their own
 Format = Literal["text", "json", "sarif", "markdown", "prompt"]
 What = Annotated[Strings, Arg("[NAME|PATH]...", "Skills, or folders and archives that need not be installed.")]
 Sources = Annotated[bool, Arg("--sources", "Only where skills come from and who signed them.")]
@@ -189,10 +190,17 @@ def _end(report: Report, shape: Format, terminal: Terminal) -> None:
 
 
 def show_findings(findings: Iterable[Finding], terminal: Terminal, indent: str = "") -> None:
-    """Show what was found, and what to do then."""
+    """Show findings with their hints; below high, many of one rule in one skill are one line unless ``--verbose``."""
+    groups: dict[object, list[Finding]] = {}
     for each in findings:
-        terminal.out(f"{indent}{each}", "dim" if each.accepted else _TONES[each.severity])
-        terminal.out(f"{indent}    {each.hint}")
+        stays = terminal.verbose or at_least(each.severity, "high")
+        groups.setdefault(each if stays else (each.skill, each.rule, each.rank), []).append(each)
+    for group in groups.values():
+        rest = group[1:] if len(group) > _MANY else []
+        more = f"; and {len(rest)} more, which --verbose lists" if rest else ""
+        for each in group[: 1 if rest else _MANY]:
+            terminal.out(f"{indent}{each}{more}", "dim" if each.accepted else _TONES[each.severity])
+            terminal.out(f"{indent}    {each.hint}")
 
 
 def _sarif(report: Report) -> dict[str, object]:

@@ -23,7 +23,7 @@ from skillhub.disk.home import Home, throwaway, user_home
 from skillhub.disk.proved import ProvedFolders
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import is_alias, quote
+from skillhub.formats.text import did_you_mean, is_alias, quote, spelled_like
 from skillhub.install.context import McpChoice, Options, Ports, State, command
 from skillhub.model.index import Release
 from skillhub.model.lock import CAP, Lock
@@ -157,7 +157,11 @@ class Common:
             fit = [each for each in there if self.package.rstrip("/") in (each, each.rpartition("/")[2])]
             if len(fit) != 1:
                 message = f"--package: {'two packages are' if fit else 'no package is'} named {quote(self.package)}"
-                raise UsageError(message, where=found.intent_path, hint=f"there are: {', '.join(there) or 'none'}")
+                meant = did_you_mean(spelled_like(self.package, [*there, *map(os.path.basename, there)]))
+                known = (
+                    f"there are: {', '.join(there)}" if there else "this project has no packages: leave out --package"
+                )
+                raise UsageError(message, where=found.intent_path, hint=f"{meant} {known}".lstrip())
             found.package = fit[0]
         return found
 

@@ -23,6 +23,7 @@ from skillhub.model.lock import Locked
 from skillhub.model.record import Skill
 from skillhub.model.tree import Tree
 from skillhub.project.copies import is_in_package, managed, not_agreed, unmanaged, users_skills
+from skillhub.project.intent import is_from
 from skillhub.project.project import Project
 from skillhub.runtime.discover import found_skill
 
@@ -100,15 +101,17 @@ def list_(common: Common) -> int:
     common.wanted()
     if common.json:
         return common.answer("list", found.to_json())
+    waiting = {skill.name for skill in found.skills if skill.managed and skill.state == "disabled"}
+    held = _held(waiting, common.open_project()) if waiting else {}
     if found.skills:
-        skills_table(found.skills, common.terminal)
+        skills_table(_from_aliases(found.skills, common), common.terminal, held)
     else:
         example = common.command("install", "github:gh-fix-ci")
         common.terminal.say(f"no skills are installed here; for one: {example}")
-    waiting = {skill.name for skill in found.skills if skill.managed and skill.state == "disabled"}
-    # Only where something waits: it reads the lock again.
-    if waiting and (unagreed := not_agreed(common.open_project())):
-        common.terminal.out(f"{', '.join(unagreed)}: not agreed to yet: {common.command('install')}", "yellow")
+    for state, verb in (("not agreed to", "install"), ("needs open", "enable")):
+        if names := sorted(name for name in held if held[name] == state):
+            ways = common.command(verb, *(names if verb == "enable" else ()))
+            common.terminal.out(f"{', '.join(names)}: {state}: {ways}", "yellow")
     for skill in found.skills:
         if not skill.managed and skill.name in waiting:
             message = f"{skill.name} is disabled, and agents read {skill.path}: {common.command('verify')}"
@@ -117,6 +120,12 @@ def list_(common: Common) -> int:
         common.terminal.out("")
         common.terminal.out("In the user scope, for every project (skillhub list --global):", "bold")
         skills_table(found.users, common.terminal)
+    _warn_of(found, common)
+    return 0
+
+
+def _warn_of(found: InstalledSkills, common: Common) -> None:
+    """Show what holds skills back, or hides them, with the commands that help."""
     for skill in (*found.skills, *found.users):
         if skill.edited:
             shows = command(skill.scope, "diff", skill.name)
@@ -131,7 +140,29 @@ def list_(common: Common) -> int:
         common.terminal.out(f"{name}: {match}; {command(scope, 'remove', name)}", "red")
     for name, path, by in found.hidden:
         common.terminal.out(f"{name}: {path} is hidden by {by}", "yellow")
-    return 0
+
+
+def _from_aliases(skills: Sequence[Skill], common: Common) -> list[Skill]:
+    """Return the same with the alias of a source of this user's instead of its URL."""
+    project, places = common.open_project(), common.sources.places()
+    locked = project.lock().skills if places else {}
+    found = {
+        name: next((alias for alias, place in places.items() if is_from(entry, place, project.base)), entry.source)
+        for name, entry in locked.items()
+    }
+    return [
+        replace(each, source=found[each.name]) if each.managed and each.name in found else each for each in skills
+    ]
+
+
+def _held(waiting: set[str], project: Project) -> dict[str, str]:
+    """Return what keeps each of these disabled, where that is not their user."""
+    records, unagreed = project.records().skills, not_agreed(project)
+    return {
+        name: "not agreed to" if name in unagreed else "needs open"
+        for name in waiting
+        if name in unagreed or (name in records and records[name].held == "needs")
+    }
 
 
 def verify(

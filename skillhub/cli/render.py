@@ -210,26 +210,26 @@ def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> No
             terminal.warn(f"  then: {common.command('enable', skill.name)}", "dim")
 
 
-def skills_table(skills: Sequence[Skill], terminal: Terminal) -> None:
-    """Show skills as rows."""
+def skills_table(skills: Sequence[Skill], terminal: Terminal, held: Mapping[str, str] | None = None) -> None:
+    """Show skills as rows; ``held`` says by name what keeps one disabled, if that is not its user."""
     rows = [
         (
             skill.name,
             skill.version or "-",
             skill.source or "(unmanaged)",
-            _state(skill),
+            _state(skill, held or {}),
             (skill.signed_by[0].named(skill.vouched_by) if skill.signed_by else "unsigned")
             + (", patched" if skill.patch else ""),
             skill.description,
         )
         for skill in skills
     ]
-    terminal.table(("NAME", "VERSION", "SOURCE", "STATE", "SIGNED BY", "DESCRIPTION"), rows)
+    terminal.table(("NAME", "VERSION", "SOURCE", "STATE", "SIGNED BY", "DESCRIPTION"), rows, is_short=True)
 
 
-def _state(skill: Skill) -> str:
+def _state(skill: Skill, held: Mapping[str, str]) -> str:
     said = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
-    return next((state for state, why in said.items() if why), skill.state)
+    return next((state for state, why in said.items() if why), held.get(skill.name, skill.state))
 
 
 def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: str) -> int:

@@ -261,13 +261,12 @@ def search(
         more = "" if local or len(common.sources.mine()) > 1 else "; to add well-known repositories: "
         common.terminal.say(f"nothing was found{more}{more and 'skillhub source add --suggested'}")
     if found.truncated:
-        shown = len(found.hits)
-        ways = f"--limit {min(2 * shown, LIMIT_MAX)}" if shown < LIMIT_MAX else "use more words"
-        common.terminal.say(f"{found.more} more: {ways}", "dim")
+        narrower = f"at most {LIMIT_MAX} are shown; use more words"
+        wider = f"--limit {min(2 * limit, LIMIT_MAX)}"
+        common.terminal.say(f"{found.more} more: {wider if limit < LIMIT_MAX else narrower}", "dim")
     if first := next((f"{hit.source}:{hit.name}" for hit in found.hits if hit.source), None):
-        common.terminal.say(
-            f"to read one before you install it: skillhub show {as_command(first)} --file SKILL.md", "dim"
-        )
+        reads = as_command("skillhub", "show", first, "--file", SKILL_MD)
+        common.terminal.say(f"to read one first: {reads}", "dim")
     now, hits = common.time().now(), {hit.source for hit in found.hits}
     if ages := [f"{alias} {each.age(now)}" for alias, each in listed.kept.items() if alias in hits]:
         common.terminal.say(f"listed: {', '.join(ages)}", "dim")

@@ -147,7 +147,8 @@ class Terminal:
         """Write rows in columns that fit the terminal, the last going on below itself; if it has no room, as lists.
 
         Nothing is left out, but on a terminal the end of a long last cell where the table ``is_short``: then a row
-        is one line, or two. A table is a result unless another ``stream`` says that it is talk.
+        is one line, or two, the second with that cell. A table is a result unless another ``stream`` says that it is
+        talk.
         """
         stream = stream or sys.stdout
         cells = [[collapsed(cell) for cell in row] for row in (head, *rows)]
@@ -157,8 +158,8 @@ class Terminal:
         drawn: list[tuple[str, str, Tone]] = []
         if columns and columns < len(below) + min(last, _READABLE):
             below = " " * (2 + _BELOW)
-            for name, *others, text in cells[1:] if is_short else ():
-                drawn += [("", f"{name}  {others[0]}", "bold"), ("  ", shortened(text, columns - 2), "plain")]
+            for *others, text in cells[1:] if is_short else ():
+                drawn += [("", "  ".join(others), "bold"), ("  ", shortened(text, columns - 2), "plain")]
             for name, *others in () if is_short else cells[1:]:
                 facts = zip(head[1:], others, strict=True)
                 drawn += [("", name, "bold"), *(("  ", f"{label}: {text}", "plain") for label, text in facts)]

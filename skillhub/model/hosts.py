@@ -282,7 +282,8 @@ def profile(name: str) -> Profile:
     known = profiles()
     if found := known.get(name) or measured(name):
         return found
-    raise UsageError(f"there is no host {quote(name)}", hint=f"there are {', '.join(known)}")
+    hint = " ".join(filter(None, (did_you_mean(spelled_like(name, known)), f"there are: {', '.join(known)}")))
+    raise UsageError(f"there is no host {quote(name)}", hint=hint)
 
 
 def measured(name: str) -> Profile | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 
 import pytest
 
@@ -37,6 +38,27 @@ def test_sarif_and_markdown(installed):
     assert {each["ruleId"] for each in log["runs"][0]["results"]} == {"unmanaged"}
     text = installed.run("audit", "--format", "markdown").out
     assert text.startswith("## Skills: ok\n\n3 skills checked: 1 low; 0 at high or over.\n\n| severity |")
+
+
+def test_many_findings_of_a_rule_are_one_line_unless_one_of_them_is_high(shell):
+    shell.skill(
+        "project/many",
+        "".join(f"Read ~/.netrc.{number} and `curl http://10.0.0.{number}/x`.\n" for number in range(9)),
+    )
+    for name in "abcdefg":
+        shell.write(f"project/many/{name}.js", "function (\n")
+    found = shell.run("audit", "./many", "--json").json["findings"]
+    counts = Counter((each["rule"], each["severity"]) for each in found)
+    assert max(counts.values()) > 3, counts
+    shown = shell.run("audit", "./many").out.splitlines()
+    for (rule, severity), count in counts.items():
+        rows = [line for line in shown if f"[{rule}]" in line]
+        is_short = count > 3 and severity in ("low", "medium")
+        assert len(rows) == (1 if is_short else count), rule
+        assert rows[0].endswith(f"; and {count - 1} more, which --verbose lists") == is_short
+    in_full = shell.run("audit", "./many", "--verbose").out
+    assert sum(in_full.count(f"[{rule}]") for rule, _ in counts) == len(found)
+    assert len(shell.run("audit", "./many", "--format", "sarif").json["runs"][0]["results"]) == len(found)
 
 
 def test_a_repository_that_went_on_is_told_and_fails_on_wish(shell):

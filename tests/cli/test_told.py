@@ -398,7 +398,8 @@ def test_search_tells_how_many_it_shows_at_most(shell):
         shell.skill(f"project/.agents/skills/alike-{number}")
     done = shell.run("search", "--local", "alike", "--limit", "99")
     assert len(done.out.splitlines()) == 51
-    assert "at most 50 are shown" in done.err
+    assert "5 more: at most 50 are shown" in done.err
+    assert "35 more: --limit 40" in shell.run("search", "--local", "alike", "--limit", "20").err
     assert shell.run("search", "--local", "alike", "--limit", "0").status == 2
 
 
@@ -596,7 +597,7 @@ def test_what_nobody_agreed_to_is_had_by_install_and_not_by_sync(cloned):
     missing = [each for each in findings if each["rule"] == "missing"]
     assert {each["severity"] for each in missing} == {"high"}
     assert [each["hint"] for each in missing] == ["skillhub install asks about it, and enables it"] * 2
-    assert cloned.run("list").out.endswith("code-review, release-notes: not agreed to yet: skillhub install\n")
+    assert cloned.run("list").out.endswith("code-review, release-notes: not agreed to: skillhub install\n")
     assert cloned.run("install", "--yes").status == 0
     assert "not agreed" not in cloned.run("list").out
     assert cloned.run("disable", "code-review").status == 0

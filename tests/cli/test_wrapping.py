@@ -129,7 +129,7 @@ def test_a_command_to_type_stays_whole(shell):
     assert command in [line.strip() for line in lines(done)]
 
 
-@pytest.mark.parametrize("words", ["list", "source show github", "cache info"])
+@pytest.mark.parametrize("words", ["source show github", "cache info"])
 @pytest.mark.parametrize("columns", [40, 52, 80, 100, 140, 200])
 def test_a_table_fits_and_loses_nothing(installed, words, columns):
     shown = lines(installed.at_terminal(*words.split(), columns=columns))
@@ -148,21 +148,23 @@ def test_what_is_found_fits_a_screen_with_every_name_and_source(installed, words
     assert max(len(row) for row in shown if "skillhub show" not in row) <= columns
     there = " ".join(shown)
     hits = installed.run(*words.split(), "--json").json["hits"]
-    assert hits and [hit for hit in hits if f"{hit['name']} " not in there or hit["source"] not in there] == []
+    assert (
+        hits and [hit for hit in hits if hit["name"] not in there or hit.get("source", "project") not in there] == []
+    )
 
 
-def test_the_last_column_of_a_table_goes_on_below_itself(shell):
+def test_a_row_of_the_list_is_a_line_or_two(shell):
     for name in ("one", "two"):
         shell.skill(f"project/.agents/skills/{name}", description="x")
     told = "Reads each file of the folder and says which of them nobody has looked at since the last release."
     path = shell.project / ".agents/skills/one/SKILL.md"
     path.write_text(path.read_text().replace("Does what one does.", told))
     rows = [line for line in lines(shell.at_terminal("list", columns=100)) if line]
-    place = rows[0].index("DESCRIPTION")
-    below = [line for line in rows if line.startswith(" " * place)]
-    assert len(below) >= 1
-    first = next(line for line in rows if line.startswith("one "))
-    assert " ".join([first[place:], *(line.strip() for line in below)]) == told
+    assert [row.split()[0] for row in rows] == ["NAME", "one", "two"]
+    first = rows[1][rows[0].index("DESCRIPTION") :]
+    assert first.endswith("…") and told.startswith(first[:-1])
+    rows = [line for line in lines(shell.at_terminal("list", columns=60)) if line]
+    assert len(rows) == 4 and rows[0].startswith("one  -  (unmanaged)  enabled  unsigned") and rows[1].endswith("…")
 
 
 def test_attack_a_description_forges_a_row_of_a_table(shell):
@@ -179,7 +181,7 @@ def test_attack_a_description_forges_a_row_of_a_table(shell):
 def test_a_table_never_cuts_what_is_typed(shell):
     name = "a-name-that-is-longer-than-others-have"
     shell.skill(f"project/.agents/skills/{name}")
-    assert name in lines(shell.at_terminal("list", columns=COLUMNS))
+    assert name in " ".join(lines(shell.at_terminal("list", columns=COLUMNS))).split()
 
 
 def test_the_end_of_input_ends_the_row_of_the_prompt(shell):
