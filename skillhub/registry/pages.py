@@ -61,6 +61,15 @@ CLIENTS: tuple[tuple[str, str, str], ...] = (
     ("Claude Code", "npm", "claude plugin install {name}@{site.own}"),
     ("npm", "npm", "npm install {name} --registry {site.where}/-/npm/"),
     ("git", "", "git clone {site.where}/skills.git"),
+    ("VS Code, in settings.json", "", '"chat.plugins.marketplaces": ["{site.where}/skills.git"]'),
+)
+# Those that need more of a server than files.
+SERVED: tuple[tuple[str, str], ...] = (
+    ("Codex, once", "codex plugin marketplace add {site.where}/skills.git"),
+    ("Codex", "codex plugin add {name}@{site.own}"),
+    ("ClawHub", "clawhub --site {site.where} install {name}"),
+    ("ToolHive, the URL of its registry", "{site.where}/registry/{site.own}"),
+    ("MCP, the URL of a server", "{site.where}/mcp"),
 )
 
 
@@ -265,6 +274,7 @@ def pages_of_skill(skill: OfferedSkill) -> Files:
             for client, shape, command in CLIENTS
             if lacking is not None and shape not in lacking
         ],
+        "served": [(client, command.format(site=site, name=skill.name)) for client, command in SERVED],
         "versions": [(each, page, [pair for pair in further if pair[0] is each]) for each, _, page in nearest],
         "can": [(each, capability_page(each)) for each in best.capabilities],
     }

@@ -320,10 +320,11 @@ def _milliseconds(time: str | None) -> int:
 def _toolhive_list(state: _State, given: Given, base: str) -> object:
     _own_registry(state, given)
     words, limit = given.get("search", "").strip(), _limit(given, 50)
-    names = sorted(name for name in state.documents if name > given.get("cursor", ""))
+    names = sorted(name for name in state.documents if name > given.get("cursor", "") and name[1:])
     found = state.found(words, limit) if words else [state.documents[name] for name in names[:limit]]
     more = {"nextCursor": names[limit - 1]} if not words and len(names) > limit else {}
-    rows = [_toolhive_row(state, state.release(each.name, each.version), base) for each in found]
+    # Its schema has no names of one character.
+    rows = [_toolhive_row(state, state.release(each.name, each.version), base) for each in found if each.name[1:]]
     return {"skills": rows, "metadata": {"count": len(rows), **more}}
 
 

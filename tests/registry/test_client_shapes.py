@@ -126,6 +126,24 @@ def test_a_build_after_one_release_writes_what_changed_and_the_repository_grows_
     assert git(hub, "show", "main^:plugins/hello/plugin.json")  # who pinned the commit still has it
 
 
+def test_vs_code_finds_each_plugin_by_the_rules_of_its_source(hub):
+    """By pluginMarketplaceService.ts of VS Code: the first of these files counts, a source is a path or an object."""
+    hub.publish("hello", **{"run.sh": "#!/bin/sh\n"})
+    hub.publish("other")
+    built(hub)
+    files = set(git(hub, "ls-tree", "-r", "--name-only", "main").splitlines())
+    lists = ("marketplace.json", ".plugin/marketplace.json", ".github/plugin/marketplace.json")
+    assert not files.intersection(lists)
+    listed = json.loads(git(hub, "show", "main:.claude-plugin/marketplace.json"))
+    assert "pluginRoot" not in listed["metadata"]
+    assert {each["name"] for each in listed["plugins"]} == {"hello", "other"}
+    for each in listed["plugins"]:
+        assert all(isinstance(each[key], str) for key in ("name", "description", "version", "source"))
+        folder = each["source"].removeprefix("./")
+        assert f"{folder}/plugin.json" in files and f"{folder}/skills/{each['name']}/SKILL.md" in files
+        assert not {f"{folder}/.plugin/plugin.json", f"{folder}/.claude-plugin/plugin.json"} & files
+
+
 def test_many_small_packs_are_made_one(tmp_path):
     files = {}
     for number in range(60):

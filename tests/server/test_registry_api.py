@@ -164,8 +164,12 @@ SKILL_SCHEMA = {
 }
 
 
-def test_toolhive_reads_its_own_form(ask):
+def test_toolhive_reads_its_own_form(hub, ask):
     jsonschema = pytest.importorskip("jsonschema")
+    hub.publish("x")  # a name that its schema does not have
+    rebuilt(hub)
+    assert [each["slug"] for each in ask("/api/v1/search?q=x")["results"]].count("x") == 1
+    assert {each["name"] for each in ask(f"{LIST}?search=x")["skills"]} <= {"hello", "other"}
     for each in (*ask(LIST)["skills"], *ask(f"{LIST}/skillhub.acme/hello/versions")["skills"]):
         jsonschema.validate(each, SKILL_SCHEMA)
 
