@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
@@ -111,12 +111,7 @@ class Http(Web):
         self._patience = patience or Patience()
         self._credentials = credentials
         self._transport = _Transport(tls)
-        self._client = httpx.Client(
-            transport=self._transport,
-            trust_env=False,
-            follow_redirects=False,
-            timeout=None,  # noqa: S113 - each wait is bounded by the deadline, see `_Stream`
-        )
+        self._proxies: dict[str, Proxy | None] = {}
 
     @errors_masked()
     def ask(
@@ -161,14 +156,17 @@ class Http(Web):
         pauses = iter(self._patience.pauses)
         fields, body = sent
         method = "GET" if body is None else "POST"
-        exchange = _Exchange(target, deadline, proxy_for(target), False)
+        if target.origin not in self._proxies:  # the environment is long, and the same for each request
+            self._proxies[target.origin] = proxy_for(target)
+        exchange = _Exchange(target, deadline, self._proxies[target.origin], False)
         while True:
             token = _EXCHANGE.set(exchange)
             try:
                 with _errors_of(exchange):
-                    # httpx knows, and logs, the origin alone: the path may hold a secret.
+                    # httpx knows the origin alone: the path may hold a secret. Its client would look for cookies,
+                    # redirects and credentials in each answer, which are judged here.
                     request = httpx.Request(method, target.origin, headers=known + fields, content=body)
-                    with closing(self._client.send(request, stream=True)) as response:
+                    with closing(self._transport.handle_request(request)) as response:
                         return _judge(target, response, cap)
             except _MayHealError as broken:
                 pause = next(pauses, None)
@@ -177,7 +175,7 @@ class Http(Web):
                         return broken.answer
                     raise SourceError(f"cannot fetch it: {broken}", where=target.url) from broken
                 time.sleep(pause)
-                exchange = _Exchange(target, deadline, proxy_for(target), True)
+                exchange = replace(exchange, fresh=True, received=0, delivered=0)
             finally:
                 _EXCHANGE.reset(token)
 
@@ -214,8 +212,9 @@ class _MayHealError(Exception):
 
 def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Response | RequestTarget:
     status, headers = response.status_code, dict(response.headers)
+    location, _ = headers.pop("location", ""), headers.pop("set-cookie", "")  # no cookie is kept, or even read
     if status in _REDIRECTS:
-        following = target.follow(response.extensions["location"])
+        following = target.follow(location)
         if response.request.method == "POST" and (status not in _KEEPS_METHOD or following.origin != target.origin):
             message = f"expected an answer or a redirect on the same host, found a redirect to {quote(following.url)}"
             raise UnsafeTransfer(message, where=target.url)
@@ -284,8 +283,8 @@ class _Exchange:
 _EXCHANGE: ContextVar[_Exchange] = ContextVar("exchange of this thread")
 
 
-class _Transport(httpx.BaseTransport):
-    """Sends what httpx asks for exactly to the target that was judged, over pools of connections.
+class _Transport:
+    """Sends what is asked for exactly to the target that was judged, over pools of connections.
 
     Attributes:
         private: The origins that were found in a private network.
@@ -311,11 +310,7 @@ class _Transport(httpx.BaseTransport):
         if not exchange.received:
             found.close()  # It was left over from the answer before.
             raise httpcore.RemoteProtocolError("the server answered before the request")
-        headers = httpx.Headers(found.headers)
-        # httpx would look at them: redirects are judged here, and no cookie is kept, or even read.
-        location, _ = headers.pop("location", ""), headers.pop("set-cookie", "")
-        body = _Body(found, exchange)
-        return httpx.Response(found.status, headers=headers, stream=body, extensions={"location": location})
+        return httpx.Response(found.status, headers=found.headers, stream=_Body(found, exchange), request=request)
 
     def close(self) -> None:
         """Close every connection."""
