@@ -35,7 +35,7 @@ from skillhub.formats.text import as_command, check_port, is_name, quote
 from skillhub.model.index import Index, Release, admitted, index_path, parse_listing, parse_namespaces, parse_releases
 from skillhub.project.keys import decrypted
 from skillhub.registry import log_writer
-from skillhub.trust.documents import LISTING_PATH, pinned_documents, public_documents, signed_documents
+from skillhub.trust.documents import LISTING_PATH, pinned_documents, public_documents, refuse_large, signed_documents
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import LogHead, entry, origin_of
 from skillhub.trust.metadata import Dates, MetadataSet, keyid, path_of, publisher_target, verify
@@ -483,7 +483,7 @@ class Opened:
 
         Raises:
             NameNotOwned: a name would have two publishers.
-            Refused: too few keys are at hand of a role whose documents change.
+            Refused: too few keys are at hand of a role whose documents change, or one would be too large for clients.
             BadMetadata: the log on the disk is not the one that was signed.
             StateError: the disk refuses.
         """
@@ -492,6 +492,7 @@ class Opened:
         index, head, logged = self._logged(index, state) if LOG in state.documents else (index, {}, {})
         targets = {**signed_documents(index, publishers, names), **head}
         revised = state.revise(targets, self.keys.of, self.dates)
+        refuse_large({**targets, **{f"metadata/{role}.json": data for role, data in revised.documents.items()}})
         found = ((revised.find(path), data) for path, data in targets.items())
         signed = {path_of(target): data for target, data in found if target}
         first = {**(archives or {}), **logged, **pinned_documents(index, publishers), **signed}

@@ -38,6 +38,8 @@ from skillhub.scan.capability import is_text
 from skillhub.trust.registry import publisher_of
 
 _PER_PAGE = 100
+_SEARCHED_WHOLE = 20_000  # skills whose listing, 13 MB, a page reads for a search; of more it reads groups
+_PER_GROUP = 200
 _NEWEST = 12
 _SHORT = 240  # characters of a description in a list, and of a line that a finding is about
 _BODY_MAX = 64 << 10  # characters of instructions that are rendered; longer ones are shown as they are written
@@ -253,6 +255,27 @@ def row_of(release: Release) -> dict[str, object]:
     return {"name": release.name, "release": release, "short": short, "page": skill_page(release.name)}
 
 
+def search_groups(rows: Mapping[str, Mapping[str, object]]) -> Files:
+    """Yield what the script of a page searches in where the listing is large: groups of names, and their beginnings.
+
+    Each name stands in the group of every word of it, so that a release changes as many groups as its name has words.
+    """
+    found = {}
+    for name in rows:
+        words = name.split("-")
+        found.update({f"{'-'.join(words[at:])}--{name}": name for at in range(len(words))})
+    groups = buckets(sorted(found), _PER_GROUP)
+    for start, keys in groups:
+        facts = [(key, rows[found[key]]["release"], rows[found[key]]["short"]) for key in keys]
+        skills = [
+            {"key": key, "name": each.name, "description": short, "yanked": each.yanked, "withdrawn": each.withdrawn}
+            for key, each, short in facts
+            if isinstance(each, Release)
+        ]
+        yield f"{OWN}/search/p-{start}.json", json.dumps({"skills": skills}, separators=(",", ":")).encode()
+    yield f"{OWN}/search.json", json.dumps([start for start, _ in groups], separators=(",", ":")).encode()
+
+
 # The page of one skill, and of what each version changed.
 
 
@@ -353,9 +376,11 @@ def pages_of_all(offer: Offer) -> Files:
     skills = {skill.name: skill.best for skill in offer.skills()}
     newest = sorted(skills.values(), key=lambda each: (each.published or "", each.name), reverse=True)[:_NEWEST]
     facts = {"newest": [*map(row_of, newest)], "total": len(skills), "publishers": len(offer.index.admissions)}
-    yield site.page("index.html", "start.html", search=True, **facts)
+    many = len(skills) > _SEARCHED_WHOLE
+    yield site.page("index.html", "start.html", search=True, many=many, **facts)
     rows = {name: row_of(release) for name, release in skills.items()}
-    yield from listed(site, f"{OWN}/skills", rows, "skills.html", search=True, total=len(rows))
+    yield from listed(site, f"{OWN}/skills", rows, "skills.html", search=True, many=many, total=len(rows))
+    yield from search_groups(rows) if many else ()
     yield site.page("404.html", "404.html", up=f"{urlsplit(site.url or '').path}/")
     yield from _publishers(site, offer, rows)
     yield from _capabilities(site, skills, rows)

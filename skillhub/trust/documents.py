@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
+from skillhub.errors import Refused
 from skillhub.formats.digest import Digest
 from skillhub.model.index import (
+    DOCUMENT_CAP,
+    LISTING_CAP,
     Admission,
     Index,
     IndexEntry,
@@ -58,6 +61,21 @@ def public_documents(index: Index, signed: Mapping[str, bytes], names: Iterable[
     found |= {f"{WELL_KNOWN}/{skill_path(name)}": signed[skill_path(name)] for name in names}
     found[f"{WELL_KNOWN}/{LISTING_PATH}"] = signed[LISTING_PATH]
     return MappingProxyType(found)
+
+
+def refuse_large(documents: Mapping[str, bytes]) -> None:
+    """Refuse to publish documents, by path, of which one is larger than clients read.
+
+    Raises:
+        Refused: one is.
+    """
+    for path, data in documents.items():
+        cap = LISTING_CAP if path == LISTING_PATH else DOCUMENT_CAP
+        if len(data) > cap:
+            hint = "nothing was published; publish under another publisher, or in another registry"
+            raise Refused(
+                f"{path} would have {len(data):,} bytes, more than the {cap:,} that clients read", hint=hint
+            )
 
 
 def _neighbours(index: Index, paths: Collection[str]) -> Mapping[str, bytes]:

@@ -3,16 +3,19 @@ import os
 import shlex
 import stat
 import zipfile
+from dataclasses import replace
 
 import pytest
 
 from fixtures.build import EMBEDDED, build, differences
 from skillhub.errors import FormatError, NotFound, Refused, SkillhubError, UnsafeArchive, UsageError
+from skillhub.model.index import Index
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.check import check
-from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
+from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing, opened
 from skillhub.sources.configured import root_fingerprint
 from skillhub.sources.local import read_local
+from skillhub.trust.documents import refuse_large
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.oms import sign
 from tests.support.killing import kill_everywhere
@@ -294,3 +297,23 @@ def test_settings_that_are_none(hub):
         with pytest.raises(SkillhubError) as caught:
             add(hub.dir.path, [], Signing(now=now()))
         assert caught.value.code == "format"
+
+
+def test_attack_a_document_would_be_larger_than_clients_read(hub):
+    """Nothing of it is published, so no client meets a registry that it cannot read any more."""
+    hub.publish()
+    before = tree_of(hub.dir.path)
+    with opened(hub.dir.path, Signing(now=hub.when)) as found:
+        index = found.index()
+        many = tuple(replace(index.skills["hello"][0], version=f"1.0.{number}") for number in range(12_000))
+        with pytest.raises(Refused, match="more than the 5,000,000 that clients read"):
+            found.publish(Index({"hello": many}, index.admissions), ["acme"], ["hello"])
+    assert tree_of(hub.dir.path) == before
+    for path, size in {
+        "index.json": 32 << 20,
+        "idx/acme.json": 5_000_000,
+        "metadata/listing.json": 5_000_000,
+    }.items():
+        refuse_large({path: bytes(size)})
+        with pytest.raises(Refused, match=path):
+            refuse_large({path: bytes(size + 1)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from itertools import combinations
@@ -16,10 +17,11 @@ pytest.importorskip("markdown_it")
 
 from skillhub.audit.scan_cache import ScanCache
 from skillhub.disk.home import Home
+from skillhub.model.index import Release
 from skillhub.registry.build import add
 from skillhub.registry.operator import Signing, opened
 from skillhub.registry.outputs import Part, build, record_path
-from skillhub.registry.pages import PAGES, buckets, inert, is_long
+from skillhub.registry.pages import PAGES, buckets, inert, is_long, row_of, search_groups
 from skillhub.registry.push import FolderTarget, push
 from skillhub.registry.upkeep import withdraw, yank
 from tests.support.registry import Simulator
@@ -268,6 +270,38 @@ def test_a_new_name_changes_one_group_of_a_long_list():
     assert sum(before.get(start) != group for start, group in after.items()) == 1
     assert buckets(["a" * 60 + str(number) for number in range(101)])[0][0].startswith("a" * 60)
     assert (buckets([]), buckets(["a"])) == ([], [("", ["a"])])
+
+
+def found_by(site, word):
+    """Return what the script of a page finds by a word, and how many files it reads."""
+    starts = json.loads(site["-/search.json"])
+    groups = [f"-/search/p-{each}.json" for each in starts if each.startswith(word) or word.startswith(each)]
+    rows = [row for path in groups for row in json.loads(site[path])["skills"]]
+    return {row["name"] for row in rows if row["key"].startswith(word)}, len(groups)
+
+
+def rows_named(names):
+    return {name: row_of(Release(name=name, url="", digest=None, description=f"About {name}.")) for name in names}
+
+
+def test_a_search_in_many_skills_reads_a_few_groups_and_a_release_changes_one_for_each_word():
+    verbs, nouns = ("deploy", "review", "con", "a", "x" * 50), ("logs", "charts", "aux", "deploy")
+    names = [f"{verb}-{noun}-{number}" for verb in verbs for noun in nouns for number in range(130)]
+    site = dict(search_groups(rows_named(names)))
+    assert all(len(json.loads(data)["skills"]) <= 200 for path, data in site.items() if path != "-/search.json")
+    for name in names[::97]:
+        words = name.split("-")
+        assert name in found_by(site, name)[0]
+        assert found_by(site, name)[1] <= 2
+        assert all(name in found_by(site, word)[0] for word in words)
+    assert found_by(site, "charts-7")[0] == {each for each in names if "-charts-7" in each}
+    assert found_by(site, "zebra") == (set(), 0)
+    after = dict(search_groups(rows_named([*names, "review-logs-129-x"])))
+    assert len([path for path, data in after.items() if site.get(path) != data]) <= 5
+    # What a file is called is made of names of skills alone, and no name is one that Windows keeps for itself.
+    assert all(re.fullmatch(r"-/search(/p-[a-z0-9-]{1,200})?\.json", path) for path in site)
+    withdrawn = Release(name="a-b", url="", digest=None, description="bad", withdrawn="steals")
+    assert "bad" not in str(dict(search_groups({"a-b": row_of(withdrawn)})))
 
 
 def test_a_new_release_changes_few_pages(hub):

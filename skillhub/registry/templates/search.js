@@ -1,11 +1,14 @@
 // Searches the listing of the registry as one types. Nothing of it becomes markup; without this script the page is whole.
+// Of many skills only the groups are read whose names have a word that begins with the longest word that was typed.
 "use strict";
 const box = document.querySelector(".search");
 const words = document.getElementById("words");
 const hits = document.getElementById("hits");
 const found = document.getElementById("found");
 const MOST = 50;
-let listing = null;
+const GROUPS = 8;
+const read = new Map();
+let more = false;
 
 function add(parent, name, text, className) {
   const made = document.createElement(name);
@@ -20,13 +23,39 @@ function clean(text) {
   return String(text).replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, " ");
 }
 
-function read() {
-  listing ??= fetch(box.dataset.listing, { credentials: "omit" })
-    .then((answer) => answer.json())
-    .then((index) => index.skills
-      .filter((each) => /^[a-z0-9]+(-[a-z0-9]+)*$/.test(each.name))
-      .map((each) => [each, [each.name, each.description, each.publisher].join(" ").toLowerCase()]));
-  return listing;
+function get(address) {
+  if (!read.has(address)) {
+    const answer = fetch(address, { credentials: "omit" }).then((answer) => {
+      if (!answer.ok) throw new Error(answer.status);
+      return answer.json();
+    });
+    answer.catch(() => read.delete(address));
+    read.set(address, answer);
+  }
+  return read.get(address);
+}
+
+async function candidates(wanted) {
+  const listing = await get(box.dataset.listing);
+  more = false;
+  if (!Array.isArray(listing)) return listing.skills;
+  const word = wanted.reduce((one, other) => (other.length > one.length ? other : one));
+  const every = listing.filter((start) => start.startsWith(word) || word.startsWith(start));
+  more = every.length > GROUPS;
+  const starts = every.slice(0, GROUPS);
+  const folder = box.dataset.listing.replace(/\.json$/, "");
+  const groups = await Promise.all(starts.map((start) => get(`${folder}/p-${encodeURIComponent(start)}.json`)));
+  const byName = new Map();
+  for (const each of groups.flatMap((group) => group.skills)) {
+    if (each.key.startsWith(word)) byName.set(each.name, each);
+  }
+  return [...byName.values()];
+}
+
+async function texts(wanted) {
+  return (await candidates(wanted))
+    .filter((each) => /^[a-z0-9]+(-[a-z0-9]+)*$/.test(each.name))
+    .map((each) => [each, [each.name, each.description, each.publisher].join(" ").toLowerCase()]);
 }
 
 async function search() {
@@ -38,16 +67,16 @@ async function search() {
   }
   let every;
   try {
-    every = await read();
+    every = await texts(wanted);
   } catch {
-    listing = null;
     hits.textContent = "The listing cannot be read.";
     return;
   }
   if (wanted.join() !== words.value.toLowerCase().split(/\s+/).filter(Boolean).join()) return;
   const matching = every.filter(([each, text]) => wanted.every((word) => text.includes(word)));
   matching.sort(([one], [other]) => wanted.includes(other.name) - wanted.includes(one.name));
-  hits.textContent = matching.length > MOST ? `${MOST} of ${matching.length} skills` : `${matching.length} skills`;
+  const total = `${matching.length}${more ? " or more" : ""} skills`;
+  hits.textContent = matching.length > MOST ? `${MOST} of ${total}` : total;
   found.replaceChildren();
   for (const [each] of matching.slice(0, MOST)) {
     const row = document.createElement("li");
