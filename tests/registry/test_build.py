@@ -305,7 +305,8 @@ def test_attack_a_document_would_be_larger_than_clients_read(hub):
     before = tree_of(hub.dir.path)
     with opened(hub.dir.path, Signing(now=hub.when)) as found:
         index = found.index()
-        many = tuple(replace(index.skills["hello"][0], version=f"1.0.{number}") for number in range(12_000))
+        one = replace(index.skills["hello"][0], yanked="broken " * 300)
+        many = tuple(replace(one, version=f"1.0.{number}") for number in range(2_500))
         with pytest.raises(Refused, match="more than the 5,000,000 that clients read"):
             found.publish(Index({"hello": many}, index.admissions), ["acme"], ["hello"])
     assert tree_of(hub.dir.path) == before
