@@ -154,13 +154,12 @@ class Common:
         found = Project(at, "project", self.home) if is_own else Project.find(real, self.home)
         if self.package is not None:
             there = found.packages()
-            fit = [each for each in there if self.package.rstrip("/") in (each, each.rpartition("/")[2])]
+            typed = os.path.normpath(self.package)
+            fit = [each for each in there if typed in (each, each.rpartition("/")[2])]
             if len(fit) != 1:
                 message = f"--package: {'two packages are' if fit else 'no package is'} named {quote(self.package)}"
-                meant = did_you_mean(spelled_like(self.package, [*there, *map(os.path.basename, there)]))
-                known = (
-                    f"there are: {', '.join(there)}" if there else "this project has no packages: leave out --package"
-                )
+                meant = did_you_mean(spelled_like(typed, [*there, *map(os.path.basename, there)]))
+                known = f"there are: {', '.join(there)}" if there else "this project has no packages"
                 raise UsageError(message, where=found.intent_path, hint=f"{meant} {known}".lstrip())
             found.package = fit[0]
         return found

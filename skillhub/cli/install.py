@@ -32,7 +32,8 @@ from skillhub.install.install import install as flow
 from skillhub.install.install import update as update_flow
 from skillhub.install.sources import listings, reference
 from skillhub.model.provenance import Changes, SourceChange
-from skillhub.model.reference import parse_ref
+from skillhub.model.reference import Git, GitHub, parse_ref
+from skillhub.model.version import is_version
 from skillhub.project.copies import agent_folders
 
 _BEHIND = 1
@@ -97,7 +98,26 @@ def install(
         ports = common.ports(allow_unsigned=allow_unsigned, bundle=bundle)
         hold_to_lock(bundle, ports.project, frozen=frozen)
         outcome = flow([], options, ports)
-    return finish(common, _with_lists(outcome, ports), options, "install", "installed")
+    status = finish(common, _with_lists(outcome, ports), options, "install", "installed")
+    if refs and not outcome.changed:
+        _show_pins([each.name for each in outcome.skills], common)
+    return status
+
+
+def _show_pins(names: Sequence[str], common: Common) -> None:
+    """Show which skills stay as they are because skillhub.toml pins them, with the command that changes it."""
+    lines = {} if common.json else common.open_project().intent().skills
+    for name, line in ((name, lines[name]) for name in names if name in lines):
+        place, version = line.remote(), (line.version or "").lstrip("= ")
+        again = ["--as", name] if line.name else []
+        if is_version(version):
+            ways = common.command("install", f"{line.source}:{line.name or name}@>={version}", *again)
+            ways += f", then {common.command('update', name)}"
+        elif isinstance(place, Git | GitHub) and place.rev:
+            version, ways = place.rev, common.command("install", str(replace(place, rev=None)), *again)
+        else:
+            continue
+        common.terminal.say(f"skillhub.toml pins {name} to {version}; to allow newer versions: {ways}")
 
 
 def _with_lists(outcome: Outcome, ports: Ports) -> Outcome:
@@ -234,6 +254,8 @@ def update(
         common.say_nothing_locked("update", common.wanted().skills)
         return 0
     status = finish(common, outcome, options, "update", "updated")
+    if names and not outcome.changed:
+        _show_pins(names, common)
     return status or (_BEHIND if outcome.pending and not common.dry_run else 0)
 
 

@@ -424,6 +424,8 @@ def load(
     try:
         skill = loading.pick(seen, name, os.path.abspath(os.path.expanduser(path)) if path else None)
     except NotFound as error:
+        if name and {":", "/"} & {*name}:
+            error.hint = f"load shows an installed skill; of a reference: {as_command('skillhub', 'use', name)}"
         project = common.open_project()
         for package in filter(None, project.intent().packages.get(name or "", ())):
             folder = os.path.relpath(os.path.join(project.root, package))

@@ -355,8 +355,9 @@ def _merged(
 
 def _refuse_conflict(project: Project, package: str) -> None:
     if sides(project.intent_bytes(package)) is not None:
-        hint, where = "resolve it by hand first; the merge of the lock depends on it", (project.root, package, INTENT)
-        raise FormatError(f"{INTENT} holds a merge conflict", where=os.path.join(*filter(None, where)), hint=hint)
+        hint = "first edit it: keep the right lines, remove <<<<<<<, ======= and >>>>>>>; then: skillhub lock fix"
+        where = os.path.join(*filter(None, (project.root, package, INTENT)))
+        raise FormatError(f"{INTENT} holds a merge conflict, too", where=where, hint=hint)
 
 
 def _base(data: bytes | None) -> Lock | None:

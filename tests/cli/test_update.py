@@ -319,3 +319,28 @@ def test_attack_a_skill_writes_into_the_body_of_a_pull_request(machine, repo):
     assert machine.run("update", *YES, "--accept", "findings", "--pr-body", "../body.md").status == 0
     text = (machine.folder / "body.md").read_text()
     assert len(text) < 65_536 and text.endswith("\n\nThe rest is left out: it is too long.\n")
+
+
+def test_a_pin_is_named_with_the_command_that_changes_it(shell):
+    assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
+    install, update = "skillhub install 'github:systematic-debugging@>=1.0.0'", "skillhub update systematic-debugging"
+    says = f"skillhub.toml pins systematic-debugging to 1.0.0; to allow newer versions: {install}, then {update}\n"
+    for words in (["install", "github:systematic-debugging"], ["update", "systematic-debugging"]):
+        done = shell.run(*words, "--yes")
+        assert done.status == 0 and done.err.endswith(says), words
+    assert "pins" not in shell.run("install", "--yes").err  # nobody asked for it by name
+    assert shell.run("install", "github:systematic-debugging@>=1.0.0", "--yes").status == 0
+    assert "pins" not in shell.run("install", "github:systematic-debugging", "--yes").err
+    assert shell.run("update", "systematic-debugging", "--yes", "--json").json["skills"][0]["version"] == "1.1.0"
+
+
+def test_a_pinned_revision_is_named_with_the_command_that_changes_it(shell):
+    repo = Repo(shell.folder / "repo.git")
+    commit = repo.commit({"SKILL.md": b"---\nname: deploy\ndescription: Deploys.\n---\nDo it.\n"})
+    assert shell.run("install", f"git+{repo.url}@{commit}", "--yes", "--allow-unsigned").status == 0
+    done = shell.run("update", "deploy", "--yes")
+    ways = f"skillhub install git+{repo.url}"
+    assert done.err.endswith(f"skillhub.toml pins deploy to {commit}; to allow newer versions: {ways}\n")
+    repo.commit({"SKILL.md": b"---\nname: deploy\ndescription: Deploys.\n---\nDo it better.\n"})
+    assert shell.run(*ways.split()[1:], "--yes", "--allow-unsigned").status == 0
+    assert "rev =" not in (shell.project / "skillhub.toml").read_text()

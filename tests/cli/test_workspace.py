@@ -351,3 +351,18 @@ def test_the_hooks_run_for_the_file_of_a_package():
             "skillhub.toml.md",
         )
         assert [bool(re.search(pattern, name)) for name in names] == [True, True, True, False, False]
+
+
+@pytest.mark.parametrize("command", ["list", "verify", "update", "catalog", "audit"])
+def test_a_package_is_named_as_a_path_or_by_its_end_and_a_slip_gets_a_suggestion(shell, command):
+    assert "this project has no packages" in shell.run(command, "--package", "one").err
+    shell.write("project/skillhub.toml", '[workspace]\nmembers = ["packages/*"]\n')
+    shell.write("project/packages/website/skillhub.toml", "")
+    for typed in ("website", "packages/website", "./packages/website/", "packages//website"):
+        assert shell.run(command, "--package", typed).status == 0
+    for typed in ("webste", "Website", "packages/webste"):
+        done = shell.run(command, "--package", typed)
+        assert done.status == 2 and "did you mean" in done.err, typed
+    for typed in ("", ".", "..", "packages", "../packages/website", "packages/website/..", "\x00"):
+        done = shell.run(command, "--package", typed)
+        assert (done.status, "no package is named" in done.err) == (2, True), typed

@@ -137,8 +137,9 @@ def test_a_side_chosen_for_what_nobody_has_is_a_slip(project):
 def test_an_intent_with_a_conflict_is_to_be_resolved_first(project):
     clashing(project, lock(a=TWO), lock(a=THREE))
     want(project, "[skills]\n<<<<<<< a\na = '1'\n=======\na = '2'\n>>>>>>> b\n")
-    with pytest.raises(FormatError, match="holds a merge conflict"):
+    with pytest.raises(FormatError, match="holds a merge conflict, too") as raised:
         fix(project, {}, satisfies)
+    assert raised.value.hint.startswith("first edit it: ") and raised.value.hint.endswith("then: skillhub lock fix")
 
 
 @pytest.mark.parametrize(
