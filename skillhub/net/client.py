@@ -111,6 +111,12 @@ class Http(Web):
         self._patience = patience or Patience()
         self._credentials = credentials
         self._transport = _Transport(tls)
+        self._client = httpx.Client(
+            transport=self._transport,
+            trust_env=False,
+            follow_redirects=False,
+            timeout=None,  # noqa: S113 - each wait is bounded by the deadline, see `_Stream`
+        )
         self._proxies: dict[str, Proxy | None] = {}
 
     @errors_masked()
@@ -163,10 +169,9 @@ class Http(Web):
             token = _EXCHANGE.set(exchange)
             try:
                 with _errors_of(exchange):
-                    # httpx knows the origin alone: the path may hold a secret. Its client would look for cookies,
-                    # redirects and credentials in each answer, which are judged here.
+                    # httpx knows, and logs, the origin alone: the path may hold a secret.
                     request = httpx.Request(method, target.origin, headers=known + fields, content=body)
-                    with closing(self._transport.handle_request(request)) as response:
+                    with closing(self._client.send(request, stream=True)) as response:
                         return _judge(target, response, cap)
             except _MayHealError as broken:
                 pause = next(pauses, None)
@@ -212,9 +217,8 @@ class _MayHealError(Exception):
 
 def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Response | RequestTarget:
     status, headers = response.status_code, dict(response.headers)
-    location, _ = headers.pop("location", ""), headers.pop("set-cookie", "")  # no cookie is kept, or even read
     if status in _REDIRECTS:
-        following = target.follow(location)
+        following = target.follow(response.extensions["location"])
         if response.request.method == "POST" and (status not in _KEEPS_METHOD or following.origin != target.origin):
             message = f"expected an answer or a redirect on the same host, found a redirect to {quote(following.url)}"
             raise UnsafeTransfer(message, where=target.url)
@@ -283,8 +287,8 @@ class _Exchange:
 _EXCHANGE: ContextVar[_Exchange] = ContextVar("exchange of this thread")
 
 
-class _Transport:
-    """Sends what is asked for exactly to the target that was judged, over pools of connections.
+class _Transport(httpx.BaseTransport):
+    """Sends what httpx asks for exactly to the target that was judged, over pools of connections.
 
     Attributes:
         private: The origins that were found in a private network.
@@ -310,7 +314,11 @@ class _Transport:
         if not exchange.received:
             found.close()  # It was left over from the answer before.
             raise httpcore.RemoteProtocolError("the server answered before the request")
-        return httpx.Response(found.status, headers=found.headers, stream=_Body(found, exchange), request=request)
+        headers = httpx.Headers(found.headers)
+        # httpx would look at them: redirects are judged here, and no cookie is kept, or even read.
+        location, _ = headers.pop("location", ""), headers.pop("set-cookie", "")
+        body = _Body(found, exchange)
+        return httpx.Response(found.status, headers=headers, stream=body, extensions={"location": location})
 
     def close(self) -> None:
         """Close every connection."""
