@@ -44,8 +44,23 @@ def test_what_reads_the_disk_loads_no_network(installed, command):
 
 def test_what_reads_no_skill_loads_no_pattern_of_the_scan(installed):
     run = RUN.replace("if '.' not in name", "if name.startswith('skillhub.scan.')")
-    found = modules(run_bare(run, "list", "--json", environ=installed.environ, cwd=installed.project))
-    assert found == {"skillhub.scan.secrets"}  # by which secrets in messages are masked
+    assert not modules(run_bare(run, "list", "--json", environ=installed.environ, cwd=installed.project))
+
+
+@pytest.mark.parametrize(
+    ("command", "rooms"),
+    [
+        ("list", {"archive", "audit", "edits", "runtime", "scan", "trust"}),
+        ("sync", {"archive", "audit", "runtime"}),
+        ("verify", {"archive"}),
+        ("install", {"audit", "runtime"}),
+    ],
+)
+def test_what_has_nothing_to_do_loads_no_room_for_it(shell, command, rooms):
+    run = RUN.replace("if '.' not in name", "if name.startswith('skillhub.')")
+    (shell.project / "skillhub.toml").write_text("")
+    found = modules(run_bare(run, command, "--json", environ=shell.environ, cwd=shell.project))
+    assert not {name for name in found if name.split(".")[1] in rooms}
 
 
 def test_verify_loads_cryptography_and_no_network(installed):

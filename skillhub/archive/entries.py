@@ -8,21 +8,13 @@ import unicodedata
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from skillhub.errors import FormatError, UnsafeArchive
 from skillhub.formats.text import clean, is_hidden, quote
 from skillhub.model.tree import SKILL_MD, File
 
 # What a reader hands to the gate, and how much of it the gate lets through.
-
-Kind = Literal["zip", "tar.gz"]
-
-_ZIP_TYPES: Final = frozenset({"application/zip", "application/x-zip", "application/x-zip-compressed"})
-_TAR_TYPES: Final = frozenset(
-    {"application/gzip", "application/x-gzip", "application/x-tgz", "application/x-gtar"}
-    | {"application/x-compressed-tar", "application/x-tar-gz"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +52,6 @@ class Entry:
 
     path: str
     file: File | None
-
-
-def kind_of(filename: str, content_type: str | None = None) -> Kind | None:
-    """Return the kind that the content type says, else the one that the extension says, else None."""
-    media = (content_type or "").partition(";")[0].strip().lower()
-    if media in _ZIP_TYPES or media.endswith("+zip"):
-        return "zip"
-    if media in _TAR_TYPES or media.endswith("tar+gzip"):
-        return "tar.gz"
-    name = filename.lower()
-    if name.endswith((".zip", ".skill")):
-        return "zip"
-    return "tar.gz" if name.endswith((".tar.gz", ".tgz")) else None
 
 
 def unsafe(reason: str, message: str, path: str | None = None) -> UnsafeArchive:

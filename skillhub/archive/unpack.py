@@ -8,22 +8,14 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
-from skillhub.archive.entries import Entry, Kind, Limits, check_path, fold, is_lookalike, unsafe
+from skillhub.archive.entries import Entry, Limits, check_path, fold, is_lookalike, unsafe
 from skillhub.archive.tar import read_tar
 from skillhub.archive.zip import read_zip
 from skillhub.errors import FormatError, UnsafeArchive
 from skillhub.formats.text import quote
-from skillhub.model.tree import SKILL_MD, File, Tree
+from skillhub.model.tree import SKILL_MD, File, Kind, Tree, Unpacked
 
 _DEFAULT = Limits()
-
-
-@dataclass(frozen=True, slots=True)
-class Unpacked:
-    """A tree that passed the gate, and what a person should be told about how it came."""
-
-    tree: Tree
-    warnings: tuple[str, ...] = ()
 
 
 def gather(entries: Iterable[Entry], limits: Limits = _DEFAULT, wrapper: bool = True) -> Unpacked:

@@ -8,49 +8,37 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from skillhub.edits.patch import difference, read_edited, text_of
-from skillhub.errors import (
-    Drifted,
-    Forbidden,
-    NotFound,
-    SecurityError,
-    SkillhubError,
-    SourceError,
-    StateError,
-    UsageError,
-)
+from skillhub.errors import Forbidden, NotFound, SecurityError, SkillhubError, SourceError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import spell, word
 from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock
 from skillhub.install.context import LeftOut, Options, Ports, State, read_state, refuse_unknown
 from skillhub.install.gather import rebase_patch, wanted_under
-from skillhub.install.known_bad import advised
+from skillhub.install.known_bad import Known, advised, with_known_bad
 from skillhub.install.links import Linker
 from skillhub.install.needs import facts_of
 from skillhub.install.obtain import by_source, from_lock
 from skillhub.install.resolve import chosen_release, look_up, resolve_ref, resolve_wanted, typed
 from skillhub.install.review import admit
-from skillhub.model.advisory import Match
 from skillhub.model.finding import Finding, in_words
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Changes, Delta
-from skillhub.model.record import Records, Skill, SkillScope
+from skillhub.model.record import Records, Skill
 from skillhub.model.reference import Named, Ref
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.copies import need_check, needs_of, unmanaged, view
 from skillhub.project.intent import Intent, is_from, wanted_of
-from skillhub.project.project import Project
-from skillhub.project.store import Store
 from skillhub.runtime.discover import found_skill
-from skillhub.runtime.folder import Agreed, Folder
+from skillhub.runtime.loading import with_edits
 from skillhub.runtime.ranking import Hits, SearchIndex, Stored, rows_of
 from skillhub.runtime.ranking import search as rank
 from skillhub.scan import scan
-from skillhub.sources.configured import Source, Sources
+from skillhub.sources.configured import Source, with_withdrawn
 from skillhub.sources.history import KeptListing
 from skillhub.sources.local import named, read_local
 
@@ -93,50 +81,6 @@ class Shown:
             "patched": asdict(self.patched) if self.patched else None,
             "warnings": list(self.warnings),
         }
-
-
-def with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list[Skill]:
-    """Return the skills, each with those of its copies that agents are refused, as the catalogue judges it.
-
-    A copy that was found whole and has not changed since is not looked at again.
-    """
-    return [replace(skill, edited=(*_edited(skill, project.home.state, store),)) for skill in skills]
-
-
-def with_withdrawn(skills: Iterable[Skill], sources: Sources) -> list[Skill]:
-    """Return the skills, each with the reason for which its registry, as it was last seen, withdrew its release."""
-    known, found = sources.all(), []
-    for skill in skills:
-        source, name = known.get(skill.source or ""), skill.own_name or skill.name
-        said = sources.last_seen(source.root).index([name]).skills if source and source.root else {}
-        locked = [each for each in said.get(name, ()) if each.digest == skill.digest]
-        reasons = [each.withdrawn or "no reason given" for each in locked if each.withdrawn is not None]
-        found.append(replace(skill, withdrawn=reasons[0]) if reasons else skill)
-    return found
-
-
-Known: TypeAlias = tuple[SkillScope, str, Match]  # what an advisory says of a locked skill of a scope, by name
-
-
-def with_known_bad(skills: Iterable[Skill], known: Iterable[Known]) -> list[Skill]:
-    """Return the skills, each with the worst for which it is refused, of what is known of locked skills."""
-    worst = {(scope, name): str(match) for scope, name, match in reversed([*known]) if match.is_refused}
-    return [replace(each, known_bad=worst.get((each.scope, each.name)) if each.managed else None) for each in skills]
-
-
-def _edited(skill: Skill, state: str, store: Store) -> Iterator[str]:
-    if skill.tree is None:
-        return
-    for link in skill.links:
-        if store.proved.holds(link, skill.tree):
-            continue
-        try:
-            Folder(link).check(Agreed(skill.tree, state=state))
-        except Drifted:
-            yield link
-        except StateError:  # it is gone, or no folder
-            if os.path.lexists(link):
-                yield link
 
 
 def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:

@@ -1,31 +1,28 @@
-"""``list``, ``verify``, ``sync``, ``enable``, ``disable`` and ``remove``: commands on installed skills."""
+"""``list``, ``verify``, ``sync``, ``enable``, ``disable`` and ``remove``: each loads what it does, for it alone."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from skillhub.audit.show import Known, with_edits, with_known_bad, with_withdrawn
-from skillhub.audit.verify import BEYOND_SYNC, Verified
-from skillhub.audit.verify import verify as verify_flow
 from skillhub.cli.common import Arg, Common, Enabling, Names, Strings, Verify
 from skillhub.cli.render import finish, show_outcome, skills_table
 from skillhub.errors import Refused, SkillhubError
-from skillhub.install import install as installing
 from skillhub.install.context import Outcome, Ports, command
-from skillhub.install.known_bad import advised_skills
-from skillhub.install.links import sync as sync_flow
-from skillhub.install.obtain import from_lock
-from skillhub.install.profiles import SkillProfiles, save_profile, saved_profiles, use_profile
 from skillhub.model.lock import Locked
 from skillhub.model.record import Skill
 from skillhub.model.tree import Tree
 from skillhub.project.copies import is_in_package, managed, not_agreed, unmanaged, users_skills
 from skillhub.project.intent import is_from
 from skillhub.project.project import Project
-from skillhub.runtime.discover import found_skill
+from skillhub.project.store import Store
+from skillhub.sources.configured import with_withdrawn
+
+if TYPE_CHECKING:
+    from skillhub.audit.verify import Verified
+    from skillhub.install.known_bad import Known
 
 Host = Annotated[str | None, Arg("--host NAME", "Change this agent's own settings, for any skill that it finds.")]
 _EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file"})
@@ -63,25 +60,42 @@ def installed(common: Common) -> InstalledSkills:
     ports = replace(common, offline=True).ports(believed=True)
     project, store = ports.project, ports.store
     sources = common.sources.within(project, remember=False)
-    skills = with_withdrawn(with_edits(managed(project, store, os.environ), project, store), sources)
-    folders = list(unmanaged(project, common.user_home, os.environ))
-    skills += [found_skill(folder, project.scope) for folder in folders]
+    skills = with_withdrawn(_with_edits(managed(project, store, os.environ), project, store), sources)
+    if folders := [*unmanaged(project, common.user_home, os.environ)]:
+        from skillhub.runtime.discover import found_skill
+
+        skills += [found_skill(folder, project.scope) for folder in folders]
     skills.sort(key=lambda skill: skill.name)
     if (chosen := common.chosen([])) is not None:
         skills = [
             each for each in skills if each.name in chosen or (not each.managed and is_in_package(each.path, project))
         ]
-    users = with_edits(users_skills(project, common.user_home, store, os.environ), project, store)
+    users = _with_edits(users_skills(project, common.user_home, store, os.environ), project, store)
     users = with_withdrawn(users, common.sources)
-    known = _known_bad(common, ports)
-    skills, users = with_known_bad(skills, known), with_known_bad(users, known)
+    if known := _known_bad(common, ports):
+        from skillhub.install.known_bad import with_known_bad
+
+        skills, users = with_known_bad(skills, known), with_known_bad(users, known)
     return InstalledSkills(tuple(skills), tuple(users), tuple(known))
+
+
+def _with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list[Skill]:
+    """Return the skills as ``with_edits``, which is loaded where a copy may have changed since it was hashed."""
+    if all(store.proved.holds(link, each.tree) for each in skills if each.tree for link in each.links):
+        return [*skills]
+    from skillhub.runtime.loading import with_edits
+
+    return with_edits(skills, project, store)
 
 
 def _known_bad(common: Common, ports: Ports) -> list[Known]:
     """Return what advisories say of the locked skills; that nobody can tell is a warning."""
     scopes = {each.scope: each for each in (ports.project, ports.project.users(common.user_home))}
     try:
+        if not ports.advisories.known():
+            return []
+        from skillhub.install.known_bad import advised_skills
+
         return [
             (scope, name, match)
             for scope, each in scopes.items()
@@ -174,6 +188,8 @@ def verify(
 
     Example: skillhub verify gh-fix-ci
     """
+    from skillhub.audit.verify import verify as verify_flow
+
     ports = common.ports()
     chosen = common.chosen(names or [])
     found = verify_flow(chosen or [], ports) if chosen != [] else []
@@ -200,6 +216,8 @@ def verify(
 
 def _hints(found: Sequence[Verified], project: Project, common: Common) -> Iterator[str]:
     """Yield what to do about the problems that were found."""
+    from skillhub.audit.verify import BEYOND_SYNC
+
     unagreed = not_agreed(project)
     new = {each.name for each in found if any(problem.code == "missing" for problem in each.problems)}
     if new.intersection(unagreed):
@@ -242,10 +260,14 @@ def sync(common: Common, verify: Verify = False) -> int:
 
 def restored(ports: Ports, *, dry_run: bool = False) -> Outcome:
     """Make store, copies and lock agree; what is missing is fetched as the lock says."""
+    from skillhub.install.links import sync as sync_flow
+
     records, locked = ports.project.records().skills, ports.project.lock().skills
     notes: list[str] = []
 
     def obtain(name: str, entry: Locked) -> Tree:
+        from skillhub.install.obtain import from_lock
+
         record = records.get(name)
         # Of a patched one the entry may be that of what its source has, which was agreed to with the patch.
         agreed = record is not None and record.is_of(locked[name])
@@ -264,7 +286,8 @@ def enable(common: Common, enabling: Enabling, names: Names, host: Host = None) 
 
     Example: skillhub enable gh-fix-ci --mcp configure
     """
-    from skillhub.cli.show import switched  # what agents see is no use to `list`
+    from skillhub.cli.show import switched
+    from skillhub.install import install as installing
 
     if (outcome := switched(common, names, host, "active")) is not None:
         show_outcome(common, outcome, "enable", "enabled")
@@ -280,7 +303,8 @@ def disable(common: Common, names: Names, host: Host = None) -> int:
 
     Example: skillhub disable gh-fix-ci
     """
-    from skillhub.cli.show import switched  # what agents see is no use to `list`
+    from skillhub.cli.show import switched
+    from skillhub.install import install as installing
 
     outcome = switched(common, names, host, "disabled")
     if outcome is None:
@@ -296,6 +320,8 @@ def remove(common: Common, names: Names) -> int:
 
     Example: skillhub remove gh-fix-ci
     """
+    from skillhub.install import install as installing
+
     outcome = installing.remove(names, common.ports(), dry_run=common.dry_run)
     show_outcome(common, outcome, "remove", "removed")
     return 0
@@ -309,6 +335,8 @@ def profile_list(common: Common) -> int:
 
     Example: skillhub profile list
     """
+    from skillhub.install.profiles import saved_profiles
+
     rows = saved_profiles(common.ports())
     if common.json:
         return common.answer("profile list", {"profiles": [each._asdict() for each in rows]})
@@ -329,6 +357,8 @@ def profile_save(common: Common, name: ProfileName) -> int:
 
     Example: skillhub profile save review
     """
+    from skillhub.install.profiles import save_profile
+
     skills, changed = save_profile(name, common.ports(), dry_run=common.dry_run)
     counted = "1 skill" if len(skills) == 1 else f"{len(skills)} skills"
     value = {"name": name, "skills": [*skills], "changed": changed and not common.dry_run}
@@ -343,6 +373,8 @@ def profile_use(common: Common, enabling: Enabling, name: ProfileName) -> int:
 
     Example: skillhub profile use review
     """
+    from skillhub.install.profiles import use_profile
+
     options = enabling.options(common)
     used = use_profile(name, options, common.ports())
     outcome = used.outcome
@@ -359,6 +391,8 @@ def profile_remove(common: Common, name: ProfileName) -> int:
 
     Example: skillhub profile remove review
     """
+    from skillhub.install.profiles import SkillProfiles
+
     profiles = SkillProfiles(common.open_project())
     skills = profiles.get(name)
     if not common.dry_run:

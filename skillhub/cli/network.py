@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import cached_property
-from shutil import copyfile, copytree, rmtree
 from typing import TYPE_CHECKING
 
 from skillhub.disk import files
@@ -23,7 +22,6 @@ from skillhub.net.target import Who, check_marketplace_url, is_beside
 from skillhub.sources.advisories import own_advisories
 from skillhub.sources.configured import EMBEDDED_URL, Source, Sources, embedded
 from skillhub.sources.history import ShownTime
-from skillhub.trust.roles import LOG_SEEN
 
 if TYPE_CHECKING:
     from skillhub.sources.bundle import SkillBundle
@@ -80,6 +78,8 @@ class OpenNetwork:
         """Return the registry of a source, its metadata verified and fresh, as the install room wants it."""
         if source in self._registries:
             return self._registries[source]
+        from shutil import rmtree
+
         from skillhub.sources.registry import TufRegistry
 
         fetcher, kept = self.fetcher(source.url, source.named_by), self._metadata(source)
@@ -207,6 +207,10 @@ class OpenNetwork:
         kept = self._sources.metadata(source)
         if not (source.embedded or self._scratch):
             return kept
+        from shutil import copyfile, copytree
+
+        from skillhub.trust.roles import LOG_SEEN
+
         copy = os.path.join(self._throwaway(), os.path.basename(kept))
         if self._fresh:
             # All is fetched anew, but what was seen of a log holds for that, too.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,6 @@ from skillhub.cli.terminal import Terminal, Tone, members
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.text import as_command, collapsed, spelled_like
 from skillhub.install.context import Options, Outcome, refusal
-from skillhub.install.needs import how_to_satisfy
 from skillhub.model.lock import Signer
 from skillhub.model.provenance import Changes, SourceChange
 from skillhub.model.question import Answer, Question, chosen_edit, how_to_answer
@@ -195,6 +193,8 @@ def show_plan(
 
 def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> None:
     """Say which needs are open and what to type; what was given just now is not asked for again."""
+    from skillhub.install.needs import how_to_satisfy
+
     terminal = common.terminal
     stays = "would be stored and locked, and stay" if common.dry_run else "is stored and locked, and stays"
     for skill in held:
@@ -389,6 +389,8 @@ def _of_machine(error: Exception) -> SkillhubError | None:
 def _bug(error: Exception) -> SkillhubError:
     # The type alone, and where: a message may hold anything, a secret among it.
     if os.environ.get("SKILLHUB_TRACEBACK"):
+        import traceback
+
         for cause in _chain(error):
             sys.stderr.write(f"{type(cause).__name__} at\n")
             traceback.print_tb(cause.__traceback__, file=sys.stderr)

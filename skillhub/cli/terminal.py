@@ -11,7 +11,6 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from getpass import getpass
 from typing import Any, Literal, TextIO, TypeAlias
 
 from skillhub.errors import SkillhubError
@@ -98,6 +97,8 @@ class Terminal:
     def secret(self, text: str) -> str:
         """Write a prompt and return what is typed behind it, which is not shown; who ends the input wants out."""
         try:
+            from getpass import getpass
+
             return getpass(_prompt(text), sys.stderr)  # nothing of it is there before typing is unseen
         except EOFError as ended:
             raise KeyboardInterrupt from ended

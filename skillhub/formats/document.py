@@ -322,6 +322,7 @@ class _Parsed(BaseModel):
     OBJECT: ClassVar[str] = "an object"
     UNKNOWN: ClassVar[str | None] = None
     NAMES_LINE: ClassVar[bool] = False
+    model_config = ConfigDict(defer_build=True)
 
     @classmethod
     def parse(cls, data: object, where: str) -> Self:

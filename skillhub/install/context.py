@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Literal, Protocol
 from urllib.parse import quote
 
-from skillhub.archive import Unpacked
 from skillhub.errors import FormatError, NotFound, Refused, SourceError, SourceMismatch, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import as_command, did_you_mean, spelled_like
@@ -23,6 +22,7 @@ from skillhub.model.provenance import Changes, Provenance, SourceChange
 from skillhub.model.question import A_PERSON, YES, Answer, Approver, Asked, Question, how_to_answer, unanswerable
 from skillhub.model.record import LinkKind, Record, Records, Scope, Skill, SkillScope, typed_flags
 from skillhub.model.reference import Local, Remote, url_of
+from skillhub.model.tree import Unpacked
 from skillhub.net.settings import Settings
 from skillhub.net.target import Who
 from skillhub.policy.policy import ORIGIN, Policies, Subject

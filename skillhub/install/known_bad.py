@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeAlias
 
 from skillhub.errors import KnownBad, SkillhubError
 from skillhub.formats.digest import Digest
@@ -14,6 +16,7 @@ from skillhub.model.advisory import AdvisorySubject, Match, digests_of
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
+from skillhub.model.record import Skill, SkillScope
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 
 
@@ -85,3 +88,12 @@ def with_advisories(candidate: Candidate, ports: Ports) -> Candidate:
     findings = [*(each.finding(SKILL_MD) for each in found), *candidate.findings]
     findings.sort(key=lambda each: -SEVERITIES.index(each.severity))
     return replace(candidate, findings=tuple(findings))
+
+
+Known: TypeAlias = tuple[SkillScope, str, Match]  # what an advisory says of a locked skill of a scope, by name
+
+
+def with_known_bad(skills: Iterable[Skill], known: Iterable[Known]) -> list[Skill]:
+    """Return the skills, each with the worst for which it is refused, of what is known of locked skills."""
+    worst = {(scope, name): str(match) for scope, name, match in reversed([*known]) if match.is_refused}
+    return [replace(each, known_bad=worst.get((each.scope, each.name)) if each.managed else None) for each in skills]

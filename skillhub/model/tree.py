@@ -7,12 +7,19 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import TypeVar
+from typing import Final, Literal, TypeVar
 
 from skillhub.formats.digest import Digest
 
 SKILL_MD = "SKILL.md"
 SIGNATURE = "skill.oms.sig"
+Kind = Literal["zip", "tar.gz"]
+
+_ZIP_TYPES: Final = frozenset({"application/zip", "application/x-zip", "application/x-zip-compressed"})
+_TAR_TYPES: Final = frozenset(
+    {"application/gzip", "application/x-gzip", "application/x-tgz", "application/x-gtar"}
+    | {"application/x-compressed-tar", "application/x-tar-gz"}
+)
 _LINE = re.compile(r"[x-] [0-9a-f]{64}  [^\n]+", re.ASCII)
 
 
@@ -122,3 +129,24 @@ class Listing(_ByPath[ListedFile]):
         if rest or not all(map(_LINE.fullmatch, rows)):
             raise ValueError("not a listing")
         return cls((row[68:], ListedFile(row[2:66], row[0] == "x")) for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """A tree that passed the gate, and what a person should be told about how it came."""
+
+    tree: Tree
+    warnings: tuple[str, ...] = ()
+
+
+def kind_of(filename: str, content_type: str | None = None) -> Kind | None:
+    """Return the kind that the content type says, else the one that the extension says, else None."""
+    media = (content_type or "").partition(";")[0].strip().lower()
+    if media in _ZIP_TYPES or media.endswith("+zip"):
+        return "zip"
+    if media in _TAR_TYPES or media.endswith("tar+gzip"):
+        return "tar.gz"
+    name = filename.lower()
+    if name.endswith((".zip", ".skill")):
+        return "zip"
+    return "tar.gz" if name.endswith((".tar.gz", ".tgz")) else None

@@ -14,11 +14,10 @@ from threading import Thread
 from typing import Final, Literal
 from urllib.parse import unquote, urljoin
 
-from skillhub.archive import kind_of
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.formats.text import quote
 from skillhub.model.reference import PORTS, Url, masked, parse
-from skillhub.model.tree import SKILL_MD
+from skillhub.model.tree import SKILL_MD, kind_of
 
 # Who named an address: that decides where it may lead, and whether anybody there is told who asks.
 # ``RULES`` is the table of docs/sources.md; ``target`` judges by it.

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final
 
-from skillhub.errors import Drifted, FormatError, KnownBad, NotFound, Refused, SkillhubError, UsageError, Withdrawn
+from skillhub.errors import (
+    Drifted,
+    FormatError,
+    KnownBad,
+    NotFound,
+    Refused,
+    SkillhubError,
+    StateError,
+    UsageError,
+    Withdrawn,
+)
 from skillhub.formats import yaml
 from skillhub.formats.text import clean, did_you_mean, quote
 from skillhub.formats.yaml import Node
 from skillhub.model import manifest
 from skillhub.model.record import Skill
+from skillhub.project.project import Project
+from skillhub.project.store import Store
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.folder import STORED, Agreed, Folder, Locks, holding, imitates, is_inside
 from skillhub.runtime.meaning import Caller, called, refusal, usable
@@ -482,3 +494,26 @@ def _notes(skill: Skill, tools: tuple[str, ...] | None, folder: Folder) -> tuple
     if folder.odd:
         notes.append(f"Left out, neither file nor folder: {', '.join(map(quote, folder.odd[:_SHOWN]))}")
     return tuple(notes)
+
+
+def with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list[Skill]:
+    """Return the skills, each with those of its copies that agents are refused, as the catalogue judges it.
+
+    A copy that was found whole and has not changed since is not looked at again.
+    """
+    return [replace(skill, edited=(*_edited(skill, project.home.state, store),)) for skill in skills]
+
+
+def _edited(skill: Skill, state: str, store: Store) -> Iterator[str]:
+    if skill.tree is None:
+        return
+    for link in skill.links:
+        if store.proved.holds(link, skill.tree):
+            continue
+        try:
+            Folder(link).check(Agreed(skill.tree, state=state))
+        except Drifted:
+            yield link
+        except StateError:  # it is gone, or no folder
+            if os.path.lexists(link):
+                yield link

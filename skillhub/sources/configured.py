@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from typing import Annotated
@@ -22,6 +22,7 @@ from skillhub.formats.text import RESERVED_ALIASES, as_command, check_port, is_a
 from skillhub.model.index import Index
 from skillhub.model.lock import LockedSource
 from skillhub.model.provenance import is_same_source
+from skillhub.model.record import Skill
 from skillhub.model.reference import NO_SECRET, Local, Remote, SiteReference, canonical, holds_secret, parse, url_of
 from skillhub.net.fetch import FolderFetcher
 from skillhub.net.target import Who
@@ -559,3 +560,15 @@ def _place(url: str) -> str:
         raise AssertionError("the URL of a source was checked when it was read")
     port = "" if found.port in (80, 443) else f":{found.port}"
     return f"{found.host.rstrip('.')}{port}{unquote(found.path).rstrip('/')}"
+
+
+def with_withdrawn(skills: Iterable[Skill], sources: Sources) -> list[Skill]:
+    """Return the skills, each with the reason for which its registry, as it was last seen, withdrew its release."""
+    known, found = sources.all(), []
+    for skill in skills:
+        source, name = known.get(skill.source or ""), skill.own_name or skill.name
+        said = sources.last_seen(source.root).index([name]).skills if source and source.root else {}
+        locked = [each for each in said.get(name, ()) if each.digest == skill.digest]
+        reasons = [each.withdrawn or "no reason given" for each in locked if each.withdrawn is not None]
+        found.append(replace(skill, withdrawn=reasons[0]) if reasons else skill)
+    return found

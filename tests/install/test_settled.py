@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.audit.show import with_edits
 from skillhub.disk import folders, proved
 from skillhub.disk.proved import ProvedFolders
 from skillhub.errors import KnownBad, Refused, Withdrawn
 from skillhub.project.copies import managed
 from skillhub.project.store import Store
 from skillhub.registry.upkeep import withdraw, yank
+from skillhub.runtime.loading import with_edits
 from tests.install.test_known_bad import digests_of, found, tell
 from tests.install.test_recalled import change, heard, restart
 from tests.support.world import Answers, World, skill
