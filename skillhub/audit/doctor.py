@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from skillhub.audit.verify import tracked_copies
 from skillhub.disk.home import INTENT, LOCK
 from skillhub.errors import SkillhubError, StateError
+from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command
 from skillhub.install.context import Ports, command
 from skillhub.install.known_bad import advised_skills
@@ -205,8 +206,10 @@ def _supplying(need: Need, ports: Ports) -> str:
     return f"export {need.name} where your agent runs, or store it: {keep}"
 
 
-def listing_checks(ports: Ports) -> Iterator[Check]:
+def listing_checks(ports: Ports, written: Mapping[str, Digest] | None = None) -> Iterator[Check]:
     """Yield what is wrong with the list of skills that the model of an agent in use here sees first.
+
+    ``written`` are folders that hold these trees, as this process has just written them.
 
     Raises:
         SkillhubError: a lock, or a setting of the agent, cannot be read.
@@ -215,7 +218,7 @@ def listing_checks(ports: Ports) -> Iterator[Check]:
     in_use.update(ports.project.records().agents)
     home = ports.project.home
     around = Surroundings(cwd=ports.project.base, home=ports.user_home, environ=ports.environ, state=home.state)
-    around = replace(around, markers=(INTENT, LOCK))
+    around = replace(around, markers=(INTENT, LOCK), written=written or {})
     for known in dict.fromkeys((*profiles(), *hosts())):
         row = profiles().get(known) or measured(known)
         if row is None or known not in in_use:

@@ -137,10 +137,19 @@ def _with_lists(outcome: Outcome, ports: Ports) -> Outcome:
     from skillhub.audit.doctor import listing_checks
 
     try:
-        found = [f"{each.name}: {each.message}" for each in listing_checks(ports)]
+        found = [f"{each.name}: {each.message}" for each in listing_checks(ports, _written(outcome))]
     except SkillhubError as error:  # of an agent's settings, which an install does not read
         found = [f"{error.where}: {error.message}"]
     return replace(outcome, warnings=(*outcome.warnings, *found))
+
+
+def _written(outcome: Outcome) -> dict[str, Digest]:
+    """Return where a skill is now that was not here before, in any version, with the tree that was written there."""
+    known = {*outcome.changes, *outcome.unchanged, *outcome.restored}
+    new = [each for each in outcome.skills if each.name not in known]
+    places = {os.path.split(link): each.tree for each in new for link in each.links if each.tree}
+    real = {folder: os.path.realpath(folder) for folder in {folder for folder, _ in places}}
+    return {os.path.join(real[folder], name): tree for (folder, name), tree in places.items()}
 
 
 def bundle_export(common: Common, file: Annotated[str, Arg("FILE", "The bundle to write.")]) -> int:

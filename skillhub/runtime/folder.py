@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, NoReturn
@@ -397,6 +398,7 @@ class Locks:
         self._environ = around.environ or os.environ
         self._user_home = os.path.abspath(around.home)
         self._state = around.state
+        self.written = around.written
         self._folders = tuple(dict.fromkeys(folders))
         self._holders = tuple(dict.fromkeys(holders))
         self._projects: dict[str, Project] = {}
@@ -445,6 +447,7 @@ class Locks:
         left: set[str] = set()
         waiting: dict[str, Mapping[str, Skill]] = {}
         errors: list[SkillhubError] = []
+        real = cache(os.path.realpath)  # the places of many skills are in few folders; the last part may be a link
         for project, by_name in self._found(self._home, others):
             try:
                 installed = _installed(project, store, self._environ)
@@ -453,7 +456,8 @@ class Locks:
                 continue
             skills += [each.skill for each in installed if by_name and not each.is_left]
             for each in installed:
-                spelled = {folded(place) for link in each.links for place in (link, _resolved(link))}
+                ways = [(link, *os.path.split(link)) for link in each.links]
+                spelled = {folded(x) for link, way, name in ways for x in (link, os.path.join(real(way), name))}
                 places |= dict.fromkeys(spelled, each.skill)
                 left |= spelled if each.is_left else set()
             away = {folded(each.skill.name): each.skill for each in installed if each.skill.held is not None}
@@ -590,9 +594,3 @@ def not_agreed(error: SkillhubError) -> Held:
     """Return that nobody can tell what was agreed to, for a lock or a record cannot be read."""
     reason = f"is held back, for {quote(error.where or 'the lock')} cannot be read: {error.message}"
     return Held("not-agreed", reason, error.hint or "skillhub doctor")
-
-
-def _resolved(link: str) -> str:
-    """Return where a place is, through links on the way to it; the last part itself may be a link."""
-    folder, name = os.path.split(link)
-    return os.path.join(os.path.realpath(folder), name)

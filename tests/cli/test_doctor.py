@@ -251,6 +251,17 @@ def test_too_many_skills_for_an_agents_list_are_told_by_install_doctor_and_catal
     done = shell.run("catalog", "--host", "codex")
     assert "skill-00" in done.err
     assert " of 8,000 characters in all" in done.err
+    # What this install did not write is held to its lock as ever: one that was edited by hand is in no list.
+    copy = shell.project / ".agents/skills/skill-00/SKILL.md"
+    before = copy.read_bytes()
+    copy.write_bytes(before + b"More.\n")
+    path = shell.project / "more/skill-12/SKILL.md"
+    shell.write("project/more/skill-12/SKILL.md", path.name)
+    path.write_bytes(before.replace(b"skill-00", b"skill-12"))
+    done = shell.run("install", "./more/skill-12", "--allow-unsigned", "--yes", "--json")
+    (told,) = [each for each in done.json["warnings"] if "Codex" in each]
+    assert "12 of 12 skills are shortened to 8000 characters: skill-01, skill-02" in told
+    copy.write_bytes(before)
     # Of one name in both scopes Codex lists both.
     shell.run("install", "./src/skill-00", "--global", "--allow-unsigned", "--yes")
     messages = [each["message"] for each in shell.run("doctor", "--json").json["checks"]]
