@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.cli import Shell
 from tests.support.gitrepos import Repo, files
+from tests.support.served import online
 
 
 @pytest.fixture(scope="session")
@@ -31,10 +32,8 @@ def offered(tmp_path_factory):
 @pytest.fixture(scope="session")
 def served(offered):
     """Serve the registry; return its URL."""
-    process, url = offered.serve(offered.folder / "registry")
-    yield url
-    process.terminate()
-    process.communicate()
+    with online(offered.folder / "registry/site") as url:
+        yield url
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 from tests.model.test_advisory import osv, package, semver
 from tests.support.http_api import api
+from tests.support.served import online
 
 REASON = "sends tokens away"
 
@@ -17,13 +18,11 @@ REASON = "sends tokens away"
 def own(offered, tmp_path):
     """A machine that is operator and user of one registry, with its skill installed."""
     shell = offered.copy(tmp_path / "own")
-    process, url = shell.serve(shell.folder / "registry")
     root = shell.folder / "registry/site/metadata/1.root.json"
-    assert shell.run("source", "add", "acme", url, "--root", root).status == 0
-    assert shell.run("install", "acme:greeting", "--yes").status == 0
-    yield shell
-    process.terminate()
-    process.communicate()
+    with online(shell.folder / "registry/site") as url:
+        assert shell.run("source", "add", "acme", url, "--root", root).status == 0
+        assert shell.run("install", "acme:greeting", "--yes").status == 0
+        yield shell
 
 
 def advise(shell, *words, status=0):

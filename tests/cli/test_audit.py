@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.cli import hidden_in
 from tests.support.gitrepos import Repo
+from tests.support.served import online
 
 
 def test_all_is_well(installed):
@@ -189,8 +190,7 @@ def test_what_makes_no_sense(shell, words):
 def test_a_registry_that_withdraws_a_skill_is_heard_and_obeyed(offered, tmp_path):
     """One command learns of it; from then on no other uses the skill, with the registry gone too."""
     shell = offered.copy(tmp_path / "m")
-    process, url = shell.serve(shell.folder / "registry")
-    try:
+    with online(shell.folder / "registry/site") as url:
         root = shell.folder / "registry/site/metadata/1.root.json"
         assert shell.run("source", "add", "acme", url, "--root", root).status == 0
         assert shell.run("install", "acme:greeting", "--yes").status == 0
@@ -199,9 +199,6 @@ def test_a_registry_that_withdraws_a_skill_is_heard_and_obeyed(offered, tmp_path
         # In the user's scope no lock names the source: there is no place to show.
         assert f"medium: acme is at {url}" in shell.run("audit", "--global").out
         done = shell.run("audit", "--json")
-    finally:
-        process.terminate()
-        process.communicate()
     assert done.status == 1
     worst, http = done.json["findings"]
     assert http["rule"] == "source-http"

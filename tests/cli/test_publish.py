@@ -21,6 +21,7 @@ from skillhub.registry.publish import PublishTargets, plan, prepared, raised
 from tests.support.cli import Shell
 from tests.support.published import tree_of
 from tests.support.registry import now
+from tests.support.served import online
 
 HEAD = 'metadata:\n  version: "{}"\n'
 
@@ -81,14 +82,10 @@ def test_a_release_is_added_and_pushed_and_a_colleague_installs_it(author):
         None,
     )
     assert answer["written"][-1] == "checkpoint"
-    process, url = author.serve(author.registry)
-    try:
+    with online(author.registry / "site") as url:
         root = RegistryDir(str(author.registry)).fingerprint()
         assert author.run("source", "add", "acme", url, "--fingerprint", root).status == 0
         assert author.run("install", "acme:greeting", "--yes").status == 0
-    finally:
-        process.terminate()
-        process.communicate()
 
 
 def test_what_differs_from_the_last_release_is_shown_before_one_question(published):

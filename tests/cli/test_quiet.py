@@ -12,6 +12,7 @@ from skillhub.cli.table import COMMANDS
 from skillhub.formats.digest import Digest
 from tests.support.cli import Shell
 from tests.support.here import Here
+from tests.support.served import online
 
 # In turn, on one machine; all of it goes well. A line that begins with `!` is the machine's, not skillhub's.
 WELL = """
@@ -127,21 +128,19 @@ def quiet(offered, tmp_path_factory):
     shell.write("project/bad.txt", f"sha256:{'3' * 64} worse\n")
     shell.write("project/lock", '{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
     root = folder / "registry/site/metadata/1.root.json"
-    process, url = offered.serve(offered.folder / "registry")
-    known = {"url": url, "root": Digest.of(root.read_bytes()), "keys": shell.hub / "state/keys"}
     said = []
-    for line in lines(WELL):
-        words = line.format(**known).split()
-        if line == "! edit greeting":
-            with open(shell.project / ".agents/skills/greeting/SKILL.md", "a") as file:
-                file.write("More.\n")
-        elif line == "! put loose":
-            shell.skill("project/.agents/skills/loose")
-        else:
-            done = shell.run(*words, "--quiet")
-            said.append((line, done.status, done.out + done.err))
-    process.terminate()
-    process.communicate()
+    with online(offered.folder / "registry/site") as url:
+        known = {"url": url, "root": Digest.of(root.read_bytes()), "keys": shell.hub / "state/keys"}
+        for line in lines(WELL):
+            words = line.format(**known).split()
+            if line == "! edit greeting":
+                with open(shell.project / ".agents/skills/greeting/SKILL.md", "a") as file:
+                    file.write("More.\n")
+            elif line == "! put loose":
+                shell.skill("project/.agents/skills/loose")
+            else:
+                done = shell.run(*words, "--quiet")
+                said.append((line, done.status, done.out + done.err))
     return shell, said
 
 

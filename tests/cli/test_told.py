@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.test_questions import serving
 from tests.support.gitrepos import Repo
+from tests.support.served import online
 from tests.support.web import Web, answer
 
 REF = "github:release-notes"
@@ -261,8 +262,7 @@ def test_a_dry_run_of_all_tells_what_would_be_left_out(shell):
 def test_a_withdrawn_release_is_shown_as_that_with_its_reason(offered, tmp_path):
     shell = offered.copy(tmp_path / "machine")
     registry = shell.folder / "registry"
-    server, url = shell.serve(registry)
-    try:
+    with online(registry / "site") as url:
         added = shell.run("source", "add", "acme", url, "--json", "--root", registry / "site/metadata/1.root.json")
         assert added.status == 0, added.err
         assert shell.run("install", "acme:greeting", "--yes").status == 0
@@ -284,9 +284,6 @@ def test_a_withdrawn_release_is_shown_as_that_with_its_reason(offered, tmp_path)
         shown = shell.run("show", "greeting", "--json").json
         assert [each["withdrawn"] for each in shown["releases"]] == ["it lies"]
         assert len(shown["warnings"]) == 1
-    finally:
-        server.terminate()
-        server.communicate()
 
 
 def test_a_skill_whose_store_is_lost_is_shown_from_its_source(shell):
@@ -472,13 +469,9 @@ def test_a_broken_signature_names_the_skill_that_is_to_be_published(offered, tmp
 
 def test_a_source_that_is_away_is_named_to_who_gave_a_bare_name(offered, tmp_path):
     shell = offered.copy(tmp_path / "machine")
-    server, url = shell.serve(shell.folder / "registry")
     root = shell.folder / "registry/site/metadata/1.root.json"
-    try:
+    with online(shell.folder / "registry/site") as url:
         assert shell.run("source", "add", "acme", url, "--root", root).status == 0
-    finally:
-        server.terminate()
-        server.communicate()
     done = shell.run("install", "release-notes", "--json")
     assert (done.status, done.error["message"]) == (3, "cannot fetch it: Connection refused")
     assert "acme" in done.error["hint"]
