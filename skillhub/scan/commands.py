@@ -118,7 +118,7 @@ def is_installer(url: str) -> bool:
 
 # Commands.
 
-_SHELL = rb"(?:ba|da|z|k)?sh"
+_SHELL = rb"(?:bash|dash|zsh|ksh|sh)"  # found by its first letter
 _RUN = (
     rb"\|\s{0,20}(?:sudo\s(?:-\w{1,4}\s)?)?(?:xargs\s(?:-\S{1,8}\s){0,3})?(?:(?:/usr)?(?:/bin/)?env\s)?(?:(?:/usr)?/bin/)?"
     rb"(?:" + _SHELL + rb"|python[\d.]{0,5}|node|perl|ruby|php|pwsh)(?![\w./-])"
@@ -287,14 +287,14 @@ SYSTEM: Final = (
             ),
             # Of the word of prose the file is the object: "read ~/.netrc", not "reads a token from ~/.netrc".
             look(
-                "read",
+                "read / ssh aws netrc kube npmrc pypirc git",
                 rb"\bread(?:ing|s)?\s{1,4}(?:[\w'./-]{1,12}\s{1,4}){0,3}[`\"'<(]{0,3}"
                 + _HOME
                 + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc"
                 rb"|git-credentials)\b",
             ),
             look(
-                "base64",
+                "base64 / ssh aws netrc kube npmrc pypirc docker gnupg git",
                 rb"\bbase64\s{1,4}(?:-[\w=]{1,8}\s{1,4}){0,3}[\"'<]{0,2}"
                 + _HOME
                 + rb"/\.(?:ssh|aws|netrc|kube|npmrc|pypirc|docker|gnupg|git-credentials)\b",
@@ -394,7 +394,7 @@ SYSTEM: Final = (
             ),
             look("vssadmin wbadmin", rb"\b(?:vssadmin|wbadmin)\s{1,4}delete\s{1,4}(?:shadows|catalog)\s{1,4}[/-]\w"),
             look(
-                "del erase rd rmdir",
+                "del erase rd rmdir / c userprofile",
                 rb"\b(?:del|erase|rd|rmdir)\s{1,4}(?:/[a-z]\s{1,4}){1,4}[\"']?"
                 rb"(?:c:\\(?:users)?|%userprofile%)\\?\*?[\"']?(?:\s|$)",
             ),

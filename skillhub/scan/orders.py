@@ -269,7 +269,7 @@ def _undrawn(file: SourceFile) -> Iterator[tuple[int, str]]:
         # Up to the end of the comment or the beginning of the next: no text is read twice.
         starts = [match.end() for match in re.finditer("<!--", text)]
         yield from ((at, text[at:end].partition("-->")[0]) for at, end in pairwise((*starts, len(text))))
-    if file.has(b"]: #", b"]:#", b"![", b") ", b'")'):
+    if file.has(b"](", b"]:") and file.has(b"]: #", b"]:#", b"![", b") ", b'")'):
         yield from ((match.start(), match[1] or match[2] or match[3]) for match in _UNDRAWN.finditer(text))
     if file.has(b"none", b"hidden", b"font-size", b"opacity", b"white", b"#fff"):
         for match in islice(_INVISIBLE.finditer(text), _INVISIBLE_MAX):

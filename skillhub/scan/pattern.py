@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Final
 
 from skillhub.model.finding import Rule, rules
@@ -18,6 +18,61 @@ from skillhub.model.finding import Rule, rules
 
 GAP_MAX = 1500
 _BEFORE_MAX = 200
+
+
+# Letters in lower case, digits, and a blank for everything else; and the same with what joins words besides.
+_ONLY_WORDS: Final = bytes(ord(chr(n).lower()) if n < 128 and chr(n).isalnum() else 32 for n in range(256))
+_JOINED_WORDS: Final = bytes(n if chr(n) in "+/_-*" else word for n, word in enumerate(_ONLY_WORDS))
+_PART = re.compile(rb"[a-z0-9+/_-]+")
+# Stands for all that is beyond ASCII.
+_BEYOND: Final = b"\x80"
+
+
+class Letters:
+    """Bytes in lower case, and their words, each once: a literal whose letters are in no word is not in the bytes.
+
+    The words together are much shorter than the text: to look for a hundred literals in them costs hardly anything.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    @cached_property
+    def lowered(self) -> bytes:
+        """The bytes, letters of ASCII in lower case."""
+        return self.data.lower()
+
+    @cached_property
+    def _joined(self) -> frozenset[bytes]:
+        return frozenset(self.data.translate(_JOINED_WORDS).split())
+
+    @cached_property
+    def words(self) -> frozenset[bytes]:
+        """The runs of letters and digits of ASCII, in lower case."""
+        return frozenset(b" ".join(self._joined).translate(_ONLY_WORDS).split())
+
+    @cached_property
+    def parts(self) -> bytes:
+        """Every ``longest_part`` of a literal in the bytes is somewhere in it, also if ``*`` is left out of them."""
+        return b" ".join(self._joined).translate(None, b"*") + (b"" if self.data.isascii() else _BEYOND)
+
+    @cached_property
+    def longest(self) -> int:
+        """A length that no run of letters, digits and ``+/_-`` exceeds."""
+        return max(map(len, self._joined), default=0)
+
+    def has(self, *literals: bytes) -> bool:
+        """Say whether one of the literals, in lower case, is in the bytes."""
+        for each in literals:  # noqa: SIM110 - as a generator it takes twice as long
+            if longest_part(each) in self.parts and each in self.lowered:
+                return True
+        return False
+
+
+@cache
+def longest_part(literal: bytes) -> bytes:
+    """Return the part of a literal that must stand within a word of each text that it is in; it may be empty."""
+    return max(_PART.findall(literal), key=len, default=b"") if literal.isascii() else _BEYOND
 
 
 class Shape:
@@ -108,7 +163,7 @@ class SearchSpot:
             for match in self.first.finditer(lowered):
                 yield match.start(), match.start(), (match.end(), match.end()), match.end()
             return
-        if self.then.search(lowered) is None:
+        if self.first.search(lowered) is None or self.then.search(lowered) is None:
             return
         firsts = [match.span() for match in self.first.finditer(lowered)]
         ends = [end for _, end in firsts]
@@ -168,16 +223,18 @@ _FIELD = re.compile(rb"\$(?:\{IFS\}|IFS\b)")
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([LPN]))")
 _NAMED = {"L": 0x2028, "P": 0x2029, "N": 0x85}
 _JOINTS: Final = (
-    ((".ps1", ".psm1"), re.compile(rb"[\\`]\r?\n")),
-    ((".bat", ".cmd"), re.compile(rb"[\\^]\r?\n")),
-    (("",), re.compile(rb"\\\r?\n")),
+    ((".ps1", ".psm1"), (b"\\", b"`"), re.compile(rb"[\\`]\r?\n")),
+    ((".bat", ".cmd"), (b"\\", b"^"), re.compile(rb"[\\^]\r?\n")),
+    (("",), (b"\\",), re.compile(rb"\\\r?\n")),
 )
-# Without one of these, each pattern above finds nothing: bytes are looked for much faster than a pattern.
-_IN_JOINT: Final = (b"\\\n", b"\\\r", b"`\n", b"`\r", b"^\n", b"^\r")
+# Without one of these, and of those above, each pattern finds nothing: bytes are looked for much faster than a
+# pattern, and a single one faster still.
 _IN_QUOTED: Final = (b"''", b'""', b"\\", b"$@", b"$*")
+# More than any word that a pattern has.
+_NEAR: Final = 40
 _TO_BLANK: Final = bytes.maketrans(b"\t\x0b\x0c", b"   ")
 _PADDED: Final = b" " * 5
-_NO_WORD: Final = bytes(32 if chr(each) in "|;&<>()`'\"$\\" else each for each in range(256))
+_NO_WORD: Final = bytes(32 if chr(each) in "|;&<>()`'\"$\\\t\n\r\x0b\x0c" else each for each in range(256))
 _LONG: Final = 200
 
 
@@ -205,17 +262,24 @@ def views(data: bytes, text: bool) -> Iterator[bytes]:
 
 
 def _squeezed(data: bytes) -> bytes:
-    if b"IFS" in data:
+    if b"$" in data and b"IFS" in data:
         data = _FIELD.sub(b" ", data)
     if _PADDED in data.translate(_TO_BLANK):
         data = _PADDING.sub(b" ", data)
-    if _longest(data.split(b"\n")) >= _LONG and _longest(data.translate(_NO_WORD).split()) >= _LONG:
+    if _has_run(data.translate(_NO_WORD), _LONG):
         data = _LONG_WORD.sub(rb"\1", data)
-    return data.replace(_SOFT_HYPHEN, b"")
+    return data if data.isascii() else data.replace(_SOFT_HYPHEN, b"")
 
 
-def _longest(parts: list[bytes]) -> int:
-    return max(map(len, parts), default=0)
+def _has_run(data: bytes, length: int) -> bool:
+    """Say whether there are so many bytes without a blank; it looks from one blank to the last that is near it."""
+    at = 0
+    while at + length <= len(data):
+        blank = data.rfind(b" ", at, at + length)
+        if blank < 0:
+            return True
+        at = blank + 1
+    return False
 
 
 def unescaped(data: bytes, whole: bool) -> bytes:
@@ -259,18 +323,19 @@ def windows(data: bytes) -> Iterator[Window]:
         yield Window(piece, start, keep, len(data) + 1 if last else until)
 
 
-def joined(lowered: bytes, path: str) -> Iterator[tuple[bytes, Callable[[int], int]]]:
+def joined(lowered: bytes, path: str) -> Iterator[tuple[bytes, Callable[[int], int], bytes]]:
     """Yield the text with the lines joined that a shell joins, and for each what gives the offset in ``lowered``.
 
     A joint is a blank, as a reader takes it; and it is nothing, as a shell takes it, where a word goes on behind it.
+    The third is what stands around such joints: no word of the text is new but there.
     """
-    joint = next(each for ends, each in _JOINTS if path.lower().endswith(ends))
+    begins, joint = next((begins, each) for ends, begins, each in _JOINTS if path.lower().endswith(ends))
     # A carriage return alone ended a line once, and does for Python today.
-    is_joined = any(each in lowered for each in _IN_JOINT)
+    is_joined = any(each in lowered for each in begins)
     blanked = joint.sub(lambda match: b" " * len(match[0]), lowered) if is_joined else lowered
     blanked = blanked.replace(b"\r", b"\n")
-    yield blanked, int
-    is_quoted = any(each in blanked for each in _IN_QUOTED)
+    yield blanked, int, b""
+    is_quoted = any(each[:1] in blanked and each in blanked for each in _IN_QUOTED)
     for pattern, text, is_worth in ((joint, lowered, is_joined), (_QUOTED, blanked, is_quoted)):
         gone = [match.span() for match in pattern.finditer(text)] if is_worth else []
         if gone:
@@ -279,7 +344,9 @@ def joined(lowered: bytes, path: str) -> Iterator[tuple[bytes, Callable[[int], i
                 taken.append(taken[-1] + end - start)
             starts = [start - before for (start, _), before in zip(gone, taken, strict=False)]
             closed = pattern.sub(b"", text).replace(b"\r", b"\n")
-            yield closed, partial(_before, starts, taken)
+            near = (closed[max(0, start - _NEAR) : start + _NEAR] for start in starts)
+            is_many = len(starts) * _NEAR > len(closed)
+            yield closed, partial(_before, starts, taken), closed if is_many else b"\n".join(near)
 
 
 def _before(starts: list[int], taken: list[int], offset: int) -> int:

@@ -10,7 +10,7 @@ from typing import Final
 
 from skillhub.formats.text import clean
 from skillhub.model.finding import SEVERITIES, Finding, Rule, at_least, rules
-from skillhub.model.tree import SKILL_MD, File, Tree
+from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.scan.capability import is_text
 from skillhub.scan.code import encodings, in_programs
 from skillhub.scan.commands import FETCH, SYSTEM
@@ -18,23 +18,20 @@ from skillhub.scan.disguise import disguises, is_archive, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.orders import INSTRUCTIONS, orders
-from skillhub.scan.pattern import joined, unescaped, views, windows
+from skillhub.scan.pattern import Letters, SearchSpot, joined, unescaped, views, windows
 from skillhub.scan.prerequisites import prerequisites, staged
-from skillhub.scan.secrets import WORDS as SECRET_WORDS
 from skillhub.scan.secrets import secrets
-from skillhub.scan.skill_files import Detector, SkillFiles
+from skillhub.scan.skill_files import Detector, SkillFiles, SourceFile
 
 _PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
 RULES: Final = {rule.id: rule for rule in rules().values() if rule.is_content}
 LOOKS: Final = tuple((rule, look) for rule, looks in _PATTERNS for look in looks)
-_WORDS: Final = SECRET_WORDS.union(*(group for _, look in LOOKS for group in look.words))
+_WORDS: Final = frozenset[bytes]().union(*(group for _, look in LOOKS for group in look.words))
 # By each word of a look's first group, where the look stands.
 _BY_WORD: Final[defaultdict[bytes, list[int]]] = defaultdict(list)
 for _number, (_, _look) in enumerate(LOOKS):
     for _word in _look.words[0]:
         _BY_WORD[_word].append(_number)
-# Letters in lower case, digits, and a blank for everything else.
-_ONLY_WORDS: Final = bytes(ord(chr(n).lower()) if n < 128 and chr(n).isalnum() else 32 for n in range(256))
 # What reads more than one line or file; each yields hits of its rules.
 DETECTORS: Final[tuple[Detector, ...]] = (prerequisites, orders, staged, in_programs, encodings, disguises)
 # More places of one rule in one file tell a reader nothing new.
@@ -45,9 +42,10 @@ _ARCHIVES_MAX, _PACKED_MAX = 20, 1 << 22
 
 def scan(tree: Tree) -> tuple[Finding, ...]:
     """Return what the rules see in ``tree``; ``skillhub.scan.scan`` promises what of it."""
-    found = [finding for path, file in tree.items() for finding in _findings(path, file)]
+    sources = SkillFiles(tree)
+    found = [finding for source in sources for finding in _findings(source)]
     found += _packed(tree)
-    found += _detected(tree, {(each.rule, each.path, each.line) for each in found})
+    found += _detected(sources, {(each.rule, each.path, each.line) for each in found})
     return tuple(sorted(found, key=_worst_first))
 
 
@@ -63,7 +61,7 @@ def _packed(tree: Tree) -> Iterator[Finding]:
                 return
             if path == outer and is_archive(name, data):
                 waiting.append((path, name, data))
-            for each in _findings(name, File(data)):
+            for each in _findings(SourceFile(name, data)):
                 # What a packed file is, and what is hidden in it, is of its tools as often as not.
                 is_grave = at_least(each.severity, "high") and each.rule[:3] not in ("SH0", "SH5")
                 if is_grave and (each.rule, path) not in seen:
@@ -71,9 +69,8 @@ def _packed(tree: Tree) -> Iterator[Finding]:
                     yield RULES[each.rule].finding(path, 0, f"{each.message} (in it: {clean(name)[-80:]})")
 
 
-def _detected(tree: Tree, known: Set[tuple[str, str | None, int]]) -> Iterator[Finding]:
+def _detected(sources: SkillFiles, known: Set[tuple[str, str | None, int]]) -> Iterator[Finding]:
     """Yield what the detectors see beside what is known, each line once."""
-    sources = SkillFiles(tree)
     seen: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     for hit in (hit for detector in DETECTORS for hit in detector(sources)):
         lines = seen[hit.rule, hit.path]
@@ -87,16 +84,17 @@ def _worst_first(finding: Finding) -> tuple[int, str, int, str]:
     return -SEVERITIES.index(finding.severity), finding.path or "", finding.line, finding.rule
 
 
-def _findings(path: str, file: File) -> Iterator[Finding]:
-    text = is_text(file.data)
-    for rule in files(path, file.data, text):
+def _findings(source: SourceFile) -> Iterator[Finding]:
+    path, data = source.path, source.data
+    text = is_text(data)
+    for rule in files(path, data, text):
         yield rule.finding(path, 0)
-    is_document = text or is_read(path, file.data)
+    is_document = text or is_read(path, data)
     seen: dict[str, set[int]] = {}
-    settled = [unescaped(file.data, whole=path != SKILL_MD)] if _is_settings(path) else []
-    for view in (*views(file.data, text), *settled):
+    settled = [unescaped(data, whole=path != SKILL_MD)] if _is_settings(path) else []
+    for view in (*views(data, text), *settled):
         ends: list[int] = []
-        for rule, offset in _places(view, path, is_document):
+        for rule, offset in _places(view, source, is_document):
             ends = ends or [*(end.start() for end in re.finditer(b"\n", view)), len(view)]
             line = bisect_left(ends, offset) + 1
             lines = seen.setdefault(rule.id, set())
@@ -110,25 +108,27 @@ def _is_settings(path: str) -> bool:
     return path == SKILL_MD or (path.startswith("agents/") and path.endswith((".yaml", ".yml")))
 
 
-def _places(view: bytes, path: str, is_document: bool) -> Iterator[tuple[Rule, int]]:
+def _places(view: bytes, source: SourceFile, is_document: bool) -> Iterator[tuple[Rule, int]]:
     for window in windows(view):
-        for rule, offset in _in_window(window.data, path, is_document, first=window.start == 0):
+        letters = source.letters_of(window.data)
+        for rule, offset in _in_window(letters, source.path, is_document, first=window.start == 0):
             at = window.start + offset
             if window.keep <= at < window.until:
                 yield rule, at
 
 
-def _in_window(data: bytes, path: str, is_document: bool, *, first: bool) -> Iterator[tuple[Rule, int]]:
-    yield from hidden(data, first=first) if is_document else hidden_in_binary(data)
-    own = _WORDS.intersection(_words(data))
-    yield from secrets(data, SECRET_WORDS & own)
-    for text, offset_of in joined(data.lower(), path):
-        words = own if offset_of is int else _WORDS.intersection(_words(text))  # blanks for a joint: the same words
-        worth = sorted({number for word in words for number in _BY_WORD.get(word, ())})
-        for rule, look in (LOOKS[number] for number in worth if LOOKS[number][1].is_worth(words)):
+def _in_window(letters: Letters, path: str, is_document: bool, *, first: bool) -> Iterator[tuple[Rule, int]]:
+    yield from hidden(letters.data, first=first) if is_document else hidden_in_binary(letters.data)
+    yield from secrets(letters)
+    own = _WORDS & letters.words
+    for text, offset_of, near in joined(letters.lowered, path):
+        worth = _worth(own | (_WORDS & Letters(near).words) if near else own)  # blanks for a joint: the same words
+        for rule, look in _worth(_WORDS & Letters(text).words) if near and worth else worth:
             for offset, judged in look.places(text):
                 yield RULES[judged] if judged else rule, offset_of(offset)
 
 
-def _words(data: bytes) -> list[bytes]:
-    return data.translate(_ONLY_WORDS).split()
+def _worth(words: Set[bytes]) -> list[tuple[Rule, SearchSpot]]:
+    """Return the looks for which a text of these words is to be searched, each with its rule."""
+    numbers = sorted({number for word in words for number in _BY_WORD.get(word, ())})
+    return [LOOKS[number] for number in numbers if LOOKS[number][1].is_worth(words)]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from math import log2
 from typing import Final
 
 from skillhub.model.finding import Rule, rules
+from skillhub.scan.pattern import Letters
 
 KEY: Final = rules()["SH201"]
 TOKEN: Final = rules()["SH202"]
@@ -20,32 +21,18 @@ _KEY = re.compile(
 )
 _KEY_IN_LINE = re.compile(_KEY.pattern + rb"[A-Za-z0-9+/=\\]*")  # its line ends are written as \n
 _MASK = "…".encode()
-# Each shape begins with fixed letters, the search for which is fast, and is tried, and compiled, only if its word is
-# there.
-_TOKENS: Final = tuple(
-    (word, shape + rb"(?![A-Za-z0-9])")
-    for word, shape in (
-        (None, rb"AKIA[A-Z2-7]{16}"),
-        (None, rb"ASIA[A-Z2-7]{16}"),
-        (None, rb"AIza[A-Za-z0-9_-]{35}"),
-        (b"ghp", rb"ghp_[A-Za-z0-9]{36}"),
-        (b"gho", rb"gho_[A-Za-z0-9]{36}"),
-        (b"ghs", rb"ghs_[A-Za-z0-9]{36}"),
-        (b"github", rb"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
-        (b"glpat", rb"glpat-[A-Za-z0-9_-]{20}"),
-        (b"xoxb", rb"xoxb-[A-Za-z0-9-]{20,120}"),
-        (b"xoxp", rb"xoxp-[A-Za-z0-9-]{20,120}"),
-        (b"ant", rb"sk-ant-[A-Za-z0-9_-]{32,200}"),
-        (b"proj", rb"sk-proj-[A-Za-z0-9_-]{32,200}"),
-        (b"sk", rb"sk-[A-Za-z0-9]{32,64}"),
-        (b"sk", rb"sk_[0-9a-f]{64}"),
-        (b"live", rb"sk_live_[A-Za-z0-9]{20,100}"),
-        (b"npm", rb"npm_[A-Za-z0-9]{36}"),
-        (b"pypi", rb"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{50,200}"),
-        (b"hf", rb"hf_[A-Za-z0-9]{34}"),
-    )
+# Each shape begins with fixed letters, up to its first bracket, and is tried, and compiled, only if they are there.
+TOKENS: Final = tuple(
+    (shape.partition(b"[")[0], shape + rb"(?![A-Za-z0-9])")
+    for shape in (
+        rb"AKIA[A-Z2-7]{16} ASIA[A-Z2-7]{16} AIza[A-Za-z0-9_-]{35} ghp_[A-Za-z0-9]{36} gho_[A-Za-z0-9]{36}"
+        rb" ghs_[A-Za-z0-9]{36} github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59} glpat-[A-Za-z0-9_-]{20}"
+        rb" xoxb-[A-Za-z0-9-]{20,120} xoxp-[A-Za-z0-9-]{20,120} sk-ant-[A-Za-z0-9_-]{32,200}"
+        rb" sk-proj-[A-Za-z0-9_-]{32,200} sk-[A-Za-z0-9]{32,64} sk_[0-9a-f]{64}"
+        rb" sk_live_[A-Za-z0-9]{20,100} npm_[A-Za-z0-9]{36} pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{50,200}"
+        rb" hf_[A-Za-z0-9]{34}"
+    ).split()
 )
-WORDS: Final = frozenset(word for word, _ in _TOKENS if word) | {b"private"}
 _PLACEHOLDER = re.compile(
     rb"example|xxxx|your|test|fake|dummy|placeholder|sample|abcdef|1234567|\.\.\.", re.IGNORECASE
 )
@@ -53,24 +40,19 @@ _PLACEHOLDER = re.compile(
 _ENTROPY_MIN = 3.4
 
 
-def secrets(data: bytes, words: Set[bytes]) -> Iterator[tuple[Rule, int]]:
-    """Yield the rule and the offset of each secret in ``data``; the secret itself goes nowhere.
-
-    Args:
-        data: The bytes of a file.
-        words: Those of ``WORDS`` that are in it, in whatever case.
-    """
-    if b"private" in words:
-        yield from ((KEY, match.start()) for match in _KEY.finditer(data))
-    for word, shape in _TOKENS:
-        if word is None or word in words:
-            yield from ((TOKEN, match.start()) for match in re.finditer(shape, data) if _is_live(match))
+def secrets(letters: Letters) -> Iterator[tuple[Rule, int]]:
+    """Yield the rule and the offset of each secret in some bytes; the secret itself goes nowhere."""
+    if b"-----begin" in letters.parts:
+        yield from ((KEY, match.start()) for match in _KEY.finditer(letters.data))
+    for begin, shape in TOKENS:
+        if begin.lower() in letters.parts:
+            yield from ((TOKEN, match.start()) for match in re.finditer(shape, letters.data) if _is_live(match))
 
 
 def masked(line: bytes) -> bytes:
     """Return a line with ``…`` in the place of each secret, so that a person may be shown the rest."""
     line = _KEY_IN_LINE.sub(_MASK, line)
-    for _, shape in _TOKENS:
+    for _, shape in TOKENS:
         line = re.sub(shape, lambda match: _MASK if _is_live(match) else match[0], line)
     return line
 

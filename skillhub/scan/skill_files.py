@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from skillhub.model.tree import Tree
 from skillhub.scan.files import EXECUTABLE_MAGIC
-from skillhub.scan.pattern import decoded
+from skillhub.scan.pattern import Letters, decoded, longest_part
 
 # What is longer is read line by line: no parser of others is given a text that could take it long.
 PARSED_MAX = 1 << 17
@@ -53,6 +53,8 @@ _NAMES: Mapping[str, Language] = {
 # Emphasis, and what is not shown: between two letters neither parts a word.
 _UNSEEN: Final = "*\u00ad\u200b\u200c\u200d\u2060\ufeff"
 _GREEK_OR_CYRILLIC = re.compile(r"[\u0370-\u04ff]")
+# Without one of these, what is folded has the words of ASCII that the bytes have: two capitals fold to ASCII.
+_FOLDS = re.compile(f"[{_UNSEEN[1:]}\u0370-\u04ff\u0130\u212a]")
 # A word of Latin letters and of Greek or Cyrillic ones that look the same.
 _MIXED = re.compile(r"(?<!\w)(?=\w{0,40}[a-z])(?=\w{0,40}[\u0370-\u04ff])\w{2,40}")
 _LOOK_ALIKE: Final = str.maketrans("аеорсухіјѕԁһкмтνορ", "aeopcyxijsdhkmtvop")
@@ -115,13 +117,28 @@ class SourceFile:
         return next(decoded(self.data), self.data.translate(None, b"\0")) if b"\0" in self.data else self.data
 
     @cached_property
+    def letters(self) -> Letters:
+        """The letters of the bytes as they are."""
+        return Letters(self.data)
+
+    @cached_property
+    def _read_letters(self) -> Letters:
+        return self.letters if self._readable is self.data else Letters(self._readable)
+
+    def letters_of(self, view: bytes) -> Letters:
+        """Return the letters of what is seen in the bytes; what detectors read is looked at once."""
+        if view is self.data:
+            return self.letters
+        return self._read_letters if view == self._readable else Letters(view)
+
+    @property
     def lowered(self) -> bytes:
         """The readable bytes with the letters of ASCII in lower case."""
-        return self._readable.lower()
+        return self._read_letters.lowered
 
     def has(self, *words: bytes) -> bool:
         """Say whether one of the words, in lower case, is somewhere in the bytes."""
-        return any(word in self.lowered for word in words)
+        return self._read_letters.has(*words)
 
     @cached_property
     def is_program(self) -> bool:
@@ -145,6 +162,12 @@ class SourceFile:
     def folded(self) -> str:
         """The text in lower case, without emphasis and unseen characters."""
         return _folded(self.text)
+
+    @cached_property
+    def parts(self) -> bytes:
+        """What ``Letters.parts`` are of the folded text."""
+        is_plain = self.text.isascii() or not _FOLDS.search(self.text)
+        return (self._read_letters if is_plain else Letters(self.folded.encode())).parts
 
     @cached_property
     def paragraphs(self) -> tuple[str, ...]:
@@ -210,6 +233,20 @@ class Sign:
         """Return the first match in text in lower case."""
         return self.pattern.search(text) if self.is_worth(text) else None
 
+    def within(self, file: SourceFile) -> Sign | None:
+        """Return it with those words alone that a file has, passages and all; nothing if it has none of a group."""
+        parts, folded = file.parts, file.folded
+        groups = [
+            tuple([word for word, part in _with_parts(words) if part in parts and word in folded])
+            for words in self.groups
+        ]
+        return Sign(tuple(groups), self.pattern) if all(groups) else None
+
+
+@cache
+def _with_parts(words: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:
+    return tuple((word, longest_part(word.encode())) for word in words)
+
 
 def sign(words: str, *patterns: str) -> Sign:
     """Return a sign; between words are blanks, with ``_`` for a blank within one and ``~`` for ``_``; between
@@ -232,6 +269,7 @@ class Signs:
         self.path = file.path
         self._table = table
         self._file = file
+        self._signs: dict[str, Sign | None] = {}
         self._found: dict[tuple[str, int], bool] = {}
 
     @cached_property
@@ -248,8 +286,13 @@ class Signs:
 
     def is_worth(self, *names: str) -> bool:
         """Say whether one of the signs is in the file at all, without a look at its structure."""
-        signs = [self._table[name] for name in names if self._table[name].is_worth(self._file.folded)]
+        signs = [each for name in names if (each := self._sign(name))]
         return any(each.search(text) for text in (self._file.paragraphs if signs else ()) for each in signs)
+
+    def _sign(self, name: str) -> Sign | None:
+        if name not in self._signs:
+            self._signs[name] = self._table[name].within(self._file)
+        return self._signs[name]
 
     def where(self, name: str) -> list[int]:
         """Return the numbers of the passages that a sign is in."""
@@ -258,7 +301,8 @@ class Signs:
     def has(self, name: str, number: int) -> bool:
         """Say whether a passage has a sign."""
         if (name, number) not in self._found:
-            self._found[name, number] = self._table[name].search(self.texts[number]) is not None
+            sign = self._sign(name)
+            self._found[name, number] = sign is not None and sign.search(self.texts[number]) is not None
         return self._found[name, number]
 
     def near(self, name: str, number: int, before: int, after: int) -> bool:

