@@ -73,6 +73,9 @@ class Offers:
                 wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
                 wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
                 wheel.writestr(f"{info}/RECORD", "")
+                for path in sorted((self.top / "skills" / name).rglob("*")):
+                    if path.is_file():
+                        wheel.write(path, f"{module}/{path.relative_to(self.top / 'skills' / name)}")
 
 
 def _zipped(folder: Path) -> bytes:

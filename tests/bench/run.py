@@ -1,6 +1,6 @@
 """Measure skillhub against a floor in the same run: `make bench`, or `python tests/bench/run.py --short`.
 
-With ``--write`` the figures go into `docs/performance.md`, and the status is 0 though one is over its limit.
+With ``--write`` the figures go into `docs/performance.md`, also if one is over its limit; the status is then 1.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from corpus import name_of, write_corpus  # noqa: E402
 PYTHON = sys.executable
 FLOOR = [PYTHON, str(HERE / "floor.py")]
 SKILLHUB = [PYTHON, "-P", "-m", "skillhub"]
+_LONGEST = 900.0
 SCAN = (
     "import sys, time; from skillhub.sources.local import read_local; from skillhub.scan import scan;"
     "trees = [read_local(path)[0].tree for path in sys.argv[1:]];"
@@ -126,19 +128,31 @@ class Place:
         return measure(command, cwd, environ)
 
 
-def measure(command: Sequence[str], cwd: Path, environ: dict[str, str]) -> Sample:
-    """Run a command to its end, which must be good, and return what it took."""
+class CommandFailed(SystemExit):
+    """A command did not do what was measured; it ends the run unless somebody tells it as a result."""
+
+
+def measure(command: Sequence[str], cwd: Path, environ: dict[str, str], good: Sequence[int] = (0,)) -> Sample:
+    """Run a command to its end, whose status must be ``good``, and return what it took.
+
+    Raises:
+        CommandFailed: it ended otherwise, or took longer than ``_LONGEST`` seconds.
+    """
     with tempfile.TemporaryFile() as out:
         start = time.monotonic()
         process = subprocess.Popen(
             command, cwd=cwd, env=environ, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
         )
+        timer = threading.Timer(_LONGEST, process.kill)
+        timer.start()
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.monotonic() - start
         process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
+        timer.cancel()
+        if process.returncode not in good:
             out.seek(0)
-            raise SystemExit(f"{command[:5]} failed:\n{out.read().decode()[-2000:]}")
+            said = out.read().decode("utf-8", "replace")[-2000:]
+            raise CommandFailed(f"{list(command[:5])} failed with {process.returncode}:\n{said}")
     cpu = usage.ru_utime + usage.ru_stime
     return Sample(seconds, cpu, usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024 * 1024))
 
@@ -256,13 +270,18 @@ def races(top: Path, counts: Sequence[int], rounds: int) -> Iterator[list[str]]:
             place.settle(url)
             found = start_up(place) if count == min(counts) else []
             for race in [*found, *installs(place), *(checks(place) if count > 1 else ())]:
-                yield show(race, 3 * rounds if race in found else rounds)
+                try:
+                    yield show(race, 3 * rounds if race in found else rounds)
+                except CommandFailed as error:
+                    print(f"{race.label}: {error}", file=sys.stderr, flush=True)
+                    yield [race.label, "fails", "", "", "", "", "", "OVER"]
         shutil.rmtree(place.top)
 
 
 def main() -> int:
+    import link
     from growth import COUNTS, grown
-    from peers import printed
+    from peers import raced
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-n", default="1,100,1000", help="how many skills, with commas between")
@@ -270,7 +289,7 @@ def main() -> int:
     parser.add_argument("--dir", help="where to work; a file system in memory tells more than a busy disk")
     parser.add_argument("--short", action="store_true", help="1 and 100 skills, in a minute")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md, and measure the growth too")
-    parser.add_argument("--minutes", type=float, default=9.5, help="begin nothing that is not done by then")
+    parser.add_argument("--minutes", type=float, default=20.0, help="begin nothing that is not done by then")
     parser.add_argument("--npm", help="the folder with node_modules: the installers skills and openskills")
     parser.add_argument("--uv", help="the program uv")
     options = parser.parse_args()
@@ -281,16 +300,22 @@ def main() -> int:
         top = Path(name)
         rows = [*races(top / "floor", counts, rounds)]
         others = {"npm": options.npm, "uv": options.uv}
-        peers = [*printed(top / "peers", max(counts) // 10 if max(counts) > 100 else 10, others)]
+        peers, links = [], []
+        for count in counts:
+            few = rounds if count < 1_000 else 1
+            peers += raced(top / "peers" / str(count), count, others, few)
+            links += link.raced(top / "link" / str(count), count, options.npm, few)
         if options.write:
             from report import write
 
             most = 100 if options.short else max(COUNTS)
             until = begun + 60 * options.minutes
             growth = grown(top / "growth", [each for each in COUNTS if each <= most], rounds, until)
-            write(rows, growth, peers)
-            return 0
-    return 1 if any(row[-1] != "ok" for row in rows) else 0
+            write(rows, growth, peers, links)
+    is_good = all(row[-1] == "ok" for row in rows) and all(
+        row.is_good(name) for row in peers + links for name in row.others
+    )
+    return 0 if is_good else 1
 
 
 if __name__ == "__main__":

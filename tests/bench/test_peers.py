@@ -5,17 +5,47 @@ from __future__ import annotations
 import sys
 
 from tests.bench.offers import Offers, served
-from tests.bench.peers import SITE, Desk, Tool, compare, skillhub
+from tests.bench.peers import FROZEN, GIT, LIMITS, REMOVE, SITE, WORKS, Desk, Row, Sample, Tool, compare, skillhub
 
 COPY = "import shutil, sys; shutil.copytree(sys.argv[1], '.claude/skills')"
 
 
-def test_who_installs_the_same_is_compared(tmp_path):
+def test_who_installs_the_same_is_compared_and_who_fails_is_told(tmp_path, capsys):
     offers = Offers(tmp_path, 2)
     offers.write()
-    copying = Tool({SITE: [sys.executable, "-c", COPY, str(tmp_path / "skills")]}, [])
+    copying = Tool(
+        {
+            SITE: [sys.executable, "-c", COPY, str(tmp_path / "skills")],
+            GIT: [sys.executable, "-c", "pass"],
+            FROZEN: [sys.executable, "-c", "import sys; sys.exit('Failed to clone \\udcff\\x1b')"],
+            REMOVE: [sys.executable, "-c", "import sys; assert sys.argv[1].startswith('skill-0')", "{name}"],
+        },
+        [[sys.executable, "-c", COPY, str(tmp_path / "skills")]],
+    )
     with served(tmp_path / "site") as url:
-        (line,) = compare(Desk(offers), skillhub(offers, url), {"copying": copying}, 1)
-    assert (line.work, line.other, line.limit) == (SITE, "copying", 0.6)
-    assert line.ratio > 0 and line.cpu > 0
+        ours = skillhub(offers, url)
+        rows = {row.work: row for row in compare(Desk(offers), {"skillhub": ours, "copying": copying}, 1)}
+    assert list(rows) == list(WORKS)
+    assert rows[SITE].ratio("copying") > 0 and rows[SITE].ratio("copying", "cpu") > 0
+    assert [work for work in WORKS if "copying" in rows[work].took] == [SITE, GIT, FROZEN, REMOVE]
+    assert [work for work in WORKS if rows[work].took.get("copying", 1) is None] == [GIT, FROZEN]
+    assert all(rows[work].took["skillhub"] for work in WORKS)
     assert len(list((tmp_path / "wheels").iterdir())) == 2
+    told = capsys.readouterr().err
+    assert "copying: install --frozen" in told and "installed 0 of 2" in told
+
+
+def test_a_row_is_over_its_limit_by_time_or_memory_or_if_skillhub_fails():
+    def row(ours, theirs, work=SITE, count=100, other="skills"):
+        limit = LIMITS.get((work, other), {}).get(count)
+        return Row(work, count, {"skillhub": ours, other: theirs}, {} if limit is None else {other: limit})
+
+    quick, slow, large = Sample(0.5, 0.5, 50.0), Sample(1.0, 1.0, 60.0), Sample(0.5, 0.5, 70.0)
+    assert row([quick], [slow]).is_good("skills")
+    assert not row([slow], [slow]).is_good("skills")
+    assert not row([large], [slow]).is_good("skills")
+    assert row([slow], [slow], count=1).is_good("skills")
+    assert not row([quick], [slow], count=1000).is_good("skills")
+    assert row([slow], None).is_good("skills") and not row(None, [slow]).is_good("skills")
+    assert "fails" in str(row([slow], None)) and str(row(None, [slow])).endswith("OVER")
+    assert row([slow], [slow], GIT, 1000, "openskills").is_good("openskills")

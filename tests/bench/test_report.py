@@ -10,7 +10,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE)]
 
 from growth import Growth  # noqa: E402
-from report import _MEASURED, _floors, _growth, picture  # noqa: E402
+from peers import FROZEN, SITE, Row  # noqa: E402
+from report import _MEASURED, _floors, _growth, _races, picture  # noqa: E402
 from run import Sample  # noqa: E402
 
 
@@ -37,3 +38,28 @@ def test_the_page_has_a_place_for_what_is_measured():
     assert len(_MEASURED.findall(page)) == 1
     row = ["sync 1000", "1.0", "2.0", "0.50", "0.40", "3.50", "60.0", "OVER"]
     assert _floors([row])[-1] == "| `sync 1000` | 1.0 | 2.0 | 0.50 | 0.40 | 3.50 | 9 | 60.0 | **over** |"
+
+
+def test_other_installers_stand_in_one_table_with_what_each_fails_at():
+    def took(*seconds):
+        return [Sample(each, each, 50.0) for each in seconds]
+
+    rows = [
+        Row(SITE, 1, {"skillhub": took(0.1, 0.2, 0.3), "skills": took(0.2, 0.4, 0.6), "uv": took(0.1, 0.1, 0.1)}),
+        Row(SITE, 100, {"skillhub": took(1.0), "skills": took(1.0), "uv": None}, {"skills": 0.6}),
+        Row(FROZEN, 1, {"skillhub": took(0.1), "skills": None}),
+        Row(FROZEN, 100, {"skillhub": took(2.5), "skills": None}),
+    ]
+    assert _races("Peers", "{} skills", rows)[:2] == ["\n### Peers\n", "1 / 100 skills"]
+    assert _races("Peers", "{} skills", rows)[-4:] == [
+        "| | skillhub | skills | uv |",
+        "|---|---|---|---|",
+        "| install from a site | 200 / 1,000 | 400 / 1,000 (0.50 / **1.00**) | 100 / fails (2.00 / -) |",
+        "| install --frozen | 100 / 2,500 | fails / fails |  |",
+    ]
+
+
+def test_a_command_that_did_not_run_with_many_has_no_figure_there():
+    some = Growth("show", {1: Sample(1.0, 0.3, 50.0)})
+    assert "| `show` | 0.30 |  |  |  |  |  | 50 |" in _growth([grown(1.0), some])
+    assert picture([some]).startswith("<svg")

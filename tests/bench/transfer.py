@@ -17,39 +17,18 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parents[1])]
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+
+from link import certificates, line  # noqa: E402
 
 SIZE = 12_000  # of an archive of a small skill
 BODY = bytes(range(256)) * (SIZE // 256)
 MANY = {"h1, 16 threads": (False, 16), "h2, 16 threads": (True, 16), "h2, 100 threads": (True, 100)}
-
-
-def certificate(path: Path) -> None:
-    """Write a certificate for 127.0.0.1 with its key."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "bench")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, SHA256())
-    )
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    path.write_bytes(made.public_bytes(Encoding.PEM) + secret)
 
 
 class Server(asyncio.Protocol):
@@ -94,29 +73,13 @@ class Server(asyncio.Protocol):
         self.transport.write(self.h2.data_to_send())
 
 
-async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay: float) -> None:
-    """Pass on every byte, each ``delay`` seconds after it came."""
-    loop = asyncio.get_running_loop()
-    while data := await reader.read(1 << 16):
-        loop.call_later(delay, writer.write, data)
-    loop.call_later(delay, writer.close)
-
-
 async def serve(pem: str, rtt: float) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem)
     context.set_alpn_protocols(["h2", "http/1.1"])
     loop = asyncio.get_running_loop()
     behind = await loop.create_server(Server, "127.0.0.1", 0, ssl=context)
-    port = behind.sockets[0].getsockname()[1]
-
-    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(rtt)
-        there, to = await asyncio.open_connection("127.0.0.1", port)
-        with suppress(OSError):
-            await asyncio.gather(late(reader, to, rtt / 2), late(there, writer, rtt / 2))
-
-    front = await asyncio.start_server(relay, "127.0.0.1", 0, backlog=256)
+    front = await line(behind.sockets[0].getsockname()[1], rtt, None)
     print(front.sockets[0].getsockname()[1], flush=True)
     await front.serve_forever()
 
@@ -169,8 +132,7 @@ def main() -> None:
 
 def race(counts: list[int], rounds: int, rtt: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        pem = Path(folder) / "both.pem"
-        certificate(pem)
+        authority, pem = certificates(Path(folder))
         program = [sys.executable, str(Path(__file__).resolve()), "--rtt", str(rtt), "--part"]
         with subprocess.Popen([*program, "serve", str(pem)], stdout=subprocess.PIPE, text=True) as server:
             try:
@@ -180,7 +142,7 @@ def race(counts: list[int], rounds: int, rtt: float) -> None:
                     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in MANY}
                     for _ in range(rounds):
                         for name, (is_h2, threads) in MANY.items():
-                            words = [*program, "fetch", url, str(pem), str(count), str(threads), str(is_h2)]
+                            words = [*program, "fetch", url, str(authority), str(count), str(threads), str(is_h2)]
                             done = subprocess.run(words, capture_output=True, text=True, check=True)
                             taken[name].append(tuple(map(float, done.stdout.split())))  # type: ignore[arg-type]
                     for name, rows in taken.items():
