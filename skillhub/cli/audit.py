@@ -20,7 +20,7 @@ from skillhub.audit.doctor import diagnose
 from skillhub.audit.report import Report
 from skillhub.cli.common import Arg, Common, Strings, read_file, read_lock, write_output
 from skillhub.cli.render import question_json
-from skillhub.cli.terminal import Terminal, Tone, members
+from skillhub.cli.terminal import Terminal, Tone, members, size_of
 from skillhub.disk import files
 from skillhub.errors import SkillhubError, StateError, UsageError
 from skillhub.formats.text import did_you_mean, quote, spelled_like
@@ -310,8 +310,6 @@ def _policy(common: Common) -> int:
 
 # ``cache``: shows what skillhub keeps on this disk, and removes what nobody needs.
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
 
 def cache_info(common: Common) -> int:
     """Show skillhub's folders and their sizes. You can delete everything but the store at any time.
@@ -321,7 +319,7 @@ def cache_info(common: Common) -> int:
     found = places(common.home, common.store)
     if common.json:
         return common.answer("cache info", {"places": found, "size": sum(place.size for place in found)})
-    cells = [(place.name, _size(place.size), str(place.files), place.path) for place in found]
+    cells = [(place.name, size_of(place.size), str(place.files), place.path) for place in found]
     common.terminal.table(("WHAT", "SIZE", "FILES", "WHERE"), cells)
     common.terminal.say("skillhub cache gc --dry-run shows what can be removed", "dim")
     return 0
@@ -343,11 +341,11 @@ def cache_gc(
     done = "would remove" if common.dry_run else "removed"
     for each in found.waste:
         about = f"{each.about}: " if each.about else ""
-        common.terminal.did(f"{done} {each.kind} {about}{each.path} ({_size(each.size)})")
+        common.terminal.did(f"{done} {each.kind} {about}{each.path} ({size_of(each.size)})")
     for base in found.gone:
         common.terminal.say(f"{base} used some of these, and no longer exists", "dim")
     if found.waste:
-        common.terminal.did(f"{done} {_size(found.size)} in all", "green")
+        common.terminal.did(f"{done} {size_of(found.size)} in all", "green")
     else:
         common.terminal.say("there is nothing to remove", "dim")
     return 0
@@ -365,10 +363,3 @@ def _collected_json(found: Collected, *, removed: bool) -> dict[str, Any]:
         "gone": list(found.gone),
         "questions": [question_json(question, answer) for question, answer in found.asked],
     }
-
-
-def _size(size: int) -> str:
-    number, unit = float(size), 0
-    while number >= 1024 and unit < len(_UNITS) - 1:
-        number, unit = number / 1024, unit + 1
-    return f"{number:.1f} {_UNITS[unit]}" if unit else f"{size} B"

@@ -247,7 +247,10 @@ class Common:
         network = OpenNetwork(
             self.home, sources, self.user_home, offline=self.offline, scratch=scratch, bundle=bundle, time=time
         )
+        terminal = self.terminal
+        network.arrived = terminal.arrived
         self.undo.callback(network.close)
+        self.undo.callback(terminal.clear)
         return Ports(
             project=project,
             store=Store(self.home.data, proved),
@@ -262,7 +265,7 @@ class Common:
             advisories=Advisories(sources, network.advisories),
             first_seen=FirstSeen(self.home, remember=not scratch),
             clock=time.now,
-            report=self.terminal.progress,
+            report=terminal.progress,
             bundled=bundle.tree if bundle else None,
         )
 
@@ -283,8 +286,10 @@ class Common:
             record=record,
             time=self.time(),
         )
+        terminal = self.terminal
+        network.arrived = terminal.arrived
         self.undo.callback(network.close)
-        return replace(ports, network=network, store=Store(folder)), network
+        return replace(ports, network=network, store=Store(folder), report=terminal.progress), network
 
     def pick(self, offered: Sequence[Release], places: Mapping[str, Place] | None = None) -> Sequence[Release]:
         """Let a person pick; with nobody there nothing is picked.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from skillhub.disk import files
@@ -16,7 +16,7 @@ from skillhub.install.context import CheckAllowed, Place, Registry
 from skillhub.model import advisory
 from skillhub.model.advisory import Said
 from skillhub.model.reference import Git, GitHub, Local, Mcp, Oci, Remote, url_of
-from skillhub.net.fetch import Fetcher, Mirrors, UntrustedClient, Web
+from skillhub.net.fetch import Arrived, Fetcher, Mirrors, UntrustedClient, Web, unheard
 from skillhub.net.settings import Logins, Settings
 from skillhub.net.target import Who, check_marketplace_url, is_beside
 from skillhub.sources.advisories import own_advisories
@@ -45,6 +45,8 @@ class OpenNetwork:
         record: Where to note what servers answer.
         time: By what the expiry of metadata is judged; None for this machine's.
     """
+
+    arrived: Arrived = unheard  # is told how many bytes came
 
     def __init__(
         self,
@@ -186,7 +188,8 @@ class OpenNetwork:
     def _online(self) -> Web:
         from skillhub.net.client import Http
 
-        http = Http(credentials=Logins(self._settings.tokens, os.environ, self._user_home))
+        logins = Logins(self._settings.tokens, os.environ, self._user_home)
+        http = Http(credentials=logins, arrived=self.arrived)
         self._undo.callback(http.close)
         found = Mirrors(http, self._settings)
         if self._record is None:
@@ -302,9 +305,8 @@ class OpenNetwork:
             cache, beneath = (self._scratch_cache, kept) if self._scratch else (kept, None)
             mirrors, tokens = self._settings.mirrors, self._settings.tokens
             web = None if self._offline or url.startswith("file:") else self._web(url)
-            bounds = GitLimits(
-                offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by, tokens=tokens, web=web
-            )
+            asked = partial(GitLimits, web=web, tokens=tokens, arrived=self.arrived)
+            bounds = asked(offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by)
             self._commits[key] = open_repository(url, rev, cache=cache, environ=os.environ, bounds=bounds)
         return self._commits[key]
 

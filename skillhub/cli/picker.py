@@ -33,6 +33,7 @@ def pick(
     """
     offered = Offered(releases, lock, base, places)
     # Its library takes a tenth of a second, and may not be there.
+    terminal.clear()
     choose = import_module("skillhub.cli.screen").choose if _draws(terminal) else _by_line
     chosen: list[int] = choose(terminal, offered)
     return tuple(offered.releases[number] for number in chosen)

@@ -8,9 +8,11 @@ import re
 import sys
 import time
 import unicodedata
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from threading import Lock, current_thread, main_thread
 from typing import Any, Literal, TextIO, TypeAlias
 
 from skillhub.errors import SkillhubError
@@ -21,7 +23,8 @@ Tone: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "plain"]
 _CODES: Mapping[Tone, str] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "plain": ""}
 # What GitHub's runner obeys in a log: `::` where a line begins, blanks before it or not, and `##[` anywhere.
 _ORDER = re.compile(r"^(\s*:)(?=:)|(##)(?=\[)")
-_PROGRESS_AFTER = 1.0
+_PROGRESS_AFTER, _DRAWN_EVERY, _RATED_OVER = 1.0, 0.1, 3.0  # seconds
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _NARROW = 8
 _READABLE = 24  # cells of a last column that goes on below itself
 BAR = "| "  # before each row of a skill's own text
@@ -49,6 +52,10 @@ class Terminal:
         self.verbose = verbose
         self._planning = planning
         self._started = time.monotonic()
+        self._doing = ("fetching", "")
+        self._turn = Lock()
+        self._arrived = 0
+        self._marks = deque([(0.0, 0)])  # when progress was drawn, and how many bytes had come
 
     def out(self, text: str, tone: Tone = "plain", hang: int | None = None) -> None:
         """Write a line of the answer; what of it a terminal has no room for goes below, ``hang`` blanks in."""
@@ -96,6 +103,7 @@ class Terminal:
 
     def secret(self, text: str) -> str:
         """Write a prompt and return what is typed behind it, which is not shown; who ends the input wants out."""
+        self.clear()
         try:
             from getpass import getpass
 
@@ -120,6 +128,7 @@ class Terminal:
         """
         text = json.dumps(_shown(value), indent=2 if sys.stdout.isatty() else None)
         text = text.replace("\x7f", "\\u007f")
+        self.clear()
         sys.stdout.write(text.replace("##[", "#\\u0023[") + "\n")  # which a log of Azure's takes for a command
 
     def prose(self, text: str, indent: int = 0, tone: Tone = "plain") -> None:
@@ -187,10 +196,37 @@ class Terminal:
 
     def progress(self, doing: str, done: int, of: int) -> None:
         """Draw how far a command is, on a terminal and once it has taken a second."""
-        if time.monotonic() - self._started < _PROGRESS_AFTER or not self._draws:
+        if doing != self._doing[0]:
+            self._arrived, self._marks = 0, deque([(0.0, 0)])
+        self._doing = doing, f" {done}/{of}"
+        self._draw()
+
+    def arrived(self, count: int) -> None:
+        """Count bytes that came, on any thread, and draw; the command's own thread alone writes to the screen."""
+        with self._turn:
+            self._arrived += max(count, 0)
+        if current_thread() is main_thread():
+            self._draw()
+
+    def clear(self) -> None:
+        """Take away the progress that is drawn, if any is."""
+        if Terminal._drawn:
+            Terminal._drawn = False
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def _draw(self) -> None:
+        now = time.monotonic()
+        if now < max(self._started + _PROGRESS_AFTER, self._marks[-1][0] + _DRAWN_EVERY) or not self._draws:
             return
+        self._marks.append((now, self._arrived))
+        while now - self._marks[0][0] > _RATED_OVER:
+            self._marks.popleft()
+        then, had = self._marks[0]
+        rate = f", {size_of(int((self._arrived - had) / (now - then)))}/s" if now > then else ""
+        came = f"{',' * bool(self._doing[1])} {size_of(self._arrived)}{rate}" if self._arrived else ""
         Terminal._drawn = True
-        sys.stderr.write(f"\r\x1b[K{clean(doing)} {done}/{of}")
+        sys.stderr.write(f"\r\x1b[K{shortened(clean(''.join(self._doing)) + came, _columns() - 1)}")
         sys.stderr.flush()
 
     @cached_property
@@ -230,9 +266,7 @@ class Terminal:
             self._put(stream, _line(row, tone, stream))
 
     def _put(self, stream: TextIO, line: str) -> None:
-        if Terminal._drawn:
-            Terminal._drawn = False
-            sys.stderr.write("\r\x1b[K")
+        self.clear()
         stream.write(line)
 
 
@@ -345,6 +379,14 @@ def _size() -> os.terminal_size:
 
 def _columns() -> int:
     return _size().columns
+
+
+def size_of(size: int) -> str:
+    """Return a number of bytes as text."""
+    number, unit = float(size), 0
+    while number >= 1024 and unit < len(_UNITS) - 1:
+        number, unit = number / 1024, unit + 1
+    return f"{number:.1f} {_UNITS[unit]}" if unit else f"{size} B"
 
 
 def shortened(text: str, cells: int) -> str:

@@ -6,7 +6,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -265,6 +265,7 @@ def _check_folder_name(found: Candidate, folder: str | None) -> Candidate:
 # Prefetch: downloads overlap with verification.
 
 AT_ONCE = 16
+_TELL_EVERY = 0.2  # seconds
 _BYTES_MAX = 64 * 1024 * 1024  # of what was fetched and is not verified yet
 _FIRST_SIZE = 16 * 1024 * 1024  # assumed where no size is known, until the first download
 _SCANNED_AHEAD_MIN = 60  # a process takes as long to start as the scan of about so many skills
@@ -315,7 +316,8 @@ class _Prefetcher:
                 yield each.run
                 continue
             self._start()
-            report("fetching", count - len(self._waiting) - len(self._started), count)
+            self._tell = partial(report, "fetching", count - len(self._waiting) - len(self._started), count)
+            self._tell()
             yield partial(self._candidate, each, self._started.popleft()[0])
 
     def _start(self) -> None:
@@ -331,6 +333,8 @@ class _Prefetcher:
         return found, self._scan(found)
 
     def _candidate(self, acquisition: Acquisition, download: Future[tuple[Any, SeenAhead]]) -> Candidate:
+        while not wait((download,), _TELL_EVERY).done:
+            self._tell()
         fetched, seen = download.result()
         size = len(fetched) if isinstance(fetched, bytes) else fetched.tree.size
         self._size = max(_USUAL_SIZE, size, self._size if self._size != _FIRST_SIZE else 0)

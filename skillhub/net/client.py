@@ -17,7 +17,7 @@ from typing import Any, Self
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
 from skillhub.formats.text import quote
 from skillhub.model.reference import errors_masked
-from skillhub.net.fetch import Headers, Response, Web, is_limited
+from skillhub.net.fetch import Arrived, Headers, Response, Web, is_limited, unheard
 from skillhub.net.target import PERSON, Proxy, Requester, RequestTarget, is_public, judge, judged, look_up, proxy_for
 
 # The command line of httpx loads rich, click and Pygments where they are installed; the library does without.
@@ -99,6 +99,7 @@ class Http(Web):
         tls: What to trust for https; by default the system's certificate authorities, or ``SSL_CERT_FILE``.
         patience: When to give up on a server.
         credentials: Asked for each origin that may receive credentials, and for no other.
+        arrived: Is told how many bytes of a body came.
     """
 
     def __init__(
@@ -107,10 +108,11 @@ class Http(Web):
         tls: ssl.SSLContext | None = None,
         patience: Patience | None = None,
         credentials: Credentials | None = None,
+        arrived: Arrived = unheard,
     ) -> None:
         self._patience = patience or Patience()
         self._credentials = credentials
-        self._transport = _Transport(tls)
+        self._transport = _Transport(tls, arrived)
         self._client = httpx.Client(
             transport=self._transport,
             trust_env=False,
@@ -294,8 +296,9 @@ class _Transport(httpx.BaseTransport):
         private: The origins that were found in a private network.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None, arrived: Arrived) -> None:
         self._tls = tls
+        self._arrived = arrived
         self._turn = threading.Lock()
         self.private: set[str] = set()
         self._network = _Network(self.private)
@@ -317,7 +320,7 @@ class _Transport(httpx.BaseTransport):
         headers = httpx.Headers(found.headers)
         # httpx would look at them: redirects are judged here, and no cookie is kept, or even read.
         location, _ = headers.pop("location", ""), headers.pop("set-cookie", "")
-        body = _Body(found, exchange)
+        body = _Body(found, exchange, self._arrived)
         return httpx.Response(found.status, headers=headers, stream=body, extensions={"location": location})
 
     def close(self) -> None:
@@ -352,12 +355,15 @@ class _Transport(httpx.BaseTransport):
 class _Body(httpx.SyncByteStream):
     """The body of an answer, counted."""
 
-    def __init__(self, response: httpcore.Response, exchange: _Exchange) -> None:
+    def __init__(self, response: httpcore.Response, exchange: _Exchange, arrived: Arrived) -> None:
         self._response = response
         self._exchange = exchange
+        self._arrived = arrived
 
     def __iter__(self) -> Iterator[bytes]:
-        return map(self._exchange.deliver, self._response.iter_stream())
+        for part in self._response.iter_stream():
+            self._arrived(len(part))
+            yield self._exchange.deliver(part)
 
     def close(self) -> None:
         self._response.close()

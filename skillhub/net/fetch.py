@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -28,6 +28,11 @@ from skillhub.net.target import PERSON, Requester, RequestTarget
 
 _ABSENT = frozenset({403, 404, 410})
 Headers = Mapping[str, str]
+Arrived = Callable[[int], None]  # is told how many bytes came, on whatever thread they did
+
+
+def unheard(count: int) -> None:
+    """Tell nobody how many bytes came."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from typing import IO
 from skillhub.archive.entries import unsafe
 from skillhub.errors import FormatError, NotFound, SkillhubError, SourceError, StateError, UnsafeTransfer
 from skillhub.formats.text import clean, quote
-from skillhub.net.fetch import Web
+from skillhub.net.fetch import Arrived, Web, unheard
 from skillhub.net.target import Who
 
 # What git says when it fails, as an error that tells a person what to do.
@@ -176,6 +176,7 @@ class GitLimits:
         named_by: Who says where it is.
         tokens: By host the variable that holds a token for it, as the person configured it.
         web: Finds out where a server redirects git; without it no redirect is followed.
+        arrived: Is told how many bytes came.
     """
 
     seconds: float = 600.0
@@ -187,6 +188,7 @@ class GitLimits:
     named_by: Who = "person"
     tokens: Mapping[str, str] = field(default_factory=dict)
     web: Web | None = None
+    arrived: Arrived = unheard
 
 
 class GitProgram:
@@ -234,11 +236,13 @@ class GitProgram:
         out, err = _Drain(process.stdout), _Drain(process.stderr, tail=_TAIL)
         try:
             _feed(process.stdin, stdin)
-            deadline = time.monotonic() + bounds.seconds
+            deadline, taken = time.monotonic() + bounds.seconds, grown()
             while not out.ended(_TICK):
                 if time.monotonic() > deadline:
                     raise SourceError(f"git took more than {bounds.seconds:g} s")
-                if grown() > bounds.fetched:
+                before, taken = taken, grown()
+                bounds.arrived(taken - before)
+                if taken > bounds.fetched:
                     raise SourceError(f"the repository has more than {bounds.fetched} bytes to fetch")
             failed = process.wait(bounds.seconds)
             # Not for ever: an ssh that stays for later connections keeps this pipe open.

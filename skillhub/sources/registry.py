@@ -395,7 +395,7 @@ class _Client(Updater):
         delegations = self._trusted_set.targets.delegations
         for role in (delegations.roles or ()) if delegations else ():
             found = self._trusted_set.snapshot.meta.get(f"{role}.json")
-            if found is not None and bridge.holds(f"{found.version}.{role}.json"):
+            if found is not None and f"{found.version}.{role}.json" in bridge.ahead:
                 self._load_targets(role, roles.TARGETS)
 
     @property
@@ -433,17 +433,13 @@ class _Bridge(FetcherInterface):
         self._packed = packed
         self._early: Future[bytes] | None = None
 
-    def holds(self, name: str) -> bool:
-        """Return whether a document was packed."""
-        return name in self._ahead
-
     def _fetch(self, url: str) -> Iterator[bytes]:
         # For its streams, which do not say how much they take: no document is larger than what packs several.
         return iter([self.download_bytes(url, _AHEAD_CAP)])
 
     def download_bytes(self, url: str, max_length: int) -> bytes:
         name = url.rpartition("/")[2]
-        data = self._ahead.get(name) if is_ahead(name) else None
+        data = self.ahead.get(name) if is_ahead(name) else None
         if data is not None and len(data) <= max_length:
             return data
         early, self._early = self._early, None
@@ -459,7 +455,7 @@ class _Bridge(FetcherInterface):
             raise exceptions.DownloadHTTPError(str(error), 404) from error
 
     @cached_property
-    def _ahead(self) -> Mapping[str, bytes]:
+    def ahead(self) -> Mapping[str, bytes]:
         """What is packed, fetched with the first document that may be in it; nothing where that fails."""
         with suppress(SourceError, WrongBytes):
             return read_ahead(self._fetcher.get(self._packed, cap=_AHEAD_CAP).data) if self._packed else {}
