@@ -45,13 +45,14 @@ _WORD = re.compile(r" *(?:(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$|[^ ]+)"
 class Terminal:
     """Writes text that may come from outside: every line is cleaned, then coloured, never the other way round."""
 
+    _clock = staticmethod(time.monotonic)
     _drawn = False  # whether progress stands in the last row of the screen, which all terminals share
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False, planning: bool = False) -> None:
         self.quiet = quiet
         self.verbose = verbose
         self._planning = planning
-        self._started = time.monotonic()
+        self._started = self._clock()
         self._doing = ("fetching", "")
         self._turn = Lock()
         self._arrived = 0
@@ -216,7 +217,7 @@ class Terminal:
             sys.stderr.flush()
 
     def _draw(self) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if now < max(self._started + _PROGRESS_AFTER, self._marks[-1][0] + _DRAWN_EVERY) or not self._draws:
             return
         self._marks.append((now, self._arrived))

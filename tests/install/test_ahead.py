@@ -194,3 +194,20 @@ def test_who_stops_the_command_while_a_skill_is_worked_on_waits_for_no_server(wh
     assert not over.is_set()  # it drips still
     ended.set()
     assert over.wait(300)
+
+
+def test_who_waits_for_a_download_is_told_again_and_again_how_far_it_is():
+    told, may_end = [], threading.Event()
+
+    def fetch():
+        assert may_end.wait(60)
+        return b"came"
+
+    def report(what, done, of):
+        told.append((what, done, of))
+        if len(told) == 4:
+            may_end.set()
+
+    acquisitions = [Acquisition(fetch, lambda came: came, 10) for _ in range(2)]
+    assert taken(acquisitions, report) == [b"came", b"came"]
+    assert told[:4] == [("fetching", 0, 2)] * 4
