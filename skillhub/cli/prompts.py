@@ -38,11 +38,8 @@ def heads(questions: Sequence[Question]) -> dict[str, Question]:
 # What new versions gain, or what the scan found in a release, by the skills of which is asked too whether to take
 # that version, or to publish it.
 Gains: TypeAlias = Mapping[str, Sequence[Question]]
-_JOINED: Mapping[Kind, tuple[Kind, ...]] = {
-    "install": ("capability", "need"),
-    "unsigned": ("capability", "need"),
-    "publish": ("finding",),
-}
+_NEW: tuple[Kind, ...] = ("capability", "need")
+_JOINED: Mapping[Kind, tuple[Kind, ...]] = {"install": _NEW, "unsigned": _NEW, "publish": ("finding",)}
 
 
 def gained(question: Question, gains: Gains) -> Sequence[Question]:
@@ -63,14 +60,8 @@ def show(
     """
     head = unshown.pop(question.skill, None)
     own = replace(question, message=f"{label}{question.message}")
-    news = [
-        replace(
-            each,
-            message=each.message.removesuffix("; agree?"),
-            details=each.details if each.kind == "finding" else (),
-        )
-        for each in gained(question, gains)
-    ]
+    news = [replace(each, message=each.message.removesuffix("; agree?")) for each in gained(question, gains)]
+    news = [each if each.kind == "finding" else replace(each, details=()) for each in news]
     for each in filter(None, (head, *news, replace(own, details=()) if question.kind == "install" else own)):
         if each not in news[1:]:
             terminal.prose("")

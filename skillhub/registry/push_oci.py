@@ -40,7 +40,6 @@ from skillhub.sources.oci import (
 _EMPTY = b"{}"
 _OLD = "application/vnd.docker.distribution.manifest.v1+json"  # unless it is accepted, the tag would seem free
 _PATIENCE = 60.0  # seconds without a byte
-_WAITS = (0.5, 1.0, 2.0)  # seconds before each further attempt
 _PASSING = frozenset({408, 429, 500, 502, 503, 504})
 _T = TypeVar("_T")
 
@@ -57,7 +56,6 @@ class OciTarget:
         client: Of the repository, entered; closed with this.
         tag: The tag.
         where: Both, for people.
-        waits: Seconds before each further attempt.
 
     Raises:
         StateError: something else is under the tag.
@@ -66,15 +64,10 @@ class OciTarget:
     """
 
     is_browsed = False
+    waits: Sequence[float] = (0.5, 1.0, 2.0)  # seconds before each further attempt
 
-    def __init__(
-        self,
-        client: Any,  # noqa: ANN401 - a DXF, typed in part
-        tag: str,
-        where: str,
-        waits: Sequence[float] = _WAITS,
-    ) -> None:
-        self._client, self._tag, self._where, self._waits = client, tag, where, waits
+    def __init__(self, client: Any, tag: str, where: str) -> None:  # noqa: ANN401 - a DXF, typed in part
+        self._client, self._tag, self._where = client, tag, where
         self._before = self._manifest()
         self._layers = {} if self._before is None else _layers(self._before, where)
 
@@ -151,7 +144,7 @@ class OciTarget:
                 return None
 
     def _trying(self, step: Callable[[], _T]) -> _T:
-        for wait in self._waits:
+        for wait in self.waits:
             try:
                 return step()
             except RequestException as error:

@@ -126,19 +126,17 @@ class SiteHandler(BaseHTTPRequestHandler):
         """
         self.wfile.flush()
         left = self.timeout
-        try:
-            for part in parts:
-                view = memoryview(part)
-                while view:
-                    if left <= 0:
-                        raise TimeoutError
-                    self.connection.settimeout(left)
-                    begun = monotonic()
-                    sent = self.connection.send(view[:_PIECE])
-                    left = min(self.timeout, left + sent / self.rate) - (monotonic() - begun)
-                    view = view[sent:]
-        finally:
-            self.connection.settimeout(self.timeout)
+        for part in parts:
+            view = memoryview(part)
+            while view:
+                if left <= 0:
+                    raise TimeoutError
+                self.connection.settimeout(left)
+                begun = monotonic()
+                sent = self.connection.send(view[:_PIECE])
+                left = min(self.timeout, left + sent / self.rate) - (monotonic() - begun)
+                view = view[sent:]
+        self.connection.settimeout(self.timeout)
 
     def _about(self, page: Page) -> None:
         # A part of a file cannot be verified, so ranges are not served and a Range header is ignored.

@@ -132,7 +132,7 @@ def to_oci(hub, running, waits=(0.0, 0.0, 0.0)):
 
     def connect(address):
         client = module.DXF(host, "acme/skills", None, insecure=True, timeout=20)
-        return module.OciTarget(client.__enter__(), "v1", address, waits)
+        return type("_Target", (module.OciTarget,), {"waits": waits})(client.__enter__(), "v1", address)
 
     return push(hub.dir.path, f"oci://{host}/acme/skills:v1", connect, now=now())
 
