@@ -412,10 +412,14 @@ class RegistryCheckAnswer(JsonAnswer, commands=["registry check"]):
 
 
 class CosignedAnswer(JsonAnswer, commands=["registry cosign"]):
-    """The key of a registry's log, in the form for witnesses, and the signers of its newest checkpoint."""
+    """The key of a registry's log, in the form for witnesses, and the signers of its newest checkpoint.
+
+    ``request``: what to send to a witness, with ``--request``.
+    """
 
     key: Text
     signers: Texts
+    request: Text | None
 
 
 class LogEntryRow(AnswerRow):

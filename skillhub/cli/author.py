@@ -369,6 +369,9 @@ def registry_cosign(
     common: Common,
     folder: Annotated[str, Arg("DIR", "The registry's folder.")],
     files: Annotated[Strings, Arg("[FILE]...", "Files with cosignatures of witnesses.")] = None,
+    request: Annotated[
+        int | None, Arg("--request N", "Print what to send to a witness that has seen the first N entries.", min=0)
+    ] = None,
 ) -> int:
     """Add cosignatures of witnesses to the log's newest checkpoint. Prints the log's key for witnesses.
 
@@ -377,12 +380,14 @@ def registry_cosign(
     from skillhub.registry.upkeep import cosign
 
     lines = b"".join(map(read_file, files or ()))
-    key, signers = signed(common, None, lambda signing: cosign(folder, lines, signing))
-    value = {"key": str(key), "signers": signers}
+    key, signers, body = signed(common, None, lambda signing: cosign(folder, lines, signing, request or 0))
+    asked = None if request is None else body
     if common.json:
-        return common.answer("registry cosign", value)
-    common.terminal.verbatim(str(key))
-    common.terminal.out(f"signed by: {', '.join(signers)}", "green")
+        return common.answer("registry cosign", {"key": str(key), "signers": signers, "request": asked})
+    for line in (asked or str(key)).splitlines():
+        common.terminal.verbatim(line)
+    tell = common.terminal.say if asked else common.terminal.out
+    tell(f"signed by: {', '.join(signers)}", "green")
     return 0
 
 

@@ -117,6 +117,36 @@ def extended(
     return LogHead.of(note, nodes), files([*bundled, *entries], nodes, size, end)
 
 
+def consistency(head: LogHead, seen: int, served: Callable[[str], bytes]) -> list[bytes]:
+    """Return the proof (RFC 9162, 2.1.4) that the log goes on from what it was with the first ``seen`` entries.
+
+    Raises:
+        BadMetadata: the tiles of the site are not those of the head.
+        StateError: one is gone.
+    """
+    nodes, size = _Nodes(head, served), head.checkpoint.size
+    proof: list[bytes] = []
+    start = 0  # of the subtree that the end of what was seen is in
+    while seen and seen < size:
+        half = 1 << ((size - 1).bit_length() - 1)
+        if seen <= half:
+            proof.append(_root(nodes, size - half, start + half))
+            size = half
+        else:
+            proof.append(_root(nodes, half, start))
+            start, seen, size = start + half, seen - half, size - half
+    return [*([_root(nodes, size, start)] if start else []), *reversed(proof)]
+
+
+def _root(nodes: _Nodes, size: int, start: int) -> bytes:
+    """Return what ``root_of`` does, of nodes that are read as they are asked for."""
+    level = (size - 1).bit_length()
+    if size == 1 << level:
+        return nodes[level, start >> level]
+    half = 1 << (level - 1)
+    return parent(_root(nodes, half, start), _root(nodes, size - half, start + half))
+
+
 class _Nodes(dict[Node, bytes]):
     """The nodes of a log's tree: those of its head, and others as they are asked for, read from tiles and proved."""
 

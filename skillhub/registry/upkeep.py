@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ from skillhub.model.advisory import ECOSYSTEM, AdvisoriesDocument, OsvAdvisory
 from skillhub.model.index import ADVISORIES, Admission, Index, Release, Revocation
 from skillhub.model.tree import Tree
 from skillhub.model.version import is_version
+from skillhub.registry.log_writer import consistency
 from skillhub.registry.operator import Opened, Signing, opened, refuse_unknown_role
 from skillhub.trust import metadata, oms, x509
 from skillhub.trust.keys import PrivateKey, PublicKey
@@ -332,15 +334,19 @@ def _make(hub: Opened, role: str, count: int) -> list[PrivateKey]:
 # Cosign: what witnesses have signed about the newest checkpoint of the log.
 
 
-def cosign(folder: str, lines: bytes, signing: Signing) -> tuple[NoteKey, tuple[str, ...]]:
-    """Publish cosignatures of the newest checkpoint; return the log's key as witnesses want it, and who has signed.
+def cosign(folder: str, lines: bytes, signing: Signing, seen: int = 0) -> tuple[NoteKey, tuple[str, ...], str]:
+    """Publish cosignatures of the newest checkpoint.
+
+    Returns the log's key as witnesses want it, who has signed, and what to send to a witness.
 
     Args:
         folder: The registry's.
-        lines: Those with which witnesses answered; empty to ask for the key.
+        lines: Those with which witnesses answered; empty to ask for the key or the request.
         signing: When and with what.
+        seen: How many entries the witness knows to which the request goes (C2SP ``tlog-witness``).
 
     Raises:
+        UsageError: the log has fewer entries than were seen.
         NotFound: there is no such registry, or it has no log.
         FormatError: the lines are no signatures of a note.
         BadLog: one is said to be the log's own, and is not.
@@ -353,6 +359,9 @@ def cosign(folder: str, lines: bytes, signing: Signing) -> tuple[NoteKey, tuple[
         if head is None:
             hint = as_command("skillhub", "registry", "rotate", folder, LOG)
             raise NotFound("the registry has no log", where=folder, hint=hint)
+        if not 0 <= seen <= head.checkpoint.size:
+            raise UsageError(f"expected at most {head.checkpoint.size} entries, found {seen}")
+        proof = [b64encode(each).decode() for each in consistency(head, seen, hub.registry.served)]
         try:
             new = Note.parse(f"{head.note.text}\n".encode() + lines).signatures if lines else ()
         except BadLog as error:
@@ -366,7 +375,8 @@ def cosign(folder: str, lines: bytes, signing: Signing) -> tuple[NoteKey, tuple[
         revised = hub.metadata.revise({LOG_HEAD: head.dump()}, hub.keys.of, hub.dates)
         target = revised.find(LOG_HEAD)
         hub.serve(revised, {path_of(target): head.dump()} if target else {})
-    return NoteKey.of_log(head.checkpoint.origin, key), tuple(name for name, _ in note.signatures)
+    request = "\n".join((f"old {seen}", *proof, "", note.dump().decode()))
+    return NoteKey.of_log(head.checkpoint.origin, key), tuple(name for name, _ in note.signatures), request
 
 
 # Delegate: admit a publisher, give it keys and names, revoke keys, move names.

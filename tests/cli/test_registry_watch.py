@@ -1,6 +1,7 @@
 """A registry with a log, from the command line: watched by a publisher, cosigned by a witness, and dropped."""
 
 import json
+from base64 import b64decode
 from dataclasses import replace
 
 import pytest
@@ -9,9 +10,10 @@ from skillhub.formats.digest import Digest
 from skillhub.registry import log_writer
 from skillhub.registry.operator import RegistryDir, Signing, opened
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.log import LogHead, Note, NoteKey, entry, leaf_hash, nodes_of, signed_checkpoint
+from skillhub.trust.log import Checkpoint, LogHead, Note, NoteKey, entry, leaf_hash, nodes_of, signed_checkpoint
 from skillhub.trust.metadata import path_of
 from tests.support.here import Here
+from tests.support.merkle import is_consistent
 from tests.support.registry import now
 from tests.support.served import Served, online
 
@@ -125,7 +127,41 @@ def test_cosign_prints_the_key_of_the_log_in_a_line_of_its_own(hub, shell, tmp_p
     done = shell.run("registry", "cosign", tmp_path / "registry", shell.folder / "lines")
     assert (done.status, done.out) == (0, f"{key}\nsigned by: {name}, {VKEY.name}\n")
     again = shell.run("registry", "cosign", tmp_path / "registry", "--json")
-    assert again.json == {"schema": 1, "key": key, "signers": [name, VKEY.name]}
+    assert again.json == {"schema": 1, "key": key, "signers": [name, VKEY.name], "request": None}
+
+
+class WitnessOfOne:
+    """A witness (C2SP tlog-witness) that keeps the size and the root that it has cosigned last."""
+
+    size, root = 0, b""
+
+    def answer(self, body):
+        head, _, note = body.partition("\n\n")
+        old, *proof = head.split("\n")
+        checkpoint = Checkpoint.parse(note.partition("\n\n")[0] + "\n")
+        assert old == f"old {self.size}"  # 409 of the protocol
+        assert is_consistent(self.size, self.root, checkpoint.size, checkpoint.root, [*map(b64decode, proof)])
+        self.size, self.root = checkpoint.size, checkpoint.root
+        time = 1_700_000_000
+        data = VKEY.id + time.to_bytes(8) + WITNESS.sign(f"cosignature/v1\ntime {time}\n{checkpoint.text}".encode())
+        return Note(checkpoint.text, ((VKEY.name, data),)).dump().partition(b"\n\n")[2].decode()
+
+
+def test_an_operator_gets_a_cosignature_for_each_state_of_the_log_from_a_witness(hub, shell, tmp_path):
+    witness, place = WitnessOfOne(), tmp_path / "registry"
+    for version in (None, "1.1.0", "1.2.0"):
+        if version:
+            hub.publish(version)
+        asked = shell.run("registry", "cosign", place, "--request", witness.size)
+        assert asked.status == 0, asked.err
+        shell.write("lines", witness.answer(asked.out))
+        done = shell.run("registry", "cosign", place, shell.folder / "lines", "--json")
+        assert done.json["signers"][-1] == VKEY.name
+        again = shell.run("registry", "cosign", place, "--request", witness.size, "--json").json["request"]
+        assert again.startswith(f"old {witness.size}\n\n") and VKEY.name in again
+    too_many = shell.run("registry", "cosign", place, "--request", witness.size + 1, "--json")
+    assert (too_many.status, too_many.error["code"]) == (2, "usage")
+    assert shell.run("registry", "cosign", place, "--request", "-1").status == 2
 
 
 def test_attack_a_cosignature_is_none_or_in_the_name_of_the_log(hub, shell, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from skillhub.errors import BadLog, BadMetadata, Refused, SkillhubError, StateError
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.check import check
-from skillhub.registry.log_writer import extended
+from skillhub.registry.log_writer import consistency, extended
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
 from skillhub.registry.push import FolderTarget, cache_control, is_fixed, media_type, push
 from skillhub.registry.upkeep import Mandate, delegate, refresh, rotate, withdraw, yank
@@ -27,6 +27,7 @@ from skillhub.trust.log import (
     top_of,
 )
 from tests.support.killing import kill_everywhere
+from tests.support.merkle import is_consistent
 from tests.support.published import tree_of
 from tests.support.registry import Simulator, key_of, now, write_skill
 
@@ -385,6 +386,29 @@ def grown(sizes):
 def test_a_release_reads_and_writes_as_many_files_of_a_large_log_as_of_a_small_one():
     effort = [(len(read), len(made)) for _, _, read, made in grown([300, 301, 70_000, 70_001, 140_000, 140_001])]
     assert effort[1::2] == [(2, 4), (3, 5), (3, 5)]
+
+
+def test_a_log_of_any_size_is_proved_to_go_on_from_any_smaller_one():
+    """By the verification of RFC 9162, which is another algorithm than the one that makes the proof."""
+    sizes = [1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 255, 256, 257, 300, 511, 513, 1024, 1025]
+    heads, site = [], {}
+    for head, files, *_ in grown(sizes):
+        heads.append(head)
+        site |= files
+        for old in heads:
+            size, proof = old.checkpoint.size, consistency(head, old.checkpoint.size, site.__getitem__)
+            facts = size, old.checkpoint.root, head.checkpoint.size, head.checkpoint.root
+            assert is_consistent(*facts, proof)
+            assert not proof or not is_consistent(*facts, [*proof[:-1], bytes(32)])
+            assert len(proof) <= head.checkpoint.size.bit_length() + 1
+        assert consistency(head, 0, site.__getitem__) == []
+
+
+def test_attack_tiles_that_were_changed_prove_nothing():
+    *_, (head, site, *_) = grown([300, 700])
+    changed = {path: data[:-1] + bytes([data[-1] ^ 1]) for path, data in site.items() if path.startswith("tile/0/")}
+    with pytest.raises(BadMetadata):
+        consistency(head, 300, {**site, **changed}.__getitem__)
 
 
 def test_a_log_with_larger_subtrees_proves_the_same_to_old_and_new_clients():
