@@ -1,6 +1,7 @@
 """Somebody who, at the N-th thing that a command does with files, puts a link where a folder or a file was.
 
-The interpreter's own audit events are counted, in a forked child, so that no module of ours knows of it.
+The interpreter's own audit events are counted, so that no module of ours knows of it. It is the process of the tests
+that acts: a fork of it costs more than most commands do.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from tests.support.faults import CHANGES, WRITES, in_child
+import skillhub
+from skillhub.errors import SkillhubError
+from tests.support.faults import CHANGES, WRITES
 
 _LOOKS = frozenset({
     "open", "os.chmod", "os.link", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir",
     "os.symlink",
 })  # fmt: skip
-# Of what a command reads besides, nothing depends on a project.
-_ELSEWHERE = (sys.prefix, sys.base_prefix, "/proc/", "/sys/", "/dev/null", "/usr/", "/etc/")
+# Of what a command reads besides, nothing depends on a project; a module is read the first time only.
+_ELSEWHERE = (*skillhub.__path__, sys.prefix, sys.base_prefix, "/proc/", "/sys/", "/dev/null", "/usr/", "/etc/")
 
 
 class Swap:
@@ -63,24 +66,38 @@ def link_to(target: Path) -> Callable[[Path], None]:
     return lambda path: path.symlink_to(target)
 
 
+class _Hearing:
+    """Tells one swap of what is done with files; an interpreter forgets no hook, so there is one."""
+
+    def __init__(self) -> None:
+        self.swap: Swap | None = None
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, args: tuple[object, ...]) -> None:
+        if self.swap:
+            self.swap.hook(event, args)
+
+
+_HEARING = _Hearing()
+
+
 def run_with_swap(act: Callable[[], None], swap: Swap) -> int:
-    """Run ``act`` in a child where somebody swaps; return how the child ended."""
-    return in_child(act, lambda: sys.addaudithook(swap.hook))
+    """Run ``act`` while somebody swaps; return 0, or the exit status of its error."""
+    _HEARING.swap = swap
+    try:
+        act()
+    except SkillhubError as error:
+        return error.exit_code
+    finally:
+        _HEARING.swap = None
+    return 0
 
 
 def steps_of(act: Callable[[], None], *, late: bool = False) -> int:
-    """Run ``act`` in a child and return how many things it does with files."""
-    read, write = os.pipe()
+    """Run ``act`` and return how many things it does with files."""
     swap = Swap(Path("/nowhere"), lambda path: None, 0, late=late)
-
-    def told() -> None:
-        act()
-        os.write(write, str(swap.seen).encode())
-
-    assert run_with_swap(told, swap) == 0
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        return int(pipe.read())
+    assert run_with_swap(act, swap) == 0
+    return swap.seen
 
 
 @contextmanager
