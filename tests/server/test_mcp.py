@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+from functools import partial
 from hashlib import sha256
 
 import jsonschema
@@ -12,11 +13,12 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from skillhub.server.mcp import _words_of
+from skillhub.server.content import ServedContent
+from skillhub.server.mcp import _words_of, serve_stdio
 from tests.server.test_content import DRIFT, FRONT, HELD, disable, edit
 from tests.support.cli import Shell
 from tests.support.locked import agreed
-from tests.support.mcp_wire import HELLO, READY, Wire, request, talk
+from tests.support.mcp_wire import HELLO, READY, Wire, WireWithin, request, talk
 
 BINARY = bytes(range(256))
 PREFIX = "io.github.skillhub/"
@@ -243,7 +245,7 @@ def test_many_skills_come_in_pages_each_skill_whole_and_once(tmp_path):
 @pytest.mark.parametrize("change", [*DRIFT, *HELD], ids=lambda change: change.__name__)
 def test_attack_a_skill_is_changed_between_list_and_read(tmp_path, change):
     machine = agreed(tmp_path)
-    with Wire(Shell(tmp_path)) as wire:
+    with WireWithin(partial(serve_stdio, ServedContent(machine.around()))) as wire:
         (entry,) = wire.ask(1, "skills/list")["result"]["skills"]
         assert wire.ask(2, "resources/read", uri=entry["uri"])["result"]
         change(machine)

@@ -6,7 +6,9 @@ import json
 import os
 import select
 import subprocess
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
+from typing import BinaryIO
 
 SECONDS = 60
 
@@ -47,7 +49,7 @@ def talk(shell, *frames, args=(), **environ):
 
 
 class Wire:
-    """A server that stays."""
+    """A server that stays, in a process of its own."""
 
     def __init__(self, shell, *args, **environ):
         self._read = b""
@@ -59,6 +61,7 @@ class Wire:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
+        self._asks, self._answers = self.process.stdin, self.process.stdout
 
     def __enter__(self):
         return self
@@ -69,13 +72,13 @@ class Wire:
         self.process.stdout.close()
 
     def send(self, *frames):
-        self.process.stdin.write(encoded(frames))
-        self.process.stdin.flush()
+        self._asks.write(encoded(frames))
+        self._asks.flush()
 
     def receive(self):
         while b"\n" not in self._read:
-            assert select.select([self.process.stdout], [], [], SECONDS)[0], "the server says nothing"
-            data = os.read(self.process.stdout.fileno(), 1 << 20)
+            assert select.select([self._answers], [], [], SECONDS)[0], "the server says nothing"
+            data = os.read(self._answers.fileno(), 1 << 20)
             assert data, "the server is gone"
             self._read += data
         line, _, self._read = self._read.partition(b"\n")
@@ -87,3 +90,26 @@ class Wire:
         while (frame := self.receive()).get("id") != number:
             pass
         return frame
+
+
+class WireWithin(Wire):
+    """A server that stays in a thread of the tests; ``serve`` is given the two ends that it reads and writes."""
+
+    def __init__(self, serve: Callable[[tuple[BinaryIO, BinaryIO]], None]) -> None:
+        self._read = b""
+        received, asks = os.pipe()
+        answers, sent = os.pipe()
+        self._asks, self._answers = open(asks, "wb"), open(answers, "rb")  # noqa: SIM115
+        ends = open(received, "rb"), open(sent, "wb", buffering=0)  # noqa: SIM115
+        self._thread = threading.Thread(target=self._run, args=(serve, ends), daemon=True)
+        self._thread.start()
+
+    def _run(self, serve: Callable[[tuple[BinaryIO, BinaryIO]], None], ends: tuple[BinaryIO, BinaryIO]) -> None:
+        with ends[0], ends[1]:
+            serve(ends)
+
+    def __exit__(self, *_):
+        self._asks.close()
+        self._thread.join(SECONDS)
+        self._answers.close()
+        assert not self._thread.is_alive()
