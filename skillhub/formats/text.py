@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import cast
 
 from skillhub.errors import UsageError
 
@@ -164,6 +165,20 @@ def line_of_marker(data: bytes) -> int | None:
     """Return the line, from 1, of the first such marker; no line of JSON begins so, nor of TOML outside of a text."""
     marker = re.search(rb"(?m)^" + MARKER + rb"(?:[ \r\n]|\Z)", data)
     return data.count(b"\n", 0, marker.start()) + 1 if marker else None
+
+
+class _Deferred:
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._spelled = pattern, flags
+
+    def __getattr__(self, name: str) -> object:
+        found = self.__dict__[name] = getattr(re.compile(*self._spelled), name)
+        return found
+
+
+def deferred(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a regular expression that is compiled when it is first used, for most commands use few of them."""
+    return cast("re.Pattern[str]", _Deferred(pattern, flags))
 
 
 def quote(value: object, limit: int = 120) -> str:

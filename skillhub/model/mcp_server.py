@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
+from skillhub.formats.text import deferred
 from skillhub.model.question import SERVER_RUNS
 from skillhub.model.server_command import Risk, has_shell, is_loopback, loads_code, risk
 
@@ -31,15 +32,15 @@ _URLS = ("url", "httpUrl", "serverUrl", "uri")
 _VARIABLES = ("env", "environment", "env_vars", "envs", "env_keys")
 _GIVEN = (*_VARIABLES, "headers", "http_headers", "env_http_headers")
 # The host is what clients take for it: what stands before the last `@` ahead of any slash is a password.
-_VALUE = re.compile(r"[\s=:].*", re.DOTALL)  # of `NAME=value`, or `Name: value`, where they are a list
-_URL = re.compile(
+_VALUE = deferred(r"[\s=:].*", re.DOTALL)  # of `NAME=value`, or `Name: value`, where they are a list
+_URL = deferred(
     r"([a-z][a-z0-9+.-]*://)(?:[^\s/?#\\]*@)?(\[[0-9a-f:.]+\]|[\w.-]*)(:\d+)?([^\s'\"|;)]*)", re.IGNORECASE
 )
-_ASSIGNED = re.compile(r"(['\"]?-{0,2}[\w.-]+=)(?=.)")
-_GLUED = re.compile(r"-\w(?=\S{3})")  # `-psecret`
+_ASSIGNED = deferred(r"(['\"]?-{0,2}[\w.-]+=)(?=.)")
+_GLUED = deferred(r"-\w(?=\S{3})")  # `-psecret`
 # Options that have no value, or behind which stands what is run.
-_BARE = re.compile(r"-(?:[abefilnpuvx]*c|[imy])|--(?:call|command|from|interactive|package|rm|yes)", re.IGNORECASE)
-_RANDOM = re.compile(r"(?=[A-Za-z_]*[0-9])(?=[0-9_]*[A-Za-z])\w{16,}", re.ASCII)
+_BARE = deferred(r"-(?:[abefilnpuvx]*c|[imy])|--(?:call|command|from|interactive|package|rm|yes)", re.IGNORECASE)
+_RANDOM = deferred(r"(?=[A-Za-z_]*[0-9])(?=[0-9_]*[A-Za-z])\w{16,}", re.ASCII)
 
 
 def runs_code(entry: object) -> bool:

@@ -17,7 +17,7 @@ from pydantic import Field
 from skillhub.errors import ForbiddenVariable, FormatError, SecurityError, UndeclaredVariable, UsageError
 from skillhub.formats import yaml
 from skillhub.formats.document import Before, ForeignDocument, Items, Lenient, Members, Read, valid
-from skillhub.formats.text import as_command, is_hidden, is_name, quote
+from skillhub.formats.text import as_command, deferred, is_hidden, is_name, quote
 from skillhub.formats.yaml import Node
 from skillhub.model.finding import Issue
 from skillhub.model.reference import Named, parse_ref
@@ -38,23 +38,23 @@ _NAMES = {
     "mcp": re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII),
     "program": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}", re.ASCII),
 }
-_PROGRAM = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.+-]*?) {0,3}(?:@|(?=[<>=^~]))(.+)", re.ASCII)
+_PROGRAM = deferred(r"([A-Za-z0-9_][A-Za-z0-9_.+-]*?) {0,3}(?:@|(?=[<>=^~]))(.+)", re.ASCII)
 # Variables that steer shells, loaders, interpreters, package tools, proxies, or skillhub itself.
-_FORBIDDEN = re.compile(
+_FORBIDDEN = deferred(
     r"PATH|HOME|SHELL|IFS|ENV|BASH_ENV|NODE_OPTIONS|JAVA_TOOL_OPTIONS"
     r"|(?:LD_|DYLD_|PYTHON|PERL5|RUBY|GIT_|SSL_CERT_|PIP_|UV_|NPM_CONFIG_|SKILLHUB_).*|.*_PROXY",
     re.ASCII | re.IGNORECASE,
 )
 # One spelling of URL that every client reads alike: an ASCII host, no user part, no backslash, no blank.
-_URL = re.compile(
+_URL = deferred(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?"
     r"(?:[/?#][!-\[\]-~]*)?",
     re.ASCII | re.IGNORECASE,
 )
 # `$VAR`, `${VAR}`, `${env:VAR}` and `{env:VAR}`, as agents expand them in their configuration; some expand
 # `${input:…}`, `{file:…}` and `%VAR%` as well.
-_REFERENCE = re.compile(r"\$\{?(?:env:)?(\w+)|\{env:(\w+)", re.ASCII)
-_EXPANSION = re.compile(r"\$[\w{(]|\{\w+:|%(?![0-9A-Fa-f]{2}%)[A-Za-z_]\w*%", re.ASCII)
+_REFERENCE = deferred(r"\$\{?(?:env:)?(\w+)|\{env:(\w+)", re.ASCII)
+_EXPANSION = deferred(r"\$[\w{(]|\{\w+:|%(?![0-9A-Fa-f]{2}%)[A-Za-z_]\w*%", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

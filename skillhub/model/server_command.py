@@ -12,14 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from skillhub.formats.text import deferred
+
 Risk = Literal["ordinary", "unpinned", "shell"]
 _WORDS_MAX = 1000
 _WORD_MAX = 2048
-_LOOPBACK = re.compile(r"localhost|127(?:\.[0-9]{1,3}){3}|\[::1\]", re.IGNORECASE)
+_LOOPBACK = deferred(r"localhost|127(?:\.[0-9]{1,3}){3}|\[::1\]", re.IGNORECASE)
 _RANKS: Sequence[Risk] = ("ordinary", "unpinned", "shell")
 
 # A shell anywhere among the words, so that no wrapper (env, nice, sudo, busybox, docker run) can hide it.
-_SHELL = re.compile(
+_SHELL = deferred(
     r"(?:^|[\s/\\=]|^-[a-z]*S)(?:(?:ba|da|z|k|mk|c|tc|fi|a|ya|rba|po|xon|elvi)?sh|su|nu|cmd|powershell|pwsh)"
     r"(?:-?[0-9][0-9.]*|-static)?(?:\.exe)?(?=$|\s)",
     re.IGNORECASE,
@@ -129,12 +131,12 @@ _PREFIXES = _words(
     """
 )
 # What of them may be in front of a script, and how modules are run.
-_PYTHON = re.compile(r"(?:python|pypy|py)w?[0-9.]*t?")
-_PYTHON_FLAGS = re.compile(r"-[uBIPsEb]+")
+_PYTHON = deferred(r"(?:python|pypy|py)w?[0-9.]*t?")
+_PYTHON_FLAGS = deferred(r"-[uBIPsEb]+")
 # With these a module is none of the folder that the agent works in, which `-m` alone puts before all others.
-_PYTHON_ISOLATED = re.compile(r"-[uBsEb]*[IP][uBIPsEb]*")
-_TAKES_SCRIPT = re.compile(r"(?:node|nodejs|bun|ruby|perl|php|pythonw?|pypy|deno)[0-9.]*")
-_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
+_PYTHON_ISOLATED = deferred(r"-[uBsEb]*[IP][uBIPsEb]*")
+_TAKES_SCRIPT = deferred(r"(?:node|nodejs|bun|ruby|perl|php|pythonw?|pypy|deno)[0-9.]*")
+_MODULE = deferred(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
 _MODULES_THAT_RUN = _words(
     """
     pip pipx uv poetry pdm hatch tox nox virtualenv ipython IPython ipykernel jupyter jupyter_core
@@ -145,15 +147,15 @@ _MODULES_THAT_RUN = _words(
     """
 )
 
-_EXE = re.compile(r"\.(?:exe|cmd|bat|com|ps1)$")
-_LOADER = re.compile(r"ld(?:-linux|-musl|-elf|64|32)?[\w.-]*\.so")
-_VERSIONED = re.compile(r"[-_.]?v?[0-9][0-9.]*[a-z]?$")
-_PLAIN_COMMAND = re.compile(r"\w[\w.-]*")
-_PLAIN_PROGRAM = re.compile(r"[\w@+][\w.@+-]*")
-_PLAIN = re.compile(r"[\w@+=:,./~-]+")
-_WEB = re.compile(r"(?:[\w-]+=)?https?://[\w@+=:,./~?&#%-]+", re.IGNORECASE)
-_ABSOLUTE = re.compile(r"(?:/|[A-Za-z]:[\\/])[\w@+=:,./\\~ -]*")
-_CODE_URL = re.compile(
+_EXE = deferred(r"\.(?:exe|cmd|bat|com|ps1)$")
+_LOADER = deferred(r"ld(?:-linux|-musl|-elf|64|32)?[\w.-]*\.so")
+_VERSIONED = deferred(r"[-_.]?v?[0-9][0-9.]*[a-z]?$")
+_PLAIN_COMMAND = deferred(r"\w[\w.-]*")
+_PLAIN_PROGRAM = deferred(r"[\w@+][\w.@+-]*")
+_PLAIN = deferred(r"[\w@+=:,./~-]+")
+_WEB = deferred(r"(?:[\w-]+=)?https?://[\w@+=:,./~?&#%-]+", re.IGNORECASE)
+_ABSOLUTE = deferred(r"(?:/|[A-Za-z]:[\\/])[\w@+=:,./\\~ -]*")
+_CODE_URL = deferred(
     r"(?:^|=)(?:data|javascript|file|vbscript|blob|node|git|ssh|s?ftp|ext|github|gitlab|bitbucket|gist|npm|jsr|pypi|(?:git|hg|svn|bzr)\+\w+):"
     # A share of another machine, as Windows reads it; a file of words.
     r"|(?:^|=)//|(?:^|=)@(?![\w.-]+/[\w.-]+$)"
@@ -163,10 +165,10 @@ _CODE_URL = re.compile(
     re.IGNORECASE,
 )
 # A package to be fetched, of whichever version.
-_SPEC = re.compile(
+_SPEC = deferred(
     r"[\w.-]@(?:latest|next|canary|beta|alpha|rc|nightly|dev|[~^v]?[0-9]+\.)|[\w\]]==[0-9v]", re.IGNORECASE
 )
-_SCRIPT = re.compile(
+_SCRIPT = deferred(
     r"\.(?:[cm]?[jt]sx?|py[cwz]?|rb|p[lm]|php|lua|sh|bash|zsh|fish|ps[md]?1|bat|cmd|exe|jar|war|class|wasm|so|dll|dylib"
     r"|r|jl|go|tcl|exs?|clj|scm|awk|sed|vbs|hta|applescript|scpt|nix|mk|ipynb|phar|node|tgz|whl"
     r"|rbw|plx|phtml|pyd|ksh|csh|command|desktop|service|coffee|vim|el|lisp|rkt|mli?|hs|nims?|zig|rs|c|cc|cpp|groovy"
@@ -181,12 +183,12 @@ _OF_TOOLS = (
     r"|mise|proto)"
 )
 # Folders that hold what a repository or a skill brought, or what anybody can put there.
-_ANYBODYS = re.compile(
+_ANYBODYS = deferred(
     rf"(?:^|[/\\=])(?:\.{{1,2}}(?:[/\\]|$)|(?!(?:{_OF_TOOLS})[/\\])\.[^/\\]+[/\\]|skills[/\\])"
     r"|^(?:/(?:private/)?(?:proc|dev|tmp|var/tmp|run|var/run)/)",
     re.IGNORECASE,
 )
-_LOCAL_PACKAGE = re.compile(r"(?:file|link|portal|workspace|exec|patch):|@(?:[./\\]|~/)|^[/~]", re.IGNORECASE)
+_LOCAL_PACKAGE = deferred(r"(?:file|link|portal|workspace|exec|patch):|@(?:[./\\]|~/)|^[/~]", re.IGNORECASE)
 _EVALUATES = _words(
     """
     call eval evaluate expression expr execute exec code command cmd run shell script init-command ssh
@@ -203,11 +205,11 @@ _RUN_PARTS = _words(
     expression
     """
 )
-_PARTS = re.compile(r"[-_.:/]+|(?<=[a-z0-9])(?=[A-Z])")
+_PARTS = deferred(r"[-_.:/]+|(?<=[a-z0-9])(?=[A-Z])")
 # What a program may be told to do first: to run what follows.
 _RUN_FIRST = _words("eval exec execute shell repl script")
-_SHORT_EVALUATES = re.compile(r"-[A-Za-z]{0,2}[ce]")
-_LOADS_CODE = re.compile(
+_SHORT_EVALUATES = deferred(r"-[A-Za-z]{0,2}[ce]")
+_LOADS_CODE = deferred(
     r"LD_.*|DYLD_.*|PYTHON.*|RUBY.*|GIT_.*|PATH|SHELL|IFS|ENV|JAVA_OPTS|NPM_CONFIG_.*|PIP_.*|UV_.*"
     r"|NODE_.*(?:OPTIONS|PATH|MODULE).*|BUN_.*|DENO_.*|ELECTRON_RUN_AS_NODE|PERLLIB|PERL5.*|PERL_.*|LUA_.*|LUAROCKS_.*|PHPRC"
     r"|PHP_INI_SCAN_DIR|CLASSPATH|_?JAVA_.*OPTIONS|JDK_JAVA_OPTIONS|MAVEN_OPTS|GRADLE_OPTS|JULIA_.*|R_(?:PROFILE|ENVIRON|LIBS).*"
@@ -221,35 +223,33 @@ _LOADS_CODE = re.compile(
 # Packages and versions.
 _NPM_NAME = r"(?:@[a-z0-9~_.-]+/)?[a-z0-9~_-][a-z0-9~_.-]*"
 _SEMVER = r"v?[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
-_NPM = re.compile(rf"(?P<name>{_NPM_NAME})@={{0,1}}{_SEMVER}", re.IGNORECASE)
-_NPM_ANY = re.compile(rf"(?P<name>{_NPM_NAME})(?:@\S*)?", re.IGNORECASE)
+_NPM = deferred(rf"(?P<name>{_NPM_NAME})@={{0,1}}{_SEMVER}", re.IGNORECASE)
+_NPM_ANY = deferred(rf"(?P<name>{_NPM_NAME})(?:@\S*)?", re.IGNORECASE)
 # A script of an interpreter, the package that it is of, and what a language brings, of which much runs other code.
-_SUFFIX = re.compile(r"\.(?:[cm]?[jt]sx?|py[cwz]?|p[lm]|rb|phar|php)$")
-_PACKAGED = re.compile(
-    r"[/\\](?:node_modules|site-packages|dist-packages|gems|share)[/\\]((?:@[^/\\]+[/\\])?[^/\\]+)"
-)
-_OF_A_LANGUAGE = re.compile(r"[/\\](?:python|pypy)[0-9.]*[/\\](?!(?:site|dist)-packages[/\\])")
+_SUFFIX = deferred(r"\.(?:[cm]?[jt]sx?|py[cwz]?|p[lm]|rb|phar|php)$")
+_PACKAGED = deferred(r"[/\\](?:node_modules|site-packages|dist-packages|gems|share)[/\\]((?:@[^/\\]+[/\\])?[^/\\]+)")
+_OF_A_LANGUAGE = deferred(r"[/\\](?:python|pypy)[0-9.]*[/\\](?!(?:site|dist)-packages[/\\])")
 # Programs of which many a script of somebody's own has the name.
 _OWN_SCRIPTS = _words("start init service task time watch code control n top open see edit view root invoke ts hh rg")
 _PYPI_NAME = r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?(?:\[[a-z0-9,._-]+\])?"
-_PYPI = re.compile(
+_PYPI = deferred(
     rf"(?P<name>{_PYPI_NAME})(?:===?|@)v?[0-9]+(?:\.[0-9]+)*(?:\.?(?:a|b|rc|post|dev)[0-9]+)*(?:\+[a-z0-9.]+)?",
     re.IGNORECASE,
 )
-_PYPI_ANY = re.compile(rf"(?P<name>{_PYPI_NAME})(?:(?:[=<>!~]=?|===|@)\S*)?", re.IGNORECASE)
-_GO = re.compile(rf"(?P<name>[a-z0-9.-]+\.[a-z]+(?:/[\w.~-]+)+)@{_SEMVER}", re.IGNORECASE | re.ASCII)
-_GO_ANY = re.compile(r"(?P<name>[a-z0-9.-]+\.[a-z]+(?:/[\w.~-]+)+)(?:@\S*)?", re.IGNORECASE | re.ASCII)
-_DENO = re.compile(rf"(?:npm|jsr):/?(?P<name>{_NPM_NAME})@{_SEMVER}(?:/[\w./-]+)?", re.IGNORECASE)
-_DENO_ANY = re.compile(rf"(?:npm|jsr):/?(?P<name>{_NPM_NAME})(?:@[^/\s]*)?(?:/[\w./-]+)?", re.IGNORECASE)
-_IMAGE = re.compile(r"(?P<name>[a-z0-9][\w./:-]*)@sha256:[0-9a-f]{64}", re.ASCII)
-_IMAGE_ANY = re.compile(r"(?P<name>[a-z0-9][\w./:-]*)(?:@\S*)?", re.ASCII)
-_FETCHED_SCRIPT = re.compile(r"\.(?:[cm]?[jt]sx?|py[cw]?|rb|p[lm]|php|sh)(?:[?#].*)?$", re.IGNORECASE)
+_PYPI_ANY = deferred(rf"(?P<name>{_PYPI_NAME})(?:(?:[=<>!~]=?|===|@)\S*)?", re.IGNORECASE)
+_GO = deferred(rf"(?P<name>[a-z0-9.-]+\.[a-z]+(?:/[\w.~-]+)+)@{_SEMVER}", re.IGNORECASE | re.ASCII)
+_GO_ANY = deferred(r"(?P<name>[a-z0-9.-]+\.[a-z]+(?:/[\w.~-]+)+)(?:@\S*)?", re.IGNORECASE | re.ASCII)
+_DENO = deferred(rf"(?:npm|jsr):/?(?P<name>{_NPM_NAME})@{_SEMVER}(?:/[\w./-]+)?", re.IGNORECASE)
+_DENO_ANY = deferred(rf"(?:npm|jsr):/?(?P<name>{_NPM_NAME})(?:@[^/\s]*)?(?:/[\w./-]+)?", re.IGNORECASE)
+_IMAGE = deferred(r"(?P<name>[a-z0-9][\w./:-]*)@sha256:[0-9a-f]{64}", re.ASCII)
+_IMAGE_ANY = deferred(r"(?P<name>[a-z0-9][\w./:-]*)(?:@\S*)?", re.ASCII)
+_FETCHED_SCRIPT = deferred(r"\.(?:[cm]?[jt]sx?|py[cw]?|rb|p[lm]|php|sh)(?:[?#].*)?$", re.IGNORECASE)
 # A repository or an archive: fetched anew each time.
-_FETCHED = re.compile(
+_FETCHED = deferred(
     r"(?:[\w.-]+(?:\[[\w,.-]+\])?\s*@\s*)?(?:(?:git|hg|svn|bzr)\+\S+|(?:git|https?|ssh|git@)\S*:\S+|(?:github|gitlab|bitbucket|gist):\S+)|[\w.-]+/[\w.-]+(?:#\S*)?",
     re.IGNORECASE,
 )
-_NO_PACKAGE = re.compile(r"[\s;|&$`(){}'\"\\]")
+_NO_PACKAGE = deferred(r"[\s;|&$`(){}'\"\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,20 +274,20 @@ class Launcher:
     more_packages: tuple[str, ...] = ()
 
 
-_ANY_PLAIN = re.compile(r"[\w.,:@-]+")
-_NPM_FLAGS = re.compile(
+_ANY_PLAIN = deferred(r"[\w.,:@-]+")
+_NPM_FLAGS = deferred(
     r"-y|--yes|-q|--quiet|--no|--prefer-offline|--offline|--ignore-scripts|--no-install|--bun|--silent"
 )
-_UV_FLAGS = re.compile(
+_UV_FLAGS = deferred(
     r"-q|--quiet|-v|--verbose|--offline|--no-cache|-n|--isolated|--no-progress|--refresh|--no-config|--no-env-file"
 )
-_DENO_FLAGS = re.compile(
+_DENO_FLAGS = deferred(
     r"-[AqRWNES]+|--quiet|--no-prompt|--allow-(?:all|net|read|write|env|sys|run|ffi)(?:=[\w@+:,./~-]+)?|--no-lock"
     r"|--deny-\w+(?:=[\w@+:,./~-]+)?|--no-npm|--no-remote|--cached-only"
 )
-_VARIABLE = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:=[\w@+=:,./~-]*)?", re.ASCII)
-_VOLUME = re.compile(r"[\w][\w.-]*:/[\w./-]+(?::ro|:rw)?", re.ASCII)
-_DOCKER_FLAGS = re.compile(
+_VARIABLE = deferred(r"(?P<name>[A-Za-z_]\w*)(?:=[\w@+=:,./~-]*)?", re.ASCII)
+_VOLUME = deferred(r"[\w][\w.-]*:/[\w./-]+(?::ro|:rw)?", re.ASCII)
+_DOCKER_FLAGS = deferred(
     r"-[it]+|--rm|--init|--interactive|--tty|--read-only|--quiet|-q|--no-healthcheck|--sig-proxy=\w+"
 )
 _DOCKER_VALUES: Mapping[str, re.Pattern[str]] = {

@@ -14,28 +14,28 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from skillhub.errors import FormatError
-from skillhub.formats.text import quote
+from skillhub.formats.text import deferred, quote
 from skillhub.model.server_command import runs_any_command
 
 # Kinds of capabilities: those that are one line, and those that name what they are about after a colon.
 BARE_KINDS = ("agents", "binary", "hooks", "scripts", "shell")
 NAMED_KINDS = ("env", "mcp", "network", "permissions", "tools")
 
-_KIND = re.compile(r"[a-z*?]+", re.ASCII)
-_HOST = re.compile(r"[a-z0-9_*?-][a-z0-9._*?-]*|\[?[0-9a-f:.*?]*:[0-9a-f:.*?]*\]?", re.ASCII)
-_PORT = re.compile(r"[^:]*:[0-9*]+")
-_NUMERIC = re.compile(r"(?:0x[0-9a-f]+|[0-9]+)(?:\.(?:0x[0-9a-f]+|[0-9]+)){0,3}", re.ASCII)
-_NAME = re.compile(r"[a-z0-9_*?-]+", re.ASCII)
+_KIND = deferred(r"[a-z*?]+", re.ASCII)
+_HOST = deferred(r"[a-z0-9_*?-][a-z0-9._*?-]*|\[?[0-9a-f:.*?]*:[0-9a-f:.*?]*\]?", re.ASCII)
+_PORT = deferred(r"[^:]*:[0-9*]+")
+_NUMERIC = deferred(r"(?:0x[0-9a-f]+|[0-9]+)(?:\.(?:0x[0-9a-f]+|[0-9]+)){0,3}", re.ASCII)
+_NAME = deferred(r"[a-z0-9_*?-]+", re.ASCII)
 # A tool is a name, and in brackets what it is narrowed to; some agents write `server/tool` or `Server:tool`.
-_TOOL = re.compile(
+_TOOL = deferred(
     r"@?(?P<name>[a-z0-9_.*?-]+)\s*(?:\((?P<narrowed>[^()]*)\)|[:/](?P<part>[a-z0-9_.:/*?-]*))?", re.ASCII
 )
 _QUOTES = "\"'`[]{},; \t"
 # Between two commands.
-_JOINS = re.compile(r"[;&|`$<>{}\n]+")
-_NAMES_SOMETHING = re.compile(r"[^\W_]|[*?]")
+_JOINS = deferred(r"[;&|`$<>{}\n]+")
+_NAMES_SOMETHING = deferred(r"[^\W_]|[*?]")
 # What other agents call the tool that runs commands: a name made of such words, one of which means a shell.
-_SHELL = re.compile(
+_SHELL = deferred(
     r"(?=.*(?:sh|shell|cmd|command|terminal|exec|process|stdin|interpreter|runtask))"
     r"(?:run|execute|exec|launch|start|open|write|send|local|unified|container|developer|power|bash|zsh|pwsh|shell|sh|cmd"
     r"|commands?|terminal|in|call|tool|process|tasks?|code|stdin|interpreter|to|the|a|[0-9])+"
@@ -43,13 +43,13 @@ _SHELL = re.compile(
 _OF_WINDOWS = frozenset({"powershell", "pwsh", "cmd"})
 # What agents take for every tool that they have.
 _ALL = frozenset({"all", "alltools", "any", "anytool", "builtin", "builtins", "default", "everything", "true", "yes"})
-_PARTS = re.compile(r"[/:.]")
+_PARTS = deferred(r"[/:.]")
 # Before the name of a program in a command: words of the shell, what is set for it, where its output goes.
-_LEADS = re.compile(
+_LEADS = deferred(
     r"(?:then|do|else|elif|if|while|until|!|time|coproc|--)\s+|\w+\+?=(?:\"[^\"]*\"|'[^']*'|[^\s\"']*)+\s+", re.ASCII
 )
-_REDIRECTED = re.compile(r"[0-9]*(?:>>?|<)[&|]?\s*[^\s;&|()]+")
-_VARIABLE_PROGRAM = re.compile(r"(?:^|[;&|`\n({])\s*[^\s;&|]*\$")
+_REDIRECTED = deferred(r"[0-9]*(?:>>?|<)[&|]?\s*[^\s;&|()]+")
+_VARIABLE_PROGRAM = deferred(r"(?:^|[;&|`\n({])\s*[^\s;&|]*\$")
 _WORDS_MAX = 50
 # Their options say which programs they run.
 _CONFIGURED = frozenset({"git", "hg"})
