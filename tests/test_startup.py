@@ -63,6 +63,13 @@ def test_what_has_nothing_to_do_loads_no_room_for_it(shell, command, rooms):
     assert not {name for name in found if name.split(".")[1] in rooms}
 
 
+def test_a_list_loads_no_manifest_and_none_of_the_needs(shell):
+    run = RUN.replace("if '.' not in name", "if name.startswith('skillhub.')")
+    found = modules(run_bare(run, "list", "--json", environ=shell.environ, cwd=shell.project))
+    assert not found & {"skillhub.formats.yaml", "skillhub.model.manifest", "skillhub.model.needs"}
+    assert len(found) <= 60  # a network, a store and the answer among them
+
+
 def test_verify_loads_cryptography_and_no_network(installed):
     found = loaded(installed, "verify", "--json")
     assert "cryptography" in found

@@ -151,7 +151,7 @@ def _of_project(project: Project, records: Records, ports: Ports, remove: bool) 
                     yield Installed("mcp", error.where or project.base, server, error.message)
     if remove:
         exclude(project.around, [link for record in left.values() for link in record.links])
-        copies.remove_created(project, [each for each in records.made if not os.path.isabs(each) or is_user])
+        mcp.remove_created(project, [each for each in records.made if not os.path.isabs(each) or is_user])
 
 
 def _copy(project: Project, name: str, link: str, record: Record, store: Store, remove: bool) -> Installed | None:
@@ -198,7 +198,7 @@ def _own_entries(ports: Ports, remove: bool) -> Iterator[Installed]:
                     if file is not None and file.path == path:
                         yield from _entry(file, NAME, entry, project, remove)
                         if remove:
-                            copies.remove_created(project, known.created.get(path, ()))
+                            mcp.remove_created(project, known.created.get(path, ()))
                 except SkillhubError as error:
                     yield Installed("mcp", path, NAME, error.message)
 

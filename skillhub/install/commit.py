@@ -31,7 +31,7 @@ from skillhub.model.question import Asked, Question
 from skillhub.model.record import Facts, LinkKind, Record, Records
 from skillhub.model.tree import Tree
 from skillhub.net.settings import Settings
-from skillhub.project import copies
+from skillhub.project import copies, mcp
 from skillhub.project.copies import NeedCheck, link_folders, need_check, needs_of
 from skillhub.project.project import two_lines
 from skillhub.scan import scan
@@ -88,7 +88,7 @@ def commit(
         off = {name: replace(record, enabled=False, held="user", links=()) for name, record in off.items()}
         known = [link for record in had.values() for link in record.links]
         known += [link for change in changes for link in change.record.links]
-        copies.sweep(ports.project, known, copies.shared_folders(ports.project))
+        copies.sweep(ports.project, known, mcp.shared_folders(ports.project))
         for done, change in enumerate(changes):
             ports.report("storing", done, len(changes))
             _store(change.candidate, ports)

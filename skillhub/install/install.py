@@ -35,7 +35,7 @@ from skillhub.model.provenance import Changes, source_changes
 from skillhub.model.question import Asked
 from skillhub.model.record import Record, Records, Scope, Skill
 from skillhub.model.reference import Ref
-from skillhub.project import copies
+from skillhub.project import mcp
 from skillhub.project.copies import NeedCheck, need_check, view, with_stored_values
 
 # Install: resolve, obtain, ask every question at once, then store, lock and enable; all skills or none.
@@ -365,7 +365,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
             linker.take_away(linking)
         removed = [now.records.skills[name] for name in names if name in now.records.skills]
         records = remove_servers(removed, records, configured, ports)
-        write_records(replace(records, made=copies.remove_created(ports.project, records.made)), ports)
+        write_records(replace(records, made=mcp.remove_created(ports.project, records.made)), ports)
     return Outcome(skills, True, asked)
 
 

@@ -127,7 +127,7 @@ class OwnEntry:
             raise StateError(message, where=self.file.path, hint="if it is to go, remove it from the file yourself")
         if not dry_run:
             mcp.remove(self.file, NAME, before, self.ports.project)
-            copies.remove_created(self.ports.project, self._created)
+            mcp.remove_created(self.ports.project, self._created)
             self._remember(None)
         return True
 

@@ -12,7 +12,6 @@ from typing import Literal, TypeVar
 from skillhub.errors import UsageError
 from skillhub.formats.document import Document, Items, part
 from skillhub.formats.text import did_you_mean, is_path, quote, spelled_like
-from skillhub.model.manifest import Rules
 from skillhub.model.record import Scope, SkillScope
 
 # The agents that read skills, as data: where each keeps them, and by what one can tell that it is in use.
@@ -223,6 +222,25 @@ class HostStateFile:
     form: Literal["gen", "codex", "opencode", "claude"]
     path: str
     env: str | None = None
+
+
+@part
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How strictly an agent reads.
+
+    Attributes:
+        strict: Refuse what the specification forbids; else it is a warning, and YAML that only lacks quotes
+            around a colon is read as if it had them.
+        nameless: What becomes of a skill without a name: its folder's name, or its first heading, stands in.
+        undescribed: What becomes of one without a description: it has none, or its first paragraph stands in.
+        limited: Refuse a name or a description that is longer than the specification allows.
+    """
+
+    strict: bool = False
+    nameless: Literal["refused", "folder", "heading"] = "refused"
+    undescribed: Literal["refused", "empty", "paragraph"] = "refused"
+    limited: bool = False
 
 
 @part

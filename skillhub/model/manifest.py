@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 from unicodedata import normalize
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats import yaml
-from skillhub.formats.document import part
 from skillhub.formats.text import NAME_MAX, clean, is_name, quote
 from skillhub.formats.yaml import Node
 from skillhub.model import needs
 from skillhub.model.finding import Issue
+from skillhub.model.hosts import Rules
 from skillhub.model.needs import Requirement
 from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.model.version import is_version
@@ -201,25 +201,6 @@ COMPATIBILITY_MAX: Final = 500
 _UNQUOTED = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+([^\s\"'|>\[{&*!%@`#][^\n]*)$", re.MULTILINE | re.ASCII)
 _ODD = re.compile(r"[^ -~]+")
 _HEADING = re.compile(r"^#[ \t]+([^\n]+)$", re.MULTILINE)
-
-
-@part
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How strictly an agent reads.
-
-    Attributes:
-        strict: Refuse what the specification forbids; else it is a warning, and YAML that only lacks quotes
-            around a colon is read as if it had them.
-        nameless: What becomes of a skill without a name: its folder's name, or its first heading, stands in.
-        undescribed: What becomes of one without a description: it has none, or its first paragraph stands in.
-        limited: Refuse a name or a description that is longer than the specification allows.
-    """
-
-    strict: bool = False
-    nameless: Literal["refused", "folder", "heading"] = "refused"
-    undescribed: Literal["refused", "empty", "paragraph"] = "refused"
-    limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,21 +10,19 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import chain
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from skillhub.disk import files
 from skillhub.disk.files import FOLDER
 from skillhub.disk.folders import TreeProblem, clone_tree, is_link, remove_tree, write_tree
 from skillhub.disk.home import LOCK
-from skillhub.errors import FormatError, SkillhubError, StateError
+from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import as_command
 from skillhub.model.hosts import Host, hosts, skill_folder
 from skillhub.model.lock import Locked, Signer
 from skillhub.model.record import Facts, LinkKind, Need, Record, Scope, Skill, typed_flags
 from skillhub.model.tree import SKILL_MD, Listing, Tree
-from skillhub.project.mcp import DIALECTS, dialects
-from skillhub.project.project import Project, exclude_file, folders_matching
+from skillhub.project.project import Project, folders_matching
 from skillhub.project.store import Store
 from skillhub.project.user_state import voucher
 
@@ -301,12 +299,6 @@ def foreign_error(path: str, scope: Scope = "project") -> StateError:
 # empty.
 # An agent is taken to be in use where its folder is; what we leave behind must not say so.
 
-_CAP = 1 << 16
-# What is left of a file that held our servers alone.
-_MCP = {scope: [each for name in DIALECTS for each in dialects(name, scope)] for scope in get_args(Scope)}
-_OURS = {text for each in chain(*_MCP.values()) for text in (f'{{"{each.key}":{{}}}}', "".join(each.head.split()))}
-_EMPTY = frozenset({"", "{}", *_OURS})
-
 
 def missing_paths(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
     """Return which of these absolute paths, and of the folders above them, are not there yet, as ``portable``."""
@@ -317,45 +309,6 @@ def missing_paths(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
             found[portable(path, project.base)] = None
             todo.append(os.path.dirname(path))
     return tuple(found)
-
-
-def shared_folders(project: Project) -> Iterator[tuple[str, files.HeldFolder]]:
-    """Yield the folders where what we write is beside what others do, and what holds the way to each.
-
-    They are those of agents' configuration and of git's exclude file.
-
-    Raises:
-        LinkLeavesProject: as ``exclude_file``; agents' folders that lead elsewhere are passed over.
-    """
-    for each in _MCP[project.scope]:
-        for path in each.project if project.scope == "project" else each.user:
-            with suppress(StateError):
-                file = files.inside(project.base, path.removeprefix("~/"))
-                yield os.path.dirname(file), project.around
-    if found := exclude_file(project.around):
-        yield os.path.dirname(found[0]), found[1]
-
-
-def remove_created(project: Project, made: Iterable[str]) -> tuple[str, ...]:
-    """Take away what ``missing_paths`` named and is empty by now, and return what is not.
-
-    Whatever refuses stays: nothing depends on it. What a link leads to, be it in the project, is somebody else's.
-    """
-    left = []
-    for each in sorted(made, key=len, reverse=True):
-        path = each if os.path.isabs(each) else os.path.join(project.base, *each.split("/"))
-        with suppress(OSError, StateError, FormatError):
-            if is_link(path) or not (os.path.isabs(each) or files.inside(project.base, each) == path):
-                continue
-            root = project.root_of(path)
-            is_folder = os.path.isdir(path)
-            data = b"" if is_folder else files.read(path, _CAP, root=root) or b""
-            if "".join(data.decode("utf-8", "replace").split()) in _EMPTY:
-                with root.hold(path) as (name, at):
-                    (os.rmdir if is_folder else os.unlink)(name, dir_fd=at)
-        if os.path.lexists(path):
-            left.append(each)
-    return tuple(reversed(left))
 
 
 # What is installed: each skill of the lock as this machine has it. Reads alone.

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from skillhub.disk import files
+from skillhub.disk.folders import is_link
 from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.formats import json as jsonc
 from skillhub.formats import toml, yaml
@@ -19,7 +22,7 @@ from skillhub.model import needs
 from skillhub.model.hosts import absolute, expand, host
 from skillhub.model.needs import McpServer
 from skillhub.model.record import Scope
-from skillhub.project.project import Project
+from skillhub.project.project import Project, exclude_file
 
 # Where each agent keeps its MCP servers, and the format of an entry: ``mcp_files.json``.
 # An entry never holds a secret: it names variables, in the syntax that the agent replaces by their values.
@@ -428,3 +431,50 @@ def _by_name(found: list[object], file: ConfigFile) -> dict[str, object]:
     if len(by_name) != len(rows):
         raise FormatError(f"expected each name once in {file.dialect.key}", where=file.path)
     return by_name
+
+
+# What is left of agents' configuration once our servers are taken back.
+
+_LEFT_CAP = 1 << 16
+_MCP = {scope: [each for name in DIALECTS for each in dialects(name, scope)] for scope in get_args(Scope)}
+_OURS = {text for each in chain(*_MCP.values()) for text in (f'{{"{each.key}":{{}}}}', "".join(each.head.split()))}
+_EMPTY = frozenset({"", "{}", *_OURS})
+
+
+def shared_folders(project: Project) -> Iterator[tuple[str, files.HeldFolder]]:
+    """Yield the folders where what we write is beside what others do, and what holds the way to each.
+
+    They are those of agents' configuration and of git's exclude file.
+
+    Raises:
+        LinkLeavesProject: as ``exclude_file``; agents' folders that lead elsewhere are passed over.
+    """
+    for each in _MCP[project.scope]:
+        for path in each.project if project.scope == "project" else each.user:
+            with suppress(StateError):
+                file = files.inside(project.base, path.removeprefix("~/"))
+                yield os.path.dirname(file), project.around
+    if found := exclude_file(project.around):
+        yield os.path.dirname(found[0]), found[1]
+
+
+def remove_created(project: Project, made: Iterable[str]) -> tuple[str, ...]:
+    """Take away what ``missing_paths`` named and is empty by now, and return what is not.
+
+    Whatever refuses stays: nothing depends on it. What a link leads to, be it in the project, is somebody else's.
+    """
+    left = []
+    for each in sorted(made, key=len, reverse=True):
+        path = each if os.path.isabs(each) else os.path.join(project.base, *each.split("/"))
+        with suppress(OSError, StateError, FormatError):
+            if is_link(path) or not (os.path.isabs(each) or files.inside(project.base, each) == path):
+                continue
+            root = project.root_of(path)
+            is_folder = os.path.isdir(path)
+            data = b"" if is_folder else files.read(path, _LEFT_CAP, root=root) or b""
+            if "".join(data.decode("utf-8", "replace").split()) in _EMPTY:
+                with root.hold(path) as (name, at):
+                    (os.rmdir if is_folder else os.unlink)(name, dir_fd=at)
+        if os.path.lexists(path):
+            left.append(each)
+    return tuple(reversed(left))

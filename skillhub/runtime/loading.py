@@ -24,6 +24,7 @@ from skillhub.formats import yaml
 from skillhub.formats.text import clean, did_you_mean, quote
 from skillhub.formats.yaml import Node
 from skillhub.model import manifest
+from skillhub.model.hosts import Rules
 from skillhub.model.record import Skill
 from skillhub.project.project import Project
 from skillhub.project.store import Store
@@ -266,7 +267,7 @@ class Request:
     arguments: str = ""
     caller: Caller = "user"
     session: Session | None = None
-    rules: manifest.Rules | None = None
+    rules: Rules | None = None
     commands: Commands | None = None
     ask: Callable[[Skill], bool] | None = None
     ignore_locks: bool = False
@@ -378,7 +379,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         _refuse(skill, asked)
     _ask(skill, asked)
     data = folder.read(name, _FILE_CAP)
-    found_by = skill.rules if isinstance(skill.rules, manifest.Rules) else manifest.Rules()
+    found_by = skill.rules if isinstance(skill.rules, Rules) else Rules()
     read = manifest.read_head(data, os.path.basename(skill.path or ""), asked.rules or found_by)
     version = agreed.tree if agreed else f"sha256:{sha256(data).hexdigest()}"
     body = put_in(read.body, _given(folder, version, asked))

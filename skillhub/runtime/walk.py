@@ -18,8 +18,8 @@ from skillhub.disk.proved import Stamp, is_settled, stamp_of
 from skillhub.errors import FormatError, SecurityError, SkillhubError, StateError
 from skillhub.formats.text import check_paths, is_name, quote
 from skillhub.model import needs
-from skillhub.model.hosts import Bounds
-from skillhub.model.manifest import Head, Rules, one_line, read_head
+from skillhub.model.hosts import Bounds, Rules
+from skillhub.model.manifest import Head, one_line, read_head
 from skillhub.model.record import Need, Skill
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.runtime.catalog import NamedCommand, Problem

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import SkillhubError
-from skillhub.model.hosts import profile
-from skillhub.model.manifest import Rules, read_head
+from skillhub.model.hosts import Rules, profile
+from skillhub.model.manifest import read_head
 from skillhub.model.record import Skill
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.overview import section

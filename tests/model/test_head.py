@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
-from skillhub.model.manifest import Rules, is_specified_name, one_line, read_head
+from skillhub.model.hosts import Rules
+from skillhub.model.manifest import is_specified_name, one_line, read_head
 
 STRICT = Rules(strict=True)
 LENIENT = Rules()

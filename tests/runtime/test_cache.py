@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from skillhub.model.hosts import profile, profiles
-from skillhub.model.manifest import Rules
+from skillhub.model.hosts import Rules, profile, profiles
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.discover import Root, Search, Surroundings, discover
 from skillhub.runtime.walk import Cache

@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from skillhub.model.hosts import Bounds
-from skillhub.model.manifest import Rules
+from skillhub.model.hosts import Bounds, Rules
 from skillhub.runtime.catalog import Problem
 from skillhub.runtime.discover import Root, Search, discover, found_name
 
