@@ -519,10 +519,12 @@ def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
     questions = planned.questions(f"to {where}", policies)
     open_ = [each for each in questions if not policies.agrees(each.kind)]
     answers = [*zip(open_, common.approver().answer(open_), strict=True)]
-    if not any(answer.seen for _, answer in answers) and not common.json:
-        for each in questions:
+    error = refusal(answers) if common.yes or not common.dry_run else None
+    is_told = common.json or any(answer.seen for _, answer in answers)
+    for each, answer in () if is_told else answers:
+        if error is None or answer.said == "yes":  # the error shows the others
             show(each, {}, common.terminal)
-    if (common.yes or not common.dry_run) and (error := refusal(answers)) is not None:
+    if error is not None:
         raise error
     return [(each, dict(answers).get(each, YES)) for each in questions]
 

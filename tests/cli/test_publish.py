@@ -513,6 +513,7 @@ def test_attack_yes_alone_publishes_no_high_finding(published):
     assert published.publish("--yes", "--dry-run").status == 6  # as the command itself would
     done = published.publish("--dry-run")
     assert (done.status, "scripts/get.sh:2" in done.err) == (0, True), done.err
+    assert published.publish("--yes").err.count("scripts/get.sh:2") == 1
     assert published.state() == before
     done = published.publish("--yes", "--accept", "findings", "--json")
     assert (done.status, [each["answer"] for each in done.json["questions"]]) == (0, ["yes", "yes"]), done.err
