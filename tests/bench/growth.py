@@ -66,12 +66,17 @@ def grown(top: Path, counts: Sequence[int], rounds: int, until: float) -> list[G
         start, folder = time.monotonic(), top / str(count)
         print(f"growth: {count:,} skills", flush=True)
         # Of the most each is run once: they are long enough to tell.
-        for command, sample in _at(folder, count, rounds if number + 1 < len(counts) or number < 3 else 1):
-            took.setdefault(command, {})[count] = sample
-            print(
-                f"{command:28} {sample.seconds:9.2f} s {sample.cpu:9.2f} s of CPU {sample.peak:9.1f} MiB", flush=True
-            )
-        shutil.rmtree(folder)
+        times = rounds if number + 1 < len(counts) or number < 3 else 1
+        try:
+            for command, sample in _at(folder, count, times):
+                took.setdefault(command, {})[count] = sample
+                figures = f"{sample.seconds:9.2f} s {sample.cpu:9.2f} s of CPU {sample.peak:9.1f} MiB"
+                print(f"{command:28} {figures}", flush=True)
+        except CommandFailed as error:
+            print(f"{FIRST} of {count:,}: {error}", file=sys.stderr, flush=True)
+            break
+        finally:
+            shutil.rmtree(folder)
         if number + 1 < len(counts) and time.monotonic() + 6 * (time.monotonic() - start) > until:
             print(f"growth: no time is left for {counts[number + 1]:,} skills", flush=True)
             break
@@ -94,7 +99,7 @@ def _at(top: Path, count: int, rounds: int) -> Iterator[tuple[str, Sample]]:
         yield FIRST, run("install", url, "--all", "--yes", "--allow-unsigned", "--agent", "claude-code")
         found = len(list(project.glob(".claude/skills/*/SKILL.md")))
         if found != count:
-            raise SystemExit(f"{found} of {count} skills were installed")
+            raise CommandFailed(f"{found} of {count} skills were installed")
         folder = str(project / ".claude" / "skills")
         yield FLOORED, best([measure([*FLOOR, "hash", folder], project, environ) for _ in range(rounds)])
         for label, words in COMMANDS.items():

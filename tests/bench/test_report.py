@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE)]
 
-from growth import Growth  # noqa: E402
+from growth import CHECKS, COMMANDS, Growth  # noqa: E402
 from peers import FROZEN, SITE, Row  # noqa: E402
 from report import _MEASURED, _floors, _growth, _races, picture  # noqa: E402
-from run import Sample  # noqa: E402
+from run import CommandFailed, Sample, measure  # noqa: E402
 
 
 def grown(power: float) -> Growth:
@@ -63,3 +66,15 @@ def test_a_command_that_did_not_run_with_many_has_no_figure_there():
     some = Growth("show", {1: Sample(1.0, 0.3, 50.0)})
     assert "| `show` | 0.30 |  |  |  |  |  | 50 |" in _growth([grown(1.0), some])
     assert picture([some]).startswith("<svg")
+
+
+def test_a_check_that_finds_something_is_measured_and_any_other_status_is_a_failure(tmp_path):
+    def ends(status, **more):
+        command = [sys.executable, "-c", f"import sys; sys.stderr.write('\\xff found'); sys.exit({status})"]
+        return measure(command, tmp_path, dict(os.environ), **more)
+
+    assert COMMANDS.keys() > CHECKS and {"doctor", "verify", "audit", "update --check"} == CHECKS
+    assert ends(0).seconds > 0 and ends(1, good=(0, 1)).cpu > 0
+    for status, good in ((1, (0,)), (2, (0, 1)), (7, (0, 1))):
+        with pytest.raises(CommandFailed, match=f"failed with {status}"):
+            ends(status, good=good)
