@@ -46,7 +46,7 @@ class OpenNetwork:
         time: By what the expiry of metadata is judged; None for this machine's.
     """
 
-    arrived: Arrived = unheard  # is told how many bytes came
+    arrived: Arrived = staticmethod(unheard)  # is told how many bytes came
 
     def __init__(
         self,
