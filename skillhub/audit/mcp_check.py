@@ -195,7 +195,7 @@ def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> Ch
             own = {each.agent for each, _ in entries}
             ways = [("--agent", each) for each in sorted(own)] if len(own) == len(entries) else []
             hint = " or ".join(as_command(*each) for each in ways or [("--file", each.path) for each, _ in entries])
-            raise UsageError(f"{name} is not the same server for every agent", hint=f"say whose: {hint}")
+            raise UsageError(f"{name} is not the same server for every agent", hint=f"choose one: {hint}")
         return make(f"{file.agent}: {file.path}", entry, _facts(file, entry), file=file)
     for skill, server in _described(name, ports):
         url = {"url": server.url, "bearer_token_env_var": server.bearer} if server.url else {}

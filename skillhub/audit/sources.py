@@ -118,7 +118,7 @@ class Inquiry:
             advisories.known()
         except SkillhubError as error:
             rule = "source-unreachable" if isinstance(error, SourceError) else "source-refused"
-            message = f"what is known to be bad cannot be told: {error.message} ({error.where})"
+            message = f"the advisories cannot be read: {error.message} ({error.where})"
             found = note(rule, message, None, (None, 0))
             self.findings.append(replace(found, hint=error.hint) if error.hint else found)
             self.ports.advisories.forget()

@@ -110,7 +110,7 @@ class Workplace:
         """Return an installed skill: the project's, if the user has one of that name too. Raises NotFound."""
         found = [skill for skill in self.skills() if skill.name == name]
         if not found:
-            raise NotFound(f"there is no skill {quote(name)}", hint="GET /api/v1/skills lists what is installed")
+            raise NotFound(f"there is no skill {quote(name)}", hint="GET /api/v1/skills lists the installed skills")
         return min(found, key=lambda skill: (not skill.managed, skill.scope == "user"))
 
     def contents(self, skill: Skill) -> Contents:

@@ -330,8 +330,8 @@ def cache_gc(
 ) -> int:
     """Remove unused data. Stored skills that no project names, old downloads, leftovers of killed processes.
 
-    A project counts as gone only if its folder is not there any more. What is removed is fetched again when it is
-    needed. You are asked before a stored skill goes.
+    A project counts as gone only if its folder no longer exists. Removed data is fetched again when a project
+    needs it. The command asks before it removes a stored skill.
 
     Example: skillhub cache gc --dry-run
     """

@@ -277,9 +277,9 @@ def key_import(
     file: Annotated[str, Arg("FILE", "A private key, PEM, encrypted or not.")],
     name: Annotated[str, Arg("--name NAME", "The name of the key.")] = "default",
 ) -> int:
-    """Take over a private key from elsewhere; the file is left as it is.
+    """Import a private key from a file. The file does not change.
 
-    It is kept under the passphrase that is given for it, as with key new.
+    The key is encrypted with the passphrase that you give, as with key new.
 
     Example: skillhub key import ./release.pem --name release
     """

@@ -57,8 +57,8 @@ def diff(
 ) -> int:
     """Show your edits by hand, then the changes that an update of the named skills would make. Writes nothing.
 
-    Your edits are compared with what is locked. What is locked is compared with the newest version that
-    skillhub.toml allows, or with the one named: files, lines, capabilities, needs, signer.
+    First your copies are compared with the lock. Then the locked version is compared with the newest version that
+    skillhub.toml allows, or with the version you name: files, lines, capabilities, needs, signer.
     With --from-lock two locks are compared, for the review of a change.
 
     For a comment on a pull request: git show main:skillhub.lock | skillhub diff --from-lock - --format markdown
@@ -254,8 +254,8 @@ def patch(
     """Keep the edits in a skill's copy as a patch that the project agrees to.
 
     The patch is written to skillhub-edits/ and named in skillhub.lock; commit both. From then on install and
-    sync give everybody the patched skill, verify takes it as it is, and update carries the patch over to the
-    new version where the two do not touch the same lines.
+    sync write the patched skill, verify expects it, and update applies the patch to the new version
+    unless both change the same lines.
 
     Example: skillhub patch gh-fix-ci
     """
@@ -280,10 +280,11 @@ def adopt(
     into: Annotated[str, Arg("--into FOLDER", "The project folder for skills of unknown origin.")] = "skills",
     allow_unsigned: AllowUnsigned = False,
 ) -> int:
-    """Bring skills that lie in agents' folders under the lock: compare with their origin, scan, ask, lock.
+    """Add unmanaged skills in agents' folders to the lock: compare with their origin, scan, ask, lock.
 
-    The locks of other installers, and what gh skill wrote into a skill, say where it came from. What is there to the
-    last byte is locked from there; the rest is copied to FOLDER, to be committed, and locked from there.
+    The origin is read from the locks of other installers and from the metadata that gh skill writes. A skill that
+    equals its origin byte for byte is locked from there. Any other is copied to FOLDER, for you to commit, and locked
+    from that copy.
 
     Example: skillhub adopt
     """
@@ -304,8 +305,8 @@ def lock_import(
 ) -> int:
     """Install and pin the skills in the lock of another installer. Lists the skills that it could not pin.
 
-    Reads skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json. Exits 6 if something was left
-    out. The file stays as it is.
+    Reads skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json. Exits 6 if a skill was left
+    out. The file does not change.
 
     Example: skillhub lock import skills-lock.json
     """

@@ -19,7 +19,7 @@ _BYTES_MAX = 1 << 20
 
 
 def env_list(common: Common) -> int:
-    """List the variables that you have stored a value of. With each, which skills of which project may have it.
+    """List the variables with a stored value, and the skills and projects that may use each.
 
     Example: skillhub env list
     """
@@ -85,9 +85,10 @@ def env_unset(
 
 
 def env_exec(common: Common, words: Annotated[list[str], Arg("CMD...", "The program and its arguments.")]) -> int:
-    """Run a program with the values that enabled skills may have. They are those of this project; no shell is used.
+    """Run a program with the stored values of this project. No shell is used.
 
-    A variable that is set already stays as it is. Whatever the program starts can read the values.
+    They are those that enabled skills may use. A variable that is already set keeps its value. The program and all
+    that it starts can read the values.
 
     Example: skillhub env exec -- claude
     """

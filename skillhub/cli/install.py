@@ -225,9 +225,9 @@ def update(
 ) -> int:
     """Update skills to the newest version that skillhub.toml allows: show the plan, ask, then change; all or none.
 
-    What a new version can do or needs, and the old one did not, is asked for by name. A new signer
-    is refused. Without NAME, a skill is left as it is, and told (exit status 6), if its source has
-    it no longer, or if the newer version is malformed, critical in the scan, or forbidden.
+    The questions name each capability and need that a new version adds. A new signer is refused. Without
+    NAME, a skill stays unchanged and is reported (exit status 6) if its source no longer has it, or if
+    the newer version is malformed, critical in the scan, or forbidden.
     `skillhub diff NAME` shows every line.
 
     Example: skillhub update --check

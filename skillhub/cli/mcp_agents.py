@@ -68,7 +68,7 @@ def mcp_install(
 def mcp_remove(
     common: Common, agent: Annotated[Strings, Arg("--agent NAME", "The agent (repeatable).")] = None
 ) -> int:
-    """Remove the entry that `mcp install` wrote into an agent's configuration, unless somebody changed it.
+    """Remove the entry that `mcp install` wrote into an agent's configuration, unless it was changed since.
 
     Example: skillhub mcp remove --agent claude-code
     """
@@ -88,7 +88,7 @@ def mcp_remove(
 def mcp_check(
     common: Common,
     name: Annotated[str, Arg("NAME", "The server, as an agent or a skill calls it.")],
-    agent: Annotated[str | None, Arg("--agent NAME", "The agent whose server it is.")] = None,
+    agent: Annotated[str | None, Arg("--agent NAME", "The agent that has this server in its configuration.")] = None,
     file: Annotated[str | None, Arg("--file FILE", "The agent's file, if several define the server.")] = None,
 ) -> int:
     """Start an MCP server, or call it, and list its tools and skills. A person is asked first; no flag answers.

@@ -369,9 +369,9 @@ def registry_init(
     github_pages: Annotated[bool, Arg("--github-pages", "Write a workflow that publishes on GitHub Pages.")] = False,
     keys: KeysDir = None,
 ) -> int:
-    """Make a registry that offers nothing yet. DIR/site is to be served, DIR/keys to be guarded.
+    """Create an empty registry. Publish DIR/site; keep DIR/keys secret.
 
-    A passphrase for the keys is asked for on a terminal, or taken from SKILLHUB_PASSPHRASE.
+    The passphrase for the keys is read from the terminal, or from SKILLHUB_PASSPHRASE.
 
     Example: skillhub registry init ./registry --publisher acme
     """

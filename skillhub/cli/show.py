@@ -87,7 +87,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         *((("commit", shown.commit if terminal.verbose else shown.commit[:12]),) if shown.commit else ()),
         *((("url", skill.url),) if terminal.verbose and skill.url else ()),
         ("state", ", ".join([state, *(word for word, why in wrong.items() if why)])),
-        ("signed by", signed or ("an unknown key" if SIGNATURE in shown.tree and not is_found else "nobody")),
+        ("signed by", signed or ("an unknown key" if SIGNATURE in shown.tree and not is_found else "(not signed)")),
         *((("tree", skill.tree),) if skill.tree else ()),
         *(("" if number else "patched by", text) for number, text in enumerate(_patched(shown))),
         ("can", in_words(skill.capabilities)),
@@ -412,8 +412,8 @@ def load(
 ) -> int:
     """Show a skill as an agent loads it: its instructions in the agent's envelope. Runs nothing.
 
-    A locked skill whose files are not the locked ones is refused. So is one of which the agent's settings say
-    that the person is to be asked, unless a person typed this at a terminal, or --yes says that they agreed.
+    A locked skill whose files differ from the lock is refused. So is a skill that the agent's settings require a
+    question for, unless you run the command at a terminal, or agree with --yes.
 
     Example: skillhub load release-notes --host codex
     """

@@ -26,10 +26,10 @@ Root = Annotated[str | None, Arg("--root FILE", "Its 1.root.json, from another c
 Fingerprint = Annotated[str | None, Arg("--fingerprint sha256:…", "The SHA-256 of its 1.root.json.")]
 _ROOT_CAP = 512_000
 _ROOTLESS: dict[SourceKind, str] = {
-    "well-known": "a site, not a registry: only its operator vouches for its skills",
-    "git": "a repository, not a registry: whoever may push to it decides what its skills are",
-    "oci": "an OCI artifact, not a registry: whoever may push it decides what its skills are",
-    "mcp": "an MCP server, not a registry: whoever runs it decides what its skills are",
+    "well-known": "a site, not a registry: its operator can change its skills unnoticed",
+    "git": "a repository, not a registry: anyone with push access can change its skills",
+    "oci": "an OCI artifact, not a registry: anyone with push access can change its skills",
+    "mcp": "an MCP server, not a registry: its operator can change its skills",
     "folder": "a folder of this machine, not a registry",
 }
 
@@ -47,8 +47,8 @@ def source_add(
 ) -> int:
     """Add a registry, pinned by its root. Without --root or --fingerprint you are shown it and asked.
 
-    A repository, a site, a folder, an OCI artifact or an MCP server can be added too, at a branch, tag or
-    commit as the reference says. It has no root and vouches for nothing: each skill of it is asked about.
+    A repository, a site, a folder, an OCI artifact or an MCP server can be a source too; the reference may name a
+    branch, tag or commit. Such a source has no root and proves nothing: skillhub asks about each of its skills.
 
     Example: skillhub source add anthropics anthropics/skills
     """
@@ -133,14 +133,14 @@ def source_show(common: Common, name: SourceName) -> int:
         for key in role.key_ids:
             common.terminal.out(f"    {key}", "dim")
     cells = [(each.name, each.version or "-", each.publisher or "-", each.description) for each in newest]
-    common.terminal.table(("NAME", "VERSION", "PUBLISHER", "DESCRIPTION"), cells)
+    common.terminal.table(("NAME", "VERSION", "PUBLISHER", "DESCRIPTION"), cells, is_short=True)
     return 0
 
 
 def source_refresh(
     common: Common, names: Annotated[Strings, Arg("[NAME]...", "Sources (default: all without a root).")] = None
 ) -> int:
-    """Read again what sources list: which skills came and went. What is installed stays until update.
+    """Read the lists of sources again, and show new and removed skills. Installed skills do not change.
 
     Example: skillhub source refresh anthropics
     """
@@ -361,7 +361,7 @@ def _show_trusted(trusted: dict[str, Any], common: Common) -> None:
 
 
 def publisher_remove(common: Common, name: PublisherName) -> int:
-    """Trust a publisher no longer. What is installed stays, and is not taken again.
+    """Stop trusting a publisher. Its installed skills stay, but cannot be installed again.
 
     Example: skillhub publisher remove acme
     """

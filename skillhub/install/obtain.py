@@ -410,7 +410,7 @@ def undeclared(can: Iterable[str], entry: Locked) -> str | None:
     hosts = (each.removeprefix("network:") for each in found if not each.startswith("env:"))
     if all(each == "?" or is_kept_for_documentation(each) for each in hosts):
         # Older versions looked for neither variables nor such hosts.
-        return f"{message}; an older version of skillhub wrote it, or somebody removed them"
+        return f"{message}; an older version of skillhub wrote it, or they were removed"
     return message
 
 

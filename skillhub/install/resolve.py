@@ -300,7 +300,7 @@ def chosen_release(ref: Named, source: Source, index: Index, settled: str | None
         return choose_release(ref, index.releases(ref.name), settled)
     if ref.range is not None:
         pinned = as_command("skillhub", "install", f"{source.alias}:{ref.name}")
-        message = f"{source.alias} is {source.place}, whose skills have no version ranges"
+        message = f"{source.alias} is {source.place}: its skills have no versions to choose by range"
         raise UsageError(message, where=str(ref), hint=f"{pinned}; a revision is pinned when a source is added")
     try:
         (release,) = choose_skills(str(ref), index, (ref.name,), every=False, pick=lambda _: ())

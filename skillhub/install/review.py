@@ -139,7 +139,7 @@ def _install(
         candidate.name,
         word(entry.version or entry.short),
         _from(entry),
-        (candidate.signed_by or "nobody") + (", patched" if entry.patch else ""),
+        (candidate.signed_by or "unsigned") + (", patched" if entry.patch else ""),
         can or "none seen",
         needs or "-",
     )
@@ -214,7 +214,7 @@ def _unsigned(candidate: Candidate, install: str) -> Question:
         f"{install.removesuffix('?')}, {lacks}?" if install.endswith("agree?") else f"{install[:-1]} {lacks}?",
         (
             *((f"the patch is {word(patch.path)}",) if patch else ()),
-            "nobody vouches for it: only the digest in the lock will show whether it changes",
+            "no signature proves its author; the digest in the lock reveals any later change",
         ),
         alike=_by(candidate),
     )

@@ -190,7 +190,7 @@ def _adopt_site(alias: str, url: str, ports: Ports) -> None:
     raise SourceMismatch(
         f"the lock has {alias} as a site without signed metadata; it is a registry",
         where=url,
-        hint=f"remove what is locked from it, add it with {add}, and install again",
+        hint=f"remove its skills from the lock, add it with {add}, and install again",
     )
 
 
@@ -434,8 +434,10 @@ def _root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> byte
 def _rootless(source: Source, ports: Ports) -> Question:
     offered = ports.reach(source.ref).index()
     count = len(offered.skills)
-    vouches = "nobody vouches" if source.place else "only its server vouches"
-    message = f"{word(source.url)} is not a registry: {vouches} for its skills. Add it as {source.alias}?"
+    vouches = "no signature" if source.place else "only its server"
+    message = (
+        f"{word(source.url)} is not a registry: {vouches} protects its list of skills. Add it as {source.alias}?"
+    )
     details = (
         *offered.warnings,
         f"it offers {count} {'skill' if count == 1 else 'skills'}; each is asked about when it is installed",

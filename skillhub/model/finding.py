@@ -158,7 +158,8 @@ def in_words(found: Iterable[str]) -> str:
     """Return for a person what a skill can do; that no network was seen is no proof that there is none."""
     names = [*found]
     seen = [] if any(each.startswith("network:") for each in names) else ["network: none seen"]
-    return "; ".join([_INSTRUCTS, *([", ".join(map(word, names))] if names else []), *seen])
+    shown = [f"{word(each)} (unknown hosts)" if each == NETWORK_UNKNOWN else word(each) for each in names]
+    return "; ".join([_INSTRUCTS, *([", ".join(shown)] if names else []), *seen])
 
 
 def is_kept_for_documentation(host: str) -> bool:

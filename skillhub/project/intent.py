@@ -375,7 +375,7 @@ def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
             root = f" with root {wanted.root}" if wanted.root else ""
             raise SourceMismatch(
                 f"the lock has the source {alias} as {locked}; skillhub.toml names {url}{root}",
-                hint=f"remove what is locked from {alias}, or correct [sources.{alias}]",
+                hint=f"remove the skills of {alias} from the lock, or correct [sources.{alias}]",
             )
     return found
 

@@ -355,7 +355,7 @@ def test_two_that_differ_are_told_apart_by_their_agent(tmp_path):
     server(here)
     here.write("project/.cursor/mcp.json", json.dumps({"mcpServers": {"demo": {"command": "true"}}}))
     done = here.run("mcp", "check", "demo", "--json")
-    assert (done.status, done.error["hint"]) == (2, "say whose: --agent claude-code or --agent cursor")
+    assert (done.status, done.error["hint"]) == (2, "choose one: --agent claude-code or --agent cursor")
     assert here.run("mcp", "check", "demo", "--agent", "cursor").status == 6
     assert here.run("mcp", "check", "none").status == 3
 
@@ -377,7 +377,7 @@ def test_two_programs_of_one_agent_have_a_file_each(tmp_path):
         here.write(f"project/{file}", json.dumps({key: {"demo": {"command": "sh", "args": [file]}, file[1]: {}}}))
     done = here.run("mcp", "check", "demo", "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
-    assert done.error["hint"] == "say whose: " + " or ".join(f"--file {here.project / each}" for each in files)
+    assert done.error["hint"] == "choose one: " + " or ".join(f"--file {here.project / each}" for each in files)
     for file in files:
         told = here.run("mcp", "check", "demo", "--file", file, "--dry-run").out
         assert f"it runs: sh {file}" in told and str(here.project / file) in told

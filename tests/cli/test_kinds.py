@@ -107,7 +107,7 @@ KINDS = {
     ),
     "source": (proposed, "This project brings the registry acme, which you do not have", NO),
     "root": (lambda _, served: ["source", "add", "acme", served], "by the root that it shows now?", NO),
-    "place": (lambda shell, _: place(shell), "is not a registry: nobody vouches for its skills", NO),
+    "place": (lambda shell, _: place(shell), "is not a registry: no signature protects its list of skills", NO),
     "env": (lambda shell, _: needing(shell, "{type: env_var, value: A}")[:-1], "needs the variable A", VALUE),
     "mcp": (lambda shell, _: server(shell, "demo-server"), "needs the MCP server demo; write", NO),
     "mcp-unpinned": (lambda shell, _: server(shell, "npx demo"), "downloads a package without a fixed version", NO),

@@ -56,7 +56,7 @@ def test_it_is_shown_as_what_nobody_vouches_for(added, web):
     shown = added.run("source", "show", "docs", "--json").json
     assert [(each["name"], each["publisher"]) for each in shown["skills"]] == [("mail", None), ("pdf", None)]
     for words in (("source", "list"), ("source", "show", "docs")):
-        assert "only its operator vouches" in added.run(*words).out
+        assert "its operator can change its skills" in added.run(*words).out
     assert added.run("doctor", "--json").json["sources"][-1] in (
         {"name": "docs", "url": web.url(""), "root": None},
         {"name": "github", "url": "embedded:", "root": listed["github"]["root"]},

@@ -129,7 +129,7 @@ def test_a_command_to_type_stays_whole(shell):
     assert command in [line.strip() for line in lines(done)]
 
 
-@pytest.mark.parametrize("words", ["source show github", "cache info"])
+@pytest.mark.parametrize("words", ["source list", "cache info"])
 @pytest.mark.parametrize("columns", [40, 52, 80, 100, 140, 200])
 def test_a_table_fits_and_loses_nothing(installed, words, columns):
     shown = lines(installed.at_terminal(*words.split(), columns=columns))
