@@ -102,7 +102,8 @@ def test_a_skill_is_described_before_the_first_question_about_it(shell):
     assert done.status == 0, done.out
     facts = (
         "About odd ",
-        "it can: give instructions, which an agent follows with your rights; network:? (unknown hosts), network:evil.example",
+        "it can: give instructions, which an agent follows with your rights; network:? (unknown hosts), "
+        "network:evil.example",
         "scan of odd has findings: 1 high",
         "Install odd without a signature?",
     )
