@@ -98,7 +98,8 @@ def _is_offline(tree: Tree, manifest: Manifest, run: Iterable[str]) -> bool:
     commands = (match[1] or match[2] or "" for match in _COMMANDS.finditer(body))
     if _SHELL.search(body) and not all(map(is_offline_shell, commands)):
         return False
-    if names_network(body.encode()) or _OTHER_PROGRAM.search(body):
+    names_program = any(end in body for end in (".py", ".sh", ".bash")) and _OTHER_PROGRAM.search(body)
+    if names_program or names_network(body.encode()):
         return False
     return all(is_offline(path, tree[path], is_told=_is_told(path, tree[path])) for path in run)
 

@@ -38,6 +38,8 @@ _READS = [
         rb"(?:export|declare|typeset|local)[ \t]++-\w*(?:p\w*[ \t]++|n\w*[ \t]++\w++=)[\"']?" + _CAPITALS,
     )
 ]
+# One of these is in all that the patterns here find, but for those of shells alone; in lower case.
+_WORDS = (b"env", b"set", b"export", b"declare", b"typeset", b"local", b"compgen", b"xpand", b"-v ", b"nviron")
 _EXPANDED = re.compile(rb"xpand(?:Env|vars)\(\s{0,9}+[bru]?[\"'`]([^\"'`\n]{0,2000}+)")
 _DOLLAR = re.compile(rb"\$\{?" + _NAME)
 _SHELL_READ = re.compile(rb"\$(?:[({][#!]?)?" + _CAPITALS)
@@ -130,6 +132,9 @@ class _Reader:
 
     def read(self, data: bytes) -> None:
         """Look for what any language reads so."""
+        lowered = data.lower()
+        if not any(word in lowered for word in _WORDS):
+            return
         for pattern in (*_READS, _ALL):
             self._add(self._all(pattern, data))
         for text in self._all(_EXPANDED, data):

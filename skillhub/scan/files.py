@@ -146,7 +146,8 @@ class _Documents:
             said = {"", *_WORD.findall(joined)}
             names = {name for word in said & self._by_word.keys() for name in self._by_word[word]}
             self._work -= len(names) * len(joined)
-            is_too_much = len(text) > _TEXT_MAX or self._work < 0 or _RUNS_ANY.search(joined) is not None
+            runs_any = "$" in joined and _RUNS_ANY.search(joined) is not None
+            is_too_much = len(text) > _TEXT_MAX or self._work < 0 or runs_any
             told = {name for name in names if is_too_much or _is_told_to_run(name, joined)}
             new = self.left if is_too_much else {path for name in told for path in self._by_name[name]} & self.left
             found |= new
@@ -180,18 +181,8 @@ SKILL_WITHIN: Final = rules()["SH507"]
 READ_MAX = 2 * 1024 * 1024
 # Pictures, fonts, archives, sound and video, which no agent reads as text.
 _MEDIA = (
-    *(
-        b"\x89PNG",
-        b"\xff\xd8\xff",
-        b"GIF8",
-        b"RIFF",
-        b"%PDF-",
-        b"PK\x03\x04",
-        b"\x1f\x8b",
-        b"BZh",
-        b"\xfd7zXZ",
-        b"ID3",
-    ),
+    *(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"%PDF-"),
+    *(b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"ID3"),
     *(b"\0\1\0\0", b"OTTO", b"wOFF", b"wOF2", b"ttcf", b"true", b"OggS", b"SQLite", b"\0\0\1\0", b"\x28\xb5\x2f\xfd"),
 )
 _COMPILED = (".class", ".jar", ".node")

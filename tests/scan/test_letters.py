@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import orders, prerequisites, scan
+from skillhub.scan import capability, environment, files, orders, prerequisites, scan
 from skillhub.scan.code import SIGNS
 from skillhub.scan.pattern import Letters, joined, views
 from skillhub.scan.scanner import LOOKS
@@ -23,6 +23,10 @@ LITERALS = tuple(
 )
 TABLES = (orders._SIGNS, prerequisites._SIGNS)
 WORDS = sorted({word for table in TABLES for sign in table.values() for group in sign.groups for word in group})
+READERS = (
+    *environment._READS,
+    *(getattr(environment, f"_{name}") for name in ("ALL", "EXPANDED", "RENAMED", "OF_PROCESS", "WHOLE")),
+)
 LOOKED_FOR = frozenset[bytes]().union(*(group for _, look in LOOKS for group in look.words))
 # What parts words, joins them, is left out of them, or folds to something else.
 GLUE = [
@@ -145,5 +149,17 @@ def test_every_token_passes_the_look(begin, shape):
     ],
 )
 def test_no_word_that_a_look_waits_for_hides_a_place(rule, text):
-    files = {"SKILL.md": File(b"---\nname: a\ndescription: b\n---\n"), "a.txt": File(f"{text}\n".encode())}
-    assert rule in {finding.rule for finding in scan(Tree(files))}
+    given_files = {"SKILL.md": File(b"---\nname: a\ndescription: b\n---\n"), "a.txt": File(f"{text}\n".encode())}
+    assert rule in {finding.rule for finding in scan(Tree(given_files))}
+
+
+@settings(max_examples=100)
+@given(st.sampled_from(READERS).flatmap(st.from_regex))
+def test_what_names_a_variable_has_one_of_the_words_that_are_looked_for_first(data):
+    assert any(word in data.lower() for word in environment._WORDS)
+
+
+@settings(max_examples=50)
+@given(st.from_regex(files._RUNS_ANY) | st.from_regex(capability._OTHER_PROGRAM))
+def test_a_command_that_names_a_program_has_one_of_the_signs_that_are_looked_for_first(text):
+    assert any(sign in text for sign in ("$", ".py", ".sh", ".bash"))
