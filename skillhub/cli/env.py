@@ -19,7 +19,9 @@ _BYTES_MAX = 1 << 20
 
 
 def env_list(common: Common) -> int:
-    """List the variables with a stored value, and the skills and projects that may use each.
+    """List the variables with a stored value.
+
+    With each: the skills and projects that may use it.
 
     Example: skillhub env list
     """
