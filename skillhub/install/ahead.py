@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
 from queue import SimpleQueue
-from typing import IO, Any, Final, NoReturn, TypeAlias
+from typing import IO, Any, Final, TypeAlias
 
 from skillhub.archive import Unpacked, unpack
 from skillhub.errors import SkillhubError
@@ -41,15 +39,21 @@ class ScansAhead:
     """
 
     def __init__(self, processes: int = _PROCESSES) -> None:
-        self._processes: list[_Process] = []
-        self._idle: SimpleQueue[_Process] = SimpleQueue()
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+        paths = json.dumps([each for each in sys.path if os.path.isabs(each)])
         is_python = os.path.basename(sys.executable or "").startswith("python") and not hasattr(sys, "frozen")
-        # Where threads run, one may hold a lock that the other process would wait for.
-        start = _Forked if sys.platform == "linux" and threading.active_count() == 1 else _started
         with suppress(OSError):
             # A program that holds Python would start as itself.
             for _ in range(processes if processes > 1 and is_python else 0):
-                self._processes.append(process := start())
+                process = subprocess.Popen(
+                    [sys.executable, "-I", "-c", _PROGRAM, paths],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,  # Ctrl-C is for the one that a person talks to
+                )
+                self._processes.append(process)
                 self._idle.put(process)
         self._pool = ThreadPoolExecutor(max(1, len(self._processes)))
 
@@ -89,75 +93,6 @@ class ScansAhead:
             return None
         finally:
             self._idle.put(process)
-
-
-def _started() -> subprocess.Popen[bytes]:
-    paths = json.dumps([each for each in sys.path if os.path.isabs(each)])
-    return subprocess.Popen(
-        [sys.executable, "-I", "-c", _PROGRAM, paths],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C is for the one that a person talks to
-    )
-
-
-class _Forked:
-    """A process that has loaded what this one has, and starts 30 times as fast as one that loads it; for Linux."""
-
-    def __init__(self) -> None:
-        asked, stdin = os.pipe()
-        stdout, answered = os.pipe()
-        self.returncode: int | None = None
-        # A signal that came between would have the child go on as if it were this process.
-        known = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            self._pid = os.fork()
-            if self._pid == 0:
-                _serve_alone(asked, answered)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, known)
-        os.close(asked)
-        os.close(answered)
-        self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
-
-    def kill(self) -> None:
-        """End it; it has nothing to lose."""
-        if self.returncode is None:
-            os.kill(self._pid, signal.SIGKILL)
-
-    def wait(self) -> int:
-        """Wait for its end, and return its status."""
-        if self.returncode is None:
-            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-        return self.returncode
-
-    def communicate(self) -> None:
-        """Wait for its end, and let go of it."""
-        self.wait()
-        for pipe in (self.stdin, self.stdout):
-            with suppress(OSError):  # what it was to read, nobody reads
-                pipe.close()
-
-
-_Process: TypeAlias = "subprocess.Popen[bytes] | _Forked"
-
-
-def _serve_alone(asked: int, answered: int) -> NoReturn:
-    """Serve at these two, with nothing else of the process that this one is forked from, and end."""
-    try:
-        os.setsid()  # Ctrl-C is for the one that a person talks to
-        null = os.open(os.devnull, os.O_RDWR)
-        for standard in {0, 1, 2} - {asked, answered}:
-            os.dup2(null, standard)
-        # A pipe kept open would keep the other processes waiting once nobody asks.
-        low, high = sorted((asked, answered))
-        for first, last in ((0, low), (low + 1, high), (high + 1, os.sysconf("SC_OPEN_MAX"))):
-            os.closerange(max(first, 3), last)
-        with open(asked, "rb", closefd=False) as questions, open(answered, "wb", closefd=False) as answers:
-            serve(questions, answers)
-    finally:
-        os._exit(0)
 
 
 def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
