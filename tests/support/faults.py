@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import time
 import warnings
 import zlib
 from collections import defaultdict
@@ -82,8 +83,9 @@ def forbidden() -> None:
 
 def in_child(act: Callable[[], None], before: Callable[[], None] = lambda: None) -> int:
     """Run ``act`` in a forked child and return how it ended: 0, the exit status of its error, or ``KILLED``."""
+    _wait_for_ended_threads()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # later Pythons warn of forks beside threads; the child uses none
+        warnings.simplefilter("ignore")  # later Pythons warn of forks beside threads
         child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -100,6 +102,15 @@ def in_child(act: Callable[[], None], before: Callable[[], None] = lambda: None)
             sys.excepthook(type(error), error, error.__traceback__)
     finally:
         os._exit(status)
+
+
+def _wait_for_ended_threads() -> None:
+    """Wait until threads that Python has forgotten are gone: as they end they hold a lock of OpenSSL, which a child
+    that is forked then would never get. Threads that were never Python's stay, so the wait ends after a while."""
+    for _ in range(200 if os.path.isdir("/proc/self/task") else 0):
+        if len(os.listdir("/proc/self/task")) <= len(sys._current_frames()):
+            return
+        time.sleep(0.001)
 
 
 def run_with_fault(folder: Path, act: Callable[[], None], at: int, happen: Callable[[], None]) -> int:
