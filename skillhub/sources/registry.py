@@ -391,12 +391,16 @@ class _Client(Updater):
         return self._load_targets(role, roles.TARGETS).targets.get(path)
 
     def keep_packed(self, bridge: _Bridge) -> None:
-        """Verify and keep what came with the bundle for new clients, or the next command would fetch it again."""
+        """Verify and keep what came with the bundle for new clients, or the next command would fetch it again.
+
+        A role that is expired or wrong is not kept, and refused by the command that needs it.
+        """
         delegations = self._trusted_set.targets.delegations
         for role in (delegations.roles or ()) if delegations else ():
             found = self._trusted_set.snapshot.meta.get(f"{role}.json")
             if found is not None and f"{found.version}.{role}.json" in bridge.ahead:
-                self._load_targets(role, roles.TARGETS)
+                with suppress(exceptions.RepositoryError):
+                    self._load_targets(role, roles.TARGETS)
 
     @property
     def log_key(self) -> PublicKey | None:
