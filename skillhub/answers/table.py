@@ -25,6 +25,7 @@ DOCUMENTS: Final[Mapping[str, str]] = {
     "baseline": "skillhub.audit.accepting.BaselineFile",
     "bundle": "skillhub.sources.bundle.BundleFile",
     "clients": "skillhub.registry.shapes.ClientDocument",
+    "clients-list": "skillhub.registry.shapes.ClientDocuments",
     "config": "skillhub.net.settings.Settings",
     "discovery": "skillhub.model.discovery.DiscoveryListing",
     "discovery-0.1": "skillhub.model.discovery.LegacyDiscoveryListing",

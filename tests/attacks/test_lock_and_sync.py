@@ -200,5 +200,6 @@ def test_mirror_that_withholds_one_thing_after_another(scene, door):
     honest, hub.files, hub.before = hub.files, {}, asked.append
     while archive_of(honest) not in hub.files:
         assert isinstance(fails(scene, act), SourceError)
-        hub.files[asked[-1]] = honest[asked[-1]]
+        withheld = next(path for path in reversed(asked) if path in honest and path not in hub.files)
+        hub.files[withheld] = honest[withheld]
     assert act().skills[0].name == "hello"

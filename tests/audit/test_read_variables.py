@@ -51,7 +51,7 @@ def test_a_person_is_shown_what_a_script_reads_before_anything_is_there(world: W
     (line,) = [line for line in asked.details if line.startswith("it can: ")]
     assert line == (
         "it can: give instructions, which an agent follows with your rights; "
-        "env:AWS_SECRET_ACCESS_KEY, network:?, network:api.acme.io, scripts"
+        "env:AWS_SECRET_ACCESS_KEY, network:? (unknown hosts), network:api.acme.io, scripts"
     )
     assert "Says hello." in asked.details
     assert not any("only for tests" in line for line in asked.details)
