@@ -61,7 +61,8 @@ def test_every_line_of_the_page_runs_in_its_order(shell):
             line = line.replace("./registry", "./another")
         if line.startswith("cosign "):
             shell.write("project/cosignature.txt", cosignature(shell.project / "registry/site"))
-        words = line.partition(" > ")[0].replace("/media/offline", "registry/keys/offline").replace("3f9d21ab", lost[:8])
+        typed = line.partition(" > ")[0]
+        words = typed.replace("/media/offline", "registry/keys/offline").replace("3f9d21ab", lost[:8])
         done = shell.run("registry", *shlex.split(words))
         assert done.status == 0, f"{line}: {done.err}"
     assert ok(shell, "check", "registry") == {"ok": True, "problems": [], "warnings": []}
