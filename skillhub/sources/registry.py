@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from tuf.api import exceptions
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 from tuf.api.serialization import DeserializationError
-from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig  # type: ignore[attr-defined]
+from tuf.ngclient import FetcherInterface, Updater  # type: ignore[attr-defined]
 
 from skillhub import errors
 from skillhub.disk.files import disk_error, lock, read, write_atomic
@@ -107,7 +107,6 @@ def _beside(work: Callable[[], _Done]) -> Iterator[Future[_Done]]:
 
 ROOT_CAP = 512_000
 _AHEAD_CAP = 8_000_000
-_TIMESTAMP, _TIMESTAMP_CAP = "timestamp.json", UpdaterConfig().timestamp_max_length
 _Parsed = TypeVar("_Parsed")
 
 
@@ -425,8 +424,6 @@ class _Client(Updater):
 class _Bridge(FetcherInterface):
     """Our fetcher as python-tuf wants one.
 
-    The timestamp is fetched while the newest root is looked for; it is verified by that root all the same.
-
     Args:
         fetcher: Ours.
         packed: Where the registry may have packed what a new client wants; None for a client that is not new.
@@ -435,7 +432,6 @@ class _Bridge(FetcherInterface):
     def __init__(self, fetcher: Fetcher, packed: str | None) -> None:
         self._fetcher = fetcher
         self._packed = packed
-        self._early: Future[bytes] | None = None
 
     def _fetch(self, url: str) -> Iterator[bytes]:
         # For its streams, which do not say how much they take: no document is larger than what packs several.
@@ -446,15 +442,8 @@ class _Bridge(FetcherInterface):
         data = self.ahead.get(name) if is_ahead(name) else None
         if data is not None and len(data) <= max_length:
             return data
-        early, self._early = self._early, None
         try:
-            if early is not None and name == _TIMESTAMP:
-                return early.result()
-            if not name.endswith(".root.json"):
-                return self._fetcher.get(url, cap=max_length).data
-            timestamp = f"{url.removesuffix(name)}{_TIMESTAMP}"
-            with _beside(lambda: self._fetcher.get(timestamp, cap=_TIMESTAMP_CAP).data) as self._early:
-                return self._fetcher.get(url, cap=max_length).data
+            return self._fetcher.get(url, cap=max_length).data
         except NotFound as error:
             raise exceptions.DownloadHTTPError(str(error), 404) from error
 
