@@ -9,10 +9,7 @@ from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import rotate
 from tests.support.registry import Simulator, Waits
 
-TOGETHER = [
-    ("targets/ns/*", "metadata/*.releases-*.json"),
-    ("targets/publishers/*", "targets/idx/*"),
-]
+TOGETHER = [("targets/ns/*", "metadata/*.releases-*.json"), ("targets/publishers/*", "targets/idx/*")]
 
 
 def installed(hub, folder):
