@@ -6,6 +6,8 @@ be no code. Interpreters, wrappers, and whatever else runs what its arguments sa
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,108 +30,22 @@ _SHELL = deferred(
 )
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+with open(os.path.join(os.path.dirname(__file__), "server_words.json"), encoding="utf-8") as _file:
+    _WORDS = {name: frozenset(" ".join(lines).split()) for name, lines in json.load(_file).items()}
 
 # Programs that run code which is handed to them; only with a script by its absolute path are they ordinary.
-_INTERPRETERS = _words(
-    """
-    node nodejs deno bun iojs qjs d8 gjs rhino jjs coffee tsx ts-node ts-node-esm ts-node-script jiti esno esmo
-    vite-node babel-node swc-node zx electron python pythonw py pypy micropython circuitpython jython ironpython
-    ipython ipy bpython ptpython jupyter hy conch perl raku ruby jruby irb pry rake rails php php-cgi php-fpm
-    phpdbg hhvm lua luajit luau texlua rscript r julia tclsh wish tixwish expect osascript groovy groovysh scala
-    kotlin kotlinc java javaw jshell jbang bsh runghc runhaskell ghc ghci stack cabal ocaml ocamlrun utop swift
-    guile racket gracket scheme chicken csi chez gambit gsi sbcl clisp ecl ccl clojure clj bb lein elixir iex mix
-    erl escript rebar3 awk gawk mawk nawk goawk sed gsed bc dc ed ex vi vim nvim view vimdiff gvim emacs
-    emacsclient nano octave matlab maple gnuplot maxima gp sage gdb lldb cgdb m4 nim nimble crystal zig tcc cling
-    root dart flutter v vlang janet fennel io pike rexx regina gforth forth gst smalltalk wasmtime wasmer wasm3
-    wazero dotnet dotnet-script dnx fsi fsharpi csharp mono cscript wscript mshta rundll32 regsvr32 msiexec
-    installutil msbuild wmic forfiles certutil bitsadmin sqlite3 sqlite mysql mariadb psql mongo mongosh redis-cli
-    sqlplus duckdb jq yq gojq jaq dhall nickel cue jsonnet xmllint xsltproc tex latex pdftex xetex lualatex gs
-    ghostscript magick convert ffmpeg osh ysh hush lksh oksh loksh pdksh sash tksh es rc scsh psh bosh jsh
-    git-shell murex ion closh ngs gpython rustpython graalpy graaljs js js24 tjs llrt hermes jsc quickjs mujs duk
-    nashorn ringo lli clang-repl cint picoc wolframscript wolfram math scilab hython mayapy blender gimp soffice
-    libreoffice godot freecadcmd freecad npm-cli node-gyp mailx mail mutt ftp lftp bpftrace stap starlark pdb pdb3
-    cython sas stata npm.js
-    """
-)
+_INTERPRETERS = _WORDS["interpreters"]
 # Programs that run what their other words say, or fetch and run what a file says.
-_WRAPPERS = _words(
-    """
-    env sudo doas su runas gsudo pkexec nohup xargs find fd fdfind gfind ssh sshpass autossh mosh dropbear telnet
-    timeout gtimeout nice ionice renice chroot unshare nsenter setsid setarch linux32 linux64 stdbuf strace ltrace
-    dtrace perf script watch parallel flock lockf setpriv runuser systemd-run systemctl at batch crontab screen
-    tmux zellij byobu dbus-run-session dbus-launch xvfb-run firejail bwrap proot fakeroot fakechroot faketime
-    catchsegv numactl taskset chrt prlimit cgexec start-stop-daemon daemon daemonize dtach abduco unbuffer rlwrap
-    socat nc ncat netcat cryptcat time command exec eval builtin source busybox toybox git gh svn hg make gmake
-    bmake cmake ninja meson bazel bazelisk buck buck2 gradle gradlew mvn mvnw ant sbt mill just task invoke fab
-    tar gtar bsdtar star cpio rsync scp sftp zip unzip 7z gcc cc clang g++ c++ ld as cargo rustc rustup rbenv
-    pyenv nvm fnm volta npm yarn pnpm corepack docker podman nerdctl docker-compose podman-compose kubectl oc helm
-    crictl ctr runc crun lxc lxc-exec machinectl vagrant wsl start cmd entr watchexec watchman nodemon pm2 forever
-    supervisor supervisord supervise runsv s6-svscan tini dumb-init gosu su-exec concurrently npm-run-all run-p
-    run-s cross-env cross-env-shell dotenv dotenvx env-cmd direnv mise asdf rtx nix nix-shell nix-build guix conda
-    mamba micromamba poetry pdm hatch pipenv rye uv pixi tox nox pip pip3 pipx easy_install gem bundle bundler
-    bundlex composer go gofmt curl wget aria2c http https openssl man less more most pg pager ld.so gio xdg-open
-    open op doppler infisical chamber aws-vault envchain teller vault consul nomad ansible ansible-playbook
-    terraform tofu pulumi packer snap flatpak apt apt-get dpkg rpm yum dnf pacman brew port choco scoop winget
-    supergateway mcp-proxy mcpo fastmcp mcp shx shelljs execa exec-sh nyc c8 coverage kcov valgrind rr qemu-x86_64
-    qemu-aarch64 wine wine64 box64 rosetta arch caffeinate lldb-server gdbserver logger tee split sort csplit dd
-    install visudo crash wall rofi dmenu zenity newgrp sg logsave chpst softlimit envdir setuidgid trickle
-    torsocks torify proxychains proxychains4 tsocks eatmydata ccache distcc sem pexec run-parts run-one chronic ts
-    ifne capsh scriptlive slirp4netns pasta aa-exec runcon sandbox-exec hyperfine ssh-agent gpg-agent tcpserver
-    inetd xinetd websocketd ttyd gotty shell2http webhook fswatch inotifywait reflex air wgo overmind foreman
-    honcho hivemind sysdig tcpdump nmap cpulimit uftrace heaptrack apptainer singularity toolbox distrobox nsjail
-    minijail0 systemd-nspawn systemd-cat systemd-inhibit jexec winpty nvm-exec n gcloud aws az fly flyctl heroku
-    railway vercel netlify wrangler serverless pytest py.test jest mocha vitest ava tap jasmine karma cypress
-    webpack rollup vite gulp grunt parcel esbuild eslint prettier babel tsc uvicorn gunicorn hypercorn flask
-    fastapi celery streamlit chainlit gradio django-admin scrapy locust airflow dagster prefect marimo papermill
-    jupyter-nbconvert sphinx-build mkdocs pelican jekyll pre-commit lefthook husky lint-staged scons waf premake5
-    qmake autoconf autom4te gn bjam b2 tup redo remake nose yt-dlp youtube-dl next nuxt astro turbo nx lerna rush
-    npm-run npm-exec npx-cli tsup swc rspack storybook ng smithery mcp-get mcpm
-    vue-cli-service react-scripts hardhat truffle forge
-    claude claude-code codex gemini aider goose opencode q copilot llm ollama cursor cursor-agent code code-insiders
-    codium windsurf zed amp droid crush qwen auggie cline kiro continue cn devin openhands interpreter
-    open-interpreter skillhub skills slogin rsh rlogin plink putty winrs psexec psexec64 conhost wt explorer hh
-    odbcconf regasm regsvcs cmstp pcalua scriptrunner control msedge chrome chromium google-chrome firefox certreq
-    schtasks sc bcdedit init service initctl launchctl defaults security sysctl mount insmod modprobe ip dhclient
-    pppd openvpn wg-quick strongswan dnsmasq sendmail exim procmail fetchmail msmtp logrotate anacron incron fcron
-    run-mailcap see edit sensible-editor sensible-browser update-alternatives dpkg-reconfigure lazygit tig gitk nnn
-    ranger mc vifm lf broot w3m lynx links elinks pandoc asciidoctor typst rg fzf bat delta nginx httpd apache2
-    haproxy caddy traefik envoy openresty redis-server mongod postgres pg_ctl initdb pg_dump sqlcmd usql clickhouse
-    clickhouse-local clickhouse-client spark-shell pyspark spark-submit hadoop beeline cqlsh influx etcdctl isql
-    osqueryi steampipe virsh vboxmanage multipass lima limactl colima orb orbctl incus lxd ngrok cloudflared tailscale
-    nsh hsh gosh brush es-shell nash oil ammonite amm scala-cli kawa abcl mit-scheme gauche chibi-scheme stklos
-    bigloo jirb mirb moon luvit lune tarantool mpv vlc mplayer obs inkscape zathura feh htop top thv toolhive mcphost
-    mcptools onchange chokidar chokidar-cli ts-node-dev start-server-and-test esrun sucrase deno-bin runjs pm2-runtime
-    fabric pyinfra robot robotframework behave luigi litestar daphne granian waitress-serve twistd pex shiv ziglang
-    rust-script cpan cpanm cpanminus cpanp prename perl-rename file-rename
-    """
-)
-_LAUNCHERS = _words("npx pnpx bunx uvx")
+_WRAPPERS = _WORDS["wrappers"]
+_LAUNCHERS = _WORDS["launchers"]
 _KNOWN = _INTERPRETERS | _WRAPPERS | _LAUNCHERS
 # Of these, those that are no words of other programs' own commands.
-_NAMED_IN_ARGUMENTS = (
-    _INTERPRETERS | _LAUNCHERS | _words("env sudo doas nohup xargs busybox toybox ssh chroot setsid socat pkexec cmd")
-) - _words("r v io gp go view root stack open convert nano js es rc ion math mail sas")
+_NAMED_IN_ARGUMENTS = (_INTERPRETERS | _LAUNCHERS | _WORDS["named_wrappers"]) - _WORDS["other_words"]
 # Packages of a scope that run what their words say.
-_RUNNERS = _words(
-    """
-    @smithery/cli @modelcontextprotocol/inspector @wong2/mcp-cli @babel/node @swc-node/register @dotenvx/dotenvx
-    @pnpm/exe @yarnpkg/cli @yarnpkg/cli-dist @antfu/ni @antfu/nip @jupyterlab/cli @expo/cli @angular/cli @nestjs/cli
-    @vue/cli-service @playwright/test @biomejs/biome @swc/cli @types/node
-    """
-)
+_RUNNERS = _WORDS["runner_packages"]
 # What begins with the name of one of these and a dash is one of its builds; of these words, a program for MCP.
-_SERVERS = _words("mcp server servers serve lsp tool tools docs")
-_PREFIXES = _words(
-    """
-    timeout nice time watch find stdbuf command exec eval parallel builtin setsid script flock strace source .
-    make gmake bmake npm pnpm yarn uv docker podman nerdctl kubectl oc poetry pdm hatch pipenv rye pixi conda
-    mamba cargo go gradle mvn just task tox nox bundle nix nix-shell nix-build wsl start tmux screen at batch
-    crontab mise asdf direnv systemd-run tar rsync coproc ionice trap
-    """
-)
+_SERVERS = _WORDS["server_words"]
+_PREFIXES = _WORDS["prefixes"]
 # What of them may be in front of a script, and how modules are run.
 _PYTHON = deferred(r"(?:python|pypy|py)w?[0-9.]*t?")
 _PYTHON_FLAGS = deferred(r"-[uBIPsEb]+")
@@ -137,15 +53,7 @@ _PYTHON_FLAGS = deferred(r"-[uBIPsEb]+")
 _PYTHON_ISOLATED = deferred(r"-[uBsEb]*[IP][uBIPsEb]*")
 _TAKES_SCRIPT = deferred(r"(?:node|nodejs|bun|ruby|perl|php|pythonw?|pypy|deno)[0-9.]*")
 _MODULE = deferred(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
-_MODULES_THAT_RUN = _words(
-    """
-    pip pipx uv poetry pdm hatch tox nox virtualenv ipython IPython ipykernel jupyter jupyter_core
-    bpython ptpython pytest py coverage debugpy pudb ipdb pysnooper kernprof line_profiler
-    memory_profiler scalene viztracer pyinstrument invoke fabric ansible nodeenv xonsh hy setuptools
-    wheel build flit mcp fastmcp mcpo dotenv supervisor honcho watchdog watchfiles gunicorn uvicorn
-    hypercorn flask django streamlit celery code_runner
-    """
-)
+_MODULES_THAT_RUN = _WORDS["python_modules"]
 
 _EXE = deferred(r"\.(?:exe|cmd|bat|com|ps1)$")
 _LOADER = deferred(r"ld(?:-linux|-musl|-elf|64|32)?[\w.-]*\.so")
@@ -189,25 +97,11 @@ _ANYBODYS = deferred(
     re.IGNORECASE,
 )
 _LOCAL_PACKAGE = deferred(r"(?:file|link|portal|workspace|exec|patch):|@(?:[./\\]|~/)|^[/~]", re.IGNORECASE)
-_EVALUATES = _words(
-    """
-    call eval evaluate expression expr execute exec code command cmd run shell script init-command ssh
-    checkpoint-action use-compress-program to-command rsh rsync-path pager editor hook pre post require
-    import loader preload plugin print proxy-command on-start on-connect entrypoint init wrapper
-    interpreter stdin-command node-options
-    """
-)
-_RUN_PARTS = _words(
-    """
-    call eval evaluate exec execute executable command commands cmd cmdline run runs shell script scripts hook hooks
-    launcher spawn interpreter program bin binary subprocess javaagent preload prelude rcfile startup callback
-    loader extension extensions addon addons plugin plugins macro inline javascript js lua code inspect expr
-    expression
-    """
-)
+_EVALUATES = _WORDS["evaluating_options"]
+_RUN_PARTS = _WORDS["running_parts"]
 _PARTS = deferred(r"[-_.:/]+|(?<=[a-z0-9])(?=[A-Z])")
 # What a program may be told to do first: to run what follows.
-_RUN_FIRST = _words("eval exec execute shell repl script")
+_RUN_FIRST = _WORDS["running_subcommands"]
 _SHORT_EVALUATES = deferred(r"-[A-Za-z]{0,2}[ce]")
 _LOADS_CODE = deferred(
     r"LD_.*|DYLD_.*|PYTHON.*|RUBY.*|GIT_.*|PATH|SHELL|IFS|ENV|JAVA_OPTS|NPM_CONFIG_.*|PIP_.*|UV_.*"
@@ -230,7 +124,7 @@ _SUFFIX = deferred(r"\.(?:[cm]?[jt]sx?|py[cwz]?|p[lm]|rb|phar|php)$")
 _PACKAGED = deferred(r"[/\\](?:node_modules|site-packages|dist-packages|gems|share)[/\\]((?:@[^/\\]+[/\\])?[^/\\]+)")
 _OF_A_LANGUAGE = deferred(r"[/\\](?:python|pypy)[0-9.]*[/\\](?!(?:site|dist)-packages[/\\])")
 # Programs of which many a script of somebody's own has the name.
-_OWN_SCRIPTS = _words("start init service task time watch code control n top open see edit view root invoke ts hh rg")
+_OWN_SCRIPTS = _WORDS["own_scripts"]
 _PYPI_NAME = r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?(?:\[[a-z0-9,._-]+\])?"
 _PYPI = deferred(
     rf"(?P<name>{_PYPI_NAME})(?:===?|@)v?[0-9]+(?:\.[0-9]+)*(?:\.?(?:a|b|rc|post|dev)[0-9]+)*(?:\+[a-z0-9.]+)?",
