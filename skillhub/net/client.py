@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
 from skillhub.formats.text import quote
 from skillhub.model.reference import errors_masked
-from skillhub.net.fetch import Arrived, Headers, Response, Web, is_limited, unheard
-from skillhub.net.target import PERSON, Proxy, Requester, RequestTarget, is_public, judge, judged, look_up, proxy_for
+from skillhub.net.fetch import Arrived, Headers, RequestOptions, Response, Web, is_limited, unheard
+from skillhub.net.target import PERSON, Proxy, RequestTarget, is_public, judge, judged, look_up, proxy_for
 
 # The command line of httpx loads rich, click and Pygments where they are installed; the library does without.
 if "httpx" not in sys.modules:
@@ -122,25 +122,17 @@ class Http(Web):
         self._proxies: dict[str, Proxy | None] = {}
 
     @errors_masked()
-    def ask(
-        self,
-        url: str,
-        *,
-        cap: int,
-        named_by: Requester = PERSON,
-        headers: Headers | None = None,
-        body: bytes | None = None,
-    ) -> Response:
+    def ask(self, url: str, *, cap: int, **options: Unpack[RequestOptions]) -> Response:
         """Return what the server answers, as ``Web.ask`` promises.
 
         Raises:
             SourceError, WrongBytes, UnsafeTransfer: see there.
         """
-        target = judge(url, named_by, self._transport.private)
+        target = judge(url, options.get("named_by", PERSON), self._transport.private)
         first, deadline = target.origin, Deadline(self._patience)
         for _ in range(1 + _MAX_REDIRECTS):
-            fields = _fields(target, headers or {}, first, self._credentials)
-            found = self._with_retries(target, (fields, body), deadline, cap)
+            fields = _fields(target, options.get("headers", {}), first, self._credentials)
+            found = self._with_retries(target, (fields, options.get("body")), deadline, cap)
             if isinstance(found, Response):
                 return found
             target = found

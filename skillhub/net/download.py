@@ -273,7 +273,7 @@ class Downloads:
             return cached
         known = copy if cached else None
         # RFC 9110, 13.1; what is empty is not sent.
-        asked = {"If-None-Match": known.etag, "If-Modified-Since": known.modified} if known else None
+        asked = {"If-None-Match": known.etag, "If-Modified-Since": known.modified} if known else {}
         answer = self._web.ask(url, cap=cap, headers=asked)
         if known and cached and answer.status == 304 and answer.url == known.url:
             answer = replace(cached, headers={"etag": known.etag, "last-modified": known.modified, **answer.headers})

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 from urllib.parse import unquote
 
 from skillhub.disk import files
@@ -70,6 +70,14 @@ class Fetcher(Protocol):
         ...
 
 
+class RequestOptions(TypedDict, total=False):
+    """What a request may say besides its URL; see ``Web.ask``."""
+
+    named_by: Requester
+    headers: Headers
+    body: bytes | None
+
+
 class Web(Fetcher, Protocol):
     """A ``Fetcher`` that speaks HTTP, for those who do too: conditional requests, challenges, limits."""
 
@@ -81,25 +89,15 @@ class Web(Fetcher, Protocol):
         """
         return whole(self.ask(url, cap=cap, named_by=named_by))
 
-    def ask(
-        self,
-        url: str,
-        *,
-        cap: int,
-        named_by: Requester = PERSON,
-        headers: Headers | None = None,
-        body: bytes | None = None,
-    ) -> Response:
+    def ask(self, url: str, *, cap: int, **options: Unpack[RequestOptions]) -> Response:
         """Return what the server answers, whatever its status, once redirects and retries are done.
 
         Args:
             url: Absolute.
             cap: The bytes that the body may have at most; the body of an error may be cut.
-            named_by: As for ``get``.
-            headers: Fields to send; ``Authorization`` goes to the origin of ``url`` and no further. An empty one
-                says that nobody is told who asks: no other is sent in its place.
-            body: What to send, by POST. It goes to the origin of ``url`` and no further, and may be sent more than
-                once: it changes nothing there.
+            **options: ``named_by``, as for ``get``; ``headers``, fields to send: ``Authorization`` goes to the origin
+                of ``url`` and no further, and an empty one says that nobody is told who asks; ``body``, what to send
+                by POST: it goes to that origin alone, and maybe more than once, for it changes nothing there.
 
         Raises:
             SourceError, WrongBytes, UnsafeTransfer: as for ``get``, but for the status.
@@ -157,23 +155,15 @@ class UntrustedClient(Web):
         self._web = web
         self._hint = hint or f"only this repository names it; to use it: {as_command('skillhub', 'install', place)}"
 
-    def ask(
-        self,
-        url: str,
-        *,
-        cap: int,
-        named_by: Requester = PERSON,
-        headers: Headers | None = None,
-        body: bytes | None = None,
-    ) -> Response:
+    def ask(self, url: str, *, cap: int, **options: Unpack[RequestOptions]) -> Response:
         """Return what the server answers, as ``Web.ask`` promises.
 
         Raises:
             SourceError, WrongBytes, UnsafeTransfer: see there.
         """
-        requester = Requester("repository", named_by.site)
+        options["named_by"] = Requester("repository", options.get("named_by", PERSON).site)
         try:
-            return self._web.ask(url, cap=cap, named_by=requester, headers=headers, body=body)
+            return self._web.ask(url, cap=cap, **options)
         except UnsafeTransfer as error:
             error.hint = error.hint or self._hint
             raise
@@ -195,15 +185,7 @@ class Mirrors(Web):
         self._web = web
         self._settings = settings
 
-    def ask(
-        self,
-        url: str,
-        *,
-        cap: int,
-        named_by: Requester = PERSON,
-        headers: Headers | None = None,
-        body: bytes | None = None,
-    ) -> Response:
+    def ask(self, url: str, *, cap: int, **options: Unpack[RequestOptions]) -> Response:
         """Return what the mirror answers, or without one the server itself, as ``Web.ask`` promises.
 
         Raises:
@@ -213,17 +195,17 @@ class Mirrors(Web):
         asked = f"{target.scheme}://{target.authority}{target.raw_path}"
         base = base_of(asked, self._settings.mirrors)
         if base is None:
-            by = PERSON if self._settings.trusts(url) else named_by
+            options["named_by"] = by = PERSON if self._settings.trusts(url) else options.get("named_by", PERSON)
             with _hinting_at_trust(url, by):
-                return self._web.ask(url, cap=cap, named_by=by, headers=headers, body=body)
+                return self._web.ask(url, cap=cap, **options)
         _refuse_dots(url)
         mirror = self._settings.mirrors[base]
         if mirror.startswith("file:"):
             return _in_folder(mirror.removeprefix("file://"), base, asked, cap)
         # Who we are to the one is nobody else's business.
-        sent = (headers or {}).items()
+        sent = options.get("headers", {}).items()
         told = {name: value for name, value in sent if name.lower() != "authorization" or not value}
-        answer = self._web.ask(mirror + asked[len(base) :], cap=cap, headers=told, body=body)
+        answer = self._web.ask(mirror + asked[len(base) :], cap=cap, headers=told, body=options.get("body"))
         is_there = base_of(answer.url, [mirror]) is not None  # else a redirect led out of the mirror
         return replace(answer, url=base + answer.url[len(mirror) :] if is_there else url)
 
