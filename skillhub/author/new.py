@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 
 from skillhub.disk import files
 from skillhub.disk.folders import remove_tree, write_tree
@@ -15,61 +16,8 @@ from skillhub.model.tree import SKILL_MD, File, Tree
 
 VERSION = "0.1.0"
 
-# What an author is to replace with words of their own.
-_DESCRIPTION = (
-    "What this skill does, and when an agent should use it. Write both, for an agent sees no more at first."
-)
-_BODY = """\
-Say here what to do, step by step, as to a colleague who is new to it. An agent reads this when it uses the skill.
-
-1. What to look at first.
-2. What to do then, and how to tell that it is done.
-
-What is long goes into files beside this one, such as references/, and is named here, so that it is read only when
-it is needed. Programs that an agent is to run go into scripts/.
-"""
-_PROMPTS = frozenset([f"description: {_DESCRIPTION}", *filter(None, _BODY.splitlines())])
-
-_SKILL = f"""\
----
-name: {{name}}
-description: {_DESCRIPTION}
-metadata:
-  version: "{{version}}"
----
-
-# {{title}}
-
-{_BODY}"""
-
-_NEEDS = """\
-# How the skill is shown, and what it needs; skillhub asks for it before an agent gets the skill.
-interface:
-  display_name: {title}
-
-# Whether an agent may use the skill without being told to.
-policy:
-  allow_implicit_invocation: true
-
-# What the skill needs: take away the "# " in front of it. Values never stand here.
-#
-# dependencies:
-#   tools:
-#     - type: env_var
-#       value: EXAMPLE_TOKEN
-#       description: What the variable is for
-#     - type: program
-#       value: jq
-#       description: What the program is for
-#     - type: mcp
-#       value: example
-#       description: What the server is for
-#       transport: streamable_http
-#       url: https://mcp.example.com/
-#       bearer_token_env_var: EXAMPLE_TOKEN
-#     - type: skill
-#       value: another-skill
-"""
+_TEMPLATES = os.path.join(os.path.dirname(__file__), "templates")
+_FILES = {SKILL_MD: "SKILL.md", "agents/skillhub.yaml": "skillhub.yaml"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +56,22 @@ def begin(name: str, parent: str, *, dry_run: bool = False) -> Begun:
 def content(name: str) -> Tree:
     """Return what a new skill of this name holds."""
     title = name.replace("-", " ").capitalize()
-    texts = {SKILL_MD: _SKILL, "agents/skillhub.yaml": _NEEDS}
-    spelled = {file: text.format(name=name, title=title, version=VERSION).encode() for file, text in texts.items()}
-    return Tree({file: File(data, executable=False) for file, data in spelled.items()})
+    texts = {file: _template(each).format(name=name, title=title, version=VERSION) for file, each in _FILES.items()}
+    return Tree({file: File(text.encode(), executable=False) for file, text in texts.items()})
+
+
+@cache
+def _template(name: str) -> str:
+    with open(os.path.join(_TEMPLATES, name), encoding="utf-8") as file:
+        return file.read()
+
+
+@cache
+def _prompts() -> frozenset[str]:
+    """Return the lines that an author is to replace with words of their own: the description, and the body."""
+    head, _, body = _template(_FILES[SKILL_MD]).partition("# {title}\n")
+    lines = (line for line in head.splitlines() if line.startswith("description:"))
+    return frozenset([*lines, *filter(None, body.splitlines())])
 
 
 def unfilled(tree: Tree) -> tuple[Issue, ...]:
@@ -119,10 +80,10 @@ def unfilled(tree: Tree) -> tuple[Issue, ...]:
     lines = file.data.decode("utf-8", "replace").split("\n") if file else []
     found, is_within = [], False
     for number, line in enumerate(map(str.strip, lines), 1):
-        if line in _PROMPTS and not is_within:
+        if line in _prompts() and not is_within:
             message = "expected a description of your own, found the template of skillhub new"
             found.append(Issue("unfilled", message, f"{SKILL_MD}:{number}"))
-        is_within = line in _PROMPTS or (is_within and not line)
+        is_within = line in _prompts() or (is_within and not line)
     return tuple(found)
 
 

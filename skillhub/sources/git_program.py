@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -13,72 +14,35 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from subprocess import Popen
 from typing import IO
 
+from skillhub import errors
 from skillhub.archive.entries import unsafe
-from skillhub.errors import FormatError, NotFound, SkillhubError, SourceError, StateError, UnsafeTransfer
+from skillhub.errors import FormatError, SkillhubError, SourceError, UnsafeTransfer
 from skillhub.formats.text import clean, quote
 from skillhub.net.fetch import Arrived, Web, unheard
 from skillhub.net.target import Who
 
 # What git says when it fails, as an error that tells a person what to do.
 
-_HELPER = "git must be able to fetch it without asking: see `git help credentials`, or use ssh with an agent"
-_KEY = "load a key that the server accepts into ssh-agent, or name it in ~/.ssh/config"
 # A person's own `url.….insteadOf` may put a token into the URL that git then writes.
 _SECRET = re.compile(r"://[^/@\s'\"]+@")
 _REDIRECTED = "requested URL returned error: 30\\d"
 _REFUSED = "[remote rejected]"
-# The first that fits counts.
-_CAUSES: tuple[tuple[str, type[SkillhubError], str, str | None], ...] = (
-    (re.escape(_REFUSED), SourceError, "the server refuses the push", "its rules may protect the branch"),
-    (
-        "(?:not read|to get) (?:username|password)|authentication failed|terminal prompts disabled|error: 40[13]",
-        SourceError,
-        "the server needs a login, and git found no credentials that it accepts",
-        _HELPER,
-    ),
-    ("permission denied \\(", SourceError, "the server accepts none of the offered ssh keys", _KEY),
-    (
-        "host key verification failed|no \\S+ host key is known",
-        SourceError,
-        "the server's key is not in ssh's known hosts, or differs from it",
-        "connect to the server once with ssh and compare the key's fingerprint",
-    ),
-    (
-        "dubious ownership|detected dubious",
-        SourceError,
-        "git does not read a repository of another user",
-        "`git config --global --add safe.directory FOLDER` if you trust it",
-    ),
-    ("transport '.*' not allowed", UnsafeTransfer, "skills are not fetched with its protocol", None),
-    (_REDIRECTED, UnsafeTransfer, "the server redirects to another URL", "give the present URL of the repository"),
-    ("certificate|SSL peer|TLS", UnsafeTransfer, "the server has no valid certificate", None),
-    ("no space left|disk quota|read-only file system", StateError, "the disk refused", None),
-    (
-        "in packed object|fsck error|bad object|in a tree|fatal: pack |invalid object|out of memory|over limit"
-        "|corrupt",
-        FormatError,
-        "the repository holds an object that git refuses",
-        None,
-    ),
-    (
-        "could not resolve host|connection (?:refused|timed out|reset)|timed out|unreachable|failed to connect"
-        "|hung up|early EOF|too slow|RPC failed|error: 5\\d\\d|error: 429",
-        SourceError,
-        "the server cannot be reached",
-        None,
-    ),
-    (
-        "does not appear to be a git repository|repository .*not found|repository .*does not exist"
-        "|error: 404|no such file or directory",
-        NotFound,
-        "there is no such repository, or you have no access",
-        "git reports the same for a private repository without credentials",
-    ),
-)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A row of ``git_failures.json``: the words of git, and the error that tells a person what to do."""
+
+    says: str
+    error: str
+    message: str
+    hint: str | None = None
+
+
 _UNSERVED = re.compile(
     "not our ref|unadvertised object|does not support shallow|upload-pack: not our|no such remote ref|"
     "couldn't find remote ref",
@@ -92,7 +56,7 @@ class GitError(Exception):
     @property
     def may_be_ours(self) -> bool:
         """Whether the cause may be a damaged cache, so that a fresh one would help."""
-        return self._cause is None or self._cause[1] is FormatError
+        return self._cause is None or self._cause.error == FormatError.__name__
 
     @property
     def is_unserved(self) -> bool:
@@ -105,8 +69,9 @@ class GitError(Exception):
         return re.search(_REDIRECTED, str(self), re.IGNORECASE) is not None
 
     @cached_property
-    def _cause(self) -> tuple[str, type[SkillhubError], str, str | None] | None:
-        return next((row for row in _CAUSES if re.search(row[0], str(self), re.IGNORECASE)), None)
+    def _cause(self) -> _Failure | None:
+        """The first row that fits."""
+        return next((row for row in _failures() if re.search(row.says, str(self), re.IGNORECASE)), None)
 
     def explained(self, url: str, hint: str | None) -> SkillhubError:
         """Return the error that git's words mean; ``hint`` is what to do where git was not let go its usual ways."""
@@ -117,10 +82,16 @@ class GitError(Exception):
         shown = quote(last, 300) if '"' in last else f'"{last[:300]}"'  # git quotes names by itself
         if self._cause is None:
             return SourceError(f"git failed: {shown}", where=url, hint=hint)
-        _, kind, message, usual = self._cause
+        kind: type[SkillhubError] = getattr(errors, self._cause.error)
         if hint is None or not issubclass(kind, SourceError | UnsafeTransfer):
-            hint = usual
-        return kind(f"{message}: git says {shown}", where=url, hint=hint)
+            hint = self._cause.hint
+        return kind(f"{self._cause.message}: git says {shown}", where=url, hint=hint)
+
+
+@cache
+def _failures() -> tuple[_Failure, ...]:
+    with open(os.path.join(os.path.dirname(__file__), "git_failures.json"), encoding="utf-8") as file:
+        return tuple(_Failure(**row) for row in json.load(file))
 
 
 # Running git with a clean environment, without hooks and prompts, within limits of time and size.
