@@ -24,7 +24,7 @@ from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.model.finding import Finding
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import Tree
-from skillhub.scan import capabilities, scan
+from skillhub.scan import capabilities_and_findings, scan
 
 PART = "scan"  # of the cache
 _CAP = 8 << 20
@@ -53,13 +53,12 @@ class ScannedSkill:
     @classmethod
     def read(cls, tree: Tree) -> ScannedSkill:
         """Scan it, and read its manifest."""
-        findings = scan(tree)
         try:
-            found = capabilities(tree, Manifest.read(tree))
+            found, findings = capabilities_and_findings(tree, Manifest.read(tree))
             breaches = (f"{each.message} [{each.code}]" for each in problems(tree)[0])
             return cls(findings, found, breaches=tuple(breaches))
         except SkillhubError as error:
-            return cls(findings, None, error.message)
+            return cls(scan(tree), None, error.message)
 
 
 class ScanCache:

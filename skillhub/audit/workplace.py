@@ -26,7 +26,7 @@ from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.walk import Cache
-from skillhub.scan import capabilities, scan
+from skillhub.scan import capabilities_and_findings, scan
 from skillhub.sources.local import read_local
 
 _KEPT = 256  # trees of which is kept what they hold
@@ -133,8 +133,8 @@ def _of_store(tree: Digest, data: str) -> Contents:
 
 
 def _contents(tree: Tree) -> Contents:
-    findings = scan(tree)
     try:
-        return Contents(findings, capabilities(tree, Manifest.read(tree)))
+        can, findings = capabilities_and_findings(tree, Manifest.read(tree))
+        return Contents(findings, can)
     except SkillhubError as error:
-        return Contents(findings, None, error.message)
+        return Contents(scan(tree), None, error.message)

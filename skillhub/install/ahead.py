@@ -18,7 +18,7 @@ from skillhub.errors import SkillhubError
 from skillhub.model.finding import Finding
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
-from skillhub.scan import capabilities, scan
+from skillhub.scan import capabilities_and_findings
 
 _Seen: TypeAlias = tuple[tuple[str, ...], tuple[Finding, ...]]
 _PROCESSES: Final = min(os.cpu_count() or 1, 4)
@@ -102,7 +102,7 @@ def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
         answer: list[Any] | None = None
         with suppress(SkillhubError):  # told by whoever unpacks it, or reads its manifest
             tree = unpack(files[""].data, "zip", wrapper=False).tree if "" in files else Tree(files)
-            can, found = capabilities(tree, Manifest.read(tree)), scan(tree)
+            can, found = capabilities_and_findings(tree, Manifest.read(tree))
             answer = [str(tree.digest), can, [asdict(each) for each in found]]
         answers.write(json.dumps(answer).encode("ascii") + b"\n")
         answers.flush()

@@ -29,7 +29,7 @@ from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
 from skillhub.project.store import Listed, Staged, Store
 from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted, recalled
-from skillhub.scan import capabilities, scan
+from skillhub.scan import capabilities_and_findings
 from skillhub.sources.configured import Sources
 from skillhub.trust.publishers import Publisher, Verdict, certificates_of, judge
 from skillhub.trust.registry import publisher_of
@@ -397,7 +397,7 @@ def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Co
     if not scanned:
         return Content(manifest)
     seen = SEEN_AHEAD.get()(tree)
-    return Content(manifest, *(seen or (capabilities(tree, manifest), scan(tree))))
+    return Content(manifest, *(seen or capabilities_and_findings(tree, manifest)))
 
 
 def candidate(

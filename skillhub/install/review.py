@@ -32,7 +32,7 @@ from skillhub.model.reference import Local, authority, parse_remote, repository
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.net.target import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
-from skillhub.scan import capabilities, scan
+from skillhub.scan import capabilities_and_findings
 from skillhub.scan.secrets import masked
 from skillhub.sources.configured import EMBEDDED_URL, Source
 from skillhub.trust.registry import publisher_of
@@ -403,7 +403,7 @@ def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subjec
     if known is not None and known.enabled:
         can = known.facts.capabilities
     elif known is not None:  # nobody read all of its bytes again
-        can, findings = capabilities(candidate.tree, Manifest.read(candidate.tree)), scan(candidate.tree)
+        can, findings = capabilities_and_findings(candidate.tree, Manifest.read(candidate.tree))
     subject = of_entry(candidate.name, candidate.entry, can, ports)
     is_vouched = candidate.trust == "signed"
     signer, entry = candidate.signer, candidate.entry

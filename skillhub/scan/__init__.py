@@ -27,3 +27,11 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
     from skillhub.scan import capability  # noqa: PLC0415
 
     return capability.capabilities(tree, manifest)
+
+
+def capabilities_and_findings(tree: Tree, manifest: Manifest) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
+    """Return the capabilities of the skill in ``tree`` and the findings; both together read each file once."""
+    from skillhub.scan import capability, scanner, skill_files  # noqa: PLC0415
+
+    sources = skill_files.SkillFiles(tree)
+    return capability.capabilities(tree, manifest, sources), scanner.scan(tree, sources)

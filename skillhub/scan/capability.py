@@ -7,16 +7,18 @@ set. Nothing here believes a declaration that the content contradicts, and nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 
 from skillhub.formats.text import clean
 from skillhub.model.finding import NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
-from skillhub.model.tree import File, Tree
+from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.environment import variables
 from skillhub.scan.files import PROGRAMS, running, runs_by_itself
 from skillhub.scan.offline import is_offline, is_offline_shell, names_network
+from skillhub.scan.pattern import Letters
+from skillhub.scan.skill_files import SkillFiles, SourceFile
 
 TEXT_MAX = 100
 HOSTS_MAX = 200
@@ -51,16 +53,19 @@ _OTHER_PROGRAM = re.compile(
 _NETWORK_TOOLS = frozenset({"webfetch", "websearch"})
 
 
-def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
-    """Return what the skill in ``tree`` can do, sorted, each once.
+def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = None) -> tuple[str, ...]:
+    """Return what the skill in ``tree``, of which ``sources`` are, can do, sorted, each once.
 
     Hosts are those of URLs in files that run and in the instructions; more than 200 are one ``network:*``.
     Names without a dot, this machine's own and the names of XML vocabularies are none; names kept for documentation
     are hosts like any other, as a server may well answer at ``api.example.com``. Variables are those that are
     declared, and those that files that run are seen to read; more than 200 of these are one ``env:*``.
     """
-    run = running(tree, manifest.body)
-    programs = [(path, data.translate(None, b"\0")) for path, data in run.items()]
+    sources = SkillFiles(tree) if sources is None else sources
+    held = sources.held
+    body = _body(manifest, sources.files.get(SKILL_MD))
+    run = {path: sources.files[path].without_nul for path in running(held, body, sources.letters_of)}
+    programs = [(path, letters.data) for path, letters in run.items()]
     found = {f"{kind}:{_line(text)}" for kind, text in _named(manifest)}
     if programs:
         found.add("scripts")
@@ -70,21 +75,26 @@ def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
         found.add("hooks")
     if manifest.fork is not None:
         found.add("agents")
-    if any(not is_text(file.data) for file in tree.values()):
+    if any(not is_text(file.data) for file in held.values()):
         found.add("binary")
-    hosts = {
-        host for data in (manifest.body.encode("utf-8"), *(data for _, data in programs)) for host in _hosts(data)
-    }
+    hosts = {host for data in (body.data, *(data for _, data in programs)) for host in _hosts(data)}
     servers = (need.server.host for need in manifest.requires if need.server and need.server.host)
     hosts |= {host for server in servers for host in _somewhere(server.encode())}
     found |= {f"network:{host}" for host in hosts} if len(hosts) <= HOSTS_MAX else {"network:*"}
-    if not _is_offline(tree, manifest, run):
+    if not _is_offline(held, manifest, body, run):
         found.add(NETWORK_UNKNOWN)
     found |= {f"env:{_line(name)}" for name in variables(programs)}
     return tuple(sorted(found))
 
 
-def _is_offline(tree: Tree, manifest: Manifest, run: Iterable[str]) -> bool:
+def _body(manifest: Manifest, source: SourceFile | None) -> Letters:
+    """Return the letters of the instructions, with the words of their file if they are the end of it."""
+    data = manifest.body.encode("utf-8")
+    is_end = source is not None and source.data.endswith(b"\n" + data)
+    return Letters(data, source.letters if source is not None and is_end else None)
+
+
+def _is_offline(tree: Mapping[str, File], manifest: Manifest, letters: Letters, run: Mapping[str, Letters]) -> bool:
     """Say whether all that runs is shown to stay offline, and the instructions name nothing that does not.
 
     Instructions are no program: what an agent makes of them is shown by nothing.
@@ -93,15 +103,18 @@ def _is_offline(tree: Tree, manifest: Manifest, run: Iterable[str]) -> bool:
     if manifest.hooks or any(need.server and need.server.command for need in manifest.requires):
         return False
     tools = (tool.partition("(") for tool in manifest.allowed_tools)
-    if any(name.strip().lower() in _NETWORK_TOOLS or names_network(f"`{inner}".encode()) for name, _, inner in tools):
+    named = ((name.strip().lower(), Letters(f"`{inner}".encode())) for name, _, inner in tools)
+    if any(name in _NETWORK_TOOLS or names_network(inner) for name, inner in named):
         return False
     commands = (match[1] or match[2] or "" for match in _COMMANDS.finditer(body))
     if _SHELL.search(body) and not all(map(is_offline_shell, commands)):
         return False
     names_program = any(end in body for end in (".py", ".sh", ".bash")) and _OTHER_PROGRAM.search(body)
-    if names_program or names_network(body.encode()):
+    if names_program or names_network(letters):
         return False
-    return all(is_offline(path, tree[path], is_told=_is_told(path, tree[path])) for path in run)
+    return all(
+        is_offline(path, tree[path], letters, is_told=_is_told(path, tree[path])) for path, letters in run.items()
+    )
 
 
 def _is_told(path: str, file: File) -> bool:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
+
+from skillhub.formats.text import words
 
 NAMES_MAX = 200  # more than a person reads are one `*`
 _MATCHES_MAX = 50_000
@@ -25,62 +28,94 @@ _ENVIRONMENT = (
     rb"[eE][nN][vV](?<!put...)(?<![sS]et...)(?:IRON|iron(?:ment)?)?+b?(?:::)?(?:[vV]ar(?:iable)?+(?:_os)?+)?[!?]?"
     rb"(?:[\"'`]\])?"
 )
-_READS = [
-    re.compile(pattern)
-    for pattern in (
-        _ENVIRONMENT + rb"(?:" + _QUOTED + rb"|" + _MEMBER + rb"|[{(]" + _CAPITALS + rb"(?=[)}]))",
-        rb"process\??\.env\??\." + _NAME + rb"(?!\()" + _NOT_SET,
-        rb"[eE][nN][vV]:[\\/]?+" + _NAME + _NOT_SET,
-        rb"\$ENV\{" + _NAME,
-        rb"printenv[\"', \t]{1,9}+" + _CAPITALS,
-        rb"[\"']" + _NAME + rb"[\"']\s{1,9}+(?:not\s{1,9}+)?in\s{1,9}+(?:\w{1,30}+\.)?environ",
-        rb"-v(?<!command -v) {1,9}+" + _CAPITALS + rb"(?=[ \t]{0,9}+(?:\]|&&|\|\|))",
+# It has `env`, and names no variable.
+_FIRST_LINE = re.compile(rb"#!/usr/bin/env (?:python|bash|sh|node)[0-9.]*\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A pattern that is looked for where one of its words is: in small letters, or in capitals as they are."""
+
+    words: tuple[bytes, ...]
+    pattern: re.Pattern[bytes]
+
+    def is_worth(self, data: bytes, lowered: bytes) -> bool:
+        """Say whether the pattern may match in ``data``."""
+        return any(word in (data if word.isupper() else lowered) for word in self.words)
+
+
+def _look(looked_for: str, pattern: bytes) -> _Look:
+    return _Look(tuple(each.encode() for each in words(looked_for)), re.compile(pattern))
+
+
+_READS = (
+    _look("env", _ENVIRONMENT + rb"(?:" + _QUOTED + rb"|" + _MEMBER + rb"|[{(]" + _CAPITALS + rb"(?=[)}]))"),
+    _look("process", rb"process\??\.env\??\." + _NAME + rb"(?!\()" + _NOT_SET),
+    _look("env:", rb"[eE][nN][vV]:[\\/]?+" + _NAME + _NOT_SET),
+    _look("$env{", rb"\$ENV\{" + _NAME),
+    _look("printenv", rb"printenv[\"', \t]{1,9}+" + _CAPITALS),
+    _look("environ", rb"[\"']" + _NAME + rb"[\"']\s{1,9}+(?:not\s{1,9}+)?in\s{1,9}+(?:\w{1,30}+\.)?environ"),
+    _look("-v", rb"-v(?<!command -v) {1,9}+" + _CAPITALS + rb"(?=[ \t]{0,9}+(?:\]|&&|\|\|))"),
+    _look(
+        "export declare typeset local",
         rb"(?:export|declare|typeset|local)[ \t]++-\w*(?:p\w*[ \t]++|n\w*[ \t]++\w++=)[\"']?" + _CAPITALS,
-    )
-]
-# One of these is in all that the patterns here find, but for those of shells alone; in lower case.
-_WORDS = (b"env", b"set", b"export", b"declare", b"typeset", b"local", b"compgen", b"xpand", b"-v ", b"nviron")
-_EXPANDED = re.compile(rb"xpand(?:Env|vars)\(\s{0,9}+[bru]?[\"'`]([^\"'`\n]{0,2000}+)")
-_DOLLAR = re.compile(rb"\$\{?" + _NAME)
-_SHELL_READ = re.compile(rb"\$(?:[({][#!]?)?" + _CAPITALS)
-_BATCH_READ = re.compile(rb"[%!]" + _NAME + rb"(?::[^%!\n]{0,99}+)?[%!]")
+    ),
+)
+_EXPANDED = _look("xpand", rb"xpand(?:Env|vars)\(\s{0,9}+[bru]?[\"'`]([^\"'`\n]{0,2000}+)")
+_DOLLAR = _look("$", rb"\$\{?" + _NAME)
+_SHELL_READ = _look("$", rb"\$(?:[({][#!]?)?" + _CAPITALS)
+_BATCH_READ = _look("% !", rb"[%!]" + _NAME + rb"(?::[^%!\n]{0,99}+)?[%!]")
 _ENDS = rb"[ \t]{0,9}+(?:([),])|[;:}|\]\r\n]|\Z)"
 # The environment as a value; what stands before it says whether that is another name of it.
-_WHOLE = re.compile(
-    rb"(?:environb?|(?<=[(=,* ])ENV|(?:process\??|meta|Bun|Deno)\.env|process\[[\"'`]env[\"'`]\])(?!\w)" + _ENDS
+_WHOLE = _look(
+    "environ ENV .env process[",
+    rb"(?:environb?|(?<=[(=,* ])ENV|(?:process\??|meta|Bun|Deno)\.env|process\[[\"'`]env[\"'`]\])(?!\w)" + _ENDS,
 )
 _PRINTS = (
     rb"\\?(?:(?:sudo|command|exec|busybox)[ \t]++)*+(?:/usr)?(?:/bin/)?"
     rb"(?:(?:print)?env(?:[ \t]++-0)?|set|export)[ \t]*+"
 )
-_ALL = re.compile(
-    rb"\b(?:environb?|ENV)\."
-    rb"(?:copy|items|values|to_\w|each|map|collect|select|filter|reject|sort|inspect|dup|clone)\b(?!_at)"
-    rb"|%ENV\b|env::vars|Environ\(\)|etenv\(\s{0,9}+\)(?!\.)|nvironmentVariables\("
-    rb"|/environ(?![\w/.-])|ENVIRON\)|\$_ENV(?!\w|\s{0,9}+\[)"
-    rb"|(?i:\b(?:gci|dir|ls|gi|gc|get-(?:childitem|item|content))[ \t]{1,9}+(?:-path[ \t]{1,9}+)?[\"']?env:)"
-    rb"(?![$\\/\w])"
-    rb"|(?:export|declare|typeset|local)[ \t]++-\w*[px]\w*[ \t]*+(?:[|>;)\n]|\Z)|compgen[ \t]++-[ev]\b"
-    rb"|(?:[$<]\(|[\"']`?|=`|[;&|] )[ \t]*+" + _PRINTS + rb"[|>)`](?!\w++[|)])"
+_ALL = (
+    _look(
+        "environ ENV.",
+        rb"(?:environb?|ENV)(?<!\wenviron)(?<!\wenvironb)(?<!\wENV)\."
+        rb"(?:copy|items|values|to_\w|each|map|collect|select|filter|reject|sort|inspect|dup|clone)\b(?!_at)",
+    ),
+    _look("%ENV $_ENV ENVIRON)", rb"%ENV\b|ENVIRON\)|\$_ENV(?!\w|\s{0,9}+\[)"),
+    _look("env::vars", rb"env::vars"),
+    _look("etenv(", rb"etenv\(\s{0,9}+\)(?!\.)"),
+    _look("nviron", rb"Environ\(\)|nvironmentVariables\(|/environ(?![\w/.-])"),
+    _look(
+        "env:",
+        rb"(?i:(?<!\w)(?:gci|dir|ls|gi|gc|get-(?:childitem|item|content))[ \t]{1,9}+(?:-path[ \t]{1,9}+)?[\"']?env:)"
+        rb"(?![$\\/\w])",
+    ),
+    _look(
+        "export declare typeset local", rb"(?:export|declare|typeset|local)[ \t]++-\w*[px]\w*[ \t]*+(?:[|>;)\n]|\Z)"
+    ),
+    _look("compgen", rb"compgen[ \t]++-[ev]\b"),
+    _look("env set export", rb"(?:[$<]\(|[\"']`?|=`|[;&|] )[ \t]*+" + _PRINTS + rb"[|>)`](?!\w++[|)])"),
 )
 # A command of its own: of a line or of a list, in `( ... )` or `{ ... }`.
-_ALL_IN_SHELL = re.compile(
+_ALL_IN_SHELL = _look(
+    "env set export",
     rb"(?:[\n;&|]|\A)[ \t]*+(?:[({][ \t]*+"
     + _PRINTS
     + rb"[|>;`)}]|"
     + _PRINTS
-    + rb"(?:[0-9]?[|>;](?!\w++[|)])|\n|\Z))"
+    + rb"(?:[0-9]?[|>;](?!\w++[|)])|\n|\Z))",
 )
-_RENAMED = re.compile(rb"\b(?:environb?|getenvb?)\s{1,9}as\s{1,9}([A-Za-z_]\w{0,30})\b")
-_OF_PROCESS = re.compile(
+_RENAMED = _look("environ getenv", rb"\b(?:environb?|getenvb?)\s{1,9}as\s{1,9}([A-Za-z_]\w{0,30})\b")
+_OF_PROCESS = _look(
+    "process",
     rb"\benv\b(?:\s{0,9}(?::|as\b)\s{0,9}(?:\{([^{}]{0,2000})\}|(\w{1,30})))?[^{}=;]{0,300}\}"
-    rb"\s{0,9}(?:=|from)\s{0,9}[^;\n]{0,30}?process\b(?!\.)"
+    rb"\s{0,9}(?:=|from)\s{0,9}[^;\n]{0,30}?process\b(?!\.)",
 )
 _OWNER = rb"(?:\w{1,30}\.)?\Z"
 _ASSIGNED = re.compile(rb"([A-Za-z_]\w{0,30})\s{0,9}(?::[^=\n]{0,40})?=\s{0,9}" + _OWNER)
 _NOT_WHOLE = re.compile(rb"(?:\bimport\b(?:[^\n;]*|\s*\([^)]*)|[\"']\s{1,9}(?:not\s{1,9})?in\s{1,9})" + _OWNER)
 _KEYS = re.compile(rb"\{([^{}]*+)\}\s*+=\s*+" + _OWNER)
-_KEY = re.compile(rb"(?:^|,)\s*+" + _NAME)
+_KEY = _Look((b"",), re.compile(rb"(?:^|,)\s*+" + _NAME))
 # A shell may be told to run any text; in these `$` is something else, and counts with what looks like a secret.
 _NO_SHELL = re.compile(r"(?i)\.(?:[cm]?[jt]s|[jt]sx|pyw?|rb|pl|php|lua|r|jl|go|rs|psm?1|bat|cmd|applescript)\Z")
 _SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#!(?![^\n]{0,200}\b(?:ba|da|k|z|a|fi|c|tc)?sh\b)")
@@ -128,15 +163,15 @@ class _Reader:
 
     def __init__(self) -> None:
         self.found: set[bytes] = set()
+        self._lowered = b""
         self._left = _MATCHES_MAX
 
     def read(self, data: bytes) -> None:
         """Look for what any language reads so."""
         lowered = data.lower()
-        if not any(word in lowered for word in _WORDS):
-            return
-        for pattern in (*_READS, _ALL):
-            self._add(self._all(pattern, data))
+        self._lowered = _FIRST_LINE.sub(b"", lowered, 1) if lowered.startswith(b"#!") else lowered
+        for each in (*_READS, *_ALL):
+            self._add(self._all(each, data))
         for text in self._all(_EXPANDED, data):
             self._add(self._all(_DOLLAR, text))
         names = {*self._all(_RENAMED, data)}
@@ -172,13 +207,12 @@ class _Reader:
         if names.count(b"|") >= _RENAMED_MAX:
             raise _TooManyError
         begins = rb"(?<![\w.$])(?:" + names + rb")"
-        self._add(
-            self._all(
-                re.compile(begins + rb"(?:" + _QUOTED + rb"|\??\." + _NAME + rb"(?!\()" + _NOT_SET + rb")"), data
-            )
-        )
-        self._add(self._all(re.compile(rb"(?:[(*]|\.\.)(?:" + names + rb")\s{0,9}+[,)}]"), data))
-        self._add(self._all(re.compile(begins + rb"\.(?:copy|items|values)\("), data))
+        for pattern in (
+            begins + rb"(?:" + _QUOTED + rb"|\??\." + _NAME + rb"(?!\()" + _NOT_SET + rb")",
+            rb"(?:[(*]|\.\.)(?:" + names + rb")\s{0,9}+[,)}]",
+            begins + rb"\.(?:copy|items|values)\(",
+        ):
+            self._add(self._all(_Look((b"",), re.compile(pattern)), data))
 
     def _add_keys(self, braces: bytes) -> None:
         self._add([*self._all(_KEY, braces), *((b"*",) if b"..." in braces else ())])
@@ -188,12 +222,14 @@ class _Reader:
         if len(self.found) > NAMES_MAX:
             raise _TooManyError
 
-    def _all(self, pattern: re.Pattern[bytes], data: bytes) -> Iterator[bytes]:
+    def _all(self, look: _Look, data: bytes) -> Iterator[bytes]:
         """Yield the group that matched, or ``*`` where there is none."""
-        return (match[match.lastindex] if match.lastindex else b"*" for match in self._matches(pattern, data))
+        return (match[match.lastindex] if match.lastindex else b"*" for match in self._matches(look, data))
 
-    def _matches(self, pattern: re.Pattern[bytes], data: bytes) -> list[re.Match[bytes]]:
-        found = list(islice(pattern.finditer(data), self._left + 1))
+    def _matches(self, look: _Look, data: bytes) -> list[re.Match[bytes]]:
+        if not look.is_worth(data, self._lowered):
+            return []
+        found = list(islice(look.pattern.finditer(data), self._left + 1))
         self._left -= len(found)
         if self._left < 0:
             raise _TooManyError

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.model.finding import Rule, rules
-from skillhub.model.tree import SKILL_MD, File, Tree
+from skillhub.model.tree import SKILL_MD, File
+from skillhub.scan.pattern import Letters
 
 # Programs, and what a build tool, a desktop or a system runs by its name.
 RUN_BY_NAME = (
@@ -83,18 +84,23 @@ _TIMES_MAX = 100
 _WORK_MAX = 1 << 28
 
 
-def running(tree: Tree, body: str) -> dict[str, bytes]:
-    """Return the files that run, in their order; ``body`` are the instructions."""
+def running(tree: Mapping[str, File], body: Letters, letters: Callable[[str], Letters]) -> list[str]:
+    """Return the files that run, in their order.
+
+    Args:
+        tree: The skill.
+        body: The instructions.
+        letters: Gives those of a file, by its path, without NUL.
+    """
     run = {path for path, file in tree.items() if runs(path, file)}
     documents = _Documents(tree.keys() - run - {SKILL_MD})
     told = documents.told_to_run([body])
-    waiting = [tree[path].data for path in sorted(run | told)]
+    waiting = sorted(run | told)
     while waiting and documents.left:
-        texts = (data.translate(None, b"\0").decode("utf-8", "replace") for data in waiting if len(data) <= _TEXT_MAX)
-        more = documents.told_to_run(texts)
+        more = documents.told_to_run(letters(path) for path in waiting if len(tree[path].data) <= _TEXT_MAX)
         told |= more
-        waiting = [tree[path].data for path in sorted(more)]
-    return {path: tree[path].data for path in tree if path in run or path in told}
+        waiting = sorted(more)
+    return [path for path in tree if path in run or path in told]
 
 
 def runs(path: str, file: File) -> bool:
@@ -135,13 +141,19 @@ class _Documents:
             name = path.rpartition("/")[2]
             self._by_name[name].append(path)
             self._by_word[(_WORD.findall(name) or [""])[-1]].add(name)
+        # A text in which none of these is a word has none of the names; with an empty one, each is read.
+        self._looked_for = {_longest_word(word) for word in self._by_word}
 
-    def told_to_run(self, texts: Iterable[str]) -> set[str]:
+    def told_to_run(self, texts: Iterable[Letters]) -> set[str]:
         """Return those of the paths left that a text has a program run; all, if it is too much to be read."""
         found: set[str] = set()
-        for text in texts:
+        for each in texts:
             if not self.left:
                 break
+            is_named = b"" in self._looked_for or not self._looked_for.isdisjoint(each.words)
+            if not is_named and b"$" not in each.data and len(each.data) <= _TEXT_MAX:
+                continue
+            text = each.data.decode("utf-8", "replace")
             joined = _JOINED.sub(" ", text)
             said = {"", *_WORD.findall(joined)}
             names = {name for word in said & self._by_word.keys() for name in self._by_word[word]}
@@ -153,6 +165,11 @@ class _Documents:
             found |= new
             self.left = self.left - new
         return found
+
+
+def _longest_word(text: str) -> bytes:
+    """Return a word that ``Letters`` have wherever they have ``text`` as a word; empty if there may be none."""
+    return max(re.findall(rb"[a-z0-9]+", text.lower().encode()), key=len, default=b"") if text.isascii() else b""
 
 
 def _is_told_to_run(name: str, body: str) -> bool:

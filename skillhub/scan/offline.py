@@ -17,9 +17,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from skillhub.formats.text import words
 from skillhub.model.tree import File
+from skillhub.scan.pattern import Letters, look
 
 # Words that reach a network, whatever they stand in: a program, an instruction, a comment. They are a second look
 # beside the readers of programs, and the only one at instructions, which are no program.
@@ -34,66 +36,106 @@ _STRONG_WORDS = frozenset(
         " imaplib poplib telnetlib xmlrpc socketserver pycurl"
     )
 )
-_WORD_BYTES = re.compile(rb"[\w.-]+")
+# By the word of ASCII that is in a text wherever the whole is.
+_STRONG_BY_WORD = {max(re.split(b"[_-]", word), key=len): word for word in _STRONG_WORDS}
 # Parts of words.
 _STRONG_PARTS = tuple(
     word.encode()
-    for word in words("downloadstring downloadfile urlopen urlretrieve sendbeacon net.webclient net.sockets net.http")
-)
-# What hardly stands in a text that reaches nothing, from the beginning of a word on.
-_STRONG = rb"""(?x)
-    \b(?:
-        http\.client|urllib2?\.request|urllib2\b|requests\.(?:get|post|put|patch|delete|head|request|session)
-        |(?:import|from)[ \t]{1,9}(?:requests|socket|urllib|http)\b(?!\.(?:parse|error|status)|[ ]status)
-        |socket\.(?:socket|create_connection|connect|gethost|getaddr)|open_connection\b
-        |new[ \t]{1,9}(?:websocket|eventsource)\b|(?<![\w.])fetch\(|axios\b
-        |net::http\b|open-uri\b|net/http\b|net\.dial|lwp::|io::socket|http::tiny|fsockopen|curl_(?:init|exec)
-        |git[ \t]{1,9}(?:-\S{1,40}[ \t]{1,9}(?:[^-\s]\S{0,40}[ \t]{1,9})?){0,3}
-            (?:clone|push|pull|fetch|ls-remote|submodule|archive[ \t]{1,9}--remote|send-email)\b
-        |(?:pip[0-9.]{0,5}|conda|mamba|gem|brew|apt|apt-get|yum|dnf|apk|pacman|choco|winget|snap|cpanm?|port)
-            [ \t]{1,9}(?:-\S{1,20}[ \t]{1,9}){0,3}(?:install|download|add|update|upgrade|fetch)\b
-        |uv[ \t]{1,9}(?:pip|add|sync|run|tool|lock|python)\b
-        |(?:npm|pnpm|yarn|bun)[ \t]{1,9}(?:i|ci|install|add|exec|x|dlx|create|init|update|publish|view)\b
-        |(?:cargo|go|deno|composer|poetry|pdm|rustup|nix|mix|luarocks|stack|cabal|opam)[ \t]{1,9}
-            (?:install|add|fetch|update|get|require|mod|build|shell|run)\b
-        |(?:docker|podman|nerdctl)[ \t]{1,9}(?:pull|push|run|build|compose|login)\b
-        |gh[ \t]{1,9}(?:api|pr|issue|repo|run|release|auth|gist|search|workflow|secret)\b
+    for word in words(
+        "downloadstring downloadfile urlopen urlretrieve sendbeacon net.webclient net.sockets net.http fsockopen"
     )
-    |/dev/(?:tcp|udp)\b
-"""
-# A module of JavaScript, wherever the word before its name begins.
-_STRONG_MODULE = re.compile(
-    rb"(?:require\(|from[ \t]{1,9}|import\(?[ \t]{0,9})[\"'](?:node:)?(?:https?2?|net|tls|dgram|dns)[\"'/]"
+)
+_GETS = rb"[ \t]{1,9}(?:-\S{1,20}[ \t]{1,9}){0,3}(?:install|download|add|update|upgrade|fetch)\b"
+_BUILDS = rb"[ \t]{1,9}(?:install|add|fetch|update|get|require|mod|build|shell|run)\b"
+# What hardly stands in a text that reaches nothing, each behind the words without which it is not looked for.
+_STRONG = (
+    look("http", rb"\bhttp\.client"),
+    look("urllib urllib2", rb"\burllib(?:2?\.request|2\b)"),
+    look("requests", rb"\brequests\.(?:get|post|put|patch|delete|head|request|session)"),
+    look(
+        "import from / requests socket urllib http",
+        rb"\b(?:import|from)[ \t]{1,9}(?:requests|socket|urllib|http)\b(?!\.(?:parse|error|status)|[ ]status)",
+    ),
+    look("socket", rb"\bsocket\.(?:socket|create_connection|connect|gethost|getaddr)"),
+    look("open / connection", rb"\bopen_connection\b"),
+    look("new / websocket eventsource", rb"\bnew[ \t]{1,9}(?:websocket|eventsource)\b"),
+    look("fetch", rb"\bfetch(?<!\.fetch)\("),
+    look("axios", rb"\baxios\b"),
+    look("net / http", rb"\bnet(?:::|/)http\b"),
+    look("open / uri", rb"\bopen-uri\b"),
+    look("net lwp io http", rb"\b(?:net\.dial|lwp::|io::socket|http::tiny)"),
+    look("curl", rb"\bcurl_(?:init|exec)"),
+    look(
+        "git / clone push pull fetch ls submodule archive send",
+        rb"\bgit[ \t]{1,9}(?:-\S{1,40}[ \t]{1,9}(?:[^-\s]\S{0,40}[ \t]{1,9})?){0,3}"
+        rb"(?:clone|push|pull|fetch|ls-remote|submodule|archive[ \t]{1,9}--remote|send-email)\b",
+    ),
+    look("install download add update upgrade fetch", rb"\bpip[0-9.]{0,5}" + _GETS),
+    look(
+        "conda mamba gem brew apt yum dnf apk pacman choco winget snap cpan cpanm port"
+        " / install download add update upgrade fetch",
+        rb"\b(?:conda|mamba|gem|brew|apt|apt-get|yum|dnf|apk|pacman|choco|winget|snap|cpanm?|port)" + _GETS,
+    ),
+    look("uv / pip add sync run tool lock python", rb"\buv[ \t]{1,9}(?:pip|add|sync|run|tool|lock|python)\b"),
+    look(
+        "npm pnpm yarn bun / i ci install add exec x dlx create init update publish view",
+        rb"\b(?:npm|pnpm|yarn|bun)[ \t]{1,9}(?:i|ci|install|add|exec|x|dlx|create|init|update|publish|view)\b",
+    ),
+    look("go / install add fetch update get require mod build shell run", rb"\bgo" + _BUILDS),
+    look(
+        "cargo deno composer poetry pdm rustup nix mix luarocks stack cabal opam"
+        " / install add fetch update get require mod build shell run",
+        rb"\b(?:cargo|deno|composer|poetry|pdm|rustup|nix|mix|luarocks|stack|cabal|opam)" + _BUILDS,
+    ),
+    look(
+        "docker podman nerdctl / pull push run build compose login",
+        rb"\b(?:docker|podman|nerdctl)[ \t]{1,9}(?:pull|push|run|build|compose|login)\b",
+    ),
+    look(
+        "gh / api pr issue repo run release auth gist search workflow secret",
+        rb"\bgh[ \t]{1,9}(?:api|pr|issue|repo|run|release|auth|gist|search|workflow|secret)\b",
+    ),
+    look("dev / tcp udp", rb"/dev/(?:tcp|udp)\b"),
+    # A module of JavaScript, wherever the word before its name begins.
+    look(
+        "http https http2 https2 net tls dgram dns",
+        rb"(?:require\(|from[ \t]{1,9}|import\(?[ \t]{0,9})[\"'](?:node:)?(?:https?2?|net|tls|dgram|dns)[\"'/]",
+    ),
 )
 # Where a command stands: at the start of a line, behind a prompt, a quote or another command.
-_WEAK = rb"""(?xm)
-    (?:^|[`$\#>;&|("'])[ \t]{0,9}(?:sudo[ \t]{1,9})?
-    (?:
-        nc|ssh|ftp|telnet|dig|host|drill|ping6?|traceroute|whois|https?|xh|aws|gcloud|az|kubectl|helm|glab|iwr|irm|mosh
-        |mail|sendmail|ssh-copy-id|terraform|ansible|vercel|netlify|fly|heroku|psql|mysql|redis-cli|mongosh?
-    )[ \t]{1,9}[\w"'$@./<{\[-]
-"""
-_STRONG_PATTERN = re.compile(_STRONG)
-_WEAK_PATTERN = re.compile(_WEAK)
+_WEAK = look(
+    "nc ssh ftp telnet dig host drill ping ping6 traceroute whois http https xh aws gcloud az kubectl helm glab iwr"
+    " irm mosh mail sendmail terraform ansible vercel netlify fly heroku psql mysql redis mongos mongosh",
+    rb"(?:^|[`$#>;&|(\"'])[ \t]{0,9}(?:sudo[ \t]{1,9})?"
+    rb"(?:nc|ssh|ftp|telnet|dig|host|drill|ping6?|traceroute|whois|https?|xh|aws|gcloud|az|kubectl|helm|glab|iwr|irm"
+    rb"|mosh|mail|sendmail|ssh-copy-id|terraform|ansible|vercel|netlify|fly|heroku|psql|mysql|redis-cli|mongosh?)"
+    rb"[ \t]{1,9}[\w\"'$@./<{\[-]",
+)
 _JOINT = re.compile(rb"[\\`^]\r?\n")
+_JOINTS = (b"\\\n", b"`\n", b"^\n", b"\\\r\n", b"`\r\n", b"^\r\n")
 
 
-def names_network(data: bytes) -> bool:
+def names_network(letters: Letters) -> bool:
     """Return whether a text has a word that reaches a network."""
-    data = data.translate(None, b"\0")
-    looked = (data, _JOINT.sub(b"", data)) if _JOINT.search(data) else (data,)
-    return any(_is_strong(each.lower()) or _WEAK_PATTERN.search(each.replace(b"\r", b"\n")) for each in looked)
+    plain = Letters(letters.data.translate(None, b"\0")) if b"\0" in letters.data else letters
+    has_joint = any(joint in plain.data for joint in _JOINTS)
+    return _has_word(plain) or (has_joint and _has_word(Letters(_JOINT.sub(b"", plain.data))))
 
 
-def _is_strong(text: bytes) -> bool:
-    """Look for words first, which is much faster than one pattern for all: every file of every skill comes here."""
-    if any(word.partition(b".")[0] in _STRONG_WORDS for word in set(_WORD_BYTES.findall(text))):
-        return True
+def _has_word(letters: Letters) -> bool:
+    """Look for the words of the text first, which are known: every file of every skill comes here."""
+    found, lowered = letters.words, letters.lowered
     return (
-        any(part in text for part in _STRONG_PARTS)
-        or _STRONG_PATTERN.search(text) is not None
-        or _STRONG_MODULE.search(text) is not None
+        any(_whole(_STRONG_BY_WORD[word]).search(lowered) for word in _STRONG_BY_WORD.keys() & found)
+        or letters.has(*_STRONG_PARTS)
+        or any(each.is_worth(found) and each.first.search(lowered) for each in _STRONG)
+        or (_WEAK.is_worth(found) and _WEAK.first.search(letters.data.replace(b"\r", b"\n")) is not None)
     )
+
+
+@cache
+def _whole(word: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb"%b(?<![\w.-]%b)(?![\w-])" % (word, word))
 
 
 # What is longer was not written to be read.
@@ -115,12 +157,13 @@ _DATA = (
 _REMOTE = re.compile(r"(?:^|=)(?://|\\\\|/(?:net|afs|smb)/)|/dev/(?:tcp|udp)")
 
 
-def is_offline(path: str, file: File, *, is_told: bool) -> bool:
+def is_offline(path: str, file: File, letters: Letters, *, is_told: bool) -> bool:
     """Say whether it is shown that a file reaches no network when it runs.
 
     Args:
         path: Its path.
         file: The file.
+        letters: Those of its bytes without NUL.
         is_told: Whether it runs for another reason than the folder that it is in.
     """
     folded, data = path.lower(), file.data.removeprefix(b"\xef\xbb\xbf")
@@ -131,7 +174,7 @@ def is_offline(path: str, file: File, *, is_told: bool) -> bool:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return False
-    if len(data) > _PROGRAM_MAX or names_network(data):
+    if len(data) > _PROGRAM_MAX or names_network(Letters(data, letters)):
         return False
     named = "sh" if folded.endswith(_SHELL_FILES) else "python" if folded.endswith(_PYTHON_FILES) else None
     if has_first_line:

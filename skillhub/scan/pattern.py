@@ -32,10 +32,15 @@ class Letters:
     """Bytes in lower case, and their words, each once: a literal whose letters are in no word is not in the bytes.
 
     The words together are much shorter than the text: to look for a hundred literals in them costs hardly anything.
+
+    Args:
+        data: The bytes.
+        around: Those of a text that these are a part of, from one word to another; its words stand for theirs.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, around: Letters | None = None) -> None:
         self.data = data
+        self._around = around
 
     @cached_property
     def lowered(self) -> bytes:
@@ -44,11 +49,15 @@ class Letters:
 
     @cached_property
     def _joined(self) -> frozenset[bytes]:
+        if self._around is not None:
+            return self._around._joined
         return frozenset(self.data.translate(_JOINED_WORDS).split())
 
     @cached_property
     def words(self) -> frozenset[bytes]:
         """The runs of letters and digits of ASCII, in lower case."""
+        if self._around is not None:
+            return self._around.words
         return frozenset(b" ".join(self._joined).translate(_ONLY_WORDS).split())
 
     @cached_property

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
 from skillhub.formats.text import clean
 from skillhub.model.finding import SEVERITIES, Finding, Rule, at_least, rules
-from skillhub.model.tree import SKILL_MD, Tree
+from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.capability import is_text
 from skillhub.scan.code import encodings, in_programs
 from skillhub.scan.commands import FETCH, SYSTEM
@@ -40,16 +40,16 @@ PLACES_MAX: Final = 10
 _ARCHIVES_MAX, _PACKED_MAX = 20, 1 << 22
 
 
-def scan(tree: Tree) -> tuple[Finding, ...]:
-    """Return what the rules see in ``tree``; ``skillhub.scan.scan`` promises what of it."""
-    sources = SkillFiles(tree)
+def scan(tree: Tree, sources: SkillFiles | None = None) -> tuple[Finding, ...]:
+    """Return what the rules see in ``tree``, of which ``sources`` are; ``skillhub.scan.scan`` promises what of it."""
+    sources = SkillFiles(tree) if sources is None else sources
     found = [finding for source in sources for finding in _findings(source)]
-    found += _packed(tree)
+    found += _packed(sources.held)
     found += _detected(sources, {(each.rule, each.path, each.line) for each in found})
     return tuple(sorted(found, key=_worst_first))
 
 
-def _packed(tree: Tree) -> Iterator[Finding]:
+def _packed(tree: Mapping[str, File]) -> Iterator[Finding]:
     """Yield what is grave in the first archives of a tree, and in those within: each rule once for each archive."""
     waiting = [(path, path, file.data) for path, file in tree.items() if is_archive(path, file.data)]
     seen: set[tuple[str, str]] = set()

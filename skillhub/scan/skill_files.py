@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from importlib.util import find_spec
 from typing import Any, Final, Literal, TypeVar
 
-from skillhub.model.tree import Tree
+from skillhub.model.tree import File, Tree
 from skillhub.scan.files import EXECUTABLE_MAGIC
 from skillhub.scan.pattern import Letters, decoded, longest_part
 
@@ -120,6 +120,11 @@ class SourceFile:
     def letters(self) -> Letters:
         """The letters of the bytes as they are."""
         return Letters(self.data)
+
+    @cached_property
+    def without_nul(self) -> Letters:
+        """The letters of the bytes as a shell reads them, which leaves out NUL."""
+        return Letters(self.data.translate(None, b"\0")) if b"\0" in self.data else self.letters
 
     @cached_property
     def _read_letters(self) -> Letters:
@@ -317,13 +322,19 @@ class Signs:
 
 
 class SkillFiles:
-    """All files of a skill, by path."""
+    """All files of a skill, by path: ``held`` as they are, ``files`` as they are looked at."""
 
     def __init__(self, tree: Tree) -> None:
         left = [LINES_MAX]
+        # A tree may be on disk, where each look at a file reads it again.
+        self.held: Mapping[str, File] = dict(tree.items())
         self.files: Mapping[str, SourceFile] = {
-            path: SourceFile(path, file.data, left) for path, file in tree.items()
+            path: SourceFile(path, file.data, left) for path, file in self.held.items()
         }
+
+    def letters_of(self, path: str) -> Letters:
+        """Return the letters of a file without NUL."""
+        return self.files[path].without_nul
 
     def __iter__(self) -> Iterator[SourceFile]:
         return iter(self.files.values())

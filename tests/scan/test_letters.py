@@ -1,13 +1,14 @@
 """The cheap look at a file's words hides nothing from a rule that needs more than a look."""
 
 import re
+from re import _parser as sre
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import capability, environment, files, orders, prerequisites, scan
+from skillhub.scan import capability, environment, files, offline, orders, prerequisites, scan
 from skillhub.scan.code import SIGNS
 from skillhub.scan.pattern import Letters, joined, views
 from skillhub.scan.scanner import LOOKS
@@ -23,10 +24,8 @@ LITERALS = tuple(
 )
 TABLES = (orders._SIGNS, prerequisites._SIGNS)
 WORDS = sorted({word for table in TABLES for sign in table.values() for group in sign.groups for word in group})
-READERS = (
-    *environment._READS,
-    *(getattr(environment, f"_{name}") for name in ("ALL", "EXPANDED", "RENAMED", "OF_PROCESS", "WHOLE")),
-)
+READERS = [each for name, each in vars(environment).items() if isinstance(each, environment._Look)]
+READERS += [*environment._READS, *environment._ALL]
 LOOKED_FOR = frozenset[bytes]().union(*(group for _, look in LOOKS for group in look.words))
 # What parts words, joins them, is left out of them, or folds to something else.
 GLUE = [
@@ -153,10 +152,88 @@ def test_no_word_that_a_look_waits_for_hides_a_place(rule, text):
     assert rule in {finding.rule for finding in scan(Tree(given_files))}
 
 
-@settings(max_examples=100)
-@given(st.sampled_from(READERS).flatmap(st.from_regex))
-def test_what_names_a_variable_has_one_of_the_words_that_are_looked_for_first(data):
-    assert any(word in data.lower() for word in environment._WORDS)
+def texts_of(pattern):
+    """Return texts that a pattern of bytes matches, among others that it does not: each of its parts in each form."""
+    return [text.encode("latin-1") for text in _forms(sre.parse(pattern))]
+
+
+def _forms(parsed):
+    each = [_forms_of(*part) for part in parsed]
+    bases = [forms[0] for forms in each]
+    return ["".join(bases)] + [
+        "".join((*bases[:at], form, *bases[at + 1 :])) for at, forms in enumerate(each) for form in forms[1:]
+    ]
+
+
+def _forms_of(kind, value):
+    match str(kind):
+        case "LITERAL":
+            return [chr(value)]
+        case "IN":
+            return [form for part in value for form in _forms_of(*part)] or ["x"]
+        case "RANGE":
+            return [chr(value[0]), chr(value[1])]
+        case "CATEGORY":
+            return {"CATEGORY_SPACE": [" ", "\n"], "CATEGORY_WORD": ["a", "_", "7"]}.get(str(value), ["x"])
+        case "BRANCH":
+            return [form for branch in value[1] for form in _forms(branch)]
+        case "SUBPATTERN":
+            return _forms(value[3])
+        case "ATOMIC_GROUP":
+            return _forms(value)
+        case "ASSERT":
+            return _forms(value[1])
+        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+            least, most, inner = value
+            forms = _forms(inner)
+            return [form * times for times in range(least, min(most, least + 2) + 1) for form in forms] or [""]
+    return ["x" if str(kind) in ("ANY", "NOT_LITERAL") else ""]
+
+
+AROUND = (b"%b", b" %b ", b"(%b)", b"x\n%b\n", b"$%b'", b"x%b", b"%bx", b"# %b = 1", b"\xc3\xa9%b-1", b"_%b2")
+
+
+def found_by(search, pattern):
+    found = {each for text in texts_of(pattern) for around in AROUND if search(each := around.replace(b"%b", text))}
+    assert found, pattern
+    return found
+
+
+@pytest.mark.parametrize("look", READERS)
+def test_what_names_a_variable_has_one_of_the_words_that_are_looked_for_first(look):
+    for data in found_by(look.pattern.search, look.pattern.pattern):
+        assert look.pattern.search(data) and look.is_worth(data, data.lower()), data
+        line = b"#!/usr/bin/env python3.11\n"
+        matches = [each.span() for each in look.pattern.finditer(line + data)]
+        assert not any(start < len(line) - 1 for start, _ in matches) or b"process" in look.words, data
+
+
+@pytest.mark.parametrize("look", [*offline._STRONG, offline._WEAK])
+def test_what_names_the_network_has_the_words_that_are_looked_for_first(look):
+    for data in found_by(look.first.search, look.first.source):
+        assert look.is_worth(Letters(data).words), data
+        assert offline.names_network(Letters(data)), data
+
+
+def test_each_word_that_reaches_a_network_is_found_by_a_word_of_ascii():
+    assert len(offline._STRONG_BY_WORD) == len(offline._STRONG_WORDS)
+    for each in offline._STRONG_WORDS:
+        for around in (b"%b", b"/%b.exe", b"'%b'", b"x\n%b\r\n", b"a,%b|", b"\xc3\xa9%b."):
+            for text in (around % each, (around % each).upper(), around % (each[:2] + b"\\\r\n" + each[2:])):
+                assert offline.names_network(Letters(text)), text
+        for around in (b"x%b", b"%bx", b"_%b", b"%b-x", b"a.%b", b"%b_"):
+            assert not offline.names_network(Letters(around % each)), (around, each)
+
+
+def test_attack_a_persistent_socket_of_php_reaches_a_network():
+    assert offline.names_network(Letters(b"$s = pfsockopen($host, 443);"))
+
+
+def test_words_of_a_whole_file_stand_for_those_of_its_end():
+    whole = Letters(b"---\nname: wget\n---\nsee [docs](https://a.invalid) and fetch(it)\n")
+    end = Letters(b"see [docs](https://a.invalid) and fetch(it)\n", whole)
+    assert end.words == whole.words and end.has(b"fetch(") and not end.has(b"wget")
+    assert offline.names_network(end) and not offline.names_network(Letters(b"see docs\n", whole))
 
 
 @settings(max_examples=50)
