@@ -8,8 +8,10 @@ of a document of ours that the rest of the program works with are standard data 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar, cast
 
 from pydantic import (
@@ -532,34 +534,19 @@ def _expected(fault: ErrorDetails, what: str) -> str:
         return str(context["error"])
     if kind == "literal_error":
         return f"expected {context['expected']}".replace("'", "").replace(", ", " or ")
-    expected = what if kind in _OBJECTS else _EXPECTED.get(kind, "another value")
+    expected = what if kind in _OBJECTS else _words_expected().get(kind, "another value")
     return f"expected {expected.format(**context)}"
 
 
 _OBJECTS = frozenset({"dataclass_type", "dict_type", "mapping_type", "model_attributes_type", "model_type"})
-_EXPECTED: Mapping[str, str] = {
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a number of fewer digits",
-    "int_type": "a whole number",
-    "less_than": "less than {lt}",
-    "less_than_equal": "at most {le}",
-    "list_type": "a list",
-    "none_required": "nothing",
-    "string_too_long": "at most {max_length} characters",
-    "string_too_short": "at least {min_length} characters",
-    "string_type": "a text",
-    "string_unicode": "a text",
-    "too_long": "at most {max_length} entries",
-    "too_short": "at least {min_length} entries",
-    "tuple_type": "a list",
-}
+
+
+@cache
+def _words_expected() -> Mapping[str, str]:
+    """Return ``expected.json``: by pydantic's type of a fault what was expected, in our words."""
+    with open(os.path.join(os.path.dirname(__file__), "expected.json"), encoding="utf-8") as file:
+        found: dict[str, str] = json.load(file)
+    return found
 
 
 def _path(parts: tuple[int | str, ...]) -> str:
