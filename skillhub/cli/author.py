@@ -8,8 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from skillhub.author.author import Validated, pack_skill, sign_skill, validate_all
-from skillhub.author.new import begin
+from skillhub.author.author import Validated, begin, pack_skill, sign_skill, validate_all
 from skillhub.cli.audit import show_findings
 from skillhub.cli.common import (
     Arg,

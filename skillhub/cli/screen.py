@@ -16,7 +16,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 from prompt_toolkit.output import Output, create_output
 
-from skillhub.cli.offered import Offered
+from skillhub.cli.picker import Offered
 from skillhub.cli.terminal import BAR, Terminal, rows_of, shortened
 from skillhub.formats.text import collapsed, word
 

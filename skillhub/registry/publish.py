@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from skillhub.archive import unpack
-from skillhub.author.new import unfilled
+from skillhub.author.author import unfilled
 from skillhub.disk import files
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import Refused, StateError, UsageError

@@ -94,7 +94,7 @@ __all__ = [
 if TYPE_CHECKING:
     from skillhub.model.hosts import Profile, profile, profiles
     from skillhub.model.record import Skill
-    from skillhub.runtime.agent import catalog_of, context_inspect, skills_list
+    from skillhub.runtime.agent import catalog_of, changes, context_inspect, skills_list
     from skillhub.runtime.catalog import Catalog, Problem
     from skillhub.runtime.discover import Surroundings
     from skillhub.runtime.envelope import Display, display, inject
@@ -108,7 +108,6 @@ if TYPE_CHECKING:
     from skillhub.runtime.state import PermissionRule, answers, permitted, remember, set_reach
     from skillhub.runtime.toolset import SkillTool, ToolResult, call_tool, tools
     from skillhub.runtime.walk import Cache
-    from skillhub.runtime.watch import changes
 
 
 def __getattr__(name: str) -> object:

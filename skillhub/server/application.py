@@ -18,8 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
 from skillhub.answers import VERSION
-from skillhub.answers.openapi import openapi
-from skillhub.answers.requests import FileTaken
+from skillhub.answers.http_api import FileTaken, openapi
 from skillhub.audit.workplace import Workplace
 from skillhub.errors import FormatError, NotFound, OutsideSkill, SkillhubError, UsageError
 from skillhub.formats.document import faults

@@ -17,8 +17,8 @@ from skillhub.answers import VERSION
 from skillhub.audit.workplace import Workplace
 from skillhub.errors import StateError
 from skillhub.model.hosts import profile
+from skillhub.runtime.agent import changes
 from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.watch import changes
 
 STREAMS_MAX: Final = 64
 _KEPT: Final = 100

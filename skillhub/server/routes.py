@@ -9,9 +9,8 @@ from hashlib import sha256
 from os import fsencode
 from typing import Any, Final
 
-from skillhub.answers import VERSION, served
-from skillhub.answers import requests as asked
-from skillhub.answers.openapi import DescribedRoute, adapter_of
+from skillhub.answers import VERSION, http_api
+from skillhub.answers.http_api import DescribedRoute, adapter_of
 from skillhub.answers.reading import CatalogAnswer, LoadAnswer, ResolveAnswer, SearchAnswer, ShowAnswer
 from skillhub.answers.skills import JsonAnswer
 from skillhub.audit.show import found_json, search
@@ -52,7 +51,7 @@ def _place_of(skill: Skill) -> str:
     return f"{skill.name} {skill.scope} {sha256(fsencode(skill.path or '')).hexdigest()[:8]}"
 
 
-def _skills(workplace: Workplace, taken: asked.PageTaken) -> dict[str, Any]:
+def _skills(workplace: Workplace, taken: http_api.PageTaken) -> dict[str, Any]:
     every = sorted(workplace.skills(), key=_place_of)
     rest = [skill for skill in every if taken.cursor is None or _place_of(skill) > taken.cursor]
     page = rest[: taken.limit]
@@ -63,26 +62,26 @@ def _skills(workplace: Workplace, taken: asked.PageTaken) -> dict[str, Any]:
     }
 
 
-def _show(workplace: Workplace, taken: asked.OneTaken) -> dict[str, Any]:
+def _show(workplace: Workplace, taken: http_api.OneTaken) -> dict[str, Any]:
     return workplace.show(taken.name)
 
 
-def _search(workplace: Workplace, taken: asked.SearchTaken) -> dict[str, Any]:
+def _search(workplace: Workplace, taken: http_api.SearchTaken) -> dict[str, Any]:
     skills = [skill for skill in workplace.seen(taken.host)[1].skills if skill.path]
     return found_json(search(taken.q, skills, taken.limit), kept={})  # no source is asked
 
 
-def _catalog(workplace: Workplace, taken: asked.CatalogTaken) -> dict[str, Any]:
+def _catalog(workplace: Workplace, taken: http_api.CatalogTaken) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     return section(catalog, row, taken.window).to_json()
 
 
-def _tools(workplace: Workplace, taken: asked.CatalogTaken) -> dict[str, Any]:
+def _tools(workplace: Workplace, taken: http_api.CatalogTaken) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     return {"host": row.id, "tools": [tool.to_json() for tool in tools(row, catalog, taken.window)]}
 
 
-def _call(workplace: Workplace, taken: asked.CallTaken) -> dict[str, Any]:
+def _call(workplace: Workplace, taken: http_api.CallTaken) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     known = [tool.name for tool in tools(row, catalog)]
     if taken.name not in known:
@@ -99,20 +98,20 @@ def _call(workplace: Workplace, taken: asked.CallTaken) -> dict[str, Any]:
     }
 
 
-def _resolve(workplace: Workplace, taken: asked.ResolveTaken) -> dict[str, Any]:
+def _resolve(workplace: Workplace, taken: http_api.ResolveTaken) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     leads = len(catalog.skills) if row.many else 1
     rules = MentionRules(leads=leads, folder=workplace.within(None).cwd)
     return mentioned(taken.text, catalog, rules=rules).to_json()
 
 
-def _load(workplace: Workplace, taken: asked.LoadTaken) -> dict[str, Any]:
+def _load(workplace: Workplace, taken: http_api.LoadTaken) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     request = Request(arguments=taken.arguments, session=Session(taken.session), rules=row.rules)
     return to_json(load(pick(catalog, taken.name, taken.path), request), row)
 
 
-def _needs(workplace: Workplace, taken: asked.NothingTaken) -> dict[str, Any]:
+def _needs(workplace: Workplace, taken: http_api.NothingTaken) -> dict[str, Any]:
     rows = [
         {
             "name": skill.name,
@@ -126,7 +125,7 @@ def _needs(workplace: Workplace, taken: asked.NothingTaken) -> dict[str, Any]:
     return {"skills": rows}
 
 
-def _opencode(workplace: Workplace, taken: asked.OpenCodeTaken) -> list[dict[str, Any]]:
+def _opencode(workplace: Workplace, taken: http_api.OpenCodeTaken) -> list[dict[str, Any]]:
     found = []
     for skill in workplace.seen("opencode", taken.directory)[1].skills:
         with suppress(SkillhubError):  # of what may not be loaded nothing is told
@@ -136,21 +135,39 @@ def _opencode(workplace: Workplace, taken: asked.OpenCodeTaken) -> list[dict[str
 
 
 ROUTES: Final = (
-    Route("GET", "/api/v1/skills", "What is installed", asked.PageTaken, served.SkillsPageAnswer, run=_skills),
-    Route("GET", "/api/v1/skills/{name}", "One skill, its manifest and files", asked.OneTaken, ShowAnswer, run=_show),
-    Route("GET", FILE, "One file of a skill", asked.FileTaken, bytes, ("text/plain", "application/octet-stream")),
-    Route("GET", "/api/v1/search", "Search what is installed", asked.SearchTaken, SearchAnswer, run=_search),
-    Route("GET", "/api/v1/catalog", "What an agent's model sees", asked.CatalogTaken, CatalogAnswer, run=_catalog),
-    Route("GET", "/api/v1/tools", "An agent's tools", asked.CatalogTaken, served.ToolsAnswer, run=_tools),
-    Route("POST", "/api/v1/tools/call", "What a tool returns", asked.CallTaken, served.ToolResultAnswer, run=_call),
+    Route("GET", "/api/v1/skills", "What is installed", http_api.PageTaken, http_api.SkillsPageAnswer, run=_skills),
     Route(
-        "POST", "/api/v1/resolve", "The skills that a message names", asked.ResolveTaken, ResolveAnswer, run=_resolve
+        "GET", "/api/v1/skills/{name}", "One skill, its manifest and files", http_api.OneTaken, ShowAnswer, run=_show
     ),
-    Route("POST", "/api/v1/load", "What an agent gets of a skill", asked.LoadTaken, LoadAnswer, run=_load),
-    Route("GET", "/api/v1/needs", "What the skills need", asked.NothingTaken, served.NeedsAnswer, run=_needs),
-    Route("GET", EVENTS, "Changes, as they happen", asked.NothingTaken, served.ChangeAnswer, ("text/event-stream",)),
+    Route("GET", FILE, "One file of a skill", http_api.FileTaken, bytes, ("text/plain", "application/octet-stream")),
+    Route("GET", "/api/v1/search", "Search what is installed", http_api.SearchTaken, SearchAnswer, run=_search),
+    Route("GET", "/api/v1/catalog", "What an agent's model sees", http_api.CatalogTaken, CatalogAnswer, run=_catalog),
+    Route("GET", "/api/v1/tools", "An agent's tools", http_api.CatalogTaken, http_api.ToolsAnswer, run=_tools),
     Route(
-        "GET", "/skill", "The skills of OpenCode", asked.OpenCodeTaken, list[served.OpenCodeSkillRow], run=_opencode
+        "POST", "/api/v1/tools/call", "What a tool returns", http_api.CallTaken, http_api.ToolResultAnswer, run=_call
     ),
-    Route("POST", "/rpc", "JSON-RPC 2.0", Any, served.RpcResponseRow | list[served.RpcResponseRow], run=answer_rpc),
+    Route(
+        "POST",
+        "/api/v1/resolve",
+        "The skills that a message names",
+        http_api.ResolveTaken,
+        ResolveAnswer,
+        run=_resolve,
+    ),
+    Route("POST", "/api/v1/load", "What an agent gets of a skill", http_api.LoadTaken, LoadAnswer, run=_load),
+    Route("GET", "/api/v1/needs", "What the skills need", http_api.NothingTaken, http_api.NeedsAnswer, run=_needs),
+    Route(
+        "GET", EVENTS, "Changes, as they happen", http_api.NothingTaken, http_api.ChangeAnswer, ("text/event-stream",)
+    ),
+    Route(
+        "GET",
+        "/skill",
+        "The skills of OpenCode",
+        http_api.OpenCodeTaken,
+        list[http_api.OpenCodeSkillRow],
+        run=_opencode,
+    ),
+    Route(
+        "POST", "/rpc", "JSON-RPC 2.0", Any, http_api.RpcResponseRow | list[http_api.RpcResponseRow], run=answer_rpc
+    ),
 )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from skillhub.answers.requests import CodexParams, InspectParams, ListParams, LoadParams, Params, SearchParams
+from skillhub.answers.http_api import CodexParams, InspectParams, ListParams, LoadParams, Params, SearchParams
 from skillhub.audit.workplace import Workplace
 from skillhub.errors import FormatError, SkillhubError, UsageError
 from skillhub.formats.document import faults

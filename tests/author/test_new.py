@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from skillhub.author.author import validate
-from skillhub.author.new import begin, content, unfilled
+from skillhub.author.author import begin, content, unfilled, validate
 from skillhub.errors import StateError, UsageError
 from skillhub.model.needs import read as declared
 from skillhub.model.tree import File, Tree

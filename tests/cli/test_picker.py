@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from skillhub.cli.offered import Offered
+from skillhub.cli.picker import Offered
 from skillhub.model.index import Release
 from skillhub.model.lock import Lock
 from tests.support.cli import Shell, hidden_in

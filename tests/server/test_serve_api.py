@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("uvicorn")
 
-from skillhub.answers.openapi import openapi
+from skillhub.answers.http_api import openapi
 from skillhub.answers.setup import ErrorAnswer
 from skillhub.model.hosts import profiles
 from skillhub.server.routes import ROUTES

@@ -1,0 +1,336 @@
+"""The HTTP API: what its routes and methods take, what they answer where no command does, its OpenAPI document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
+
+from skillhub import __version__
+from skillhub.answers.reading import ForkRow, HookRow
+from skillhub.answers.setup import ErrorAnswer
+from skillhub.answers.skills import AnswerRow, Json, JsonAnswer, NeedRow, SkillRow, Text, Texts
+from skillhub.model.hosts import profiles
+from skillhub.model.record import SkillScope, State
+from skillhub.runtime.ranking import LIMIT, LIMIT_MAX
+
+_REF: Final = "#/components/schemas/{model}"
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedRoute:
+    """One route.
+
+    Attributes:
+        method: GET, or POST where what it takes may be long.
+        path: With the fields of ``takes`` that stand in it in braces.
+        summary: What it answers, one line.
+        takes: What stands in its path and query, or in its body; ``Any`` for any JSON in the body.
+        gives: The type of the answer.
+        media: The types of an answer that is no JSON.
+    """
+
+    method: Literal["GET", "POST"]
+    path: str
+    summary: str
+    takes: Any
+    gives: Any
+    media: tuple[str, ...] = ()
+
+
+@cache
+def adapter_of(kind: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - any type
+    """Return what reads and writes values of a type, made once."""
+    return TypeAdapter(kind)
+
+
+@lru_cache(8)
+def openapi(routes: tuple[DescribedRoute, ...], url: str, *, has_token: bool) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of the routes that a server has at this URL."""
+    kinds = {
+        id(each): each for each in (ErrorAnswer, *(kind for route in routes for kind in (route.gives, route.takes)))
+    }
+    schemas, defined = TypeAdapter.json_schemas(
+        [(key, "validation", adapter_of(kind)) for key, kind in kinds.items()], ref_template=_REF
+    )
+    by_kind = {key: schema for (key, _), schema in schemas.items()}
+    paths: dict[str, Any] = {}
+    for route in routes:
+        operation = _operation(route, by_kind[id(route.takes)], by_kind[id(route.gives)])
+        operation["responses"]["default"] = {
+            "description": "An error",
+            "content": {"application/json": {"schema": by_kind[id(ErrorAnswer)]}},
+        }
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
+    scheme = {"token": {"type": "http", "scheme": "bearer"}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "skillhub", "version": __version__},
+        "servers": [{"url": url}],
+        "paths": paths,
+        "components": {"schemas": defined["$defs"], **({"securitySchemes": scheme} if has_token else {})},
+        "security": [{"token": []}] if has_token else [],
+    }
+
+
+def _operation(route: DescribedRoute, taken: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    bodies: dict[str, Any] = {each: {"schema": {}} for each in route.media} or {"application/json": {"schema": given}}
+    responses: dict[str, Any] = {"200": {"description": route.summary, "content": bodies}}
+    operation: dict[str, Any] = {"summary": route.summary, "operationId": _id_of(route), "responses": responses}
+    if route.method == "POST":
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": taken}}}
+        if route.takes is Any:
+            responses["204"] = {"description": "Only notifications"}
+        return operation
+    schema = route.takes.model_json_schema()
+    operation["parameters"] = [
+        {
+            "name": name,
+            "in": "path" if f"{{{name}}}" in route.path else "query",
+            "required": name in schema.get("required", ()),
+            "schema": _plain(field),
+        }
+        for name, field in schema.get("properties", {}).items()
+    ]
+    return operation
+
+
+def _id_of(route: DescribedRoute) -> str:
+    words = [
+        word for word in route.path.replace("{", "").replace("}", "").split("/") if word not in ("", "api", "v1")
+    ]
+    return "-".join([route.method.lower(), *words])
+
+
+def _plain(field: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter; one that may be left out is not null besides."""
+    options = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
+    kept = {key: each for key, each in field.items() if key not in ("anyOf", "title", "default")}
+    return {**options[0], **kept} if options else kept
+
+
+class SkillsPageAnswer(JsonAnswer):
+    """A page of what is installed, by name; ``next`` is the cursor of the page behind it."""
+
+    skills: tuple[SkillRow, ...]
+    total: int
+    next: Text | None
+
+
+class ToolRow(AnswerRow):
+    """A tool as a model's API takes it; ``parameters`` is JSON Schema."""
+
+    name: Text
+    description: Text
+    parameters: dict[Text, Json]
+
+
+class ToolsAnswer(JsonAnswer):
+    """The tools of a host."""
+
+    host: Text
+    tools: tuple[ToolRow, ...]
+
+
+class ToolResultAnswer(JsonAnswer):
+    """What a call of a tool returned; of an error, ``text`` says to the model what was wrong."""
+
+    text: Text
+    is_error: bool
+    metadata: dict[Text, Json]
+    tools: Texts | None
+    fork: ForkRow | None
+    hooks: tuple[HookRow, ...]
+
+
+class SkillNeedsRow(AnswerRow):
+    """What one skill needs; ``open`` are the required needs that are not satisfied."""
+
+    name: Text
+    scope: SkillScope
+    state: State
+    requires: tuple[NeedRow, ...]
+    open: Texts
+
+
+class NeedsAnswer(JsonAnswer):
+    """What the installed skills need."""
+
+    skills: tuple[SkillNeedsRow, ...]
+
+
+class ChangeAnswer(JsonAnswer):
+    """How the skills that agents find here differ from what they were at the event before; paths of skills."""
+
+    added: Texts
+    removed: Texts
+    changed: Texts
+
+
+class OpenCodeSkillRow(AnswerRow):
+    """A skill as OpenCode's ``GET /skill`` has it."""
+
+    name: Text
+    description: Text
+    location: Text
+    content: Text
+
+
+class RpcErrorRow(AnswerRow):
+    """An error of JSON-RPC 2.0; ``data`` is the error of the API."""
+
+    code: int
+    message: Text
+    data: dict[Text, Json] | None = None
+
+
+class RpcResponseRow(AnswerRow):
+    """A response of JSON-RPC 2.0: a result or an error."""
+
+    jsonrpc: Literal["2.0"]
+    id: str | int | float | None
+    result: Any = None
+    error: RpcErrorRow | None = None
+
+
+_PAGE = 100
+_PAGE_MAX = 500
+_TEXT_MAX = 100_000
+
+
+def _known(host: str) -> str:
+    if host not in profiles():
+        raise ValueError(f"expected one of {', '.join(profiles())}")
+    return host
+
+
+_Host = Annotated[
+    str,
+    AfterValidator(_known),
+    Field(
+        description="The agent whose folders, rules and texts are used.", json_schema_extra={"enum": [*profiles()]}
+    ),
+]
+_Name = Annotated[str, Field(min_length=1, max_length=200, description="The name of a skill.")]
+
+
+class Takes(BaseModel):
+    """What a route takes: fields of its path and its query, or of its body; nothing else."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NothingTaken(Takes):
+    """Of a route that takes nothing."""
+
+
+class PageTaken(Takes):
+    """Which page of the skills."""
+
+    limit: int = Field(_PAGE, ge=1, le=_PAGE_MAX, description="How many skills the page has at most.")
+    cursor: str | None = Field(None, max_length=400, description="``next`` of the page before.")
+
+
+class OneTaken(Takes):
+    """Which skill."""
+
+    name: _Name
+
+
+class FileTaken(OneTaken):
+    """Which file of a skill."""
+
+    path: str = Field(min_length=1, max_length=1024, description="The file, with / between segments.")
+
+
+class SearchTaken(Takes):
+    """What to search for."""
+
+    q: str = Field(min_length=1, max_length=1000, description="A name, its beginning, words of the text, or a path.")
+    limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="How many hits to return at most.")
+    host: _Host = "agents"
+
+
+class CatalogTaken(Takes):
+    """For which host."""
+
+    host: _Host = "agents"
+    window: int | None = Field(None, ge=1, le=100_000_000, description="The size of the model's context, in tokens.")
+
+
+class CallTaken(Takes):
+    """Which tool a model calls, and with what."""
+
+    host: _Host = "agents"
+    name: str = Field(min_length=1, max_length=200, description="The name of the tool.")
+    arguments: dict[str, Any] = Field(default={}, description="As the model gave them.")
+    session: str = Field("", max_length=200, description="The id of the conversation.")
+
+
+class ResolveTaken(Takes):
+    """A user's message."""
+
+    text: str = Field(max_length=_TEXT_MAX, description="A user's message to an agent.")
+    host: _Host = "agents"
+
+
+class LoadTaken(Takes):
+    """Which skill a user loads, and with what."""
+
+    name: _Name
+    path: str | None = Field(None, max_length=4096, description="Its folder, if several skills have the name.")
+    arguments: str = Field("", max_length=_TEXT_MAX, description="What is inserted into its instructions.")
+    session: str = Field("", max_length=200, description="The id of the conversation, inserted likewise.")
+    host: _Host = "agents"
+
+
+class OpenCodeTaken(Takes):
+    """For which folder of the project."""
+
+    directory: str | None = Field(None, max_length=4096, description="A folder of the project, absolute.")
+
+
+class Params(BaseModel):
+    """What a method takes; nothing else."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ListParams(Params):
+    """Of ``skills.list``."""
+
+    cwd: str | None = Field(None, max_length=4096)
+    force_reload: bool = False
+
+
+class SearchParams(Params):
+    """Of ``skills.search``."""
+
+    query: str = Field(min_length=1, max_length=1000)
+    limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX)
+    scope: Literal["repo", "user"] | None = None
+
+
+class LoadParams(Params):
+    """Of ``skills.load``; one of name and path is needed."""
+
+    name: str | None = Field(None, min_length=1, max_length=200)
+    path: str | None = Field(None, min_length=1, max_length=4096)
+    arguments: str = Field("", max_length=100_000)
+    session: str = Field("", max_length=200)
+
+
+class InspectParams(Params):
+    """Of ``context.inspect``."""
+
+    include_skills: bool = False
+
+
+class CodexParams(Params):
+    """Of Codex's ``skills/list``."""
+
+    cwds: list[str] = Field(default=[], max_length=16)
+    thread_id: None = Field(None, alias="threadId")
+    force_reload: bool = Field(False, alias="forceReload")
