@@ -21,9 +21,9 @@ from skillhub.formats.text import quote
 from skillhub.install import candidates
 from skillhub.install.candidates import ReleaseStatus, TakenBack, choose_release, install_command
 from skillhub.install.context import Ports, command, read_unchecked, reinstall
-from skillhub.install.known_bad import advised, advised_tree
+from skillhub.install.known_bad import advised, advised_tree, of_entry
 from skillhub.install.obtain import undeclared
-from skillhub.install.review import install_words, of_entry, since
+from skillhub.install.review import install_words, since
 from skillhub.model.finding import Finding, Issue, Severity
 from skillhub.model.hosts import hosts
 from skillhub.model.index import Admission

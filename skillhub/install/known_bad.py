@@ -1,23 +1,27 @@
-"""What advisories say of a skill that is to be installed, or is: what is known to be bad is refused."""
+"""What is known of a locked skill without its bytes: to policies, and to advisories, which refuse what is bad."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
 
 from skillhub.errors import KnownBad, SkillhubError
 from skillhub.formats.digest import Digest
+from skillhub.install import candidates
 from skillhub.install.candidates import Candidate, install_command
 from skillhub.install.context import Ports, command
-from skillhub.install.review import urls_of
 from skillhub.model.advisory import AdvisorySubject, Match, digests_of
 from skillhub.model.finding import SEVERITIES
-from skillhub.model.lock import Locked
+from skillhub.model.lock import Locked, LockedSource, Signer
 from skillhub.model.manifest import Manifest
 from skillhub.model.record import Skill, SkillScope
+from skillhub.model.reference import Local, parse_remote
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
+from skillhub.policy.policy import Subject
+from skillhub.sources.configured import Source
 
 
 def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> tuple[Match, ...]:
@@ -97,3 +101,62 @@ def with_known_bad(skills: Iterable[Skill], known: Iterable[Known]) -> list[Skil
     """Return the skills, each with the worst for which it is refused, of what is known of locked skills."""
     worst = {(scope, name): str(match) for scope, name, match in reversed([*known]) if match.is_refused}
     return [replace(each, known_bad=worst.get((each.scope, each.name)) if each.managed else None) for each in skills]
+
+
+# What policies may know of a locked skill without its bytes.
+
+
+def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subject:
+    """Return what policies may know of a locked skill without its bytes; ``can`` is what it was seen to be able to.
+
+    The name of its signer counts: whoever agreed to the lock was shown whose it is.
+    """
+    signer = Signer.parse(entry.signed_by[0]) if entry.signed_by else None
+    return Subject(
+        name=name,
+        root=_root(entry, ports),
+        urls=(*urls_of(entry, ports), *_artifact(entry, ports)),
+        signer=signer,
+        voucher=ports.voucher(entry),
+        vouched=True,
+        known_as=names_of(signer, entry, ports) if signer else frozenset(),
+        can=tuple(can),
+    )
+
+
+def names_of(signer: Signer, entry: Locked, ports: Ports) -> frozenset[str]:
+    """Return the names under which this user trusts a signer, for where an entry is from, if a policy asks."""
+    if not any(policy.publishers for policy in ports.policies.each):
+        return frozenset()
+    mine = ports.sources.mine()
+    # Trust that is narrowed to a source of the user's is none in what a project calls so.
+    source = None if entry.local else entry.source if not entry.named or entry.source in mine else ""
+    trusted = candidates.trusted_publishers(ports.publishers)
+    return frozenset(each.name for each in trusted if signer.fingerprint in each.fingerprints and each.covers(source))
+
+
+def urls_of(entry: Locked, ports: Ports) -> tuple[str, ...]:
+    """Return every place that a skill comes from: what was asked for, and the repository that this led to."""
+    if entry.named:
+        source = _source(entry, ports)
+        return (source.url,) if source is not None else ()
+    if entry.local:
+        return (ports.url_of(Local(os.path.join(ports.project.base, entry.path or ""))),)
+    asked = ports.url_of(parse_remote(entry.place))
+    return tuple(dict.fromkeys((asked, entry.git or asked)))
+
+
+def _artifact(entry: Locked, ports: Ports) -> tuple[str, ...]:
+    """Return where a lock says that the artifact of a site is: nobody proves that the site ever named that place."""
+    is_web = (entry.url or "").startswith(("https://", "http://"))
+    return (entry.url,) if entry.url and is_web and _root(entry, ports) is None else ()
+
+
+def _root(entry: Locked, ports: Ports) -> Digest | None:
+    source = _source(entry, ports) if entry.named else None
+    return source.root if source is not None else None
+
+
+def _source(entry: Locked, ports: Ports) -> Source | LockedSource | None:
+    """Return the source of a named entry as this user has it, else as the lock does."""
+    return ports.sources.all().get(entry.source) or ports.project.lock().sources.get(entry.source)

@@ -17,8 +17,7 @@ from skillhub.errors import StateError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, chosen_agents, command, read_state
-from skillhub.install.known_bad import refuse_known_bad
-from skillhub.install.review import of_entry
+from skillhub.install.known_bad import of_entry, refuse_known_bad
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.question import Asked, Question, Way, chosen_edit
 from skillhub.model.record import LinkKind, Record, Records

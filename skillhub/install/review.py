@@ -21,20 +21,21 @@ from skillhub.install.candidates import (
     spelled,
 )
 from skillhub.install.context import Ports, State, reinstall
+from skillhub.install.known_bad import names_of, of_entry, urls_of
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
 from skillhub.model.index import Release
-from skillhub.model.lock import Lock, Locked, LockedSource, Signer, shown_signers
+from skillhub.model.lock import Lock, Locked, LockedSource, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Changes, Provenance, signers_of
 from skillhub.model.question import Kind, Question
 from skillhub.model.record import Facts, Record
-from skillhub.model.reference import Local, authority, parse_remote, repository
+from skillhub.model.reference import authority, repository
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.net.target import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.scan import capabilities_and_findings
 from skillhub.scan.secrets import masked
-from skillhub.sources.configured import EMBEDDED_URL, Source
+from skillhub.sources.configured import EMBEDDED_URL
 from skillhub.trust.registry import publisher_of
 
 # The questions asked before a skill is written to disk; the text of each Question stands here.
@@ -289,65 +290,6 @@ def _seen(finding: Finding, name: str, tree: Tree) -> Iterator[str]:
     if finding.line and finding.line <= len(lines):
         line = masked(lines[finding.line - 1]).decode("utf-8", "replace")
         yield Quoted(shown(line.strip()[:_LINE_MAX])[:_LINE_MAX])
-
-
-# What policies may know of a locked skill without its bytes.
-
-
-def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subject:
-    """Return what policies may know of a locked skill without its bytes; ``can`` is what it was seen to be able to.
-
-    The name of its signer counts: whoever agreed to the lock was shown whose it is.
-    """
-    signer = Signer.parse(entry.signed_by[0]) if entry.signed_by else None
-    return Subject(
-        name=name,
-        root=_root(entry, ports),
-        urls=(*urls_of(entry, ports), *_artifact(entry, ports)),
-        signer=signer,
-        voucher=ports.voucher(entry),
-        vouched=True,
-        known_as=names_of(signer, entry, ports) if signer else frozenset(),
-        can=tuple(can),
-    )
-
-
-def names_of(signer: Signer, entry: Locked, ports: Ports) -> frozenset[str]:
-    """Return the names under which this user trusts a signer, for where an entry is from, if a policy asks."""
-    if not any(policy.publishers for policy in ports.policies.each):
-        return frozenset()
-    mine = ports.sources.mine()
-    # Trust that is narrowed to a source of the user's is none in what a project calls so.
-    source = None if entry.local else entry.source if not entry.named or entry.source in mine else ""
-    trusted = candidates.trusted_publishers(ports.publishers)
-    return frozenset(each.name for each in trusted if signer.fingerprint in each.fingerprints and each.covers(source))
-
-
-def urls_of(entry: Locked, ports: Ports) -> tuple[str, ...]:
-    """Return every place that a skill comes from: what was asked for, and the repository that this led to."""
-    if entry.named:
-        source = _source(entry, ports)
-        return (source.url,) if source is not None else ()
-    if entry.local:
-        return (ports.url_of(Local(os.path.join(ports.project.base, entry.path or ""))),)
-    asked = ports.url_of(parse_remote(entry.place))
-    return tuple(dict.fromkeys((asked, entry.git or asked)))
-
-
-def _artifact(entry: Locked, ports: Ports) -> tuple[str, ...]:
-    """Return where a lock says that the artifact of a site is: nobody proves that the site ever named that place."""
-    is_web = (entry.url or "").startswith(("https://", "http://"))
-    return (entry.url,) if entry.url and is_web and _root(entry, ports) is None else ()
-
-
-def _root(entry: Locked, ports: Ports) -> Digest | None:
-    source = _source(entry, ports) if entry.named else None
-    return source.root if source is not None else None
-
-
-def _source(entry: Locked, ports: Ports) -> Source | LockedSource | None:
-    """Return the source of a named entry as this user has it, else as the lock does."""
-    return ports.sources.all().get(entry.source) or ports.project.lock().sources.get(entry.source)
 
 
 # Whether a candidate may be installed, by the policies of machine, user and project.
