@@ -12,8 +12,8 @@ from skillhub import __version__
 from skillhub.answers.reading import ForkRow, HookRow
 from skillhub.answers.setup import ErrorAnswer
 from skillhub.answers.skills import AnswerRow, Json, JsonAnswer, NeedRow, SkillRow, Text, Texts
-from skillhub.model.hosts import profiles
-from skillhub.model.record import SkillScope, State
+from skillhub.model.hosts import SkillScope, profiles
+from skillhub.model.record import State
 from skillhub.runtime.ranking import LIMIT, LIMIT_MAX
 
 _REF: Final = "#/components/schemas/{model}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from skillhub.answers.skills import AnswerRow, IssueRow, Json, JsonAnswer, QuestionRow, ReasonRow, Text, Texts
+from skillhub.model.hosts import Scope, SkillScope
 from skillhub.model.lock import Kind as SignerKind
-from skillhub.model.record import Scope, SkillScope
 from skillhub.policy.policy import Level
 from skillhub.project.intent import SourceKind
 

@@ -13,9 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
 from skillhub.answers import VERSION
 from skillhub.model.finding import Severity
+from skillhub.model.hosts import SkillScope
 from skillhub.model.lock import Kind as SignerKind
 from skillhub.model.question import Kind as QuestionKind
-from skillhub.model.record import SkillScope, State
+from skillhub.model.record import State
 
 Text = InstanceOf[str]  # any string: a `str` would refuse a path whose bytes are no UTF-8
 Texts = tuple[Text, ...]

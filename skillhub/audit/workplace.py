@@ -16,9 +16,9 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
 from skillhub.install.context import Ports
 from skillhub.model.finding import Finding
-from skillhub.model.hosts import Profile, profile
+from skillhub.model.hosts import Profile, SkillScope, profile
 from skillhub.model.manifest import Manifest
-from skillhub.model.record import Skill, SkillScope
+from skillhub.model.record import Skill
 from skillhub.model.reference import Named
 from skillhub.model.tree import Tree
 from skillhub.project.store import Store

@@ -25,8 +25,7 @@ from skillhub.disk import files
 from skillhub.errors import SkillhubError, StateError, UsageError
 from skillhub.formats.text import did_you_mean, quote, spelled_like
 from skillhub.model.finding import CATEGORIES, Finding, Severity, at_least
-from skillhub.model.hosts import detect, hosts
-from skillhub.model.record import Scope
+from skillhub.model.hosts import Scope, detect, hosts
 from skillhub.model.reference import all_masked, masked
 from skillhub.policy.policy import effective, rows
 from skillhub.project.copies import portable

@@ -22,10 +22,10 @@ from skillhub.install.known_bad import with_advisories
 from skillhub.install.resolve import packages_of
 from skillhub.install.sources import Listings, listings
 from skillhub.model.finding import in_words, undeclared_variables
-from skillhub.model.hosts import Profile, profile, profiles
+from skillhub.model.hosts import Profile, Scope, profile, profiles
 from skillhub.model.index import Release
 from skillhub.model.provenance import Delta
-from skillhub.model.record import Need, Reach, Scope
+from skillhub.model.record import Need, Reach
 from skillhub.model.reference import parse_ref
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.project.project import root_markers

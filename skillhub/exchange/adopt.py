@@ -19,7 +19,7 @@ from skillhub.install.install import carry_out
 from skillhub.install.links import Step
 from skillhub.install.obtain import from_lock, from_path
 from skillhub.install.review import admit
-from skillhub.model.record import Scope
+from skillhub.model.hosts import Scope
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.project import copies as links
 from skillhub.project.copies import agent_folders, portable, unmanaged

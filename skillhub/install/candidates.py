@@ -17,11 +17,11 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, as_word
 from skillhub.install.context import Ports, command
 from skillhub.model.finding import Finding
+from skillhub.model.hosts import Scope
 from skillhub.model.index import Admission, Index, Release
 from skillhub.model.lock import Locked, Signer, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import LOCK, MEANING, Provenance, signers_of
-from skillhub.model.record import Scope
 from skillhub.model.reference import Named, canonical
 from skillhub.model.tree import Tree
 from skillhub.model.version import Range, is_version

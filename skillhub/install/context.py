@@ -15,12 +15,12 @@ from skillhub.errors import FormatError, NotFound, Refused, SourceError, SourceM
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import as_command, did_you_mean, spelled_like
 from skillhub.model.advisory import Said
-from skillhub.model.hosts import Host, detect, host, hosts
+from skillhub.model.hosts import Host, Scope, SkillScope, detect, host, hosts
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, place_of
 from skillhub.model.provenance import Changes, Provenance, SourceChange
 from skillhub.model.question import A_PERSON, YES, Answer, Approver, Asked, Question, how_to_answer, unanswerable
-from skillhub.model.record import LinkKind, Record, Records, Scope, Skill, SkillScope, typed_flags
+from skillhub.model.record import LinkKind, Record, Records, Skill, typed_flags
 from skillhub.model.reference import Local, Remote, url_of
 from skillhub.model.tree import Unpacked
 from skillhub.net.settings import Settings

@@ -30,10 +30,11 @@ from skillhub.install.obtain import by_lock
 from skillhub.install.resolve import resolve_locked, with_dependencies
 from skillhub.install.review import sources_with, without_other_signers
 from skillhub.install.sources import needed_by, settle_sources
+from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock
 from skillhub.model.provenance import Changes, source_changes
 from skillhub.model.question import Asked
-from skillhub.model.record import Record, Records, Scope, Skill
+from skillhub.model.record import Record, Records, Skill
 from skillhub.model.reference import Ref
 from skillhub.project import mcp
 from skillhub.project.copies import NeedCheck, need_check, view, with_stored_values

@@ -15,9 +15,10 @@ from skillhub.install.candidates import Candidate, install_command
 from skillhub.install.context import Ports, command
 from skillhub.model.advisory import AdvisorySubject, Match, digests_of
 from skillhub.model.finding import SEVERITIES
+from skillhub.model.hosts import SkillScope
 from skillhub.model.lock import Locked, LockedSource, Signer
 from skillhub.model.manifest import Manifest
-from skillhub.model.record import Skill, SkillScope
+from skillhub.model.record import Skill
 from skillhub.model.reference import Local, parse_remote
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.policy.policy import Subject

@@ -14,11 +14,11 @@ from skillhub.formats.text import quoted
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import McpChoice, Options, Ports, State, command
 from skillhub.model import mcp_server
-from skillhub.model.hosts import Host
+from skillhub.model.hosts import Host, Scope, SkillScope
 from skillhub.model.manifest import Manifest
 from skillhub.model.needs import McpServer, Requirement
 from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Asked, Kind, Question, Rows
-from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Records, Scope, SkillScope
+from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Records
 from skillhub.model.server_command import Risk, steered_by
 from skillhub.project import mcp
 from skillhub.project.copies import NeedCheck, with_stored_values

@@ -35,9 +35,9 @@ from skillhub.install.candidates import (
 )
 from skillhub.install.context import Place, Ports, Report, command
 from skillhub.model.finding import is_kept_for_documentation
+from skillhub.model.hosts import Scope
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import LOCAL, Locked, by_word, of_plugin
-from skillhub.model.record import Scope
 from skillhub.model.reference import Local, holds_secret, masked, parse_remote, repository
 from skillhub.model.tree import Tree
 from skillhub.net.target import Who, by_agreement

@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import Literal, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from skillhub.errors import UsageError
 from skillhub.formats.document import Document, Items, part
 from skillhub.formats.text import did_you_mean, is_path, quote, spelled_like
-from skillhub.model.record import Scope, SkillScope
+
+Scope: TypeAlias = Literal["project", "user"]
+# Where agents read skills: beside the two scopes that skillhub installs into, what others put there.
+SkillScope: TypeAlias = Literal["project", "user", "system", "admin", "plugin", "extra"]
 
 # The agents that read skills, as data: where each keeps them, and by what one can tell that it is in use.
 # What differs between agents is a row of ``agents.json``, never a subclass. ``~/.config`` in it means

@@ -27,6 +27,7 @@ from skillhub.formats.document import (
     wrong,
 )
 from skillhub.formats.text import as_local, check_paths, clean
+from skillhub.model.hosts import SkillScope
 from skillhub.model.lock import Locked, Signer
 from skillhub.model.provenance import RECORD, Provenance
 
@@ -210,9 +211,6 @@ class RecordsFile(Document):
 # A skill as this machine has it: locked or merely found, enabled or waiting.
 
 State: TypeAlias = Literal["enabled", "disabled"]
-Scope: TypeAlias = Literal["project", "user"]
-# Where agents read skills: beside the two scopes that skillhub installs into, what others put there.
-SkillScope: TypeAlias = Literal["project", "user", "system", "admin", "plugin", "extra"]
 # Why a skill of a lock is not loaded: its files are not the lock's, nobody agreed to it on this machine, or it was
 # disabled or waits for a need.
 HeldStatus: TypeAlias = Literal["drifted", "not-agreed", "disabled", "known-bad", "withdrawn"]

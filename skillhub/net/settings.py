@@ -19,8 +19,8 @@ from skillhub.errors import FormatError, UnsafeTransfer, UsageError
 from skillhub.formats.document import Absent, Document, Items, Members, Read, one_of, part, visible
 from skillhub.formats.text import quote
 from skillhub.formats.toml import CAP, strict_toml
-from skillhub.model.hosts import host
-from skillhub.model.record import LinkKind, Scope
+from skillhub.model.hosts import Scope, host
+from skillhub.model.record import LinkKind
 from skillhub.model.reference import NO_SECRET, PORTS, holds_secret, parse
 from skillhub.net.target import RequestTarget, is_loopback
 

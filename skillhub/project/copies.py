@@ -18,9 +18,9 @@ from skillhub.disk.folders import TreeProblem, clone_tree, is_link, remove_tree,
 from skillhub.disk.home import LOCK
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import as_command
-from skillhub.model.hosts import Host, hosts, skill_folder
+from skillhub.model.hosts import Host, Scope, hosts, skill_folder
 from skillhub.model.lock import Locked, Signer
-from skillhub.model.record import Facts, LinkKind, Need, Record, Scope, Skill, typed_flags
+from skillhub.model.record import Facts, LinkKind, Need, Record, Skill, typed_flags
 from skillhub.model.tree import SKILL_MD, Listing, Tree
 from skillhub.project.project import Project, folders_matching
 from skillhub.project.store import Store

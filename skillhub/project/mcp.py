@@ -19,9 +19,8 @@ from skillhub.formats import json as jsonc
 from skillhub.formats import toml, yaml
 from skillhub.formats.text import quote
 from skillhub.model import needs
-from skillhub.model.hosts import absolute, expand, host
+from skillhub.model.hosts import Scope, absolute, expand, host
 from skillhub.model.needs import McpServer
-from skillhub.model.record import Scope
 from skillhub.project.project import Project, exclude_file
 
 # Where each agent keeps its MCP servers, and the format of an entry: ``mcp_files.json``.

@@ -19,8 +19,9 @@ from skillhub.disk.home import INTENT, LOCK, Home, has_lock_or_intent, project_f
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.formats.text import clean
 from skillhub.formats.toml import spell_toml
+from skillhub.model.hosts import Scope
 from skillhub.model.lock import CAP, Lock
-from skillhub.model.record import Records, Scope
+from skillhub.model.record import Records
 from skillhub.project.intent import Intent, Wanted, edit
 from skillhub.project.user_state import SecretIndex
 

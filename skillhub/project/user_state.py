@@ -25,6 +25,7 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import NAME_MAX, as_command, is_name, quote, spell
 from skillhub.formats.toml import strict_toml
 from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Match, Said
+from skillhub.model.hosts import Scope
 from skillhub.model.index import (
     ADVISORIES,
     DOCUMENT_CAP,
@@ -39,7 +40,7 @@ from skillhub.model.index import (
     publisher_path,
 )
 from skillhub.model.lock import Lock, Locked, Signer, by_word
-from skillhub.model.record import Held, Scope, typed_flags
+from skillhub.model.record import Held, typed_flags
 from skillhub.model.reference import parse_remote, url_of
 from skillhub.model.tree import Listing
 
