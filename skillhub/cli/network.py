@@ -236,7 +236,7 @@ class OpenNetwork:
         self, ref: Remote | Local, pin: str | None, named_by: Who, check_allowed: CheckAllowed | None
     ) -> Place:
         if isinstance(ref, Local):
-            from skillhub.sources.local import open_folder
+            from skillhub.sources.folder_snapshot import open_folder
 
             return open_folder(os.path.expanduser(ref.path))
         if self._bundle is not None and isinstance(ref, Git | GitHub | Mcp):

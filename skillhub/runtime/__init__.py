@@ -15,7 +15,7 @@ _HOMES = {
     for module, names in {
         "model.hosts": "Profile profile profiles",
         "model.record": "Skill",
-        "runtime.agent": "catalog_of context_inspect skills_list",
+        "runtime.agent": "catalog_of changes context_inspect skills_list",
         "runtime.catalog": "Catalog Problem",
         "runtime.discover": "Surroundings",
         "runtime.envelope": "Display display inject",
@@ -29,7 +29,6 @@ _HOMES = {
         "runtime.state": "PermissionRule answers permitted remember set_reach",
         "runtime.toolset": "SkillTool ToolResult call_tool tools",
         "runtime.walk": "Cache",
-        "runtime.watch": "changes",
     }.items()
     for name in names.split()
 }
