@@ -182,13 +182,9 @@ class Project:
             text = self._read(name) or b""
             lines = {key: moved(line, each, "") for key, line in add.items()} if each == self.package else {}
             if (edited := edit(text, lines, remove)) != text:
-                self.write_intent(edited, name)
+                self._write(name, edited)
                 changed = True
         return changed
-
-    def write_intent(self, data: bytes, name: str = INTENT) -> None:
-        """Replace the intent, or that of a package, atomically; the same content is not written again."""
-        self._write(name, data)
 
     def intent_bytes(self, package: str = "") -> bytes:
         """Return the text of the intent, or of a package's, for editing."""

@@ -13,6 +13,7 @@ from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import CAP, Lock, Locked
 from skillhub.model.record import Record, Records
+from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
 
 ENTRY = Locked(source="local", tree=Digest.of(b"t"), size=1, path="src")
@@ -86,7 +87,7 @@ def test_attack_a_document_of_another_user(project, tmp_path, name):
     os.chown(path, 65534, 65534)
     read, write = (project.lock, lambda: project.write_lock(Lock({"plain": ENTRY}).dump()))
     if name.endswith("toml"):
-        read, write = project.intent, lambda: project.write_intent(b"[skills]\n")
+        read, write = project.intent, lambda: project.edit_intent({"demo": Wanted(path="demo")}, ())
     for act in (read, write):
         with pytest.raises(StateError) as caught:
             act()
@@ -101,7 +102,7 @@ def test_attack_a_document_that_leads_out_of_the_project(project, tmp_path, name
     (tmp_path / "project" / name).symlink_to(target)
     acts = [project.lock, lambda: project.write_lock(Lock({"plain": ENTRY}).dump())]
     if name.endswith("toml"):
-        acts = [project.intent, project.intent_bytes, lambda: project.write_intent(b"[skills]\n")]
+        acts = [project.intent, project.intent_bytes, lambda: project.edit_intent({"demo": Wanted(path="demo")}, ())]
     for act in acts:
         with pytest.raises(LinkLeavesProject):
             act()
