@@ -176,7 +176,7 @@ def kinds(kind: type[SkillhubError]) -> Iterator[type[SkillhubError]]:
 
 def commands() -> str:
     """Return the page of all commands."""
-    top = typer.main.get_command(build([]))
+    top = build()
     context = typer.Context(top, info_name="skillhub", **top.context_settings)
     parts = [HEAD, *_common(top, context)]
     section = ""
@@ -207,7 +207,7 @@ TOP = (
 
 def completion() -> str:
     """Return what completion offers: each command with its flags, what their values are, and what it takes."""
-    top = typer.main.get_command(build([]))
+    top = build()
     context = typer.Context(top, info_name="skillhub", **top.context_settings)
     common: dict[str, Any] = {}
     of_top = {flag: [None, text] for flags, text in TOP for flag in flags.split()}
@@ -300,7 +300,7 @@ https://github.com/skillhub/skillhub/tree/main/docs
 
 def manual() -> str:
     """Return the manual page, in the macros of man(7)."""
-    top = typer.main.get_command(build([]))
+    top = build()
     context = typer.Context(top, info_name="skillhub", **top.context_settings)
     common = [each for each in top.commands["list"].get_params(context) if each.name in COMMON]  # type: ignore[attr-defined]
     parts = [MANUAL_HEAD.format(version=skillhub.__version__), ".SH OPTIONS\nEvery command takes these:\n"]

@@ -113,7 +113,7 @@ def test_every_threat_is_answered_and_tested():
 @cache
 def program():
     """Return the command that holds all others."""
-    return typer.main.get_command(build([]))
+    return build()
 
 
 def is_alone(words):

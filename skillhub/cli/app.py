@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 from skillhub.cli.common import Arg, Common, Run
 from skillhub.cli.table import COMMANDS
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _COMPLETE = "_SKILLHUB_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 _PLAIN = frozenset(("list", "verify", "sync", "install", "mcp"))
-_INTERRUPTED = 130  # as a shell has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,17 @@ class Parameter:
         return " ".join(word for word in self.arg.typed.split(" ") if not word.startswith("-")) or None
 
 
-def parameters(of: Callable[..., Any]) -> Iterator[Parameter]:
-    """Yield what a command takes, the common flags last, or a class of options."""
-    hints = get_type_hints(of, include_extras=True)
-    found = inspect.signature(of).parameters
+@cache
+def parameters(of: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """Return what a command takes, the common flags last, or a class of options."""
+    hints, found = get_type_hints(of, include_extras=True), inspect.signature(of).parameters
+    taken: tuple[Parameter, ...] = ()
     for name in sorted(found, key=lambda name: (is_dataclass(hints[name]), name == "common")):
         if is_dataclass(hints[name]):
-            yield from parameters(hints[name])
+            taken += parameters(hints[name])
         elif get_origin(hints[name]) is Annotated:
-            takes, arg = get_args(hints[name])
-            yield Parameter(name, takes, arg, found[name].default)
+            taken += (Parameter(name, hints[name].__origin__, hints[name].__metadata__[0], found[name].default),)
+    return taken
 
 
 def commands_of(name: str) -> dict[str, Run]:
@@ -91,9 +92,8 @@ def run_plain(args: list[str]) -> int | None:
     if not args or args[0] not in _PLAIN:
         return None
     command = commands_of(args[0])[args[0]]
-    takes = list(parameters(command))
-    options = {flag: each for each in takes for flag in each.flags}
-    names = next((each.name for each in takes if not each.flags), None)
+    options = {flag: each for each in parameters(command) for flag in each.flags}
+    names = next((each.name for each in parameters(command) if not each.flags), None)
     values: dict[str, Any] = {}
     words = iter(args[1:])
     for word in words:
@@ -112,11 +112,11 @@ def run_plain(args: list[str]) -> int | None:
     return _perform(command, values)
 
 
-def build(args: list[str]) -> typer.Typer:
-    """Return the Typer app: with the one command that ``args`` name, else with all."""
+@cache
+def build(one: str = "") -> Any:  # noqa: ANN401 - a command of the Click that is within Typer
+    """Return what parses a command line: of one command, else of all."""
     import typer
 
-    one = args[:1] if args and args[0] in COMMANDS and _COMPLETE not in os.environ else []
     # Rich stays out: its markup would read text from outside as its own, and it costs 50 ms.
     app = typer.Typer(
         rich_markup_mode=None,
@@ -125,10 +125,8 @@ def build(args: list[str]) -> typer.Typer:
         context_settings={"help_option_names": ["--help", "-h"]},  # of every command below it, too
     )
 
-    @app.callback(help="The secure registry and installer for agent skills.")
-    def _top() -> None: ...
-
-    for name in one or COMMANDS:
+    app.callback(help="The secure registry and installer for agent skills.")(lambda: None)
+    for name in [one] if one else COMMANDS:
         commands = commands_of(name)
         alone = commands.pop(name, None)
         if alone is not None and not commands:
@@ -149,7 +147,7 @@ def build(args: list[str]) -> typer.Typer:
             settings = {"allow_interspersed_args": words != "env exec"}
             group.command(words.split()[1], context_settings=settings)(_for_typer(command))
         app.add_typer(group, name=name)
-    return app
+    return typer.main.get_command(app)
 
 
 def _behind_command(args: list[str]) -> list[str]:
@@ -174,14 +172,15 @@ def _run_by_typer(args: list[str]) -> int:
     import typer
 
     try:
-        result = build(args)(args=args, prog_name="skillhub", standalone_mode=False)
+        one = args[0] if args and args[0] in COMMANDS and _COMPLETE not in os.environ else ""
+        result = build(one).main(args, prog_name="skillhub", standalone_mode=False)
     except typer.Exit as stop:
         return stop.exit_code
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):  # of which Typer makes an exit of 1
             raise stop.__context__ from None
         raise
-    if result == _INTERRUPTED:  # what Typer makes of Ctrl-C, without a word
+    if result == 130:  # what Typer makes of Ctrl-C, without a word
         raise KeyboardInterrupt
     return result if isinstance(result, int) else 0
 
