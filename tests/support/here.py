@@ -17,3 +17,4 @@ def let_go() -> Iterator[None]:
     """Close, after a test that lets ResourceWarnings pass, what commands keep open: elsewhere their process ends."""
     yield
     gc.collect()
+    gc.freeze()  # what lives now is not looked through again by the next of these tests

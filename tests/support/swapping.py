@@ -7,6 +7,7 @@ that acts: a fork of it costs more than most commands do.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -112,13 +113,13 @@ def unchanged(*folders: Path) -> Iterator[None]:
 
 def look_at(folder: Path) -> dict[str, tuple[int, bytes, int]]:
     """Return all that is in a folder: the mode, the bytes and the number of links of each."""
-    found = {}
+    found, below = {}, len(os.path.join(folder, ""))
     for top, folders, names in os.walk(folder):
-        for name in (*folders, *names, "."):
-            path = os.path.join(top, name)
-            status = os.lstat(path)
-            data = os.readlink(path).encode() if os.path.islink(path) else b""
-            if not data and os.path.isfile(path):
+        for path in (top, *(f"{top}/{name}" for name in (*folders, *names))):
+            status, data = os.lstat(path), b""
+            if stat.S_ISLNK(status.st_mode):
+                data = os.fsencode(os.readlink(path))
+            elif stat.S_ISREG(status.st_mode):
                 data = Path(path).read_bytes()
-            found[os.path.relpath(path, folder)] = status.st_mode, data, status.st_nlink
+            found[path[below:]] = status.st_mode, data, status.st_nlink
     return found

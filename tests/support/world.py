@@ -215,14 +215,14 @@ class OfUser(World):
 def snapshot(folder: Path) -> dict[str, object]:
     """Return everything below ``folder`` by path: what kind, its mode, its bytes, and when it was changed."""
     found: dict[str, object] = {}
-    for path in sorted([folder, *folder.rglob("*")]):
-        status = path.lstat()
-        content: object = None
-        if stat.S_ISREG(status.st_mode):
-            content = path.read_bytes()
-        elif stat.S_ISLNK(status.st_mode):
-            content = os.readlink(path)
-        found[str(path)] = (oct(status.st_mode), content, status.st_mtime_ns)
+    for top, folders, names in os.walk(folder):
+        for path in (top, *(f"{top}/{name}" for name in (*folders, *names))):
+            status, content = os.lstat(path), None
+            if stat.S_ISREG(status.st_mode):
+                content = Path(path).read_bytes()
+            elif stat.S_ISLNK(status.st_mode):
+                content = os.readlink(path)
+            found[path] = (oct(status.st_mode), content, status.st_mtime_ns)
     return found
 
 
