@@ -13,7 +13,7 @@ import platform
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import blake2b, sha256
 from importlib.metadata import PackageNotFoundError, version
 
@@ -131,6 +131,7 @@ def _version(name: str) -> str:
         return "none"
 
 
+@cache
 def _code() -> str:
     """Return a digest of the code that reads skills: a working copy has the version of the release before it."""
     top = os.path.dirname(os.path.abspath(skillhub.__file__))
