@@ -69,6 +69,15 @@ def _keep() -> None:
     """Freeze nothing."""
 
 
+def _change_environ(old: dict[str, str], new: dict[str, str]) -> None:
+    """Make ``new`` of the environment, which is ``old``: of most variables there is nothing to do."""
+    for name in old.keys() - new.keys():
+        del os.environ[name]
+    for name, value in new.items():
+        if old.get(name) != value:
+            os.environ[name] = value
+
+
 class Shell:
     """A user's machine in a folder: ``home``, skillhub's own folder, and a project to work in.
 
@@ -116,8 +125,7 @@ class Shell:
             said.write(stdin or b"")
             said.seek(0)
             streams = [each.fileno() for each in (said, out, err)]
-            self._fork(args, cwd or self.project, given, streams)
-            status = forked.wait()
+            status = self._fork(args, cwd or self.project, given, streams).wait()
             out.seek(0)
             err.seek(0)
             return Done(status, out.read(), err.read())
@@ -129,16 +137,14 @@ class Shell:
         try:
             gc.freeze = _keep  # this process goes on, and finds what a command left
             sys.stdin, tempfile.tempdir = io.TextIOWrapper(io.BytesIO()), None
-            os.environ.clear()
-            os.environ.update(environ)
+            _change_environ(before, environ)
             with chdir(folder), redirect_stdout(out), redirect_stderr(err):
                 status = main([str(each) for each in args])
         except SystemExit as stop:
             status = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         finally:
             sys.stdin, tempfile.tempdir = stdin, temporary
-            os.environ.clear()
-            os.environ.update(before)
+            _change_environ(dict(os.environ), before)
             gc.freeze = freeze
             gc.set_threshold(*threshold)
             gc.enable()
@@ -194,22 +200,24 @@ class Shell:
         ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         environ = self.having({"TERM": "xterm", **environ})
-        child = self._fork(args, self.project, environ, [theirs] * 3)
+        child = self._fork(args, self.project, environ, [theirs] * 3, is_on_terminal=True)
         os.close(theirs)
         try:
             screen = _converse(ours, list(say))
         except BaseException:
             with suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-            forked.wait()
+                os.kill(child.pid, signal.SIGKILL)
+            child.wait()
             raise
         finally:
             os.close(ours)
-        return Done(forked.wait(), ERASED.sub(b"", screen), b"")
+        return Done(child.wait(), ERASED.sub(b"", screen), b"")
 
-    def _fork(self, args: Sequence[object], folder: object, environ: dict[str, str], streams: Sequence[int]) -> int:
-        program = forked.Program(self.entry, [str(each) for each in args], str(folder), environ)
-        return forked.start(program, streams, SECONDS)
+    def _fork(
+        self, args: Sequence[object], folder: object, environ: dict[str, str], streams: Sequence[int], **how: bool
+    ) -> forked.Process:
+        program = forked.Program(self.entry, [str(each) for each in args], str(folder), environ, SECONDS, **how)
+        return forked.Process(program, streams)
 
     def having(self, environ: dict[str, str]) -> dict[str, str]:
         merged = {**self.environ, **environ}

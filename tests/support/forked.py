@@ -10,9 +10,10 @@ import gc
 import json
 import os
 import pkgutil
+import select
+import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -28,16 +29,20 @@ from pathlib import Path
 from pydantic import BaseModel
 
 import skillhub
+from skillhub.cli.app import build
+from skillhub.cli.table import COMMANDS
+from tests.support import forked_client
+from tests.support.forked_client import NUMBER, begin, read_number
 
 if sys.platform != "win32":
     import fcntl
     import termios
 
 REPO = Path(__file__).resolve().parents[2]
-_NUMBER = struct.Struct("i")
 # What is loaded by others only when it is used.
 _LATER = (
     "_strptime",
+    "anyio._backends._asyncio",
     "cryptography.hazmat.backends.openssl.backend",
     "encodings.idna",
     "markdown_it",
@@ -46,6 +51,9 @@ _LATER = (
     "tree_sitter_javascript",
     "tuf.api.serialization.json",
     "typer._click.decorators",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.h11_impl",
 )
 
 
@@ -58,77 +66,134 @@ class Program:
         args: With these words.
         folder: Where it works.
         environ: All of its environment; what an interpreter reads when it starts has no effect.
+        seconds: When it is ended, if it has not ended.
+        is_on_terminal: Its standard input is a terminal, to be the one that controls it.
     """
 
     module: str
     args: Sequence[str]
     folder: str
     environ: Mapping[str, str]
+    seconds: int
+    umask: int = 0o22
+    is_on_terminal: bool = False
 
 
-def start(program: Program, streams: Sequence[int], seconds: int) -> int:
-    """Start a process and return its number; wait for it before the next is started.
+class Process:
+    """A process that runs a program, with three streams that are open here."""
 
-    Args:
-        program: What it does.
-        streams: Its standard input, output and error; a terminal is made the one that controls it.
-        seconds: When it is ended, if it has not ended.
+    def __init__(self, program: Program, streams: Sequence[int]) -> None:
+        umask = os.umask(0)
+        os.umask(umask)
+        self._connection, self.pid = begin(_nursery(), {**vars(program), "umask": umask}, [*streams])
+
+    def wait(self) -> int:
+        """Return how it ended, as ``subprocess`` does."""
+        with self._connection:
+            return os.waitstatus_to_exitcode(read_number(self._connection))
+
+
+def words(module: str, seconds: int) -> list[str]:
+    """Return a command line that runs ``main`` of a module on the words that follow, and ends as it ends.
+
+    It hands on the signals that ask a program to end. The program has the environment, the folder and the streams of
+    whoever runs it, but not its terminal; what an interpreter does when it starts is not done.
     """
-    umask = os.umask(0)
-    os.umask(umask)
-    with tempfile.TemporaryFile() as order:
-        order.write(json.dumps([vars(program), umask, seconds]).encode())
-        order.flush()
-        socket.send_fds(_nursery(), [b"."], [order.fileno(), *streams])
-    return _number(_nursery())
-
-
-def wait() -> int:
-    """Return how the process ended that was started last, as ``subprocess`` does."""
-    return os.waitstatus_to_exitcode(_number(_nursery()))
+    return [sys.executable, "-I", "-S", forked_client.__file__, _nursery(), module, str(seconds)]
 
 
 @cache
-def _nursery() -> socket.socket:
-    """Start the process that all others are forked from; it ends when nobody holds the other end any more."""
+def _nursery() -> str:
+    """Start the process that all others are forked from, which ends with this one; return where it listens."""
+    folder = tempfile.mkdtemp()
+    path = os.path.join(folder, "s")
     ours, theirs = socket.socketpair()
-    with theirs:
+    with theirs, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(100)
+        ends = (listener.fileno(), theirs.fileno())
         child = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(theirs.fileno())],
+            [sys.executable, "-m", __name__, *map(str, ends)],
             cwd=REPO,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPO), "LANG": "C.UTF-8"},
-            pass_fds=[theirs.fileno()],
+            pass_fds=ends,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
+    atexit.register(shutil.rmtree, folder)
     atexit.register(child.wait)
     atexit.register(ours.close)
-    return ours
+    return path
 
 
-def _number(connection: socket.socket) -> int:
-    return _NUMBER.unpack(connection.recv(_NUMBER.size, socket.MSG_WAITALL))[0]
+class _Nursery:
+    """Forks a process for each order, and says its number and how it ended; one whose client is gone is killed."""
+
+    def __init__(self, listener: socket.socket, life: socket.socket) -> None:
+        self._listener, self._life = listener, life
+        self._ended, self._ending = socket.socketpair()
+        self._running: dict[socket.socket, int] = {}
+
+    def serve(self) -> None:
+        self._ending.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._ending.fileno(), warn_on_full_buffer=False)
+        while True:
+            ready, _, _ = select.select([self._life, self._ended, self._listener, *self._running], [], [])
+            if self._life in ready:
+                return
+            if self._ended in ready:
+                self._ended.recv(4096)
+                self._tell()
+            for client in self._running.keys() & {*ready}:
+                os.kill(self._running[client], signal.SIGKILL)
+                client.close()
+                del self._running[client]
+            if self._listener in ready:
+                self._start(self._listener.accept()[0])
+
+    def _start(self, client: socket.socket) -> None:
+        size, streams, _, _ = socket.recv_fds(client, NUMBER.size, 3)
+        order = client.recv(NUMBER.unpack(size)[0], socket.MSG_WAITALL)
+        child = os.fork()
+        if not child:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for each in (self._listener, self._life, self._ended, self._ending, client, *self._running):
+                each.close()
+            _be_program(Program(**json.loads(order)), streams)
+        for each in streams:
+            os.close(each)
+        self._running[client] = child
+        client.sendall(NUMBER.pack(child))
+
+    def _tell(self) -> None:
+        """Tell of those that have ended."""
+        while True:
+            try:
+                child, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not child:
+                return
+            for client in [each for each, number in self._running.items() if number == child]:
+                del self._running[client]
+                with client, suppress(OSError):
+                    client.sendall(NUMBER.pack(status))
 
 
-def _serve(connection: socket.socket) -> None:
-    """Fork a process for each order, and say its number and how it ended."""
+def _load() -> None:
+    """Load and build all that a program may: what is there before the fork is there after it."""
     ours = [each.name for each in pkgutil.walk_packages(skillhub.__path__, "skillhub.")]
     for name in (*ours, *_LATER):
         if not name.endswith("__main__"):
             with suppress(ImportError):  # it needs an extra
                 import_module(name)
     _rebuild(BaseModel)
+    for name in ("", *COMMANDS):
+        build(name)
     gc.collect()
     gc.freeze()
-    while files := socket.recv_fds(connection, 1, 4)[1]:
-        child = os.fork()
-        if not child:
-            connection.close()
-            _be_program(*files)
-        for each in files:
-            os.close(each)
-        connection.sendall(_NUMBER.pack(child))
-        connection.sendall(_NUMBER.pack(os.waitpid(child, 0)[1]))
 
 
 def _rebuild(model: type[BaseModel]) -> None:
@@ -139,16 +204,13 @@ def _rebuild(model: type[BaseModel]) -> None:
         _rebuild(each)
 
 
-def _be_program(order: int, *streams: int) -> None:
+def _be_program(program: Program, streams: Sequence[int]) -> None:
     status = 1
     try:
-        with open(order, "rb") as file:
-            file.seek(0)
-            program, umask, seconds = json.load(file)
-        os.umask(umask)
-        signal.alarm(seconds)
-        _become(Program(**program), streams)
-        status = import_module(program["module"]).main(program["args"])
+        os.umask(program.umask)
+        signal.alarm(program.seconds)
+        _become(program, streams)
+        status = import_module(program.module).main([*program.args])
         gc.collect()  # temporary folders go with what holds them
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else stop.code is not None
@@ -165,7 +227,7 @@ def _become(program: Program, streams: Sequence[int]) -> None:
     """Make of this process what a new one would be."""
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if os.isatty(streams[0]):
+    if program.is_on_terminal:
         os.setsid()
         fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
     for number, stream in enumerate(streams):
@@ -183,5 +245,5 @@ def _become(program: Program, streams: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
-    with socket.socket(fileno=int(sys.argv[1])) as end:
-        _serve(end)
+    _load()
+    _Nursery(*(socket.socket(fileno=int(each)) for each in sys.argv[1:])).serve()
