@@ -95,8 +95,7 @@ def run_plain(args: list[str]) -> int | None:
     options = {flag: each for each in parameters(command) for flag in each.flags}
     names = next((each.name for each in parameters(command) if not each.flags), None)
     values: dict[str, Any] = {}
-    words = iter(args[1:])
-    for word in words:
+    for word in (words := iter(args[1:])):
         option = options.get(word)
         if option is not None and option.takes is bool:
             values[option.name] = True
