@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import zipfile
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
@@ -419,9 +418,9 @@ def test_the_walk_of_the_page_and_a_mirror_in_a_folder(exported, tmp_path):
     page = (REPO / "docs" / "offline.md").read_text("utf-8")
     blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 2
-    program = f"skillhub() {{ '{sys.executable}' -P -m skillhub \"$@\"; }}\n"
+    shell.on_path()
     environ = shell.having({"ROOT": "mirror/metadata/1.root.json"})
-    words = ["sh", "-ec", program + "".join(blocks)]
+    words = ["sh", "-ec", "".join(blocks)]
     done = subprocess.run(words, cwd=shell.project, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert shell.lock()["sources"]["acme"]["url"] == "https://registry.example"

@@ -39,12 +39,14 @@ def runner(locked, tmp_path):
     shell = Shell(tmp_path)
     for name in ("skillhub.toml", "skillhub.lock"):
         shell.write(f"project/{name}", (locked.project / name).read_bytes())
-    program = shell.write("bin/skillhub", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m skillhub "$@"\n')
-    program.chmod(0o755)
-    isolated = shell.write("bin/python", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
-    isolated.chmod(0o755)
-    shell.environ["PATH"] = f"{program.parent}:{shell.environ['PATH']}"
+    shell.on_path()
     return shell
+
+
+def by_new_interpreters(shell):
+    """Have what runs skillhub on this machine start an interpreter each time, as it does where it is attacked."""
+    for name, words in (("skillhub", "-P -m skillhub "), ("python", "")):
+        shell.write(f"bin/{name}", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words}"$@"\n')
 
 
 def bash(shell, script, **environ):
@@ -67,7 +69,8 @@ def step(shell, name, **inputs):
     """Run a step of the action, its expressions replaced by the inputs or their defaults."""
     given = {f"inputs.{key}": value["default"] for key, value in ACTION["inputs"].items()}
     given |= {f"inputs.{key}": value for key, value in inputs.items()}
-    given |= {"steps.setup.outputs.python": sys.executable, "steps.setup.outputs.path": shell.environ["PATH"]}
+    python = str(shell.folder / "bin/python")
+    given |= {"steps.setup.outputs.python": python, "steps.setup.outputs.path": shell.environ["PATH"]}
     given |= outputs(shell)
 
     def value(text):
@@ -175,6 +178,7 @@ def packaged(runner):
         wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: skillhub\nVersion: 0.1.0\n")
         wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{about}/RECORD", "")
+    by_new_interpreters(runner)
     (runner.folder / "bin" / "python3").symlink_to("python")
     (runner.folder / "bin" / "skillhub").unlink()
     del runner.environ["PYTHONPATH"]
@@ -261,6 +265,7 @@ def test_attack_a_workspace_has_another_git(runner):
 
 @pytest.mark.parametrize("path", [".", ":", None, ":/nowhere"])
 def test_attack_modules_of_a_repository_run_in_no_hook(runner, path):
+    by_new_interpreters(runner)
     pwned = runner.folder / "pwned"
     assert runner.run("install", "--frozen", "--yes").status == 0
     # Not `encodings`, for want of which Python ends before it runs anything, be the hook right or wrong.
@@ -322,6 +327,7 @@ def test_the_page_names_what_there_is():
 
 @pytest.mark.parametrize("path", [None, ".", ":"])
 def test_what_the_page_says_about_the_driver_is_so_in_a_hostile_repository_too(runner, path):
+    by_new_interpreters(runner)
     pwned = runner.folder / "pwned"
     repository = Repository(runner.folder / "clone")
     repository.environ["PATH"] = runner.environ["PATH"]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import subprocess
-import sys
 
 import pytest
 
@@ -131,9 +129,8 @@ def test_attack_a_name_runs_in_a_real_shell(shell, name):
     if program is None:
         pytest.skip(f"{name} is not here")
     lock(shell, *HOSTILE, "pdf")
-    start = f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(REPO))} exec {shlex.quote(sys.executable)} -P -m skillhub "$@"\n'
-    shell.write("bin/skillhub", start).chmod(0o755)
-    environ = {**shell.environ, "PATH": f"{shell.folder / 'bin'}:{shell.environ['PATH']}", "TERM": "dumb"}
+    shell.on_path()
+    environ = {**shell.environ, "TERM": "dumb"}
     flags = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"], "fish": ["--no-config"]}[name]
     done = subprocess.run(
         [program, *flags, "-c", SCRIPTS[name]],

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
-import sys
 
 import pytest
 
@@ -192,8 +190,8 @@ def test_there_is_no_completion_for_a_shell_nobody_knows(shell):
 
 def test_bash_itself_completes_with_what_is_shown(shell):
     script = shell.run("--show-completion", "bash").out
-    shell.write("bin/skillhub", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m skillhub "$@"\n').chmod(0o755)
+    shell.on_path()
     ask = "COMP_WORDS=(skillhub ver); COMP_CWORD=1; _skillhub_completion skillhub; echo ${COMPREPLY[*]}"
-    environ = shell.having({"PATH": f"{shell.folder}/bin:{shell.environ['PATH']}"})
-    done = subprocess.run(["bash", "-c", script + ask], env=environ, capture_output=True, text=True, timeout=SECONDS)
+    words = ["bash", "-c", script + ask]
+    done = subprocess.run(words, env=shell.environ, capture_output=True, text=True, timeout=SECONDS)
     assert (done.stdout.strip(), done.stderr) == ("verify", "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -432,8 +431,8 @@ def test_the_workflow_for_github_pages_publishes_what_is_new_with_the_keys_of_it
     (machine / "registry").mkdir()
     subprocess.run([*git, "clone", "-q", "-b", "gh-pages", site, machine / "registry/site"], check=True)
     (job,) = yaml.safe_load((project / ".github/workflows/skillhub-registry.yml").read_text())["jobs"].values()
+    author.on_path()
     environ = {**author.environ, "SKILLHUB_REGISTRY": secret, "SKILLHUB_PASSPHRASE": "opensesame", "TARGET": target}
-    environ["PATH"] = f"{Path(sys.executable).parent}:{environ['PATH']}"
 
     def run(step):
         return subprocess.run(

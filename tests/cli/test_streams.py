@@ -16,9 +16,13 @@ from tests.support.gitrepos import SKILL, Repo
 
 
 def bash(shell, line, **environ):
-    """Run a line of bash in which ``S`` is the program."""
+    """Run a line of bash in which ``S`` is the program, and ``N`` is it in a new interpreter."""
+    programs = "".join(
+        f'{name}() {{ {shlex.join(words)} "$@"; }}; '
+        for name, words in (("S", shell.words()), ("N", shell.words_anew()))
+    )
     return subprocess.run(
-        ["bash", "-c", f'set -o pipefail; S() {{ {shlex.join(shell.words())} "$@"; }}; {line}'],
+        ["bash", "-c", f"set -o pipefail; {programs}{line}"],
         cwd=shell.project,
         env=shell.having(environ),
         capture_output=True,
@@ -37,9 +41,11 @@ def test_a_new_interpreter_says_what_the_other_tests_hear(installed, words):
     assert installed.run_anew(*words.split()) == installed.run(*words.split())
 
 
-@pytest.mark.parametrize("words", ["list", "list --json", "--help", "install --help", "doctor", "show release-notes"])
+@pytest.mark.parametrize(
+    "words", ["S list", "N list --json", "N --help", "S install --help", "S doctor", "S show release-notes"]
+)
 def test_a_full_disk_under_the_output_is_told(installed, words):
-    done = bash(installed, f"S {words} >/dev/full")
+    done = bash(installed, f"{words} >/dev/full")
     assert done.returncode == 7
     assert "cannot write the output: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
@@ -54,9 +60,9 @@ def test_a_full_disk_under_much_output_is_told(shell):
     assert "cannot write the output" in done.stderr
 
 
-@pytest.mark.parametrize("words", ["doctor", "show nope"])
+@pytest.mark.parametrize("words", ["S doctor", "N show nope"])
 def test_where_errors_cannot_be_told_the_exit_code_says_so(installed, words):
-    assert bash(installed, f"S {words} 2>/dev/full").returncode == 7
+    assert bash(installed, f"{words} 2>/dev/full").returncode == 7
 
 
 @pytest.mark.parametrize("words", ["update --check", "update --dry-run", "audit", "diff deploy"])
@@ -72,7 +78,7 @@ def test_what_is_learned_for_one_command_is_gone_after_it(shell, tmp_path, words
 
 @pytest.mark.parametrize("words", ["list --json", "--help", "show release-notes --json"])
 def test_a_reader_that_has_seen_enough_is_no_error(installed, words):
-    done = bash(installed, f"S {words} | head -1")
+    done = bash(installed, f"N {words} | head -1")
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
 
@@ -81,7 +87,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(installed, words):
 @pytest.mark.parametrize("words", ["show release-notes --json", "show ./long --json"])
 def test_a_reader_that_is_gone_is_no_error(installed, words):
     installed.skill("project/long", **{f"{name}.md": "a\n" for name in range(200)})
-    done = bash(installed, f"exec 3> >(:); wait $!; S {words} >&3")
+    done = bash(installed, f"exec 3> >(:); wait $!; N {words} >&3")
     assert (done.returncode, done.stderr) == (141, "")
 
 
@@ -98,13 +104,13 @@ CLOSED = [
 
 @pytest.mark.parametrize(("words", "closed", "status"), CLOSED)
 def test_closed_streams_change_nothing(installed, words, closed, status):
-    done = bash(installed, f"S {words} {closed}")
+    done = bash(installed, f"N {words} {closed}")
     assert done.returncode == status
     assert "Traceback" not in done.stderr + done.stdout
 
 
 def test_a_file_never_takes_the_place_of_a_closed_stream(shell):
-    done = bash(shell, "S install github:release-notes --yes <&- >&- 2>&-")
+    done = bash(shell, "N install github:release-notes --yes <&- >&- 2>&-")
     assert done.returncode == 0
     assert shell.run("verify").status == 0
 
@@ -116,11 +122,12 @@ def test_a_locale_that_knows_few_characters_is_no_error(shell, environ):
     shell.skill("project/.agents/skills/umlaut", head='license: "Größe 日本 😀"\n')
     text = "---\nname: umlaut\ndescription: Größe 日本 😀.\n---\n"
     shell.write("project/.agents/skills/umlaut/SKILL.md", text)
-    for words in (("list",), ("list", "--json"), ("source", "add", "--help"), ("verify",), ("show", "Größe")):
+    for words in (("list",), ("list", "--json"), ("source", "add", "--help"), ("show", "Größe")):
         done = shell.run(*words, LANG=None, **environ)
         assert done.status == (2 if words[0] == "show" else 0), done.err
         assert "Traceback" not in done.err
-    assert shell.run("list", "--json", LANG=None, **environ).json["skills"][0]["description"] == "Größe 日本 😀."
+        if words[-1] == "--json":
+            assert done.json["skills"][0]["description"] == "Größe 日本 😀."
 
 
 def test_a_very_narrow_terminal(installed):
@@ -209,7 +216,7 @@ def test_whoever_stops_at_a_prompt_is_told_so_in_a_line(shell, words, prompt, ty
 
 
 def test_an_interrupt_leaves_a_project_that_is_whole(shell):
-    for wait in (0.25, 0.35, 0.45):
+    for wait in (0.02, 0.05, 0.1):
         process = shell.start("install", "github:release-notes", "--yes")
         time.sleep(wait)
         process.send_signal(signal.SIGINT)

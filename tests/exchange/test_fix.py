@@ -3,7 +3,6 @@
 import os
 import shlex
 import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -15,7 +14,8 @@ from skillhub.install.resolve import satisfies
 from skillhub.model.lock import Lock
 from skillhub.project.project import Project
 from tests.edits.test_lock_merge import ACME, HIS, ONE, THREE, TWO, local, lock, released
-from tests.support.cli import REPO
+from tests.support import forked
+from tests.support.cli import REPO, SECONDS
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ class Repository:
 
     def drive(self):
         """Set up the driver as docs/ci.md tells, with this very program."""
-        program = f"{shlex.quote(sys.executable)} -P -m skillhub"
+        program = shlex.join(forked.words("skillhub.cli.main", SECONDS))
         self.git("config", "merge.skillhub.driver", f"{program} lock merge %O %A %B")
         (self.folder / ".gitattributes").write_text("skillhub.lock merge=skillhub\n")
 

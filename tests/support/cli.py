@@ -8,6 +8,7 @@ import json
 import os
 import re
 import select
+import shlex
 import shutil
 import signal
 import struct
@@ -108,7 +109,23 @@ class Shell:
         return Shell(folder)
 
     def words(self, *args: object) -> list[str]:
+        """Return a command line that runs the program, as a fork: see ``forked.words``."""
+        return [*forked.words(self.entry, SECONDS), *map(str, args)]
+
+    def words_anew(self, *args: object) -> list[str]:
+        """Return a command line that runs the program in a new interpreter."""
         return [sys.executable, "-P", "-m", "skillhub", *map(str, args)]
+
+    def on_path(self) -> Path:
+        """Put ``skillhub`` on this machine's PATH, and a ``python`` that runs it, too; return their folder."""
+        program = shlex.join(self.words())
+        python = f'case "$1 $2 $3" in "-I -m skillhub"|"-P -m skillhub") shift 3; exec {program} "$@";; esac\n'
+        for name, lines in (("skillhub", ""), ("python", python)):
+            last = program if name == "skillhub" else shlex.quote(sys.executable)
+            self.write(f"bin/{name}", f'#!/bin/sh\n{lines}exec {last} "$@"\n').chmod(0o755)
+        folder = self.folder / "bin"
+        self.environ["PATH"] = f"{folder}{os.pathsep}{self.environ['PATH']}"
+        return folder
 
     def run(self, *args: object, cwd: object = None, stdin: bytes | None = None, **environ: str) -> Done:
         """Run the program without a terminal; a value of None in ``environ`` takes the variable away.
@@ -153,7 +170,7 @@ class Shell:
     def run_anew(self, *args: object, cwd: object = None, **environ: str) -> Done:
         """Run the program in a new interpreter, where the start itself is in question."""
         done = subprocess.run(
-            self.words(*args),
+            self.words_anew(*args),
             cwd=cwd or self.project,
             env=self.having(environ),
             capture_output=True,
@@ -164,11 +181,12 @@ class Shell:
         return Done(done.returncode, done.stdout, done.stderr)
 
     def start(self, *args: object, cwd: object = None, **environ: str) -> subprocess.Popen[bytes]:
-        """Start the program and leave it running."""
+        """Start the program and leave it running; a signal that asks it to end reaches it."""
+        given = self.having(environ)
         return subprocess.Popen(
-            self.words(*args),
+            self.words_anew(*args) if self._is_of_the_interpreter(given) else self.words(*args),
             cwd=cwd or self.project,
-            env=self.having(environ),
+            env=given,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

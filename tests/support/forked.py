@@ -212,6 +212,9 @@ def _be_program(program: Program, streams: Sequence[int]) -> None:
         _become(program, streams)
         status = import_module(program.module).main([*program.args])
         gc.collect()  # temporary folders go with what holds them
+    except KeyboardInterrupt:  # as an interpreter ends
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else stop.code is not None
     except BaseException:
