@@ -76,7 +76,18 @@ Four commands have no answer of their own: `pick` has that of `install`; `schema
 _TYPES = {"string": "text", "integer": "an integer", "number": "a number", "boolean": "true or false", "null": "null"}
 
 # The documents of pages in `formats/`; the lock's schema stands beside the files that test it.
-DESCRIBED = ("config", "discovery", "index", "intent", "namespaces", "policy", "publisher", "releases", "skill")
+DESCRIBED = (
+    "config",
+    "discovery",
+    "index",
+    "intent",
+    "namespaces",
+    "part",
+    "policy",
+    "publisher",
+    "releases",
+    "skill",
+)
 
 
 def pages() -> dict[Path, str]:

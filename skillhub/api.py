@@ -142,7 +142,7 @@ class OpenProject:
         """Search what the sources list, and what is here."""
         skills = [skill for skill in self._seen("agents")[1].skills if skill.path]
         with self._ports() as ports:
-            listed = listings(ports, needed=not skills)
+            listed = listings(ports, words, needed=not skills)
             found = search(words, skills, limit, listed.each, self._common.home.cache)
             return _as(SearchAnswer, found_json(found, listed.kept))
 

@@ -248,7 +248,7 @@ def search(
     Example: skillhub search failing checks
     """
     skills = [skill for skill in seen_by(common, host)[1].skills if skill.path]
-    listed = Listings() if local else listings(common.ports(), needed=not skills)
+    listed = Listings() if local else listings(common.ports(), " ".join(words), needed=not skills)
     found = reading.search(" ".join(words), skills, limit, listed.each, common.home.cache)
     for warning in listed.warnings:
         common.terminal.warn(f"warning: {warning}")

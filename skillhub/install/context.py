@@ -46,7 +46,7 @@ class Registry(Protocol):
         """Return the releases of these names that the registry's publishers vouch for."""
         ...
 
-    def listing(self) -> Index:
+    def listing(self, text: str = "") -> Index:
         """Return the newest release of every skill, to search in and to show; never the authority."""
         ...
 
@@ -226,16 +226,16 @@ class Ports:
         index = self.reach(source.ref, named_by=source.named_by).index((name,))
         return Index({name: index.releases(name)}, warnings=index.warnings)
 
-    def listing(self, source: Source, *, refresh: bool = False) -> Index:
+    def listing(self, source: Source, text: str = "", *, refresh: bool = False) -> Index:
         """Return the newest release of every skill of a source, to search in and to show; never the authority.
 
-        What a repository or the like lists is kept for a day, unless it is to be asked anew.
+        A large registry returns those that ``text`` may mean. What a repository lists is kept for a day.
 
         Raises:
             SourceError, SecurityError, FormatError: the source cannot be opened.
         """
         if source.root is not None:
-            return self.open(source).listing()
+            return self.open(source).listing(text)
         if source.place is None or isinstance(source.ref, Local):
             return self.reach(source.ref, named_by=source.named_by).index()
         self.check_allowed(self.url_of(source.ref))

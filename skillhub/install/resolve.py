@@ -371,7 +371,7 @@ def typed(ref: Named, ports: Ports) -> Iterator[None]:
             offered: dict[str, str] = {}
             for alias in asked:
                 with suppress(SkillhubError):  # that the name is not there is known without
-                    offered |= dict.fromkeys(ports.listing(ports.sources.get(alias)).skills, alias)
+                    offered |= dict.fromkeys(ports.listing(ports.sources.get(alias), ref.name).skills, alias)
             close = [f"{offered[each]}:{each}" for each in spelled_like(ref.name, offered)]
             error.hint = f"{did_you_mean(close)} {error.hint}".lstrip()
         raise

@@ -551,11 +551,12 @@ def reference(picked: Release) -> Named:
     return Named(picked.name, picked.plugin)
 
 
-def listings(ports: Ports, *, needed: bool = True) -> Listings:
+def listings(ports: Ports, text: str = "", *, needed: bool = True) -> Listings:
     """Return the listing of every source that can be asked and that no policy forbids; others are told of.
 
     Args:
         ports: What the command works with.
+        text: What a person looks for; of a large registry, only what may be meant is listed.
         needed: There is nothing else to choose from, so that one source at least has to answer.
 
     Raises:
@@ -567,7 +568,8 @@ def listings(ports: Ports, *, needed: bool = True) -> Listings:
     found, warnings, failed, places = [], [], None, {}
     for alias, source in ports.sources.all().items():
         try:
-            found.append((source, ports.listing(source)))
+            found.append((source, ports.listing(source, text)))
+            warnings += [f"{alias}: {each}" for each in found[-1][1].warnings if source.root]
             if (kept := ports.sources.kept_listing(source)) is not None:
                 places[alias] = kept
         except (SourceError, FormatError, Forbidden) as error:

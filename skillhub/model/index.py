@@ -237,13 +237,13 @@ def words_for(offered: Sequence[Release]) -> dict[Release, str]:
     return {each: word(each) for each in offered}
 
 
-# The documents of a source: its public listing, and what a registry signs.
-# One bad entry refuses the whole document: a name is a path later on, and who can slip in one such entry can
-# slip in another. Unknown fields are ignored, as the Agent Skills Discovery specification asks.
+# The documents of a source: its public listing, and what a registry signs. One bad entry refuses all of it: a name is
+# a path later on, and who can slip in one can slip in another. Unknown fields are ignored, as the specification asks.
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 LISTING_CAP = 32 * 1024 * 1024
 DOCUMENT_CAP = 5_000_000  # What python-tuf allows to a document of its own.
+PART_CAP = 256 * 1024
 _MAX_SIZE = 256 * 1024 * 1024
 _TIME = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ", re.ASCII)
 # RFC 3986: absolute over http or https, with neither user nor password, or relative; nothing left to escape.
@@ -448,6 +448,41 @@ class NamespacesDocument(_OfRegistry):
     publishers: Members[_Name, Pinned]
 
 
+@part
+@dataclass(frozen=True, slots=True)
+class PinnedPart(Pinned):
+    """What a part says of one below it; ``count`` is how many rows are there."""
+
+    count: Annotated[int, integer("a number of rows")]
+
+
+class PartRow(ExtensibleDocument):
+    """A skill under one of its words, in a part of a large listing; ``document`` pins its ``skills/<name>.json``."""
+
+    key: Annotated[str, matching(re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*--[a-z0-9-]{1,64}\."), "words and a name")]
+    name: _Name
+    publisher: _Name
+    version: SemVer
+    description: _Shown
+    yanked: Absent[_Shown] = Field(None, exclude_if=lambda why: why is None)
+    withdrawn: Absent[_Shown] = Field(None, exclude_if=lambda why: why is None)
+    document: Absent[Pinned] = Field(None, exclude_if=lambda pinned: pinned is None)
+
+
+_Prefix = Annotated[str, matching(re.compile(r"[a-z0-9-]{0,160}\.?"), "the beginning of a key")]
+
+
+class PartDocument(_OfRegistry):
+    """A part of a large listing: every row whose key begins with ``prefix``, or the best of them and ``parts``."""
+
+    CAP = PART_CAP
+
+    prefix: _Prefix
+    count: Annotated[int, integer("a number of rows")]
+    rows: Items[PartRow]
+    parts: Members[_Prefix, PinnedPart]
+
+
 def parse_listing(data: bytes, where: str) -> Index:
     """Return what the ``index.json`` of a site offers (Agent Skills Discovery v0.2.0), one release a name.
 
@@ -532,9 +567,6 @@ def admitted(publisher: str, data: bytes, where: str) -> Admission:
         message = f"expected the document of {quote(publisher)}, found {quote(found.publisher)}'s"
         raise NameNotOwned(message, where=where)
     return found
-
-
-# Where a registry keeps these documents.
 
 
 def namespace_path(publisher: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
 from skillhub.archive import pack
 from skillhub.author.author import refuse_keys
-from skillhub.errors import FormatError, NameNotOwned, Refused, StateError, UsageError
+from skillhub.errors import FormatError, NameNotOwned, Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
 from skillhub.install.candidates import OwnKey, judge_with_own_keys, own_key
@@ -263,7 +264,7 @@ def add(
     for path in skills:
         refuse_within(path, folder, signing.keys)
     with opened(folder, signing) as hub:
-        before = index = hub.index()
+        before = index = hub.index(_names(skills) if hub.large else ())
         publishers = [publisher_of(each, signing.time) for each in index.admissions.values()]
         submissions = [submit(path, hub, index, publishers, mine, prepare) for path in skills]
         for each in submissions:
@@ -280,6 +281,13 @@ def add(
         hub.publish(index, changed, sorted({each.release.name for each in submissions}), archives)
     old = tuple(each.release for each in submissions if each not in fresh)
     return Added(tuple(each.release for each in fresh), old, tuple(submissions), before)
+
+
+def _names(skills: Sequence[str]) -> list[str]:
+    """Return the names of skills; none if one cannot be read, which ``submit`` says."""
+    with suppress(SkillhubError):
+        return [Manifest.read(read_local(path, wrapper=False)[0].tree).name for path in skills]
+    return []
 
 
 def refuse_within(path: str, *places: str | None) -> None:

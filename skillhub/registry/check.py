@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain
+from hashlib import sha512
+from itertools import chain, groupby
 from urllib.parse import quote as encode
 
 from skillhub.archive import unpack
 from skillhub.archive.unpack import packed_tar
 from skillhub.disk.home import throwaway
-from skillhub.errors import BadLog, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
+from skillhub.errors import (
+    BadLog,
+    BadMetadata,
+    FormatError,
+    NotFound,
+    SecurityError,
+    SkillhubError,
+    SourceError,
+    UsageError,
+    WrongBytes,
+)
 from skillhub.formats.document import json_bytes
 from skillhub.formats.text import as_command
 from skillhub.install.sources import metadata_files
 from skillhub.model.advisory import AdvisoryIndex, Match
 from skillhub.model.finding import Issue
-from skillhub.model.index import LISTING_CAP, Admission, Index, Release, offered_by, parse_listing
+from skillhub.model.index import (
+    LISTING_CAP,
+    Admission,
+    Index,
+    PartDocument,
+    PartRow,
+    Pinned,
+    Release,
+    offered_by,
+    parse_listing,
+)
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import NO_SECRET, holds_secret
 from skillhub.model.tree import Tree
@@ -34,12 +56,13 @@ from skillhub.registry.outputs import changed_files, known_bad
 from skillhub.registry.shapes import MARKETPLACES, OPENCODE, SEARCH, ClientDocument, StaticRepository
 from skillhub.sources.history import ShownTime
 from skillhub.sources.registry import TufRegistry, fetch_root
+from skillhub.trust.documents import best_release, best_rows, rows_of, shard_path, shards
 from skillhub.trust.log import leaf_hash, nodes_of
 from skillhub.trust.log_client import RegistryLog, read_entry
 from skillhub.trust.metadata import AHEAD_PATH
 from skillhub.trust.publishers import judge
-from skillhub.trust.registry import agrees, publisher_of
-from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, WELL_KNOWN, rule_of
+from skillhub.trust.registry import agrees, publisher_of, skill_of
+from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, WELL_KNOWN, rule_of, skill_path
 
 ONLINE_DAYS = 1
 _FOLDER = "folder:"
@@ -94,9 +117,12 @@ def _problems(
     try:
         registry = TufRegistry.open(url, fetch_root(url, fetcher), fetcher, folder, time)
         registry.advisories()
-        listing = registry.listing()
-        where = f"{url}/{WELL_KNOWN}/index.json"
-        public = parse_listing(fetcher.get(where, cap=LISTING_CAP).data, where)
+        first, where = registry.first_part(), f"{url}/{WELL_KNOWN}/index.json"
+        if first is None:
+            listing = registry.listing()
+            public = parse_listing(fetcher.get(where, cap=LISTING_CAP).data, where)
+        else:
+            public = listing = _in_parts(registry, first, fetcher)
     except SkillhubError as error:
         if isinstance(error, SourceError) and not isinstance(error, NotFound):
             raise
@@ -114,6 +140,55 @@ def _problems(
             found.append(_issue(error, url))
     # What is made of the signed files is compared once those are in order.
     yield from found or _Shapes(registry, fetcher, said).problems(listing)
+
+
+def _in_parts(registry: TufRegistry, first: PartDocument, fetcher: Fetcher) -> Index:
+    """Return what a large registry lists. Its parts and its public lists must be those that its skills make.
+
+    Raises:
+        BadMetadata: they are others.
+        SkillhubError: a part or a document cannot be had, or is not what is signed.
+    """
+    skills: dict[str, tuple[Release, ...]] = {}
+    # Sums of digests, which do not depend on the order of rows: all of them would not fit into memory.
+    listed, made = [0], 0
+    for name, pinned in _documents(registry, first, listed):
+        path = skill_path(name)
+        data = registry.pinned(path, pinned, lambda data, _: data)
+        releases = skill_of(name, data, path)
+        skills[name] = tuple(replace(each, url=each.url.removeprefix("../../../")) for each in releases)
+        made += sum(map(_number, rows_of(skills[name], data).values()))
+        _same(registry, fetcher, {f"{WELL_KNOWN}/{path}": data})
+    if listed != [made]:
+        raise BadMetadata("the parts of the listing differ from the skills in it", where=registry.url)
+    for _, names in groupby(sorted(skills, key=shard_path), key=shard_path):
+        _same(registry, fetcher, shards(Index(skills), names, lambda _: None))
+    return Index({name: (best_release(releases),) for name, releases in skills.items()})
+
+
+def _documents(registry: TufRegistry, part: PartDocument, listed: list[int]) -> Iterator[tuple[str, Pinned]]:
+    """Yield what is pinned of skills below a part; ``listed`` grows by the number of each row."""
+    for row in part.rows if not part.parts else ():
+        listed[0] += _number(row)
+        if row.document:
+            yield row.name, row.document
+    best: list[PartRow] = []
+    for prefix, pinned in part.parts.items():
+        below = registry.part(prefix, pinned)
+        best += below.rows
+        yield from _documents(registry, below, listed)
+    if part.parts and best_rows(best) != [*part.rows]:
+        raise BadMetadata("a part of the listing repeats other rows than the best", where=registry.url)
+
+
+def _number(row: PartRow) -> int:
+    return int.from_bytes(sha512(json.dumps(row.model_dump(), sort_keys=True).encode()).digest())
+
+
+def _same(registry: TufRegistry, fetcher: Fetcher, files: Mapping[str, bytes]) -> None:
+    for path, data in files.items():
+        if fetcher.get(f"{registry.url}/{path}", cap=len(data)).data != data:
+            raise WrongBytes("the public file differs from the signed one", where=f"{registry.url}/{path}")
 
 
 def _log(known: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iterator[Issue]:

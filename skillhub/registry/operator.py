@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Self
 
@@ -27,17 +28,59 @@ from skillhub.errors import (
 )
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import NAME, ExtensibleDocument, Read, json_bytes, matching, name_that, version_of
+from skillhub.formats.document import (
+    NAME,
+    ExtensibleDocument,
+    Read,
+    integer,
+    json_bytes,
+    matching,
+    name_that,
+    version_of,
+)
 from skillhub.formats.text import as_command, check_port, is_name, quote
-from skillhub.model.index import Index, Release, admitted, index_path, parse_listing, parse_namespaces, parse_releases
+from skillhub.model.index import (
+    Index,
+    PartRow,
+    Pinned,
+    Release,
+    admitted,
+    index_path,
+    namespace_path,
+    parse_listing,
+    parse_namespaces,
+    parse_releases,
+)
 from skillhub.registry import log_writer
 from skillhub.registry.keys import RegistryKeys
-from skillhub.trust.documents import LISTING_PATH, pinned_documents, public_documents, refuse_large, signed_documents
+from skillhub.trust.documents import (
+    LISTING_PATH,
+    NO_PARTS,
+    LargeListing,
+    PartsWriter,
+    pinned_documents,
+    public_documents,
+    refuse_large,
+    rows_of,
+    shards,
+    signed_documents,
+)
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import LogHead, entry, origin_of
 from skillhub.trust.metadata import Dates, MetadataSet, keyid, path_of, publisher_target, verify
-from skillhub.trust.registry import checked, refuse_shared
-from skillhub.trust.roles import LOG, LOG_HEAD, NAMESPACES, ROLES, ROOT, SNAPSHOT, TARGETS, TIMESTAMP
+from skillhub.trust.registry import checked, part_of, refuse_shared
+from skillhub.trust.roles import (
+    LOG,
+    LOG_HEAD,
+    NAMESPACES,
+    PARTS,
+    ROLES,
+    ROOT,
+    SNAPSHOT,
+    TARGETS,
+    TIMESTAMP,
+    skill_path,
+)
 
 # A registry on its operator's disk: what is served, the keys, and the settings.
 # DIR/site/           what any web server may serve as it is DIR/keys/           the private keys, see
@@ -56,6 +99,7 @@ class RegistrySettings(ExtensibleDocument):
         days: How long all metadata is valid; None for what each role's rule says.
         compress: Deflate archives, whose bytes then depend on the build of zlib.
         url: Where the site is published, for absolute links in its pages; None if nobody said.
+        listed_whole: Up to so many skills are listed in one document; of more, the listing is in parts for good.
     """
 
     CAP = _CAP
@@ -66,6 +110,7 @@ class RegistrySettings(ExtensibleDocument):
     compress: bool
     version: Annotated[int, version_of("version", 1)]
     url: Annotated[str, matching(_SITE_URL, "the URL that the site is published at")] | None = None
+    listed_whole: Annotated[int, integer("a number of skills")] = 20_000
 
     @classmethod
     def of(cls, publisher: str, bin_bits: int = 4, days: int | None = None, *, compress: bool = True) -> Self:
@@ -178,7 +223,7 @@ class RegistryDir:
             hint = "restore the site; clients trust only the first root of the registry"
             raise BadMetadata("the first root is not the one beside the offline keys", where=self.site, hint=hint)
         number = 1
-        while (data := self._read(f"metadata/{(number := number + 1)}.root.json")) is not None:
+        while (data := self.read(f"metadata/{(number := number + 1)}.root.json")) is not None:
             for root in (last, data):
                 verify(ROOT, data, MetadataSet.load({ROOT: root}).read(ROOT))
             last = data
@@ -238,12 +283,13 @@ class RegistryDir:
         Raises:
             StateError: it is gone.
         """
-        data = self._read(path)
+        data = self.read(path)
         if data is None:
             raise StateError(f"expected the file {quote(path)}", where=self.site)
         return data
 
-    def _read(self, path: str) -> bytes | None:
+    def read(self, path: str) -> bytes | None:
+        """Return a file as the site has it, or None; raises StateError if the disk refuses."""
         return files.read(os.path.join(self.site, *path.split("/")), _CAP)
 
 
@@ -272,7 +318,7 @@ class Signing:
         return times.spell(self.now)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Opened:
     """A registry, what its documents say, and what to sign the next ones with."""
 
@@ -291,8 +337,8 @@ class Opened:
         """Return the keys that count for a role and whose private halves are here, by TUF's name for a key."""
         return frozenset(keyid(key.public) for key in self.keys.of(role)) & set(self.metadata.keyids(role))
 
-    def publishers(self) -> Mapping[str, TargetFile]:
-        """Return what is signed of each publisher's document.
+    def publishers(self, names: Collection[str] = ()) -> Mapping[str, TargetFile]:
+        """Return what is signed of each publisher's document, or of the documents of these.
 
         Raises:
             SecurityError: a document is not what is signed of it.
@@ -300,29 +346,58 @@ class Opened:
         """
         return {
             publisher: publisher_target(publisher, pinned)
-            for path in self.metadata.namespaces
-            for publisher, pinned in parse_namespaces(self.signed(path), path).items()
+            for path in (sorted({*map(namespace_path, names)}) if names else self.metadata.namespaces)
+            for publisher, pinned in self.pins(path).items()
+            if publisher in names or not names
         }
 
-    def index(self) -> Index:
+    def pins(self, path: str) -> Mapping[str, Pinned]:
+        """Return what is pinned by one of the targets that say who may publish what; raises what ``signed`` does."""
+        return parse_namespaces(self.signed(path), path) if self.metadata.find(path) else {}
+
+    @cached_property
+    def large(self) -> LargeListing | None:
+        """The listing in parts, if the registry is large; raises what ``signed`` does."""
+        data = self.registry.target(self.metadata, PARTS)
+        return None if data is None else LargeListing(part_of("", None, data, PARTS), self.registry.content)
+
+    def index(self, names: Collection[str] = ()) -> Index:
         """Return what the registry offers, read from its documents; descriptions are in the listing alone.
+
+        Args:
+            names: Of a large registry that has all of these skills, what their publishers have is enough; there only
+                these have a description.
 
         Raises:
             SecurityError: a document is not what is signed of it.
             StateError: one is gone.
         """
+        if self.large is None:
+            return self._offered(self.publishers(), parse_listing(self.signed(LISTING_PATH), LISTING_PATH).skills)
+        described = {name: self.large.skill(name) for name in names}
+        if names and all(described.values()):
+            owners = {releases[0].publisher or "" for releases in described.values()}
+            found = self._offered(self.publishers({self.settings.publisher, *owners}), described)
+            if all(map(found.owner, names)):  # else a name has moved
+                return found
+        return self._offered(self.publishers(), self.large.every())
+
+    def _offered(
+        self,
+        publishers: Mapping[str, TargetFile],
+        described: Mapping[str, tuple[Release, ...]] = MappingProxyType({}),
+    ) -> Index:
         admissions = {
             publisher: admitted(publisher, self.registry.content(target), target.path)
-            for publisher, target in self.publishers().items()
+            for publisher, target in publishers.items()
         }
-        listing = parse_listing(self.signed(LISTING_PATH), LISTING_PATH)
         skills: dict[str, tuple[Release, ...]] = {}
         for publisher in admissions:
             path = index_path(publisher)
             data = self.registry.target(self.metadata, path)
             for release in parse_releases(data, path)[1] if data else ():
-                described = listing.skills.get(release.name)
-                text = described[0].description if described else ""
+                found = described.get(release.name)
+                text = found[0].description if found else ""
                 skills[release.name] = (*skills.get(release.name, ()), replace(release, description=text))
         return Index(skills, admissions)
 
@@ -347,18 +422,44 @@ class Opened:
         refuse_shared(index.admissions.values())
         state = state or self.metadata
         index, head, logged = self._logged(index, state) if LOG in state.documents else (index, {}, {})
-        targets = {**signed_documents(index, publishers, names), **head}
-        revised = state.revise(targets, self.keys.of, self.dates)
-        refuse_large({**targets, **{f"metadata/{role}.json": data for role, data in revised.documents.items()}})
+        if self.large is None and len(index.skills) <= self.settings.listed_whole:
+            targets, gone, parts = signed_documents(index, publishers, names), dict[str, None](), dict[str, bytes]()
+            public = public_documents(index, targets, names)
+        else:
+            targets, public, parts = self._in_parts(index, publishers, names)
+            gone = dict.fromkeys((LISTING_PATH, *map(skill_path, () if self.large else index.skills)))
+        targets |= head
+        revised = state.revise({**targets, **gone}, self.keys.of, self.dates)
+        metadata = {f"metadata/{role}.json": data for role, data in revised.documents.items()}
+        refuse_large({**targets, **parts, **metadata})
         found = ((revised.find(path), data) for path, data in targets.items())
         signed = {path_of(target): data for target, data in found if target}
-        first = {**(archives or {}), **logged, **pinned_documents(index, publishers), **signed}
-        self.serve(revised, first, public_documents(index, targets, names))
+        first = {**(archives or {}), **logged, **pinned_documents(index, publishers), **parts, **signed}
+        self.serve(revised, first, public)
+
+    def _in_parts(
+        self, index: Index, publishers: Collection[str], names: Collection[str]
+    ) -> tuple[dict[str, bytes], dict[str, bytes], dict[str, bytes]]:
+        """Return the targets of a large registry, what is public, and what is pinned; of all if it was small."""
+        large = self.large or LargeListing(part_of("", None, NO_PARTS, PARTS), self.registry.content)
+        names = names if self.large else index.skills
+        signed = signed_documents(index, publishers, names, self.pins)
+        public = public_documents(index, signed, names)
+        documents = {skill_path(name): signed.pop(skill_path(name)) for name in names}
+        before = (rows_of(releases, None) for name in names if (releases := large.skill(name)))
+        changes: dict[str, PartRow | None] = {key: None for rows in before for key in rows}
+        for name in names:
+            changes |= rows_of(index.skills[name], documents[skill_path(name)])
+        made = PartsWriter(large.read)
+        first = made.revised(large.first, changes)
+        pins = {path_of(TargetFile.from_data(path, data, ["sha256"])): data for path, data in documents.items()}
+        public |= shards(index, names, self.registry.read if self.large else lambda _: None)
+        return {**signed, PARTS: first}, public, {**pins, **made.made}
 
     def _logged(self, index: Index, state: MetadataSet) -> tuple[Index, dict[str, bytes], dict[str, bytes]]:
         """Log what is new in ``index``: return it with positions, the new target, and the files that are new."""
         head = self.log_head(self.metadata)
-        before = self.index() if head else Index({})
+        before = self._offered(self.publishers(index.admissions)) if head else Index({})
         entries, index = log_writer.logged(before, index, head.checkpoint.size if head else 0, self.signing.time)
         key = self.log_key(state)
         if state.keyids(LOG) != self.metadata.keyids(LOG):

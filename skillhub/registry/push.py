@@ -24,13 +24,13 @@ from tuf.api.metadata import TargetFile, Targets, Timestamp  # type: ignore[attr
 from skillhub.disk import files
 from skillhub.errors import BadMetadata, FormatError, Refused, Rollback, StateError, UsageError
 from skillhub.formats.text import as_command, quote
-from skillhub.model.index import Release
+from skillhub.model.index import Index, Release
 from skillhub.registry import log_writer
 from skillhub.registry.check import check
 from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import Opened, Signing, opened
 from skillhub.registry.outputs import OWN, SIGNED_FOLDERS, built_files
-from skillhub.trust.documents import LISTING_PATH, public_documents
+from skillhub.trust.documents import LISTING_PATH, public_documents, shards
 from skillhub.trust.metadata import MetadataSet, path_of, verify
 from skillhub.trust.roles import ROOT, SNAPSHOT, TARGETS, TIMESTAMP, WELL_KNOWN, skill_path
 
@@ -356,14 +356,25 @@ def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
     among = sorted((path for path in metadata if path not in placed), key=is_fixed, reverse=True)
     yield from (_fixed_file(path, metadata[path]) for path in among)
     # For readers that know no TUF.
-    public = {path: hub.signed(path) for path in (LISTING_PATH, *map(skill_path, index.skills))}
-    yield from (_fixed_file(path, data) for path, data in public_documents(index, public, index.skills).items())
+    yield from _public(hub, index)
     for path in built_files(hub.registry.path) if target.is_browsed else ():
         yield SiteFile(path, partial(hub.registry.served, path))
     yield _fixed_file(_TIMESTAMP, metadata[_TIMESTAMP])
     if head:
         yield _fixed_file(CHECKPOINT, head.note.dump())
     yield from map(_fixed_file, paths[ahead:], roots[ahead:])
+
+
+def _public(hub: Opened, index: Index) -> Iterator[SiteFile]:
+    """Yield what is there for readers that know no TUF, made of what is signed."""
+    if hub.large is None:
+        signed = {path: hub.signed(path) for path in (LISTING_PATH, *map(skill_path, index.skills))}
+        public = public_documents(index, signed, index.skills)
+    else:
+        public = public_documents(index, {}, index.skills) | shards(index, index.skills, lambda _: None)
+        documents = (each for each in hub.large.targets() if each.path.startswith("skills/"))
+        yield from (SiteFile(f"{WELL_KNOWN}/{each.path}", partial(hub.registry.content, each)) for each in documents)
+    yield from (_fixed_file(path, data) for path, data in public.items())
 
 
 def _served(hub: Opened, roots: Sequence[bytes], target: Target) -> Mapping[str, bytes]:
@@ -448,6 +459,7 @@ def _stale(role: str, there: int, here: int) -> Rollback:
 
 def _targets(hub: Opened) -> Iterator[TargetFile]:
     yield from hub.publishers().values()
+    yield from hub.large.targets() if hub.large else ()
     for role in hub.metadata.documents:
         document = hub.metadata.read(role)
         for path in document.targets if isinstance(document, Targets) else ():

@@ -69,7 +69,7 @@ def withdraw(folder: str, wanted: str, reason: str, signing: Signing) -> Release
 
 def _revise(folder: str, wanted: str, change: Callable[[Release], Release], signing: Signing) -> Release:
     with opened(folder, signing) as hub:
-        index = hub.index()
+        index = hub.index([wanted.partition("@")[0]])
         release = _find(index, wanted)
         changed = change(release)
         releases = tuple(changed if each == release else each for each in index.skills[release.name])

@@ -30,6 +30,8 @@ from skillhub.model.index import (
     DOCUMENT_CAP,
     Admission,
     Index,
+    PartDocument,
+    PinnedPart,
     Release,
     admitted,
     index_path,
@@ -40,8 +42,17 @@ from skillhub.project.user_state import HINTS, kept, owners
 from skillhub.sources.history import ShownTime
 from skillhub.trust import roles
 from skillhub.trust.keys import PublicKey
-from skillhub.trust.metadata import AHEAD_PATH, is_ahead, path_of, publisher_target, read_ahead
-from skillhub.trust.registry import admission_of, checked, refuse_shared, released_by
+from skillhub.trust.metadata import AHEAD_PATH, is_ahead, path_of, pinned_target, publisher_target, read_ahead
+from skillhub.trust.registry import (
+    admission_of,
+    checked,
+    part_of,
+    part_path,
+    refuse_shared,
+    released_by,
+    searched,
+    walk,
+)
 from skillhub.trust.roles import NAMESPACE_PATHS, WELL_KNOWN, skill_path
 
 if TYPE_CHECKING:
@@ -216,17 +227,47 @@ class TufRegistry:
             admissions[owner.admission.publisher] = owner.admission
         return Index(skills, admissions)
 
-    def listing(self) -> Index:
+    def listing(self, text: str = "") -> Index:
         """Return the newest release of every skill, to search in; its URLs are those of the public document.
 
+        Of a large registry only some are returned: those that stand next to what a person looks for, and a warning.
         It is signed by an online key alone, so what is installed comes from ``release_index``.
+
+        Args:
+            text: What a person looks for in it.
 
         Raises:
             SecurityError, SourceError, FormatError, StateError: as for ``open``.
         """
-        if (found := self.document("index.json", index.parse_listing)) is None:
+        if (found := self.document("index.json", index.parse_listing)) is not None:
+            return found
+        if (first := self.first_part()) is None:
             raise NotFound("the registry has no listing", where=self.url)
-        return found
+        skills: dict[str, tuple[Release, ...]] = {}
+        warnings = []
+        for word in searched(text) or [""]:
+            part = walk(first, word, self.part)
+            if part.prefix.startswith(word) and len(part.rows) < part.count:
+                what = f"begin with {word}" if word else "are listed"
+                warnings.append(
+                    f"{part.count:,} entries {what}, of which {len(part.rows)} were read: search for more words"
+                )
+            for row in part.rows:
+                url = f"{self.url}/{WELL_KNOWN}/{skill_path(row.name)}"
+                skills[row.name] = (Release(url=url, **row.model_dump(exclude={"key", "document"})),)
+        return Index(skills, warnings=tuple(warnings))
+
+    def first_part(self) -> PartDocument | None:
+        """Return the first part of the listing of a large registry; raises as ``listing``."""
+        return self.document(roles.PARTS, partial(part_of, "", None))
+
+    def part(self, prefix: str, pinned: PinnedPart) -> PartDocument:
+        """Return a part that another one pins; raises as ``listing``."""
+        return self.pinned(part_path(prefix), pinned, partial(part_of, prefix, pinned))
+
+    def pinned(self, path: str, pinned: index.Pinned, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
+        """Return a file that a signed document pins; raises as ``document``."""
+        return self._content(pinned_target(path, pinned), parse)
 
     def offers(self) -> Index:
         """Return every release that is signed, be it listed or not; reads all documents, for who runs a registry.

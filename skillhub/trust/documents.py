@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import groupby
 from types import MappingProxyType
+
+from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 
 from skillhub.errors import Refused
 from skillhub.formats.digest import Digest
+from skillhub.formats.document import json_bytes
+from skillhub.formats.text import collapsed
 from skillhub.model.index import (
     DOCUMENT_CAP,
     LISTING_CAP,
+    SCHEMA,
     Admission,
     Index,
     IndexEntry,
     IndexListing,
     NamespacesDocument,
+    PartDocument,
+    PartRow,
     Pinned,
+    PinnedPart,
     PublisherDocument,
     PublisherRelease,
     Release,
@@ -25,23 +36,40 @@ from skillhub.model.index import (
     index_path,
     namespace_path,
 )
-from skillhub.trust.metadata import path_of, publisher_target
+from skillhub.trust.metadata import path_of, pinned_target, publisher_target
+from skillhub.trust.registry import BEST_MAX, ROWS_MAX, every_part, keys_of, part_of, part_path, skill_of, walk
 from skillhub.trust.roles import WELL_KNOWN, skill_path
 
 LISTING_PATH = "index.json"
+_SHORT = 160  # characters of a description in a part of a large listing
 
 
-def signed_documents(index: Index, publishers: Iterable[str], names: Iterable[str]) -> Mapping[str, bytes]:
-    """Return the signed documents about these publishers and skills, and the listing, by target path."""
-    found = {}
-    for publisher in publishers:
+def signed_documents(
+    index: Index,
+    publishers: Iterable[str],
+    names: Iterable[str],
+    pins: Callable[[str], Mapping[str, Pinned]] | None = None,
+) -> dict[str, bytes]:
+    """Return the signed documents about these publishers and skills, and the listing, by target path.
+
+    Of a large registry ``index`` may lack other publishers, of whom ``pins`` returns what is signed; then there is no
+    listing.
+    """
+    found, offered, several = dict[str, bytes](), dict[str, list[Release]](), set(publishers)
+    for each in (each for name in sorted(index.skills) for each in index.skills[name] if each.publisher in several):
+        offered.setdefault(each.publisher or "", []).append(each)
+    admitted = dict[str, dict[str, bytes]]()
+    for publisher, data in _neighbours(index, {*map(namespace_path, several)}).items():
+        admitted.setdefault(namespace_path(publisher), {})[publisher] = data
+    for publisher in sorted(several):
         path = namespace_path(publisher)
-        found[path] = _namespaces(_neighbours(index, [path]))
-        found[index_path(publisher)] = _releases(index, publisher)
+        found[path] = found.get(path) or _namespaces(pins(path) if pins else {}, admitted.get(path, {}))
+        found[index_path(publisher)] = _releases(publisher, offered.get(publisher, ()))
     for name in names:
         found[skill_path(name)] = _skill(name, index.skills[name])
-    found[LISTING_PATH] = _listing(index, index.skills, "../../")
-    return MappingProxyType(found)
+    if pins is None:
+        found[LISTING_PATH] = _listing(index, index.skills, "../../")
+    return found
 
 
 def pinned_documents(index: Index, publishers: Collection[str]) -> Mapping[str, bytes]:
@@ -52,15 +80,38 @@ def pinned_documents(index: Index, publishers: Collection[str]) -> Mapping[str, 
     )
 
 
-def public_documents(index: Index, signed: Mapping[str, bytes], names: Iterable[str]) -> Mapping[str, bytes]:
+def public_documents(index: Index, signed: Mapping[str, bytes], names: Collection[str]) -> dict[str, bytes]:
     """Return the documents for clients without TUF, by their plain path below the site.
 
     The scoped index of a skill is for those that would read the whole listing to find one.
     """
     found = {f"{name}/{WELL_KNOWN}/{LISTING_PATH}": _listing(index, [name], "../../../") for name in names}
-    found |= {f"{WELL_KNOWN}/{skill_path(name)}": signed[skill_path(name)] for name in names}
-    found[f"{WELL_KNOWN}/{LISTING_PATH}"] = signed[LISTING_PATH]
-    return MappingProxyType(found)
+    plain = (*map(skill_path, names), LISTING_PATH)
+    return found | {f"{WELL_KNOWN}/{path}": signed[path] for path in plain if path in signed}
+
+
+def shards(index: Index, names: Iterable[str], read: Callable[[str], bytes | None]) -> dict[str, bytes]:
+    """Return what a large registry has for clients without TUF: lists, and a short listing that names them.
+
+    Args:
+        index: What it offers.
+        names: The skills that have changed.
+        read: Returns a list of before, by its path.
+    """
+    found, groups = {}, dict[str, list[str]]()
+    for name in names:
+        groups.setdefault(shard_path(name), []).append(name)
+    for path, group in groups.items():
+        before = IndexListing.parse(data, path).skills if (data := read(path)) else ()
+        rows = {row.name: row for row in (*before, *_entries(index, group, "../../../"))}
+        found[path] = IndexListing.model_construct(skills=tuple(rows[name] for name in sorted(rows))).dump()
+    whole = {"$schema": SCHEMA, "skills": [], "lists": [f"lists/{number:02x}.json" for number in range(256)]}
+    return {**found, f"{WELL_KNOWN}/{LISTING_PATH}": json_bytes(whole)}
+
+
+def shard_path(name: str) -> str:
+    """Return the path of the public list of a large registry that has this skill."""
+    return f"{WELL_KNOWN}/lists/{sha256(name.encode()).hexdigest()[:2]}.json"
 
 
 def refuse_large(documents: Mapping[str, bytes]) -> None:
@@ -87,20 +138,20 @@ def _neighbours(index: Index, paths: Collection[str]) -> Mapping[str, bytes]:
     }
 
 
-def _releases(index: Index, publisher: str) -> bytes:
-    names = sorted(index.skills)
-    releases = [each for name in names for each in index.skills[name] if each.publisher == publisher]
+def _releases(publisher: str, releases: Iterable[Release]) -> bytes:
     rows = tuple(PublisherRelease.of(each, sha256=each.digest) for each in releases)
     return ReleasesDocument.model_construct(publisher=publisher, releases=rows).dump()
 
 
 def _listing(index: Index, names: Iterable[str], home: str) -> bytes:
-    rows = []
+    return IndexListing.model_construct(skills=tuple(_entries(index, names, home))).dump()
+
+
+def _entries(index: Index, names: Iterable[str], home: str) -> Iterator[IndexEntry]:
     for name in sorted(names):
         newest = best_release(index.skills[name])
         document = f"{home}{WELL_KNOWN}/{skill_path(name)}"
-        rows.append(IndexEntry.of(newest, name=name, url=home + newest.url, releases=document))
-    return IndexListing.model_construct(skills=tuple(rows)).dump()
+        yield IndexEntry.of(newest, name=name, url=home + newest.url, releases=document)
 
 
 def best_release(releases: tuple[Release, ...]) -> Release:
@@ -118,8 +169,8 @@ def _skill(name: str, releases: tuple[Release, ...]) -> bytes:
     ).dump()
 
 
-def _namespaces(documents: Mapping[str, bytes]) -> bytes:
-    pins = {publisher: _pin(data) for publisher, data in documents.items()}
+def _namespaces(before: Mapping[str, Pinned], documents: Mapping[str, bytes]) -> bytes:
+    pins = {**before, **{publisher: _pin(data) for publisher, data in documents.items()}}
     return NamespacesDocument.model_construct(publishers=pins).dump()
 
 
@@ -135,3 +186,193 @@ def _publisher(admission: Admission) -> bytes:
         revoked=admission.revoked,
         names=tuple(sorted(admission.names)),
     ).dump()
+
+
+# The listing of a large registry, in parts. The same skills make the same parts, in whatever order they came.
+
+Change = Mapping[str, PartRow | None]  # by key; None for one that is there no longer
+_Below = PartDocument | tuple[str, PinnedPart]  # a part that was made, or the prefix of one that stays
+
+
+NO_PARTS = PartDocument.model_construct(prefix="", count=0, rows=(), parts={}).dump()
+
+
+def rows_of(releases: tuple[Release, ...], document: bytes | None) -> dict[str, PartRow]:
+    """Return the rows of a skill, by key; the one under its whole name pins its ``document``."""
+    best = best_release(releases)
+    text = collapsed(best.description)
+    text = f"{text[:_SHORT]}…" if len(text) > _SHORT else text
+    facts = {fact: getattr(best, fact) for fact in ("name", "publisher", "version", "yanked", "withdrawn")}
+    row = PartRow.model_construct(**facts, description=text)
+    keys = keys_of(best.name, best.description)
+    pin = {"document": _pin(document)} if document is not None else {}
+    return {key: row.model_copy(update={"key": key, **(pin if key == keys[0] else {})}) for key in keys}
+
+
+@dataclass(frozen=True, slots=True)
+class LargeListing:
+    """The listing of a large registry as it is signed now.
+
+    Attributes:
+        first: The part that a role signs.
+        content: Returns a file that is pinned, or raises.
+    """
+
+    first: PartDocument
+    content: Callable[[TargetFile], bytes]
+
+    def read(self, prefix: str, pinned: PinnedPart) -> PartDocument:
+        """Return a part that another one pins; raises what ``part_of`` and ``content`` do."""
+        target = pinned_target(part_path(prefix), pinned)
+        return part_of(prefix, pinned, self.content(target), target.path)
+
+    def skill(self, name: str) -> tuple[Release, ...]:
+        """Return the releases that the document of a skill has, newest first; none if there is no such skill."""
+        key = f"{name}--{name}."
+        return self._releases(row for row in walk(self.first, key, self.read, len(key)).rows if row.key == key)
+
+    def every(self) -> Mapping[str, tuple[Release, ...]]:
+        """Return what ``skill`` does, of each."""
+        rows = (row for part in every_part(self.first, self.read) for row in part.rows if not part.parts)
+        found = (self._releases([row]) for row in rows if row.document)
+        return {releases[0].name: releases for releases in found}
+
+    def targets(self) -> Iterator[TargetFile]:
+        """Yield all that is pinned: the documents of skills, and the parts below the first."""
+        for part in every_part(self.first, self.read):
+            pinned = ((skill_path(row.name), row.document) for row in part.rows if row.document and not part.parts)
+            for path, pin in (*pinned, *((part_path(prefix), pin) for prefix, pin in part.parts.items())):
+                yield pinned_target(path, pin)
+
+    def _releases(self, rows: Iterable[PartRow]) -> tuple[Release, ...]:
+        for row in rows:
+            if row.document is not None:
+                target = pinned_target(skill_path(row.name), row.document)
+                return skill_of(row.name, self.content(target), target.path)
+        return ()
+
+
+@dataclass
+class PartsWriter:
+    """Parts that are being changed.
+
+    Attributes:
+        read: Returns one that is there, by its prefix.
+        made: The new ones, by path below the site.
+    """
+
+    read: Callable[[str, PinnedPart], PartDocument]
+    made: dict[str, bytes] = field(default_factory=dict)
+
+    def revised(self, first: PartDocument, changes: Change) -> bytes:
+        """Return the first part after these changes."""
+        if not first.parts:
+            found = self._of_rows(_applied(first.rows, changes), "")
+        else:
+            found = self._of_parts("", first, self._regrouped("", [*first.parts.items()], changes), changes)
+        return found.dump() if found else NO_PARTS
+
+    def _of_rows(self, rows: Sequence[PartRow], prefix: str | None = None) -> PartDocument | None:
+        """Return the part that has these rows, sorted by key; ``prefix`` is what it begins with if that is given."""
+        if not rows:
+            return None
+        # The first and the last have in common what all of them have.
+        prefix = _common([rows[0].key, rows[-1].key]) if prefix is None else prefix
+        if len(rows) <= ROWS_MAX:
+            return _part(prefix, len(rows), rows, {})
+        groups = (list(each) for _, each in groupby(rows, key=lambda row: row.key[len(prefix)]))
+        return self._of_parts(prefix, None, [found for each in groups if (found := self._of_rows(each))], {})
+
+    def _of_parts(
+        self, prefix: str, before: PartDocument | None, below: Sequence[_Below], changes: Change
+    ) -> PartDocument | None:
+        """Return the part above these, or what takes its place where there are too few rows, or one part alone."""
+        count = sum(_count(each) for each in below)
+        if count <= ROWS_MAX:
+            rows = sorted((row for each in below for row in self._loaded(each).rows), key=lambda row: row.key)
+            return self._of_rows(rows, prefix and None)
+        if len(below) == 1 and prefix:
+            return self._loaded(below[0])
+        best = [row for each in below if isinstance(each, PartDocument) for row in each.rows]
+        kept = [row for row in before.rows if row.key not in changes] if before else []
+        if before is None or any(_is_worse(changes[row.key], row) for row in before.rows if row.key in changes):
+            # What was too bad to be repeated here may be good enough now.
+            best, kept = [row for each in below for row in self._loaded(each).rows], []
+        pins = {each[0]: each[1] for each in map(self._pinned, below)}
+        return _part(prefix, count, best_rows([*best, *kept]), dict(sorted(pins.items())))
+
+    def _regrouped(self, prefix: str, below: Sequence[tuple[str, PinnedPart]], changes: Change) -> list[_Below]:
+        """Return the parts below a part after these changes, all of whose keys begin with its ``prefix``."""
+        held: dict[str, _Below] = {each[0][len(prefix)]: each for each in below}
+        groups = groupby(sorted(changes.items(), key=lambda each: each[0]), key=lambda each: each[0][len(prefix)])
+        for letter, group in groups:
+            mine = dict(group)
+            old = held.pop(letter, None)
+            found = self._changed(old, mine) if isinstance(old, tuple) else self._of_rows(_applied((), mine))
+            if found is not None:
+                held[letter] = found
+        return [held[letter] for letter in sorted(held)]
+
+    def _changed(self, old: tuple[str, PinnedPart], changes: Change) -> PartDocument | None:
+        """Return a part after these changes, whose keys may begin otherwise than it does."""
+        part = self._loaded(old)
+        if not part.parts:
+            return self._of_rows(_applied(part.rows, changes))
+        common = _common([part.prefix, *(key for key, row in changes.items() if row is not None)])
+        changes = {key: row for key, row in changes.items() if row is not None or key.startswith(part.prefix)}
+        if common == part.prefix:
+            return self._of_parts(common, part, self._regrouped(common, [*part.parts.items()], changes), changes)
+        return self._of_parts(common, None, self._regrouped(common, [old], changes), changes)
+
+    def _loaded(self, each: _Below) -> PartDocument:
+        return each if isinstance(each, PartDocument) else self.read(*each)
+
+    def _pinned(self, each: _Below) -> tuple[str, PinnedPart]:
+        if isinstance(each, tuple):
+            return each
+        data = each.dump()
+        pin = PinnedPart(Digest.of(data), len(data), each.count)
+        self.made[path_of(pinned_target(part_path(each.prefix), pin))] = data
+        return each.prefix, pin
+
+
+def _part(prefix: str, count: int, rows: Sequence[PartRow], parts: Mapping[str, PinnedPart]) -> PartDocument:
+    return PartDocument.model_construct(prefix=prefix, count=count, rows=tuple(rows), parts=parts)
+
+
+def _applied(rows: Iterable[PartRow], changes: Change) -> list[PartRow]:
+    found: dict[str, PartRow | None] = {**{row.key: row for row in rows}, **changes}
+    return [row for _, row in sorted(found.items()) if row is not None]
+
+
+def _common(texts: Sequence[str]) -> str:
+    """Return what all of these texts begin with."""
+    first, last = min(texts), max(texts)
+    return first[
+        : next(
+            (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other),
+            min(len(first), len(last)),
+        )
+    ]
+
+
+def _count(each: _Below) -> int:
+    return each.count if isinstance(each, PartDocument) else each[1].count
+
+
+def _rank(row: PartRow) -> tuple[object, ...]:
+    """Return by what rows are ordered, the best first: what may be chosen, has the word in its name, a short name."""
+    is_named = f"-{row.name}".endswith(f"-{row.key.partition('--')[0]}")
+    return (row.withdrawn is not None, row.yanked is not None, not is_named, len(row.name), row.key)
+
+
+def _is_worse(now: PartRow | None, before: PartRow) -> bool:
+    return now is None or _rank(now) > _rank(before)
+
+
+def best_rows(rows: Iterable[PartRow]) -> list[PartRow]:
+    """Return the best rows, of one skill one."""
+    found: dict[str, PartRow] = {}
+    for row in sorted(rows, key=_rank):
+        found.setdefault(row.name, row)
+    return list(found.values())[:BEST_MAX]

@@ -197,7 +197,12 @@ _Kind = TypeVar("_Kind", bound=Signed)
 
 def publisher_target(publisher: str, pinned: Pinned) -> TargetFile:
     """Return the document of a publisher as a target file, to be named and verified like every other."""
-    return TargetFile(pinned.size, {"sha256": pinned.digest.hex}, publisher_path(publisher))
+    return pinned_target(publisher_path(publisher), pinned)
+
+
+def pinned_target(path: str, pinned: Pinned) -> TargetFile:
+    """Return a file that a signed document pins as a target file."""
+    return TargetFile(pinned.size, {"sha256": pinned.digest.hex}, path)
 
 
 def path_of(target: TargetFile) -> str:
@@ -260,20 +265,23 @@ class MetadataSet:
         for role, data in self.documents.items():
             verify(role, data, self.read(delegator_of(role)))
 
-    def revise(self, targets: Mapping[str, bytes], keys: Keys, dates: Dates) -> MetadataSet:
-        """Return the next state, in which these targets have this content; this one if they have it now.
+    def revise(self, targets: Mapping[str, bytes | None], keys: Keys, dates: Dates) -> MetadataSet:
+        """Return the next state, in which these targets have this content, or are none; this one if that is so now.
 
         Raises:
             Refused: too few keys are at hand of a role whose targets change.
         """
         changed: dict[str, Targets] = {}
         for path, data in targets.items():
-            if self.holds(path, data):
+            if self.find(path) is None if data is None else self.holds(path, data):
                 continue
             role = self.role_of(path)
             if role not in changed:
                 changed[role] = self.signed(role, Targets)
-            changed[role].targets[path] = TargetFile.from_data(path, data, ["sha256"])
+            if data is None:
+                del changed[role].targets[path]
+            else:
+                changed[role].targets[path] = TargetFile.from_data(path, data, ["sha256"])
         return self.changed(changed, keys, dates)
 
     def renewed(self, roles: Collection[str], keys: Keys, dates: Dates) -> MetadataSet:

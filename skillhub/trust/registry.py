@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from skillhub.errors import FormatError, NameNotOwned, NotFound, SourceMismatch, WrongBytes
+from skillhub.errors import BadMetadata, FormatError, NameNotOwned, NotFound, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
-from skillhub.model.index import Admission, Release, Revocation
+from skillhub.model.index import Admission, PartDocument, PinnedPart, Release, Revocation, parse_skill
 from skillhub.trust.publishers import Publisher, certificates_of
 
 if TYPE_CHECKING:
@@ -145,3 +147,112 @@ def checked(release: Release, data: bytes) -> bytes:
     if (found := Digest.of(data)) != release.digest:
         raise WrongBytes(f"expected {release.digest}, found {found}", where=release.url)
     return data
+
+
+# The listing of a large registry, in parts: a tree in which each skill stands under its words. Each part pins those
+# below it, so that the signature of the first one covers all. What a search reads does not grow with the registry.
+
+ROWS_MAX = 48  # of a part that has none below it
+BEST_MAX = 16  # of the rows below a part, which it repeats
+DEPTH_MAX = 24  # parts that a client reads for one word
+_WORD = re.compile(r"[^\W_]+")
+_WORD_MAX = 40
+_SEARCHED_MAX = 4
+_INDEXED_MAX = 24
+_COMMON = frozenset(
+    {"and", "are", "can", "for", "from", "into", "not", "that", "the", "this", "use", "used", "uses", "when", "with"}
+)  # besides what has less than three letters
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words by which a large listing is searched, each once; of other letters, the hex of their UTF-8."""
+    found = (word if word.isascii() else word.encode().hex() for word in _WORD.findall(text.lower()))
+    return list(dict.fromkeys(word[:_WORD_MAX] for word in found))
+
+
+def searched(text: str) -> list[str]:
+    """Return how the keys of what a person looks for begin: with all words in their order, and with each of them."""
+    words = words_of(text)[:_SEARCHED_MAX]
+    return list(dict.fromkeys(filter(None, ("-".join(words), *words))))
+
+
+def keys_of(name: str, description: str) -> list[str]:
+    """Return under what a skill stands: its name, what follows each hyphen in it, the words of its description."""
+    parts = name.split("-")
+    words = [word for word in words_of(description) if len(word) > 2 and word not in {*_COMMON, *parts}]
+    begins = ("-".join(parts[at:]) for at in range(len(parts)))
+    return [f"{begin}--{name}." for begin in dict.fromkeys((*begins, *words[:_INDEXED_MAX]))]
+
+
+def part_of(prefix: str, pinned: PinnedPart | None, data: bytes, where: str) -> PartDocument:
+    """Return the part whose keys begin with ``prefix``, of which the one above says ``pinned``.
+
+    Raises:
+        BadMetadata: it is another part, or contradicts itself.
+        FormatError: it is malformed.
+    """
+    part = PartDocument.parse(data, where)
+    keys, below = [row.key for row in part.rows], part.parts
+    count = sum(each.count for each in below.values()) if below else len(keys)
+    is_sound = (
+        part.prefix == prefix
+        and part.count == count == (count if pinned is None else pinned.count)
+        and len(keys) <= (BEST_MAX if below else ROWS_MAX)
+        and all(row.key.startswith(prefix) and row.key.endswith(f"--{row.name}.") for row in part.rows)
+        and (len({*keys}) == len(keys) if below else all(one < other for one, other in pairwise(keys)))
+        and all(len(each) > len(prefix) and each.startswith(prefix) for each in below)
+        and len({each[len(prefix)] for each in below}) == len(below)
+    )
+    if not is_sound:
+        raise BadMetadata("a part of the listing contradicts itself or the part above it", where=where)
+    return part
+
+
+def skill_of(name: str, data: bytes, where: str) -> tuple[Release, ...]:
+    """Return every release in the document of a skill, newest first.
+
+    Raises:
+        BadMetadata: it is another skill's.
+        FormatError: it is malformed.
+    """
+    found = parse_skill(data, where)
+    if found[0].name != name:
+        raise BadMetadata(f"expected the releases of {quote(name)}, found {quote(found[0].name)}'s", where=where)
+    return found
+
+
+def leading_to(part: PartDocument, text: str) -> str | None:
+    """Return the one part below that has all keys which begin with ``text``; None if ``part`` is where to stop."""
+    if part.prefix.startswith(text):
+        return None
+    return next((each for each in part.parts if each.startswith(text) or text.startswith(each)), None)
+
+
+def walk(
+    part: PartDocument, text: str, read: Callable[[str, PinnedPart], PartDocument], most: int = DEPTH_MAX
+) -> PartDocument:
+    """Return the last part on the way from ``part`` to the keys that begin with ``text``, as far as one looks.
+
+    Args:
+        part: The first one.
+        text: The beginning of a key.
+        read: Returns a part that another one pins.
+        most: How many parts are read; no key has as many letters as an operator looks for.
+    """
+    for _ in range(most):
+        if (below := leading_to(part, text)) is None:
+            break
+        part = read(below, part.parts[below])
+    return part
+
+
+def every_part(part: PartDocument, read: Callable[[str, PinnedPart], PartDocument]) -> Iterator[PartDocument]:
+    """Yield a part and all below it; ``read`` is as for ``walk``."""
+    yield part
+    for prefix, pinned in part.parts.items():
+        yield from every_part(read(prefix, pinned), read)
+
+
+def part_path(prefix: str) -> str:
+    """Return the path of a part as of a target; its name has its digest besides."""
+    return f"lists/{prefix}.json"

@@ -94,6 +94,10 @@ def skill_path(name: str) -> str:
     return f"skills/{name}.json"
 
 
+# The first part of a large listing, which the role `listing` signs in place of `index.json`. No skill is named so.
+PARTS = "skills/_all.json"
+
+
 # Reading trusted root metadata (TUF 4.3) for a person: who holds which role, until when, and what changed.
 
 

@@ -1,0 +1,354 @@
+"""A large registry: its listing is in parts that pin each other; what an operator, a client and a thief do to it."""
+
+import json
+import os
+import random
+from dataclasses import replace
+from hashlib import sha256
+
+import pytest
+
+from skillhub.errors import BadMetadata, FormatError, NotFound, SecurityError, SourceError, WrongBytes
+from skillhub.formats.digest import Digest
+from skillhub.model.index import PART_CAP, Release, parse_listing
+from skillhub.registry.build import add
+from skillhub.registry.check import check
+from skillhub.registry.operator import Signing, opened
+from skillhub.registry.push import FolderTarget, push
+from skillhub.registry.upkeep import withdraw, yank
+from skillhub.trust.documents import NO_PARTS, PartsWriter, rows_of
+from skillhub.trust.metadata import path_of, pinned_target
+from skillhub.trust.registry import BEST_MAX, DEPTH_MAX, ROWS_MAX, every_part, keys_of, part_of, part_path, searched
+from skillhub.trust.roles import PARTS, WELL_KNOWN
+from tests.support.published import tree_of
+from tests.support.registry import Simulator, now, write_skill
+
+NAMES = [f"{what}-{thing}" for what in ("fill", "merge", "split", "sign", "scan") for thing in "abcdefgh"]
+
+
+def set_limit(hub, most):
+    path = os.path.join(hub.dir.path, "registry.json")
+    with open(path) as file:
+        found = json.load(file)
+    with open(path, "w") as file:
+        json.dump({**found, "listed_whole": most}, file)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    hub = Simulator(folder, log=True)
+    set_limit(hub, 20)
+    hub.publish("hello")
+    add(hub.dir.path, [write_skill(folder, name) for name in NAMES], Signing(now=hub.when))
+    hub.pull()
+    return hub
+
+
+def parts_of(hub):
+    with opened(hub.dir.path, Signing(now=now())) as found:
+        return list(every_part(found.large.first, found.large.read))
+
+
+def test_registry_that_grows_is_listed_in_parts_from_then_on(tmp_path):
+    hub = Simulator(tmp_path, log=True)
+    set_limit(hub, 2)
+    hub.publish("one")
+    hub.publish("two")
+    whole = hub.dir.metadata()
+    assert whole.find("index.json") and whole.find("skills/one.json") and not whole.find(PARTS)
+    assert hub.open(tmp_path / "m").listing().names == ("one", "two")
+    hub.publish("three")
+    now_large = hub.dir.metadata()
+    assert [*now_large.signed("listing", type(now_large.read("listing"))).targets] == [PARTS]
+    assert hub.open(tmp_path / "m").listing("two").names == ("one", "three", "two")
+    assert hub.open(tmp_path / "m").release_index(["one"]).names == ("one",)
+    assert check(hub.dir.path, now()).problems == ()
+
+
+def test_only_what_is_looked_for_is_read(made, hub, tmp_path):
+    registry = hub.open(tmp_path / "m")
+    hub.asked.clear()
+    found = registry.listing("merge c")
+    assert "merge-c" in found.skills
+    assert len(found.skills) < len(NAMES)
+    parts = [path for path in hub.asked if "/lists/" in path]
+    assert 0 < len(parts) <= 8 < len(parts_of(hub))
+    assert all(len(hub.files[path]) <= PART_CAP for path in parts)
+    hub.asked.clear()
+    assert hub.open(tmp_path / "m").listing("merge c") == found
+    assert not [path for path in hub.asked if "targets/" in path]
+
+
+@pytest.mark.parametrize("typed", ["sign-d", "SIGN d", "d sign", "sign", "says hello", "sgin-d", "d"])
+def test_what_a_person_looks_for_is_found_by_name_word_and_description(made, tmp_path, typed):
+    registry = made.open(tmp_path / "m")
+    hits = registry.listing(typed)
+    assert any(name.startswith("sign-") for name in hits.skills) or len(hits.skills) == BEST_MAX
+    release = next(iter(hits.skills.values()))[0]
+    assert (release.publisher, release.version, release.description) == ("acme", "1.0.0", "Says hello.")
+
+
+def test_cut_off_results_are_said(made, tmp_path):
+    warnings = made.open(tmp_path / "m").listing("s").warnings
+    assert any("begin with s, of which 16 were read" in each for each in warnings)
+    assert made.open(tmp_path / "n").listing("hello-hello").warnings == ()
+
+
+def test_release_changes_as_many_files_in_a_registry_of_any_size(hub, tmp_path):
+    """One publish of a known skill: no file of another one, and no list of all of them."""
+    before = tree_of(hub.dir.site)
+    hub.publish("merge-c", "1.1.0")
+    written = {path for path, data in tree_of(hub.dir.site).items() if before.get(path) != data}
+    assert len(written) < 35
+    named = [path for path in written if "/lists/" not in path and any(each in path for each in NAMES)]
+    assert named and all("merge-c" in path for path in named)
+    assert check(hub.dir.path, now()).problems == ()
+
+
+def test_release_of_a_known_skill_reads_no_other_publisher(hub, tmp_path):
+    with opened(hub.dir.path, Signing(now=now())) as found:
+        some, every = found.index(["merge-c"]), found.index()
+        assert some.releases("merge-c") == every.releases("merge-c")
+        assert some.admissions["acme"] == every.admissions["acme"]
+        assert found.index(["merge-c", "unheard-of"]) == every
+
+
+def test_recalled_releases_are_told_in_the_parts(hub, tmp_path):
+    yank(hub.dir.path, "merge-c@1.0.0", "slow", Signing(now=hub.when))
+    withdraw(hub.dir.path, "sign-d@1.0.0", "leaks", Signing(now=hub.when))
+    hub.pull()
+    assert hub.open(tmp_path / "m").listing("merge-c").releases("merge-c")[0].yanked == "slow"
+    assert hub.open(tmp_path / "m").listing("sign-d").releases("sign-d")[0].withdrawn == "leaks"
+    assert check(hub.dir.path, now()).problems == ()
+
+
+def test_push_serves_what_the_folder_has(hub, tmp_path):
+    push(hub.dir.path, str(tmp_path / "public"), FolderTarget, now=now())
+    files = tree_of(tmp_path / "public")
+    assert files == {path: hub.files[path] for path in files}
+    assert {path for path in hub.files if "/lists/" in path and path.startswith(WELL_KNOWN)} <= set(files)
+    hub.files = files
+    assert "scan-h" in hub.open(tmp_path / "m").listing("scan-h").skills
+
+
+def test_other_programs_find_all_skills_in_lists_of_the_same_format(made):
+    whole = json.loads(made.files[f"{WELL_KNOWN}/index.json"])
+    assert (whole["skills"], len(whole["lists"])) == ([], 256)
+    paths = (f"{WELL_KNOWN}/{each}" for each in whole["lists"])
+    found = [parse_listing(made.files[path], path) for path in paths if path in made.files]
+    assert sorted(name for each in found for name in each.names) == sorted([*NAMES, "hello"])
+    (release,) = next(each for each in found if "hello" in each.skills).skills["hello"]
+    assert release.url.removeprefix("../../../") in made.files
+
+
+# The parts themselves.
+
+
+def release_of(name, text="Says hello.", **more):
+    facts = {"version": "1.0.0", "published": "2026-01-01T00:00:00Z", "size": 1, "publisher": "acme"}
+    return Release(name=name, url="x", digest=Digest.of(b""), tree=Digest.of(b""), description=text, **facts, **more)
+
+
+def rows_for(state):
+    rows = {}
+    for name, (text, withdrawn) in state.items():
+        rows |= rows_of((release_of(name, text, withdrawn=withdrawn),), name.encode())
+    return rows
+
+
+def test_same_skills_make_the_same_parts_however_they_came():
+    """Many small changes lead to what is made at once, byte for byte; so `check` can make the parts again."""
+    chance, kept, state = random.Random(7), {}, {}
+    words = ["pdf", "form", "fill", "git", "commit", "a", "aa", "aaa", "aaaa", "über", "表"]
+
+    def read(prefix, pinned):
+        data = kept[path_of(pinned_target(part_path(prefix), pinned))]
+        return part_of(prefix, pinned, data, prefix)
+
+    first = NO_PARTS
+    for step in range(20):
+        before = dict(state)
+        for _ in range(chance.choice([1, 2, 40])):
+            if state and chance.random() < 0.3:
+                del state[chance.choice(sorted(state))]
+            name = "-".join(chance.choices(words[:9], k=chance.choice([1, 2, 3])))
+            state[name] = (" ".join(chance.choices(words, k=5)), chance.choice([None, None, "bad"]))
+        changes = {**dict.fromkeys(rows_for(before)), **rows_for(state)}
+        made = PartsWriter(read)
+        first = made.revised(part_of("", None, first, ""), changes)
+        kept |= made.made
+        again = PartsWriter(read)
+        assert (step, first) == (step, again.revised(part_of("", None, NO_PARTS, ""), rows_for(state)))
+    every = [*every_part(part_of("", None, first, ""), read)]
+    assert {row.key for each in every if not each.parts for row in each.rows} == set(rows_for(state))
+    assert len(every) > 20 and all(len(each.rows) <= (BEST_MAX if each.parts else ROWS_MAX) for each in every)
+
+
+def test_words_of_any_script_are_keys_and_hostile_text_is_none():
+    assert keys_of("fill-pdf", "Füllt PDF forms, 表格; ../../x $(rm) \x1b[2J\u202e") == [
+        "fill-pdf--fill-pdf.",
+        "pdf--fill-pdf.",
+        f"{'füllt'.encode().hex()}--fill-pdf.",
+        "forms--fill-pdf.",
+        f"{'表格'.encode().hex()}--fill-pdf.",
+    ]
+    assert searched("  Fill-PDF, fast!! a b c d") == ["fill-pdf-fast-a", "fill", "pdf", "fast", "a"]
+    assert searched("../..; $()") == []
+    assert len(keys_of("a", " ".join(f"word{number}" for number in range(1000)))) == 25
+
+
+# Attacks: by who serves the site, and by who stole the key of the listing.
+
+
+def part_paths(hub):
+    return sorted(path for path in hub.files if path.startswith("targets/lists/"))
+
+
+def is_asked(hub, tmp_path):
+    hub.open(tmp_path / "other").listing("merge-c")
+    return [path for path in hub.asked if path.startswith("targets/lists/")]
+
+
+def hub_of(hub, files):
+    hub.files = dict(files)
+    hub.asked.clear()
+    return hub
+
+
+@pytest.mark.parametrize("how", ["another", "damaged", "missing", "longer", "empty"])
+def test_attack_part_of_another_place_or_damaged_or_missing(hub, tmp_path, how):
+    for path in is_asked(hub, tmp_path):
+        data = hub.files[path]
+        wrong = next(hub.files[each] for each in part_paths(hub) if each != path)
+        changed = {"another": wrong, "damaged": data[:-9] + b"x" * 9, "longer": data + b" ", "empty": b""}
+        hub.files.pop(path) if how == "missing" else hub.files.update({path: changed[how]})
+        with pytest.raises(SourceError if how == "missing" else WrongBytes):
+            hub.open(tmp_path / f"m-{len(data)}").listing("merge-c")
+        assert check(hub.dir.path, now()).problems == ()
+        hub.files[path] = data
+
+
+def test_attack_older_parts_are_served_again(hub, tmp_path):
+    hub.open(tmp_path / "m").listing("merge-c")
+    old = dict(hub.files)
+    yank(hub.dir.path, "merge-c@1.0.0", "slow", Signing(now=hub.when))
+    hub.pull()
+    new = dict(hub.files)
+    first = next(path for path in new if path.endswith("_all.json") and path not in old)
+    hub.files[first] = next(old[path] for path in old if path.endswith("_all.json"))
+    with pytest.raises(SecurityError):
+        hub.open(tmp_path / "m").listing("merge-c")
+    before = {path.partition(".")[2]: data for path, data in old.items() if path.startswith("targets/lists/")}
+    asked = [path for path in is_asked(hub_of(hub, new), tmp_path) if path not in old]
+    assert asked
+    for path in asked:
+        hub.files = {**new, path: before[path.partition(".")[2]]}
+        with pytest.raises(SecurityError):
+            hub.open(tmp_path / "m").listing("merge-c")
+
+
+ROW = {"key": "pdf--fill-pdf.", "name": "fill-pdf", "publisher": "acme", "version": "1.0.0", "description": "Fills."}
+PIN = {"sha256": "0" * 64, "size": 10, "count": 60}
+LEAF = {"version": 1, "prefix": "", "count": 1, "rows": [ROW], "parts": {}}
+INNER = {"version": 1, "prefix": "", "count": 120, "rows": [ROW], "parts": {"a": PIN, "b": PIN}}
+OTHER = {**ROW, "key": "a--fill-pdf."}
+MANY = [{**ROW, "key": f"a{number}--fill-pdf."} for number in range(10, 59)]
+LIES = {
+    "a row under what does not begin so": ("x", {**LEAF, "prefix": "x"}, BadMetadata),
+    "another prefix than asked for": ("x", LEAF, BadMetadata),
+    "a count that is too high": ("", {**LEAF, "count": 2}, BadMetadata),
+    "a count that is too low": ("", {**INNER, "count": 1}, BadMetadata),
+    "a count beyond all": ("", {**INNER, "count": 10**30}, BadMetadata),
+    "a count below zero": ("", {**LEAF, "count": -1}, FormatError),
+    "a count that is text": ("", {**LEAF, "count": "1"}, FormatError),
+    "unsorted rows": ("", {**LEAF, "rows": [ROW, OTHER], "count": 2}, BadMetadata),
+    "the same row twice": ("", {**LEAF, "rows": [ROW, ROW], "count": 2}, BadMetadata),
+    "the same best row twice": ("", {**INNER, "rows": [ROW, ROW]}, BadMetadata),
+    "a key of another name": ("", {**LEAF, "rows": [{**ROW, "key": "pdf--other."}]}, BadMetadata),
+    "a key without a word": ("", {**LEAF, "rows": [{**ROW, "key": "--fill-pdf."}]}, FormatError),
+    "a key that leads out": ("", {**LEAF, "rows": [{**ROW, "key": "../x--fill-pdf."}]}, FormatError),
+    "a name that leads out": ("", {**LEAF, "rows": [{**ROW, "name": "../../x"}]}, SecurityError),
+    "a name in capitals": ("", {**LEAF, "rows": [{**ROW, "name": "Fill"}]}, FormatError),
+    "a version that is none": ("", {**LEAF, "rows": [{**ROW, "version": "newest"}]}, FormatError),
+    "a part that leads out": ("", {**INNER, "parts": {"../x": PIN, "b": PIN}}, FormatError),
+    "a part beside the prefix": ("a", {**INNER, "prefix": "a", "rows": []}, BadMetadata),
+    "a part above itself": ("a", {**INNER, "prefix": "a", "rows": [], "parts": {"a": PIN, "ab": PIN}}, BadMetadata),
+    "two parts of one letter": ("", {**INNER, "parts": {"aa": PIN, "ab": PIN}}, BadMetadata),
+    "a part without a digest": ("", {**INNER, "parts": {"a": {"size": 1, "count": 120}}}, FormatError),
+    "a part that is too large": ("", {**INNER, "parts": {"a": {**PIN, "size": 1 << 40}, "b": PIN}}, FormatError),
+    "more rows than a part has": ("", {**LEAF, "count": 49, "rows": MANY}, BadMetadata),
+    "another version of the format": ("", {**LEAF, "version": 2}, FormatError),
+    "no object": ("", [], FormatError),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_attack_parts_that_the_stolen_listing_key_signs(lie):
+    prefix, document, error = LIES[lie]
+    with pytest.raises((error, FormatError) if error is SecurityError else error):
+        part_of(prefix, None, json.dumps(document).encode(), "x")
+
+
+def test_attack_part_has_another_number_of_rows_than_the_one_above_says():
+    pinned = part_of("", None, json.dumps(INNER).encode(), "x").parts["a"]
+    with pytest.raises(BadMetadata):
+        part_of("", pinned, json.dumps(LEAF).encode(), "x")
+    part_of("", replace(pinned, count=1), json.dumps(LEAF).encode(), "x")
+    with pytest.raises(FormatError):
+        part_of("", None, b" " * (PART_CAP + 1), "x")
+
+
+def sign_part(hub, part):
+    """Serve this as the first part, signed with the key of the listing."""
+    hub.revise({PARTS: json.dumps(part).encode()})
+
+
+def test_attack_stolen_listing_key_hides_and_misleads_but_installs_nothing(hub, tmp_path):
+    sign_part(hub, {**LEAF, "rows": [{**ROW, "publisher": "evil", "description": "Use me\x1b[2J\u202e"}]})
+    registry = hub.open(tmp_path / "m")
+    (found,) = registry.listing("fill").skills["fill-pdf"]
+    assert found.description == "Use me[2J"
+    with pytest.raises(NotFound):
+        registry.release_index(["fill-pdf"])
+    assert registry.release_index(["merge-c"]).names == ("merge-c",)
+    assert check(hub.dir.path, now()).problems[0].code == "bad-metadata"
+
+
+def test_attack_chain_of_parts_without_an_end(hub, tmp_path):
+    below, files = {"version": 1, "prefix": "a" * 150, "count": 1, "rows": [], "parts": {}}, {}
+    below["rows"] = [{**ROW, "key": f"{'a' * 150}--fill-pdf."}]
+    for length in range(149, -1, -1):
+        data = json.dumps(below).encode()
+        prefix, digest = "a" * (length + 1), sha256(data).hexdigest()
+        files[f"targets/lists/{digest}.{prefix}.json"] = data
+        pin = {"sha256": digest, "size": len(data), "count": 1}
+        below = {"version": 1, "prefix": "a" * length, "count": 1, "rows": [], "parts": {prefix: pin}}
+    sign_part(hub, below)
+    hub.files |= files
+    assert hub.open(tmp_path / "m").listing("a" * 200).skills == {}
+    assert sum(path.startswith("targets/lists/") for path in hub.asked) == DEPTH_MAX
+
+
+def test_attack_pin_of_another_skills_document(hub, tmp_path):
+    """The operator's next command reads no description, owner or release out of another skill's document."""
+    data = hub.files[f"{WELL_KNOWN}/skills/hello.json"]
+    digest = sha256(data).hexdigest()
+    lie = {**ROW, "key": "sign-d--sign-d.", "name": "sign-d", "document": {"sha256": digest, "size": len(data)}}
+    hub.dir.publish({f"targets/skills/{digest}.sign-d.json": data})
+    sign_part(hub, {**LEAF, "rows": [lie]})
+    with pytest.raises(BadMetadata, match="expected the releases of 'sign-d'"):
+        yank(hub.dir.path, "sign-d@1.0.0", "slow", Signing(now=hub.when))
+    assert check(hub.dir.path, now()).problems[0].code == "bad-metadata"
+
+
+def test_attack_public_lists_differ_from_what_is_signed(hub):
+    path = next(path for path in hub.files if path.startswith(f"{WELL_KNOWN}/lists/"))
+    for wrong in (path, f"{WELL_KNOWN}/skills/hello.json", f"{WELL_KNOWN}/index.json"):
+        full = os.path.join(hub.dir.site, *wrong.split("/"))
+        with open(full, "ab") as file:
+            file.write(b" ")
+        assert [each.code for each in check(hub.dir.path, now()).problems] == ["wrong-bytes"]
+        with open(full, "wb") as file:
+            file.write(hub.files[wrong])
+    assert check(hub.dir.path, now()).problems == ()
