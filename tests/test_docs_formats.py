@@ -15,7 +15,7 @@ from skillhub.model.version import Range
 from skillhub.policy.policy import AGREEABLE, KEYS, parse_policy
 from skillhub.project.intent import Intent, ProposedSource, Wanted
 from skillhub.trust.documents import pinned_documents, signed_documents
-from skillhub.trust.registry import released_by
+from skillhub.trust.registry import keys_of, part_of, released_by
 from tests.model.test_tree import PIPELINE
 
 DOCS = Path(__file__).parents[1] / "docs" / "formats"
@@ -81,7 +81,8 @@ def test_the_pipeline_of_the_page_is_the_one_that_is_tested():
 
 
 def test_the_documents_of_a_registry_say_what_is_shown():
-    bucket, document, index = examples("registry.md", "json")
+    bucket, document, index, part = examples("registry.md", "json")
+    assert [row.key for row in part_of("", None, part, "part").rows] == keys_of("fill-pdf", "Fills PDF forms.")[:2]
     admission = admitted("acme", document, "publishers")
     shelf = Index({}, {"acme": admission})
     written = signed_documents(shelf, ["acme"], [])[namespace_path("acme")]
