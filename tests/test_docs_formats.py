@@ -82,7 +82,7 @@ def test_the_pipeline_of_the_page_is_the_one_that_is_tested():
 
 def test_the_documents_of_a_registry_say_what_is_shown():
     bucket, document, index, part = examples("registry.md", "json")
-    assert [row.key for row in part_of("", None, part, "part").rows] == keys_of("fill-pdf", "Fills PDF forms.")[:2]
+    assert [row.key for row in part_of("", None, part, "part").rows] == keys_of("fill-pdf", "Fill a PDF.")
     admission = admitted("acme", document, "publishers")
     shelf = Index({}, {"acme": admission})
     written = signed_documents(shelf, ["acme"], [])[namespace_path("acme")]
