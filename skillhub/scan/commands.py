@@ -123,12 +123,18 @@ _RUN = (
     rb"\|\s{0,20}(?:sudo\s(?:-\w{1,4}\s)?)?(?:xargs\s(?:-\S{1,8}\s){0,3})?(?:(?:/usr)?(?:/bin/)?env\s)?(?:(?:/usr)?/bin/)?"
     rb"(?:" + _SHELL + rb"|python[\d.]{0,5}|node|perl|ruby|php|pwsh)(?![\w./-])"
 )
-_RUNNERS = "sh bash zsh dash ksh python python3 node perl ruby php pwsh"
+_RUNNERS = "sh bash zsh dash ksh python* node perl ruby php pwsh"
 _FETCH = rb"\b(?:curl|wget)\b"
 _POWER_WORDS = "iwr irm webrequest restmethod downloadstring"
 _POWER_FETCH = rb"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring)\b"
 _READERS = "cat cp scp tar zip curl open readfilesync readfile read_text read_bytes type less head"
 _HOME = rb"(?:~|\$\{?home\}?|/root)"
+_STORES = "ssh aws netrc kube npmrc pypirc git"
+_READ_STORE = (
+    rb"\bread(?:ing|s)?\s{1,4}(?:[\w'./-]{1,12}\s{1,4}){0,3}[`\"'<(]{0,3}"
+    + _HOME
+    + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc|git-credentials)\b"
+)
 _DISK = rb"/dev/(?:[shv]d[a-z]|nvme\d|r?disk\d|mmcblk\d)"
 
 # What is piped in is read by a program that stands beside: `python3 -c '…'`, `node parse.js`, `python3 -m json.tool`.
@@ -186,6 +192,11 @@ def _evaluated(found: Around) -> str | None:
     """Judge what PowerShell fetches and runs, whichever of the two stands first."""
     fetch = found.between if b"|" in found.then else re.split(rb"[;|\n]", found.after, maxsplit=1)[0]
     return _fetched(found, fetch, "SH103", _POWER_PLAIN)
+
+
+def _in_sentence(found: Around) -> str | None:
+    """Judge a file that is read: an entry of a list that begins so, of a review as often as not, orders nothing."""
+    return "SH401" if found.before.strip(b" \t-*+") else None
 
 
 def _sent_elsewhere(found: Around) -> str | None:
@@ -258,7 +269,7 @@ FETCH: Final = (
         "SH106",
         (
             look(
-                "pip pip3 pipx uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl",
+                "pip* uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl / http https ssh",
                 rb"\b(?:(?:pip[\d.]{0,5}|pipx|uv|npm|pnpm|yarn|bun|gem)\s(?:pip\s)?(?:install|add)|npx|uvx|bunx)(?=\s)",
                 rb"(?:^|[\s\"'@=])(?:git\+(?:https|ssh)://|https?://[^\s\"'`)]{1,200}\.(?:tgz|tar|zip|whl|git)\b)",
             ),
@@ -268,7 +279,7 @@ FETCH: Final = (
         "SH107",
         (
             look(
-                "follow obey carry / http https",
+                "follow obey carry / http https / instruction* step* command* direction*",
                 rb"\b(?:fetch|download|read|open|load|visit|curl|wget)\b[^\n]{0,40}https?://",
                 rb"\b(?:follow|obey|carry out)\s(?:\w{1,12}\s){0,3}(?:instruction|step|command|direction)",
             ),
@@ -280,19 +291,14 @@ SYSTEM: Final = (
         "SH401",
         (
             look(
-                "ssh aws netrc kube docker npmrc pypirc git gnupg gcloud / " + _READERS.replace("_", " "),
+                "ssh aws netrc* kube docker npmrc* pypirc* git gnupg gcloud / " + _READERS.replace("_", " "),
                 rb"\b(?:" + _READERS.replace(" ", "|").encode() + rb")\b",
                 _HOME + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc"
                 rb"|docker/config\.json|git-credentials|gnupg/|config/gcloud/\w)",
             ),
             # Of the word of prose the file is the object: "read ~/.netrc", not "reads a token from ~/.netrc".
-            look(
-                "read / ssh aws netrc kube npmrc pypirc git",
-                rb"\bread(?:ing|s)?\s{1,4}(?:[\w'./-]{1,12}\s{1,4}){0,3}[`\"'<(]{0,3}"
-                + _HOME
-                + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc"
-                rb"|git-credentials)\b",
-            ),
+            look("read / " + _STORES, _READ_STORE),
+            look("reading reads / " + _STORES, _READ_STORE, judge=_in_sentence),
             look(
                 "base64 / ssh aws netrc kube npmrc pypirc docker gnupg git",
                 rb"\bbase64\s{1,4}(?:-[\w=]{1,8}\s{1,4}){0,3}[\"'<]{0,2}"
@@ -300,16 +306,16 @@ SYSTEM: Final = (
                 + rb"/\.(?:ssh|aws|netrc|kube|npmrc|pypirc|docker|gnupg|git-credentials)\b",
             ),
             look(
-                "env / curl / http https",
+                "env / curl",
                 rb"\bcurl(?=\s)",
                 rb"@[\"']?(?:[\w.~/$-]{0,60}/)?\.env\b(?!\.(?:example|sample|template))",
             ),
             look(
-                "meta metadata / curl nc wget",
+                "169 / 254 / curl nc wget",
                 rb"\b169\.254\.169\.254/[\w./-]{0,60}(?:credentials|token)",
                 rb"\|\s{0,4}(?:curl|nc|wget)\b",
             ),
-            look("token print / curl wget", rb"\b(?:curl|wget)(?=\s)", _OWN_TOKEN, _sent_elsewhere),
+            look("token* print / curl wget", rb"\b(?:curl|wget)(?=\s)", _OWN_TOKEN, _sent_elsewhere),
             look("home", rb"\bhome\(\)\s{0,2}/\s{0,2}[\"']\.(?:ssh|aws|netrc|kube|gnupg|git-credentials)\b"),
         ),
     ),
@@ -329,16 +335,16 @@ SYSTEM: Final = (
                 rb"\b(?:exec|system):[\"']?(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
             ),
             look(
-                "nc ncat netcat telnet openssl / sh bash zsh dash",
+                "nc ncat netcat telnet openssl / sh bash zsh dash ksh",
                 rb"\b" + _SHELL + rb"(?:\s{1,4}-i)?(?:\s{1,4}\d?>&\d)?\s{0,4}\|\s{0,4}"
                 rb"(?:nc|ncat|netcat|telnet|openssl\ss_client)\s",
             ),
-            look(
-                "telnet client / sh bash zsh dash",
-                rb"\b(?:telnet|s_client)\s[^\n|]{1,80}\|\s{0,4}(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
+            *(
+                look(word, begin + rb"\s[^\n|]{1,80}\|\s{0,4}(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b")
+                for word, begin in (("telnet", rb"\btelnet"), ("client", rb"\bs_client"))
             ),
             look(
-                "nc ncat netcat / sh bash zsh dash",
+                "nc ncat netcat",
                 rb"\b(?:nc|ncat|netcat)(?=\s)",
                 rb"\s(?:-\w{0,4}[ec]|--(?:sh-)?exec)[\s=]{0,2}(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
             ),
@@ -428,9 +434,9 @@ SYSTEM: Final = (
         "SH406",
         (
             look("crontab", rb"(?:\bcrontab\s{1,4}-(?=\s|$)|\|\s{0,4}crontab\b)"),
-            look("launchagents authorized", rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)"),
+            look("*launchagents* *authorized*", rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)"),
             look(
-                "bashrc zshrc profile zprofile zshenv",
+                "bashrc* zshrc* profile* zprofile* zshenv*",
                 rb">>\s{0,2}[\"']?" + _HOME + rb"/\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv)",
             ),
         ),
@@ -439,7 +445,7 @@ SYSTEM: Final = (
         "SH407",
         (
             look(
-                "claude codex cursor agents",
+                "*claude* codex cursor *agents* / settings* json* config* mcp* md*",
                 rb"(?:>|\btee(?:\s-a)?)\s{0,4}[\"']?[^\s\"'>]{0,60}"
                 rb"(?:\.claude/settings|\.claude\.json|\.codex/config|\.cursor/mcp|claude\.md|agents\.md)",
             ),
@@ -452,7 +458,7 @@ SYSTEM: Final = (
             look("verify / false", rb"\bverify\s{0,2}=\s{0,2}false\b"),
             look("unverified", rb"_create_unverified_context\b"),
             look(
-                "unauthorized rejectunauthorized",
+                "*unauthorized*",
                 rb"node_tls_reject_unauthorized[\"'\]]{0,2}\s{0,2}=\s{0,2}[\"']?0|rejectunauthorized:\s{0,2}false",
             ),
         ),

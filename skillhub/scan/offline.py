@@ -21,7 +21,7 @@ from functools import cache
 
 from skillhub.formats.text import words
 from skillhub.model.tree import File
-from skillhub.scan.pattern import Letters, look
+from skillhub.scan.pattern import Letters, Literals, look
 
 # Words that reach a network, whatever they stand in: a program, an instruction, a comment. They are a second look
 # beside the readers of programs, and the only one at instructions, which are no program.
@@ -39,10 +39,12 @@ _STRONG_WORDS = frozenset(
 # By the word of ASCII that is in a text wherever the whole is.
 _STRONG_BY_WORD = {max(re.split(b"[_-]", word), key=len): word for word in _STRONG_WORDS}
 # Parts of words.
-_STRONG_PARTS = tuple(
-    word.encode()
-    for word in words(
-        "downloadstring downloadfile urlopen urlretrieve sendbeacon net.webclient net.sockets net.http fsockopen"
+_STRONG_PARTS = Literals(
+    *map(
+        str.encode,
+        words(
+            "downloadstring downloadfile urlopen urlretrieve sendbeacon net.webclient net.sockets net.http fsockopen"
+        ),
     )
 )
 _GETS = rb"[ \t]{1,9}(?:-\S{1,20}[ \t]{1,9}){0,3}(?:install|download|add|update|upgrade|fetch)\b"
@@ -127,7 +129,7 @@ def _has_word(letters: Letters) -> bool:
     found, lowered = letters.words, letters.lowered
     return (
         any(_whole(_STRONG_BY_WORD[word]).search(lowered) for word in _STRONG_BY_WORD.keys() & found)
-        or letters.has(*_STRONG_PARTS)
+        or _STRONG_PARTS.is_in(letters)
         or any(each.is_worth(found) and each.first.search(lowered) for each in _STRONG)
         or (_WEAK.is_worth(found) and _WEAK.first.search(letters.data.replace(b"\r", b"\n")) is not None)
     )

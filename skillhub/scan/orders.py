@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice, pairwise
 from typing import Final
 
-from skillhub.scan.pattern import look, pattern
+from skillhub.scan.pattern import Literals, look, pattern
 from skillhub.scan.skill_files import Sighting, Signs, SkillFiles, SourceFile, sign
 
 # Single phrases that no honest skill needs.
@@ -25,7 +25,7 @@ INSTRUCTIONS: Final = (
         tuple(
             look(
                 f"{verb} / previous prior earlier above preceding existing system"
-                " / instruction instructions prompt prompts rule rules guideline guidelines message messages",
+                " / instruction* prompt* rule* guideline* message*",
                 rb"\b" + verb.encode() + rb"\s{1,4}(?:(?:all|any|of|the|your|my)\s{1,4}){0,3}"
                 rb"(?:previous|prior|earlier|above|preceding|existing|system)\s{1,4}(?:\w{1,16}\s{1,4})?"
                 rb"(?:instruction|prompt|rule|guideline|message)",
@@ -122,7 +122,7 @@ _SIGNS: Final = {
         r"\b(?:curl|wget|irm|iwr|run|execute|fetch|download)\b[^\n]{0,120}https?://",
     ),
     "follow": sign(
-        "follow obey carry execute do",
+        "follow obey carry execute do what_it",
         r"\b(?:follow|obey|carry out|execute|do)\s(?:\w{1,12}\s){0,3}(?:instruction|step|command|direction)s?\b",
         r"\b(?:follow it|what it says)\b",
     ),
@@ -188,6 +188,9 @@ _INVISIBLE = re.compile(
     r"|color[=:] ?[\"']?(?:white|#fff))[^<>\n]{0,100}>",
     re.IGNORECASE,
 )
+_LINKS: Final = Literals(b"](", b"]:")
+_TITLES: Final = Literals(b"]: #", b"]:#", b"![", b") ", b'")')
+_STYLES: Final = Literals(b"none", b"hidden", b"font-size", b"opacity", b"white", b"#fff")
 _INVISIBLE_MAX = 1000
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{40,4000}")
 _ORDERS = ("override", "secrecy", "send", "fetch", "private", "unsafe")
@@ -269,9 +272,9 @@ def _undrawn(file: SourceFile) -> Iterator[tuple[int, str]]:
         # Up to the end of the comment or the beginning of the next: no text is read twice.
         starts = [match.end() for match in re.finditer("<!--", text)]
         yield from ((at, text[at:end].partition("-->")[0]) for at, end in pairwise((*starts, len(text))))
-    if file.has(b"](", b"]:") and file.has(b"]: #", b"]:#", b"![", b") ", b'")'):
+    if b"]" in file.data and file.has(_LINKS) and file.has(_TITLES):
         yield from ((match.start(), match[1] or match[2] or match[3]) for match in _UNDRAWN.finditer(text))
-    if file.has(b"none", b"hidden", b"font-size", b"opacity", b"white", b"#fff"):
+    if b"<" in file.data and file.has(_STYLES):
         for match in islice(_INVISIBLE.finditer(text), _INVISIBLE_MAX):
             yield match.start(), text[match.end() : match.end() + _INVISIBLE_MAX].partition("</")[0]
 

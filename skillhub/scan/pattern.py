@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Final
 
 from skillhub.model.finding import Rule, rules
@@ -20,18 +21,31 @@ GAP_MAX = 1500
 _BEFORE_MAX = 200
 
 
-# Letters in lower case, digits, and a blank for everything else; and the same with what joins words besides.
-_ONLY_WORDS: Final = bytes(ord(chr(n).lower()) if n < 128 and chr(n).isalnum() else 32 for n in range(256))
-_JOINED_WORDS: Final = bytes(n if chr(n) in "+/_-*" else word for n, word in enumerate(_ONLY_WORDS))
-_PART = re.compile(rb"[a-z0-9+/_-]+")
+# Letters in lower case, digits and what stands for emphasis; a blank for everything else.
+_ONLY_WORDS: Final = bytes(
+    ord(chr(n).lower()) if n < 128 and (chr(n).isalnum() or chr(n) == "*") else 32 for n in range(256)
+)
+_PART = re.compile(rb"[a-z0-9]{2,}")
 # Stands for all that is beyond ASCII.
 _BEYOND: Final = b"\x80"
+# What is looked for in words: beginnings of words by their first letter, whole words, parts of words by their first
+# two letters, those of them that looks name.
+_STEMS: Final = defaultdict[bytes, set[bytes]](set)
+_WHOLE: Final[set[bytes]] = set()
+_INNER: Final[set[bytes]] = set()
+_PARTS: Final = defaultdict[bytes, set[bytes]](set)
+# What each word that was looked at has of them; most have nothing. Other words are looked at each time.
+_Told = tuple[frozenset[bytes], frozenset[bytes]]
+_TOLD: Final[dict[bytes, _Told]] = {}
+_DULL: Final[set[bytes]] = set()
+_WORD_MAX, _KNOWN_MAX = 40, 1 << 15
 
 
 class Letters:
-    """Bytes in lower case, and their words, each once: a literal whose letters are in no word is not in the bytes.
+    """Bytes in lower case, and what their words have of all that is looked for: a text is split into words once.
 
-    The words together are much shorter than the text: to look for a hundred literals in them costs hardly anything.
+    What a word has is kept, so that hundreds of literals are looked for in the few words that no text before had. Of
+    a rule, nobody needs to know that: ``look`` and ``Literals`` announce what they look for.
 
     Args:
         data: The bytes.
@@ -48,37 +62,89 @@ class Letters:
         return self.data.lower()
 
     @cached_property
-    def _joined(self) -> frozenset[bytes]:
-        if self._around is not None:
-            return self._around._joined
-        return frozenset(self.data.translate(_JOINED_WORDS).split())
+    def _tokens(self) -> frozenset[bytes]:
+        return frozenset(self.data.translate(_ONLY_WORDS).split())
 
     @cached_property
     def words(self) -> frozenset[bytes]:
         """The runs of letters and digits of ASCII, in lower case."""
         if self._around is not None:
             return self._around.words
-        return frozenset(b" ".join(self._joined).translate(_ONLY_WORDS).split())
+        return frozenset(b" ".join(self._tokens).replace(b"*", b" ").split()) if b"*" in self.data else self._tokens
 
     @cached_property
-    def parts(self) -> bytes:
-        """Every ``longest_part`` of a literal in the bytes is somewhere in it, also if ``*`` is left out of them."""
-        return b" ".join(self._joined).translate(None, b"*") + (b"" if self.data.isascii() else _BEYOND)
+    def _told(self) -> _Told:
+        if self._around is not None:
+            return self._around._told
+        told = [_TOLD.get(token) or _told(token) for token in self._tokens - _DULL]
+        always = (b"",) if self.data.isascii() else (b"", _BEYOND)
+        return frozenset().union(*[looked for looked, _ in told]), frozenset(always).union(
+            *[parts for _, parts in told]
+        )
 
-    @cached_property
-    def longest(self) -> int:
-        """A length that no run of letters, digits and ``+/_-`` exceeds."""
-        return max(map(len, self._joined), default=0)
+    @property
+    def looked(self) -> frozenset[bytes]:
+        """The words of looks that are there, as ``look`` writes them."""
+        return self._told[0]
 
-    def has(self, *literals: bytes) -> bool:
-        """Say whether one of the literals, in lower case, is in the bytes."""
-        for each in literals:  # noqa: SIM110 - as a generator it takes twice as long
-            if longest_part(each) in self.parts and each in self.lowered:
-                return True
-        return False
+    @property
+    def parts(self) -> frozenset[bytes]:
+        """The parts of literals that are somewhere in a word, also if ``*`` is left out of it."""
+        return self._told[1]
 
 
-@cache
+def _told(token: bytes) -> _Told:
+    """Return what is in a word of all that is looked for: of one with ``*``, in its pieces or in all of it."""
+    pieces, whole = (frozenset(token.split(b"*")), token.replace(b"*", b"")) if b"*" in token else ((token,), token)
+    looked = [each + b"*" for piece in pieces for each in _STEMS.get(piece[:1], ()) if piece.startswith(each)]
+    looked += _WHOLE.intersection(pieces)
+    pairs: Set[bytes] = _PARTS.keys()
+    if len(token) <= _WORD_MAX:
+        pairs = {whole[at : at + 2] for at in range(len(whole) - 1)} & pairs
+    parts = [each for pair in pairs for each in _PARTS[pair] if each in whole]
+    looked += _INNER.intersection([b"*%b*" % each for each in parts])
+    found = frozenset(looked), frozenset(parts)
+    if len(token) <= _WORD_MAX:
+        if len(_TOLD) + len(_DULL) >= _KNOWN_MAX:
+            _forget()
+        if looked or parts:
+            _TOLD[token] = found
+        else:
+            _DULL.add(token)
+    return found
+
+
+def _forget() -> None:
+    _TOLD.clear()
+    _DULL.clear()
+
+
+class Literals:
+    """Some literals in lower case, one of which is looked for.
+
+    Args:
+        all: They; ``^`` stands in one where a blank was left out between two words.
+    """
+
+    def __init__(self, *all: bytes) -> None:
+        self.all = tuple(each.replace(b"^", b"") for each in all)
+        self._by_part = defaultdict[bytes, list[bytes]](list)
+        for each, literal in zip(all, self.all, strict=True):
+            self._by_part[longest_part(each)].append(literal)
+        self._parts = frozenset(self._by_part)
+        for part in self._parts - {b"", _BEYOND}:
+            _PARTS[part[:2]].add(part)
+        _forget()
+
+    def worth(self, parts: Set[bytes]) -> list[bytes]:
+        """Return those that a text with these ``Letters.parts`` may have."""
+        return [literal for part in self._parts & parts for literal in self._by_part[part]]
+
+    def is_in(self, letters: Letters) -> bool:
+        """Say whether one of them is in the bytes."""
+        return any([each in letters.lowered for each in self.worth(letters.parts)])
+
+
 def longest_part(literal: bytes) -> bytes:
     """Return the part of a literal that must stand within a word of each text that it is in; it may be empty."""
     return max(_PART.findall(literal), key=len, default=b"") if literal.isascii() else _BEYOND
@@ -142,7 +208,7 @@ class SearchSpot:
     """Where to look: at every ``first`` that is followed, on its line and within 1,500 bytes, by ``then``.
 
     Attributes:
-        words: Groups of words in lower case; a file without one of each group is not searched.
+        words: Groups of words in lower case; a file is searched if it has one of each group.
         judge: Says by the text around it which rule, by its id, a place falls under; None if under none.
     """
 
@@ -152,7 +218,7 @@ class SearchSpot:
     judge: Judge | None = None
 
     def is_worth(self, words: Set[bytes]) -> bool:
-        """Say whether a file that holds these words, whole and in whatever case, is to be searched."""
+        """Say whether a file with these words, or ``Letters.looked``, is to be searched."""
         for group in self.words:  # noqa: SIM110 - as a generator it took a third of the whole scan
             if group.isdisjoint(words):
                 return False
@@ -194,8 +260,21 @@ def pattern(id_: str, looks: tuple[SearchSpot, ...]) -> tuple[Rule, tuple[Search
 
 
 def look(words: str, first: bytes, then: bytes | None = None, judge: Judge | None = None) -> SearchSpot:
-    """Return a ``Look``; between words are blanks, between groups of them slashes."""
+    """Return where to look; between words are blanks, between groups of them slashes.
+
+    Wherever the patterns match there must be one word of each group: a run of letters and digits in lower case, with
+    ``*`` behind it the beginning of one, and between two a part of one.
+    """
     groups = tuple(frozenset(group.encode().split()) for group in words.split("/"))
+    for each in frozenset[bytes]().union(*groups):
+        if each.startswith(b"*"):
+            _INNER.add(each)
+            _PARTS[each[1:3]].add(each[1:-1])
+        elif each.endswith(b"*"):
+            _STEMS[each[:1]].add(each[:-1])
+        else:
+            _WHOLE.add(each)
+    _forget()
     return SearchSpot(groups, Shape(first), None if then is None else Shape(then), judge)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.scan.commands import ANYBODYS, URL, AddressKind, is_installer, kind_of
+from skillhub.scan.pattern import Literals
 from skillhub.scan.skill_files import Language, Passage, Sighting, Signs, SkillFiles, SourceFile, sign
 
 _READ: Final = frozenset[Language]({"shell", "powershell", "batch", "applescript", "other"})
@@ -18,7 +19,7 @@ _FETCHERS: Final = frozenset(
     words("curl curl.exe wget wget.exe aria2c axel certutil certutil.exe bitsadmin bitsadmin.exe iwr irm")
     + words("invoke-webrequest invoke-restmethod start-bitstransfer")
 )
-_LOOKED_FOR: Final = tuple(each.encode() for each in ("mshta", "regsvr32", "downloadfile", *_FETCHERS))
+_LOOKED_FOR: Final = Literals(*(each.encode() for each in ("mshta", "regsvr32", "downloadfile", *sorted(_FETCHERS))))
 _TO_FILE: Final = frozenset(words("-o -O --output --output-document -outfile -destination --out > >>"))
 _BEFORE: Final = frozenset(
     words("sudo nohup exec time start /b /wait env then do else ! & ( { command setsid run: $ >")
@@ -41,7 +42,7 @@ _WORDS_MAX: Final = 40
 def staged(files: SkillFiles) -> Iterator[Sighting]:
     """Yield where a program comes from the network and is started, though no pipe joins the two."""
     for file in files:
-        if file.has(*_LOOKED_FOR):
+        if file.has(_LOOKED_FOR):
             for passage in file.passages:
                 seen = _started(passage) if passage.kind == "code" and passage.language in _READ else _run(passage)
                 yield from (Sighting(rule, file.path, line) for rule, line in seen)
@@ -117,7 +118,7 @@ _SIGNS: Final = {
     name: sign(words, *patterns)
     for name, (words, *patterns) in {
         "fetch": (
-            "load install grab obtain visit go navigate setup get lade herunter charg descarg 下载 скачай",
+            "load install grab obtain visit go navigate setup set_it get lade herunter charg descarg 下载 скачай",
             r"\b(?:herunter|laden?\b|télécharg|descarg)|下载|скачай",
             r"\b(?:down-?loads?|install(?:er|ed|ation|ing)?|grab|obtain|visit|go to|navigate to)\b",
             r"\b(?:setup|set it up|get (?:it|the \w{1,20})|get started) (?:here|from|at|guide|page|via)\b",

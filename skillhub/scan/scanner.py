@@ -26,7 +26,6 @@ from skillhub.scan.skill_files import Detector, SkillFiles, SourceFile
 _PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
 RULES: Final = {rule.id: rule for rule in rules().values() if rule.is_content}
 LOOKS: Final = tuple((rule, look) for rule, looks in _PATTERNS for look in looks)
-_WORDS: Final = frozenset[bytes]().union(*(group for _, look in LOOKS for group in look.words))
 # By each word of a look's first group, where the look stands.
 _BY_WORD: Final[defaultdict[bytes, list[int]]] = defaultdict(list)
 for _number, (_, _look) in enumerate(LOOKS):
@@ -120,15 +119,15 @@ def _places(view: bytes, source: SourceFile, is_document: bool) -> Iterator[tupl
 def _in_window(letters: Letters, path: str, is_document: bool, *, first: bool) -> Iterator[tuple[Rule, int]]:
     yield from hidden(letters.data, first=first) if is_document else hidden_in_binary(letters.data)
     yield from secrets(letters)
-    own = _WORDS & letters.words
     for text, offset_of, near in joined(letters.lowered, path):
-        worth = _worth(own | (_WORDS & Letters(near).words) if near else own)  # blanks for a joint: the same words
-        for rule, look in _worth(_WORDS & Letters(text).words) if near and worth else worth:
+        # Blanks for a joint: the same words.
+        worth = _worth(letters.looked | Letters(near).looked if near else letters.looked)
+        for rule, look in _worth(Letters(text).looked) if near and worth else worth:
             for offset, judged in look.places(text):
                 yield RULES[judged] if judged else rule, offset_of(offset)
 
 
 def _worth(words: Set[bytes]) -> list[tuple[Rule, SearchSpot]]:
-    """Return the looks for which a text of these words is to be searched, each with its rule."""
+    """Return the looks for which a text with these words is to be searched, each with its rule."""
     numbers = sorted({number for word in words for number in _BY_WORD.get(word, ())})
     return [LOOKS[number] for number in numbers if LOOKS[number][1].is_worth(words)]

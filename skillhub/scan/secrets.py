@@ -9,7 +9,7 @@ from math import log2
 from typing import Final
 
 from skillhub.model.finding import Rule, rules
-from skillhub.scan.pattern import Letters
+from skillhub.scan.pattern import Letters, Literals
 
 KEY: Final = rules()["SH201"]
 TOKEN: Final = rules()["SH202"]
@@ -33,6 +33,7 @@ TOKENS: Final = tuple(
         rb" hf_[A-Za-z0-9]{34}"
     ).split()
 )
+_BEGINS: Final = Literals(b"-----begin", *(begin.lower() for begin, _ in TOKENS))
 _PLACEHOLDER = re.compile(
     rb"example|xxxx|your|test|fake|dummy|placeholder|sample|abcdef|1234567|\.\.\.", re.IGNORECASE
 )
@@ -42,10 +43,12 @@ _ENTROPY_MIN = 3.4
 
 def secrets(letters: Letters) -> Iterator[tuple[Rule, int]]:
     """Yield the rule and the offset of each secret in some bytes; the secret itself goes nowhere."""
-    if b"-----begin" in letters.parts:
+    if not (worth := _BEGINS.worth(letters.parts)):
+        return
+    if b"-----BEGIN" in letters.data:
         yield from ((KEY, match.start()) for match in _KEY.finditer(letters.data))
     for begin, shape in TOKENS:
-        if begin.lower() in letters.parts:
+        if begin.lower() in worth and begin in letters.data:
             yield from ((TOKEN, match.start()) for match in re.finditer(shape, letters.data) if _is_live(match))
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from skillhub.model.tree import File, Tree
 from skillhub.scan.files import EXECUTABLE_MAGIC
-from skillhub.scan.pattern import Letters, decoded, longest_part
+from skillhub.scan.pattern import Letters, Literals, decoded
 
 # What is longer is read line by line: no parser of others is given a text that could take it long.
 PARSED_MAX = 1 << 17
@@ -58,6 +58,14 @@ _FOLDS = re.compile(f"[{_UNSEEN[1:]}\u0370-\u04ff\u0130\u212a]")
 # A word of Latin letters and of Greek or Cyrillic ones that look the same.
 _MIXED = re.compile(r"(?<!\w)(?=\w{0,40}[a-z])(?=\w{0,40}[\u0370-\u04ff])\w{2,40}")
 _LOOK_ALIKE: Final = str.maketrans("аеорсухіјѕԁһкмтνορ", "aeopcyxijsdhkmtvop")
+# What folded text may hold for each character that folding changes, in whatever word it stands.
+_LIKENED: Final = {
+    **{chr(each): chr(like) for each, like in _LOOK_ALIKE.items()},
+    **{chr(each).upper(): chr(like) for each, like in _LOOK_ALIKE.items()},
+    **dict.fromkeys(_UNSEEN, ""),
+    **{"\u0130": "i ", "\u212a": "k"},
+}
+_LIKES = re.compile(f"[{''.join(_LIKENED)}]")
 _FIRST_LINE = re.compile(rb"#!\s{0,4}(?:\S{0,80}/)?(?:env\s{1,4}(?:-S\s{1,4})?)?([a-z]{1,12})")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
@@ -127,23 +135,24 @@ class SourceFile:
         return Letters(self.data.translate(None, b"\0")) if b"\0" in self.data else self.letters
 
     @cached_property
-    def _read_letters(self) -> Letters:
+    def letters_read(self) -> Letters:
+        """The letters of the readable bytes."""
         return self.letters if self._readable is self.data else Letters(self._readable)
 
     def letters_of(self, view: bytes) -> Letters:
         """Return the letters of what is seen in the bytes; what detectors read is looked at once."""
         if view is self.data:
             return self.letters
-        return self._read_letters if view == self._readable else Letters(view)
+        return self.letters_read if view == self._readable else Letters(view)
 
     @property
     def lowered(self) -> bytes:
         """The readable bytes with the letters of ASCII in lower case."""
-        return self._read_letters.lowered
+        return self.letters_read.lowered
 
-    def has(self, *words: bytes) -> bool:
-        """Say whether one of the words, in lower case, is somewhere in the bytes."""
-        return self._read_letters.has(*words)
+    def has(self, literals: Literals) -> bool:
+        """Say whether one of the literals is somewhere in the bytes."""
+        return literals.is_in(self.letters_read)
 
     @cached_property
     def is_program(self) -> bool:
@@ -169,10 +178,12 @@ class SourceFile:
         return _folded(self.text)
 
     @cached_property
-    def parts(self) -> bytes:
-        """What ``Letters.parts`` are of the folded text."""
-        is_plain = self.text.isascii() or not _FOLDS.search(self.text)
-        return (self._read_letters if is_plain else Letters(self.folded.encode())).parts
+    def parts(self) -> frozenset[bytes]:
+        """The ``Letters.parts`` of the bytes and of the folded text; it is not folded for that, but likened whole."""
+        found = self.letters_read.parts
+        if self._readable.isascii() or not _FOLDS.search(self.text):
+            return found
+        return found | Letters(_LIKES.sub(lambda match: _LIKENED[match[0]], self.text).encode()).parts
 
     @cached_property
     def paragraphs(self) -> tuple[str, ...]:
@@ -223,6 +234,7 @@ class Sign:
 
     groups: tuple[tuple[str, ...], ...]
     pattern: re.Pattern[str]
+    literals: tuple[Literals, ...]
 
     def is_worth(self, text: str) -> bool:
         """Say whether the pattern may match in text in lower case."""
@@ -240,26 +252,21 @@ class Sign:
 
     def within(self, file: SourceFile) -> Sign | None:
         """Return it with those words alone that a file has, passages and all; nothing if it has none of a group."""
-        parts, folded = file.parts, file.folded
-        groups = [
-            tuple([word for word, part in _with_parts(words) if part in parts and word in folded])
-            for words in self.groups
-        ]
-        return Sign(tuple(groups), self.pattern) if all(groups) else None
-
-
-@cache
-def _with_parts(words: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:
-    return tuple((word, longest_part(word.encode())) for word in words)
+        candidates = [literals.worth(file.parts) for literals in self.literals]
+        if not all(candidates):
+            return None
+        groups = [tuple([word for each in group if (word := each.decode()) in file.folded]) for group in candidates]
+        return Sign(tuple(groups), self.pattern, self.literals) if all(groups) else None
 
 
 def sign(words: str, *patterns: str) -> Sign:
     """Return a sign; between words are blanks, with ``_`` for a blank within one and ``~`` for ``_``; between
     groups slashes."""
-    groups = (
+    groups = tuple(
         tuple(word.replace("_", " ").replace("~", "_") for word in group.split()) for group in words.split(" / ")
     )
-    return Sign(tuple(groups), re.compile("|".join(patterns)))
+    literals = tuple(Literals(*(word.encode() for word in group)) for group in groups)
+    return Sign(groups, re.compile("|".join(patterns)), literals)
 
 
 class Signs:

@@ -8,20 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import capability, environment, files, offline, orders, prerequisites, scan
+from skillhub.scan import capability, environment, files, offline, orders, pattern, prerequisites, scan
 from skillhub.scan.code import SIGNS
-from skillhub.scan.pattern import Letters, joined, views
+from skillhub.scan.pattern import Letters, joined, look, views
 from skillhub.scan.scanner import LOOKS
 from skillhub.scan.secrets import TOKENS, secrets
 from skillhub.scan.skill_files import SourceFile
+from tests.support.samples import samples
 
-LITERALS = tuple(
-    {
-        *(each for signs in SIGNS.values() for each in signs),
-        *prerequisites._LOOKED_FOR,
-        *(b"]: #", b"]:#", b"![", b") ", b'")', b"](", b"]:", b"none", b"font-size", b"#fff"),
-    }
-)
+GROUPS = (*SIGNS.values(), prerequisites._LOOKED_FOR, orders._LINKS, orders._TITLES, orders._STYLES)
+LITERALS = tuple({each for group in GROUPS for each in group.all})
 TABLES = (orders._SIGNS, prerequisites._SIGNS)
 WORDS = sorted({word for table in TABLES for sign in table.values() for group in sign.groups for word in group})
 READERS = [each for name, each in vars(environment).items() if isinstance(each, environment._Look)]
@@ -62,10 +58,14 @@ def test_what_is_looked_for_is_in_lower_case():
 
 
 def test_each_literal_is_seen_wherever_it_stands():
-    for each in LITERALS:
-        for around in (b"%b", b"x%bx", b"X %b\n", b"*%b*", b"\xff%b\xd0\xb0", b"-%b_", b"\r\n%b\0"):
-            assert Letters((around % each).upper()).has(each), (each, around)
-        assert not Letters(b"").has(each)
+    for group in GROUPS:
+        for each in group.all:
+            for around in (b"%b", b"x%bx", b"X %b\n", b"\xff%b\xd0\xb0", b"-%b_", b"\r\n%b\0", b"y" * 50 + b"%b"):
+                spread = re.sub(rb"(?<=[a-z])(?=[0-9])", b" ", each) if each == b"chmod7" else each
+                letters = Letters((around % spread).upper())
+                assert each in group.worth(letters.parts), (each, around)
+                assert group.is_in(letters) or spread != each
+        assert not group.is_in(Letters(b""))
 
 
 @settings(max_examples=100)
@@ -73,9 +73,63 @@ def test_each_literal_is_seen_wherever_it_stands():
 def test_a_look_says_what_a_search_says(text, is_upper):
     data = (text.upper() if is_upper else text).encode()
     letters = Letters(data)
-    assert [each for each in LITERALS if letters.has(each)] == [each for each in LITERALS if each in data.lower()]
+    for group in GROUPS:
+        assert group.is_in(letters) == any(each in data.lower() for each in group.all)
     assert letters.words == set(re.findall(rb"[a-z0-9]+", data.lower()))
-    assert letters.longest >= max(map(len, re.findall(rb"[a-z0-9+/_-]+", data.lower())), default=0)
+
+
+def _has(word, words):
+    """Say what ``look`` promises of a word, without the ways by which it is found fast."""
+    bare = word.strip(b"*")
+    return any(
+        bare in each if word[:1] == b"*" else each.startswith(bare) if word[-1:] == b"*" else each == bare
+        for each in words
+    )
+
+
+@settings(max_examples=100)
+@given(st.lists(st.sampled_from([*sorted(LOOKED_FOR), b"q", b"*", b" ", b"_", b"\xc3\xa9", b"S"]), max_size=9))
+def test_the_words_of_looks_are_seen_whole_or_where_a_word_begins_or_within_one(pieces):
+    letters = Letters(b"".join(pieces))
+    wanted = {word for word in LOOKED_FOR if _has(word, letters.words)}
+    assert letters.looked >= wanted
+    assert b"*" in letters.data or letters.looked & LOOKED_FOR == wanted
+
+
+def test_a_word_that_is_known_is_looked_at_again_once_more_is_looked_for():
+    assert b"zzyzx*" not in Letters(b"a zzyzxes").looked
+    look("zzyzx*", rb"\bzzyzx")
+    assert b"zzyzx*" in Letters(b"a zzyzxes").looked
+
+
+def test_no_more_words_are_kept_than_a_process_has_room_for():
+    assert not Letters(b" ".join(b"w%d" % number for number in range(pattern._KNOWN_MAX + 9))).looked
+    assert len(pattern._DULL) + len(pattern._TOLD) <= pattern._KNOWN_MAX
+    assert b"curl" in Letters(b"curl").looked
+
+
+def _cases(spot):
+    first = samples(spot.first.source.decode("latin-1"))
+    then = samples(spot.then.source.decode("latin-1")) if spot.then else [""]
+    for number in range(max(len(first), len(then))):
+        for gap in ("", " "):
+            yield (first[number % len(first)] + gap + then[number % len(then)]).encode("latin-1")
+
+
+@pytest.mark.parametrize(("rule", "spot"), LOOKS, ids=lambda each: getattr(each, "id", ""))
+def test_wherever_the_patterns_of_a_look_match_are_its_words(rule, spot):
+    found = [text for text in _cases(spot) if any(spot._spans(text.lower()))]
+    same = [each for other, each in LOOKS if (other, each.first.source) == (rule, spot.first.source)]
+    assert found
+    assert [text for text in found if not any(each.is_worth(Letters(text).looked) for each in same)] == []
+
+
+@pytest.mark.parametrize("name", [(table, name) for table, signs in enumerate(TABLES) for name in signs])
+def test_wherever_the_pattern_of_a_sign_matches_are_its_words(name):
+    sign = TABLES[name[0]][name[1]]
+    found = [each for each in samples(sign.pattern.pattern) if sign.pattern.search(each.lower())]
+    assert found
+    assert [each for each in found if not sign.is_worth(each.lower())] == []
 
 
 @settings(max_examples=100)
@@ -98,8 +152,7 @@ def test_what_stands_around_joints_has_the_new_words(text, path):
     (blanked, _, none), *closed = joined(lowered, path)
     assert none == b"" and len(blanked) == len(lowered)
     for each, _, near in closed:
-        new = LOOKED_FOR & Letters(each).words
-        assert new <= Letters(blanked).words | Letters(near).words
+        assert Letters(each).looked <= Letters(blanked).looked | Letters(near).looked
 
 
 @pytest.mark.parametrize("begin", range(0, 400, 57))

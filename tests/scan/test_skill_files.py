@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from skillhub.model.tree import File, Tree
+from skillhub.scan.pattern import Literals
 from skillhub.scan.skill_files import SkillFiles, SourceFile
 from tests.support.effort import is_linear
 
@@ -94,7 +95,7 @@ def test_languages(path, data, language):
 def test_text_is_read_in_its_encoding(encoding):
     file = SourceFile("a.md", "# Read Me\r\nwords\r".encode(encoding))
     assert file.text == "# Read Me\nwords\n"
-    assert file.has(b"nothing", b"read me")
+    assert file.has(Literals(b"nothing", b"read me"))
 
 
 def test_attack_many_documents_take_no_more_than_one():

@@ -15,19 +15,20 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.scan.code.decoded import decoded, is_worth
-from skillhub.scan.pattern import Letters
+from skillhub.scan.pattern import Literals
 from skillhub.scan.skill_files import Sighting, SkillFiles, SourceFile
 
 # Raised with each change of what the readers see: results of a scan are kept under it.
 RULES_VERSION: Final = 5
 _LANGUAGES: Final = ("python", "shell", "javascript", "markdown")
-# Something is taken that is the user's; something hides what it is, or runs what it is given. All in small letters.
+# Something is taken that is the user's; something hides what it is, or runs what it is given. All in small letters
+# and without blanks, for which ``^`` stands between two words.
 _TAKES: Final = words(
     ".ssh id_rsa id_ed25519 id_ecdsa id_dsa .aws aws_ .netrc _netrc .npmrc .pypirc .git-credentials .gnupg gcloud"
     " application_default .azure .kube .docker gh/hosts wallet electrum exodus solana/ nkbih metamask mnemonic"
-    " seed.txt keystore keychain cookies logindata key4.db logins.json browser_cookie3 extensionsettings _history"
+    " seed.txt keystore key^chain cookies login^data key4.db logins.json browser_cookie3 extensionsettings _history"
     " /etc/shadow /etc/passwd openclaw.json clawdbot.json auth-profiles .credentials .claude.json .codex/ .gemini/"
-    " .env environ getenv printenv env| $(env) ;env env) env> print-access authtoken get-access find-generic"
+    " .env environ getenv printenv env| $(env) ;env env) env> print-access auth^token get-access find-generic"
     " find-internet $anthropic $openai 169.254 metadata.google safestorage"
 )
 _HIDES: Final = words(
@@ -35,15 +36,16 @@ _HIDES: Final = words(
     " fromcharcode fromcodepoint marshal pickle.load codecs.decode decompress inflatesync gunzipsync getattr("
     ' __import__ __builtins__ globalthis[ dup2 pty.spawn eval( eval"$ eval$ exec( function( net.connect'
     " createconnection create_connection vm.run |base64 |sh |bash |$ printf'\\ printf\"\\ tcpsocket fsockopen"
-    " shell=true os.system( os.popen( /tmp/. sh~/. chmod7 rmtree rmsync '].join( \"].join( xxd openssl chr( '+' \"+\""
-    " [::-1] reverse() \\x"
+    " shell=true os.system( os.popen( /tmp/. sh~/. chmod^7 rmtree rmsync '].join( \"].join( xxd openssl chr( '+'"
+    ' "+" [::-1] reverse() \\x'
 )
 _SENDS: Final = words(
     "requests httpx urllib aiohttp http.client fetch( axios superagent got( .request( .post( curl wget socket smtplib"
     ' ftplib paramiko sendbeacon websocket scp sftp rsync netcat ncat |nc nslookup dig+ dig" dig$ socat upload'
 )
 SIGNS: Final = {
-    kind: tuple(map(str.encode, signs)) for kind, signs in (("takes", _TAKES), ("hides", _HIDES), ("sends", _SENDS))
+    kind: Literals(*map(str.encode, signs))
+    for kind, signs in (("takes", _TAKES), ("hides", _HIDES), ("sends", _SENDS))
 }
 _FENCES: Final = (b"```", b"~~~")
 _QUOTED = re.compile(rb"`[^`\n]{9,500}`")
@@ -100,7 +102,7 @@ def encodings(files: SkillFiles) -> Iterator[Sighting]:
     """Yield what stands in the files of a skill as encoded text."""
     for file in files:
         data = file.data[:_ENCODED_MAX]
-        if file.is_program or not is_worth(data, file.letters):
+        if file.is_program or not is_worth(data):
             continue
         for sign in _PROGRAMS:
             if (start := data.find(sign)) >= 0 and len(data) > start + 200:
@@ -134,9 +136,10 @@ def _signs(file: SourceFile) -> frozenset[str]:
 
 
 def _looked_at(file: SourceFile) -> frozenset[str]:
+    worth = {kind: found for kind, signs in SIGNS.items() if (found := signs.worth(file.letters_read.parts))}
     text = file.lowered
     if file.is_document:  # the blocks of code, and more
         end = min((at for each in _FENCES if (at := text.find(each)) >= 0), default=len(text))
         text = b"\n".join((*_QUOTED.findall(text, 0, end), text[end:]))
-    bare = Letters(text.translate(None, _BLANKS))
-    return frozenset(kind for kind, signs in SIGNS.items() if text and bare.has(*signs))
+    bare = text.translate(None, _BLANKS)
+    return frozenset(kind for kind, signs in worth.items() if any(sign in bare for sign in signs))

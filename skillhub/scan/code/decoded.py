@@ -9,8 +9,6 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
-from skillhub.scan.pattern import Letters
-
 # A run of letters of base64 shorter than this holds no command.
 _RUN: Final = b"a" * 24
 _DECODED_MAX = 1 << 16
@@ -36,14 +34,9 @@ _BASE32 = re.compile(rb"[A-Z2-7]+={0,6}")
 _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
 
 
-def is_worth(data: bytes, letters: Letters) -> bool:
-    """Say whether the bytes may hold encoded text: a long word, or signs of escapes and of character codes.
-
-    Args:
-        data: The bytes, or the first of them.
-        letters: All of them.
-    """
-    return (letters.longest >= len(_RUN) and _RUN in data.translate(_LETTERS)) or any(_may_match(data))
+def is_worth(data: bytes) -> bool:
+    """Say whether the bytes may hold encoded text: a long word, or signs of escapes and of character codes."""
+    return _RUN in data.translate(_LETTERS) or any(_may_match(data))
 
 
 def _may_match(data: bytes) -> Iterator[bool]:
