@@ -23,8 +23,13 @@ _KINDS: Final = {
 def samples(source: str) -> list[str]:
     """Return texts in which a pattern finds something."""
     pattern = re.compile(source, re.MULTILINE)
-    texts = (begin + each + end for each in _sequence(parser.parse(source, re.MULTILINE)) for begin, end in _AROUND)
+    texts = (begin + each + end for each in forms(source) for begin, end in _AROUND)
     return [each for each in dict.fromkeys(texts) if pattern.search(each)]
+
+
+def forms(source: str) -> list[str]:
+    """Return what a pattern may match, but for what it asks of the text around."""
+    return _sequence(parser.parse(source, re.MULTILINE))
 
 
 def _sequence(items: Iterable[tuple[Any, Any]]) -> list[str]:
