@@ -175,13 +175,13 @@ def choose_skills(
         NotFound: the place has no skill, or none of that name.
         UsageError: it has several, and none was chosen; or a name fits several.
     """
-    offered = offered_by(index)
-    if not offered:
+    if not index.skills:
         reasons = "; ".join(index.warnings[:3])
         hint = "a skill is a folder with a SKILL.md"
         raise NotFound("there is no skill here" + (f": {reasons}" if reasons else ""), where=asked, hint=hint)
     if words:
-        return tuple(dict.fromkeys(_the_match(word, offered, asked) for word in words))
+        return tuple(dict.fromkeys(_the_match(word, index, asked) for word in words))
+    offered = offered_by(index)
     if every or len(offered) == 1:
         return offered
     picked = tuple(pick(offered))
@@ -205,12 +205,13 @@ def fitting(word: str, offered: Sequence[Release]) -> list[Release]:
     return fits or [each for each in offered if each.path and each.path == folder]
 
 
-def _the_match(word: str, offered: Sequence[Release], asked: str) -> Release:
-    fits = fitting(word, offered)
+def _the_match(word: str, index: Index, asked: str) -> Release:
+    named = index.skills.get(word.rpartition(":")[2], ())  # a project looks up each of its skills: not in all of them
+    fits = fitting(word, named) or fitting(word, offered_by(index))
     if not fits:
-        raise no_match(word, [each.name for each in offered[:40]], asked)
+        raise no_match(word, index.names[:40], asked)
     if len(fits) > 1:
-        unique = words_for(offered)
+        unique = words_for(offered_by(index))
         names = ", ".join(unique[each] for each in fits)
         raise UsageError(f"{word} fits several skills: {names}", where=asked, hint="give one of these with --skill")
     return fits[0]
