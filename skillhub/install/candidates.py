@@ -545,7 +545,7 @@ class TreeBudget:
         Raises:
             StateError: the disk is full or refuses.
         """
-        self._left -= candidate.tree.size
+        self._left -= candidate.tree.size + len(candidate.manifest.body)
         if self._left >= 0:
             return candidate
         return _with_tree(replace(candidate, stored=True), Staged(self._store.put(candidate.tree), candidate.tree))

@@ -34,6 +34,7 @@ from skillhub.net.settings import Settings
 from skillhub.project import copies, mcp
 from skillhub.project.copies import NeedCheck, link_folders, need_check, needs_of
 from skillhub.project.project import two_lines
+from skillhub.project.store import Staged
 from skillhub.scan import scan
 
 # A patch is held to its digest, which git must not change by writing the line ends of Windows.
@@ -210,7 +211,10 @@ def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -
     changed = False
     kept: frozenset[str] = frozenset()
     if change.linking is not None and change.record.enabled:
-        linker.make(change.linking, change.candidate.tree, before)
+        tree = change.candidate.tree
+        if isinstance(tree, Staged) and tree.size < copies.WORTH_SHARING and len(change.linking.steps) > 1:
+            tree = tree.loaded()  # not once for each copy
+        linker.make(change.linking, tree, before)
         changed = not change.linking.done
         kept = frozenset(change.linking.links)
     elif change.linking is not None and before is not None:

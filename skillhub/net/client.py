@@ -113,12 +113,6 @@ class Http(Web):
         self._patience = patience or Patience()
         self._credentials = credentials
         self._transport = _Transport(tls, arrived)
-        self._client = httpx.Client(
-            transport=self._transport,
-            trust_env=False,
-            follow_redirects=False,
-            timeout=None,  # noqa: S113 - each wait is bounded by the deadline, see `_Stream`
-        )
         self._proxies: dict[str, Proxy | None] = {}
 
     @errors_masked()
@@ -163,9 +157,10 @@ class Http(Web):
             token = _EXCHANGE.set(exchange)
             try:
                 with _errors_of(exchange):
-                    # httpx knows, and logs, the origin alone: the path may hold a secret.
+                    # httpx knows the origin alone: it shows requests in errors, and the path may hold a secret.
                     request = httpx.Request(method, target.origin, headers=known + fields, content=body)
-                    with closing(self._client.send(request, stream=True)) as response:
+                    # An `httpx.Client` adds nothing: the deadline bounds each wait, and redirects are judged here.
+                    with closing(self._transport.handle_request(request)) as response:
                         return _judge(target, response, cap)
             except _MayHealError as broken:
                 pause = next(pauses, None)
@@ -210,7 +205,7 @@ class _MayHealError(Exception):
 
 
 def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Response | RequestTarget:
-    status, headers = response.status_code, dict(response.headers)
+    status, headers = response.status_code, dict(response.headers.items())
     if status in _REDIRECTS:
         following = target.follow(response.extensions["location"])
         if response.request.method == "POST" and (status not in _KEEPS_METHOD or following.origin != target.origin):
@@ -313,7 +308,9 @@ class _Transport(httpx.BaseTransport):
         # httpx would look at them: redirects are judged here, and no cookie is kept, or even read.
         location, _ = headers.pop("location", ""), headers.pop("set-cookie", "")
         body = _Body(found, exchange, self._arrived)
-        return httpx.Response(found.status, headers=headers, stream=body, extensions={"location": location})
+        return httpx.Response(
+            found.status, headers=headers, stream=body, extensions={"location": location}, request=request
+        )
 
     def close(self) -> None:
         """Close every connection."""

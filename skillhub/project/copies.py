@@ -34,7 +34,7 @@ if sys.platform == "win32":
 SHARED = ".agents/skills"
 EDITS = "skillhub-edits"
 _STAGED = ".skillhub-"
-_WORTH_SHARING = 1 << 20  # bytes; below, writing a copy takes a third of the time
+WORTH_SHARING = 1 << 20  # bytes; below, writing a copy takes a third of the time
 # What a kill leaves of ours, and of `files.write_atomic`.
 _LEFT = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")
 _LONG = 3600.0  # seconds; nobody writes a file for so long
@@ -173,7 +173,7 @@ def make(
         try:
             is_linked = kind == "symlink" and _linked(stored, staged, by, linkages)
             # Sharing the store's blocks, where the file system can, must not share what is wrong with them.
-            if not is_linked and (tree.size < _WORTH_SHARING or not clone_tree(stored, staged, tree, by)):
+            if not is_linked and (tree.size < WORTH_SHARING or not clone_tree(stored, staged, tree, by)):
                 write_tree(staged, tree.items(), read_only=False, dir_fd=by)
             is_there = _is_there(name, at)
             if is_there:

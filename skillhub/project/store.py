@@ -251,3 +251,13 @@ class Staged(Listed):
             hint = "run the command again"
             raise StateError("the file changed since it was verified", where=full, hint=hint)
         return File(data, listed.executable)
+
+    def loaded(self) -> Tree:
+        """Return it with its files in memory, each read and verified once.
+
+        Raises:
+            StateError: as for one file.
+        """
+        whole = Tree(self.items())
+        whole.listing = self.listing
+        return whole

@@ -188,3 +188,22 @@ def test_attack_a_description_forges_what_show_tells(shell):
     told = [line for line in lines(shell.at_terminal("show", ref)) if "acme" in line]
     assert told
     assert all(line.startswith("| ") for line in told)
+
+
+def test_an_answer_that_is_written_in_pieces_is_the_same_json(capsys):
+    secret = "https://user:secret@host/x"
+    rows = [{"name": "a\x7f", "url": secret, "needs": []}, {"hint": secret, "deep": [{"url": secret}]}, "##[error]"]
+    answers = {
+        "skills": rows,
+        "none": [],
+        "warnings": ("##[x",),
+        "hint": secret,
+        "message": [secret],
+        "more": {"a": 1},
+    }
+    for value in (answers, rows, {}, {"schema": 1}, None):
+        Terminal().json(value)
+        text = capsys.readouterr().out
+        assert "secret" not in text and "##[" not in text and "\x7f" not in text
+        shown = json.loads(json.dumps(value).replace("user:secret@", "\\u2026@"))
+        assert text.count("\n") == 1 and json.loads(text) == shown

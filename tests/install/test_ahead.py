@@ -132,7 +132,7 @@ def test_an_error_is_raised_by_the_turn_that_it_belongs_to():
 
 def test_beyond_what_may_be_held_trees_wait_in_the_store(tmp_path, ports):
     made = [from_path(write_skill(tmp_path, f"skill-{number}"), ports) for number in range(4)]
-    size = made[0].tree.size
+    size = made[0].tree.size + len(made[0].manifest.body)
     held = TreeBudget(ports.store, held_max=2 * size)
     found = [held.keep(each) for each in made]
     assert [isinstance(each.tree, Staged) for each in found] == [False, False, True, True]

@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, NotFound
-from skillhub.model.index import SCHEMA, parse_listing, parse_namespaces, parse_publisher, parse_releases, parse_skill
+from skillhub.model.index import (
+    SCHEMA,
+    Index,
+    choose_skills,
+    parse_listing,
+    parse_namespaces,
+    parse_publisher,
+    parse_releases,
+    parse_skill,
+)
 
 DIGEST = "sha256:" + "a" * 64
 FACTS = {"version": "1.2.0", "published": "2026-01-02T03:04:05Z", "size": 5, "tree": DIGEST}
@@ -182,3 +191,14 @@ def test_a_document_of_another_version_of_the_format_is_refused_as_such(parse, d
 def test_any_document_at_all(parse, data):
     with contextlib.suppress(FormatError):
         parse(data, "x")
+
+
+class _Many(dict):
+    def __iter__(self):
+        raise AssertionError("all skills of the place are looked at")
+
+
+def test_a_skill_of_a_place_with_very_many_is_found_without_a_look_at_the_others():
+    here = parse_listing(listing(ENTRY, {**ENTRY, "name": "other"}), "index.json")
+    found = choose_skills("place", Index(_Many(here.skills)), ("gh-fix-ci",), every=False, pick=lambda _: ())
+    assert found == here.skills["gh-fix-ci"]
