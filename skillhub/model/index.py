@@ -211,8 +211,7 @@ def _the_match(word: str, index: Index, asked: str) -> Release:
     if not fits:
         raise no_match(word, index.names[:40], asked)
     if len(fits) > 1:
-        unique = words_for(offered_by(index))
-        names = ", ".join(unique[each] for each in fits)
+        names = ", ".join(map(words_for(offered_by(index)).__getitem__, fits))
         raise UsageError(f"{word} fits several skills: {names}", where=asked, hint="give one of these with --skill")
     return fits[0]
 
