@@ -440,7 +440,8 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
         found = [each for check in checks for each in check(case)]
         findings += acceptance.judged(found, case.name, case.entry.tree, case.folder if found else "")
         if verifier is not None:
-            findings += _drift(case, verifier.verify(case.name), is_unasked=case.name in unasked)
+            verified = verifier.verify(case.name, sources.statuses.get(case.name))
+            findings += _drift(case, verified, is_unasked=case.name in unasked)
             unchanged |= {case.name} if sources.is_unchanged(case.name, stored) else set()
     if not request.sources_alone:
         sources.ask_places([name for name in about.locked if name not in unchanged])

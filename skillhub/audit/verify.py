@@ -110,20 +110,27 @@ class Verifier:
         self._unmanaged = unmanaged_copies(self.lock, self._records, ports)
         self._imitations = name_collisions(self.lock, ports, found_name)
 
-    def verify(self, name: str) -> Verified:
-        """Verify a skill that is in the lock, or among those that left it."""
+    def verify(self, name: str, status: ReleaseStatus | None = None) -> Verified:
+        """Verify a skill that is in the lock, or among those that left it.
+
+        Args:
+            name: The skill.
+            status: What its registry says of it, if it was asked just now; else what it said last counts.
+        """
         if name in self.left:
             return Verified(name, self.left[name])
         ports, project = self._ports, self._ports.project
         entry, record = self.lock.skills[name], self._records.skills.get(name)
-        tree = self._stored.tree(entry.original.tree)
-        problems, notes = _check_release(name, entry.original, tree, self.lock.root_of(entry), ports)
+        root, tree = self.lock.root_of(entry), self._stored.tree(entry.original.tree)
+        status = status or ReleaseStatus.last_seen(name, entry, root, ports.sources)
+        problems, notes = _check_release(status, tree, root, ports)
         if record is None or record.tree != entry.tree:  # what was agreed to under this name has it
             problems += self._check_name(name, entry)
         problems += _check_patch(entry, ports)
         places = links.places(project, record.links) if record else []
         unmanaged = self._unmanaged.get(name, ())
-        listing = ports.store.listing(entry.tree) or listing_of_copy([*places, *unmanaged], entry.tree)
+        listing = tree.listing if tree is not None and entry.patch is None else ports.store.listing(entry.tree)
+        listing = listing or listing_of_copy([*places, *unmanaged], entry.tree)
         problems += _check_copies(entry, record, places, listing, ports)
         problems += _check_origin(name, entry, record, project)
         problems += _check_unmanaged(name, unmanaged, self._state, ports)
@@ -162,21 +169,20 @@ def _still(places: Sequence[str], what: str) -> tuple[TreeProblem, ...]:
 
 
 def _check_release(
-    name: str, entry: Locked, tree: Tree | None, root: Digest | None, ports: Ports
+    status: ReleaseStatus, tree: Tree | None, root: Digest | None, ports: Ports
 ) -> tuple[list[TreeProblem], list[TreeProblem]]:
     """Return what is wrong with the stored tree, its signature and its release, and what is merely odd."""
     problems, notes = [], []
-    status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
-    place = ports.project.lock_path
+    entry, place = status.entry.original, ports.project.lock_path
     if error := status.objection:
         problems.append(_problem(error, place))
     notes += [TreeProblem("yanked", place, text) for text in status.yanked]
-    if tree is None or ports.store.listing(entry.tree) is None:
+    if tree is None or not ports.store.lists(tree):
         problems += ports.store.check(entry.tree)  # tells what is wrong with it
     if tree is not None and entry.signed_by:
         signature = f"{ports.store.path(entry.tree)}/{SIGNATURE}"
         try:
-            known = candidates.pinned(name, entry, root, ports.publishers)
+            known = candidates.pinned(status.name, entry, root, ports.publishers)
             if _is_expired(entry, tree, known, candidates.revoking(status), ports):
                 notes.append(TreeProblem("certificate-expired", signature, candidates.EXPIRED))
         except (SecurityError, FormatError) as broken:

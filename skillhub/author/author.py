@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from typing import TYPE_CHECKING
 
 from skillhub.archive import Kind, pack
 from skillhub.disk import files
@@ -26,7 +27,9 @@ from skillhub.sources.local import named, read_local
 from skillhub.trust import oms
 from skillhub.trust.keys import PrivateKey, has_private_key
 from skillhub.trust.publishers import Publisher, judge
-from skillhub.trust.x509 import Certificate
+
+if TYPE_CHECKING:
+    from skillhub.trust.x509 import Certificate
 
 VERSION = "0.1.0"
 

@@ -16,7 +16,6 @@ from skillhub.audit.audit import AuditRequest, looked_at, names_and_paths
 from skillhub.audit.audit import audit as audit_flow
 from skillhub.audit.brief import brief
 from skillhub.audit.cache import Collected, collect, places
-from skillhub.audit.doctor import diagnose
 from skillhub.audit.report import Report
 from skillhub.cli.common import Arg, Common, Strings, read_file, read_lock, write_output
 from skillhub.cli.render import question_json
@@ -260,6 +259,8 @@ def doctor(
         if what != "policy":
             raise UsageError(f"expected nothing or policy, found {quote(what)}", hint="skillhub doctor policy")
         return _policy(common)
+    from skillhub.audit.doctor import diagnose  # here, for ``audit`` has no use for it
+
     found = diagnose(replace(common, offline=True).ports(), common.time())
     if common.json:
         common.terminal.answer(

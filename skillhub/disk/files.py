@@ -245,9 +245,11 @@ def read(path: str, limit: int, *, root: HeldFolder | None = None) -> bytes | No
         FormatError: there are more than ``limit`` bytes.
         StateError: a link, a folder, a pipe or a device is there, or the disk refuses.
     """
+    if root is None:
+        return _read_in(path, None, limit, path)
     with disk_errors(path):
         try:
-            with _held(path, root) as (name, at):
+            with root.hold(path) as (name, at):
                 return _read_in(name, at, limit, path)
         except FileNotFoundError:
             return None

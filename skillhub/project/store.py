@@ -90,6 +90,12 @@ class Store:
             return Listing.parse(text) if text is not None and Digest.of(text) == tree else None
         return None
 
+    def lists(self, tree: Tree) -> bool:
+        """Return whether the listing kept beside a stored tree is the tree's."""
+        with suppress(FormatError, StateError):
+            return files.read(f"{self.path(tree.digest)}.listing", _LISTING_CAP) == tree.listing.text
+        return False
+
     def check(self, tree: Digest) -> list[TreeProblem]:
         """Compare every byte of the stored tree with its digest and return what differs; see ``compare``."""
         path = self.path(tree)

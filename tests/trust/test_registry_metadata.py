@@ -250,6 +250,13 @@ def test_revoked_key_is_kept_as_revoked():
         publisher_of(Admission(publisher="acme", keys=("-----BEGIN PUBLIC KEY-----\nAAAA\n",)))
 
 
+def test_names_do_not_change_whom_a_registry_vouches_for():
+    good = PrivateKey.generate().public.pem.decode()
+    first, second = (Admission("acme", (good,), names=frozenset(names)) for names in (["a"], ["a", "b"]))
+    assert publisher_of(first) is publisher_of(second)
+    assert publisher_of(first) != publisher_of(Admission("other", (good,)))
+
+
 CERTIFIED = [x509.parse(der) for der in chain(LEAF, MIDDLE, ROOT)]
 RENEWED, OTHER = (
     x509.parse(chain(root)[0]) for root in (replace(ROOT, end=NOW + timedelta(days=9)), replace(ROOT, seed="other"))
