@@ -252,9 +252,9 @@ def test_revoked_key_is_kept_as_revoked():
 
 def test_names_do_not_change_whom_a_registry_vouches_for():
     good = PrivateKey.generate().public.pem.decode()
-    first, second = (Admission("acme", (good,), names=frozenset(names)) for names in (["a"], ["a", "b"]))
+    first, second = (Admission(publisher="acme", keys=(good,), names=frozenset(names)) for names in (["a"], ["a", "b"]))
     assert publisher_of(first) is publisher_of(second)
-    assert publisher_of(first) != publisher_of(Admission("other", (good,)))
+    assert publisher_of(first) != publisher_of(Admission(publisher="other", keys=(good,)))
 
 
 CERTIFIED = [x509.parse(der) for der in chain(LEAF, MIDDLE, ROOT)]
