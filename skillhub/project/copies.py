@@ -532,12 +532,11 @@ def agent_folders(
     """
     every = hosts().values() if agents is None else agents
     folders = folders_of(project, every, user_home, environ)
-    below = [portable(each, project.base) for each in folders]
-    for package in _packages(project):
-        folders += tuple(os.path.join(project.base, package, each) for each in below if not os.path.isabs(each))
-    there = filter(os.path.isdir, folders)
+    if packages := _packages(project):
+        below = [each for each in (portable(each, project.base) for each in folders) if not os.path.isabs(each)]
+        folders += tuple(os.path.join(project.base, package, each) for package in packages for each in below)
     found: dict[str, str] = {}
-    for folder in there:
+    for folder in filter(os.path.isdir, folders):
         found.setdefault(os.path.realpath(folder), folder)
     return list(found.values())
 

@@ -1,6 +1,6 @@
 """A disk that fails, or a process that is killed, at the N-th thing that a command does to the disk.
 
-The interpreter's own audit events are counted, in a forked child, so that no module of ours knows of it.
+The interpreter's own audit events are counted, so that no module of ours knows of it. What is killed is forked.
 """
 
 from __future__ import annotations
@@ -113,29 +113,50 @@ def _wait_for_ended_threads() -> None:
         time.sleep(0.001)
 
 
+class Hearing:
+    """Tells one listener of the audit events of this process; an interpreter forgets no hook, so there is one."""
+
+    def __init__(self) -> None:
+        self._listener: Callable[[str, tuple[object, ...]], None] | None = None
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, args: tuple[object, ...]) -> None:
+        if self._listener:
+            self._listener(event, args)
+
+    def run(self, act: Callable[[], None], listener: Callable[[str, tuple[object, ...]], None]) -> int:
+        """Run ``act`` while ``listener`` hears of it; return 0, or the exit status of its error."""
+        self._listener = listener
+        try:
+            act()
+        except SkillhubError as error:
+            return error.exit_code
+        finally:
+            self._listener = None
+        return 0
+
+
+HEARING = Hearing()
+
+
 def run_with_fault(folder: Path, act: Callable[[], None], at: int, happen: Callable[[], None]) -> int:
-    """Run ``act`` in a child where the ``at``-th change of the disk fails so; return how the child ended."""
-    return in_child(act, lambda: sys.addaudithook(Faults(folder, at, happen).hook))
+    """Run ``act`` where the ``at``-th change of the disk fails so, forked if that is its end; return how it ended."""
+    faults = Faults(folder, at, happen)
+    if happen is kill:
+        return in_child(lambda: HEARING.run(act, faults.hook))
+    return HEARING.run(act, faults.hook)
 
 
 def changes_of(folder: Path, act: Callable[[], None]) -> int:
-    """Run ``act`` in a child and return how many changes of the disk it made."""
+    """Run ``act`` and return how many changes of the disk it made."""
     return len(kinds_of(folder, act))
 
 
 def kinds_of(folder: Path, act: Callable[[], None]) -> list[str]:
-    """Run ``act`` in a child and return of what kind each change of the disk was that it made."""
-    read, write = os.pipe()
+    """Run ``act`` and return of what kind each change of the disk was that it made."""
     faults = Faults(folder, 0, kill)
-
-    def told() -> None:
-        act()
-        os.write(write, "\n".join(faults.kinds).encode())
-
-    assert in_child(told, lambda: sys.addaudithook(faults.hook)) == 0
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        return pipe.read().splitlines()
+    assert HEARING.run(act, faults.hook) == 0
+    return faults.kinds
 
 
 def sample(kinds: Sequence[str], happen: Callable[[], None], label: str) -> list[int]:

@@ -15,8 +15,7 @@ from itertools import count
 from pathlib import Path
 
 import skillhub
-from skillhub.errors import SkillhubError
-from tests.support.faults import CHANGES, WRITES
+from tests.support.faults import CHANGES, HEARING, WRITES
 
 _LOOKS = frozenset({
     "open", "os.chmod", "os.link", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir",
@@ -67,31 +66,9 @@ def link_to(target: Path) -> Callable[[Path], None]:
     return lambda path: path.symlink_to(target)
 
 
-class _Hearing:
-    """Tells one swap of what is done with files; an interpreter forgets no hook, so there is one."""
-
-    def __init__(self) -> None:
-        self.swap: Swap | None = None
-        sys.addaudithook(self._hear)
-
-    def _hear(self, event: str, args: tuple[object, ...]) -> None:
-        if self.swap:
-            self.swap.hook(event, args)
-
-
-_HEARING = _Hearing()
-
-
 def run_with_swap(act: Callable[[], None], swap: Swap) -> int:
     """Run ``act`` while somebody swaps; return 0, or the exit status of its error."""
-    _HEARING.swap = swap
-    try:
-        act()
-    except SkillhubError as error:
-        return error.exit_code
-    finally:
-        _HEARING.swap = None
-    return 0
+    return HEARING.run(act, swap.hook)
 
 
 def steps_of(act: Callable[[], None], *, late: bool = False) -> int:
