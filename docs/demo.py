@@ -16,6 +16,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from pathlib import Path
 from demo_source import FIRST, SECOND, URL, commit
 from demo_source import program as git
 
+PROGRAM = shlex.split(os.environ.get("SKILLHUB_DEMO_PROGRAM", "")) or [sys.executable, "-P", "-m", "skillhub"]
 HERE = Path(__file__).resolve().parent
 COLUMNS, ROWS = 80, 40
 SKILL = "gh-fix-ci"
@@ -96,7 +98,7 @@ class Stage:
         if pid == 0:
             os.chdir(self.project)
             environ = {**self.environ, "COLUMNS": str(columns)}
-            os.execve(sys.executable, [sys.executable, "-P", "-m", "skillhub", *args], environ)  # noqa: S606
+            os.execve(PROGRAM[0], [*PROGRAM, *args], environ)  # noqa: S606
         seen = self._converse(terminal, list(answers))
         found = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         os.close(terminal)

@@ -3,6 +3,7 @@
 import ast
 import itertools
 import json
+import os
 import re
 import shlex
 import shutil
@@ -18,6 +19,7 @@ import yaml
 
 from skillhub.answers.table import ANSWERS
 from skillhub.cli.app import build
+from tests.support import forked
 from tests.support.cli import SECONDS, Shell
 
 REPO = Path(__file__).resolve().parents[1]
@@ -308,6 +310,7 @@ def test_what_the_program_says_of_itself_is_what_the_pages_say():
 def test_the_recorded_demo_is_what_the_demo_shows(tmp_path):
     done = subprocess.run(
         [sys.executable, str(REPO / "docs" / "demo.py"), "--record", str(tmp_path)],
+        env={**os.environ, "SKILLHUB_DEMO_PROGRAM": shlex.join(forked.words("skillhub.cli.main", SECONDS))},
         capture_output=True,
         text=True,
         check=False,

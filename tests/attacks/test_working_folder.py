@@ -84,11 +84,12 @@ def alias():
 @pytest.mark.parametrize("kind", ["clone", "packages"])
 def test_attack_modules_of_the_working_folder_by_the_alias(kind, path, request):
     shell = request.getfixturevalue(kind)
-    others = (["frobnicate"], ["--version"], ["doctor"], ["verify", "--json"]) if path is None else ()
-    for words in (["list"], *others):
+    every = (["list"], ["frobnicate"], ["--version"], ["doctor"], ["verify", "--json"])
+    # What a path brings, it brings to the interpreter itself, and before anything that is in our folder.
+    for words in {None: every, ".": every[:1]}.get(path, (["--version"],)):
         done = started(shell, *alias(), *words, PYTHONPATH=path)
         assert "Traceback" not in done.stderr
-        assert words != ["list"] or done.returncode == 0
+        assert words not in (["list"], ["--version"]) or done.returncode == 0
     assert ran(shell) == ""
 
 
@@ -117,9 +118,12 @@ def test_attack_a_relative_pythonpath_brings_no_module_of_the_working_folder(tmp
         shell.write(f"project/{name}.py", evil)
     script = shell.write("bin/skillhub", "import sys\nfrom skillhub.cli.main import run\nsys.exit(run())\n")
     words = [script] if way == "script" else [*way.split(), "skillhub"]
-    done = started(shell, sys.executable, *words, "list", "--json", PYTHONPATH=f"{REPO}{os.pathsep}{path}")
+    as_json = ["--json"] if path == "." else []
+    done = started(shell, sys.executable, *words, "list", *as_json, PYTHONPATH=f"{REPO}{os.pathsep}{path}")
     assert done.returncode == 2
-    assert json.loads(done.stdout)["error"]["code"] == "usage"
+    if as_json:
+        assert json.loads(done.stdout)["error"]["code"] == "usage"
+    assert "[usage]" in done.stderr
     assert ran(shell) == ""
 
 

@@ -26,12 +26,12 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def is_linear(work: Callable[[int], object], size: int) -> bool:
-    """Say whether eight times ``size`` takes less than twenty times as long; a square law takes sixty-four times.
+    """Say whether four times ``size`` takes less than eight times as long; a square law takes sixteen times.
 
     It is tried again, for a busy machine makes any one time longer, and none shorter.
     """
-    once = min(seconds(work, size) for _ in range(3))
-    return any(seconds(work, 8 * size) < 20 * max(once, 0.001) for _ in range(5))
+    once = min(seconds(work, size) for _ in range(2))
+    return any(seconds(work, 4 * size) < 8 * max(once, 0.001) for _ in range(5))
 
 
 def seconds(work: Callable[[int], object], size: int) -> float:

@@ -38,7 +38,7 @@ KILLER = Killer()
 def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int, bool], None]) -> int:
     """Do ``run`` from the same start again and again, each time killed a step later, until it gets through.
 
-    After the first few steps every third is taken, or every one if ``SKILLHUB_EVERY_FAULT`` is set. After each
+    After the first few steps every fifth is taken, or every one if ``SKILLHUB_EVERY_FAULT`` is set. After each
     kill, and after the call that heals it, ``look`` is called with the number of the kill and whether the work
     is done.
 
@@ -59,7 +59,7 @@ def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int,
         try:
             run()
         except Killed:
-            kills += 1 if EVERY or kills < 4 else 3
+            kills += 1 if EVERY or kills < 4 else 5
         else:
             steps, KILLER.left = kills - KILLER.left, None
             look(kills + 1, True)
