@@ -171,15 +171,13 @@ def test_a_lock_is_merged_for_git_whole_or_not_at_all(tmp_path, happen):
             shell.write(f"project/{name}", each.dump())
 
     def merge():
-        done = shell.run("lock", "merge", "base", "ours", "theirs")
-        if done.status:
-            os._exit(done.status)
+        assert shell.run("lock", "merge", "base", "ours", "theirs").status in (0, StateError.exit_code)
 
     prepare()
     changes = changes_of(tmp_path, merge)
     for at in range(1, changes + 1):
         prepare()
-        assert run_with_fault(tmp_path, merge, at, happen) in (KILLED, 0, 7)
+        assert run_with_fault(tmp_path, merge, at, happen) in (KILLED, 0)
         assert Lock.parse((shell.project / "ours").read_bytes()) in (OURS, BOTH)
         merge()
         assert Lock.parse((shell.project / "ours").read_bytes()) == BOTH
