@@ -64,10 +64,12 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
     sources = SkillFiles(tree) if sources is None else sources
     held = sources.held
     body = _body(manifest, sources.files.get(SKILL_MD))
-    run = {path: sources.files[path].without_nul for path in running(held, body, sources.letters_of)}
-    programs = [(path, letters.data) for path, letters in run.items()]
+    run = {
+        path: sources.files[path].without_nul
+        for path in running(held, body, lambda path: sources.files[path].without_nul)
+    }
     found = {f"{kind}:{_line(text)}" for kind, text in _named(manifest)}
-    if programs:
+    if run:
         found.add("scripts")
     if _SHELL.search(manifest.body):
         found.add("shell")
@@ -77,13 +79,13 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
         found.add("agents")
     if any(not is_text(file.data) for file in held.values()):
         found.add("binary")
-    hosts = {host for data in (body.data, *(data for _, data in programs)) for host in _hosts(data)}
+    hosts = {host for letters in (body, *run.values()) for host in _hosts(letters.data)}
     servers = (need.server.host for need in manifest.requires if need.server and need.server.host)
     hosts |= {host for server in servers for host in _somewhere(server.encode())}
     found |= {f"network:{host}" for host in hosts} if len(hosts) <= HOSTS_MAX else {"network:*"}
     if not _is_offline(held, manifest, body, run):
         found.add(NETWORK_UNKNOWN)
-    found |= {f"env:{_line(name)}" for name in variables(programs)}
+    found |= {f"env:{_line(name)}" for name in variables(run.items())}
     return tuple(sorted(found))
 
 
@@ -113,12 +115,11 @@ def _is_offline(tree: Mapping[str, File], manifest: Manifest, letters: Letters, 
     if names_program or names_network(letters):
         return False
     return all(
-        is_offline(path, tree[path], letters, is_told=_is_told(path, tree[path])) for path, letters in run.items()
+        is_offline(
+            path, tree[path], letters, is_told=not path.startswith("scripts/") or runs_by_itself(path, tree[path])
+        )
+        for path, letters in run.items()
     )
-
-
-def _is_told(path: str, file: File) -> bool:
-    return runs_by_itself(path, file) or not path.startswith("scripts/")
 
 
 def is_text(data: bytes) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from itertools import islice
+from typing import Final
 
 from skillhub.formats.text import words
+from skillhub.scan.pattern import Letters, Literals
 
 NAMES_MAX = 200  # more than a person reads are one `*`
 _MATCHES_MAX = 50_000
@@ -37,15 +39,23 @@ class _Look:
     """A pattern that is looked for where one of its words is: in small letters, or in capitals as they are."""
 
     words: tuple[bytes, ...]
+    literals: Literals
     pattern: re.Pattern[bytes]
 
-    def is_worth(self, data: bytes, lowered: bytes) -> bool:
-        """Say whether the pattern may match in ``data``."""
-        return any(word in (data if word.isupper() else lowered) for word in self.words)
+    def is_worth(self, letters: Letters, parts: Set[bytes]) -> bool:
+        """Say whether the pattern may match in a text; ``parts`` are those of its letters that count."""
+        data, lowered = letters.data, letters.lowered
+        return bool(self.literals.worth(parts)) and any(
+            word in (data if word.isupper() else lowered) for word in self.words
+        )
 
 
 def _look(looked_for: str, pattern: bytes) -> _Look:
-    return _Look(tuple(each.encode() for each in words(looked_for)), re.compile(pattern))
+    found = [each.encode() for each in words(looked_for)]
+    return _Look((*found,), Literals(*map(bytes.lower, found)), re.compile(pattern))
+
+
+_ALWAYS: Final = Literals(b"")
 
 
 _READS = (
@@ -77,23 +87,21 @@ _PRINTS = (
 )
 _ALL = (
     _look(
-        "environ ENV.",
+        "nviron ENV env::vars etenv(",
         rb"(?:environb?|ENV)(?<!\wenviron)(?<!\wenvironb)(?<!\wENV)\."
-        rb"(?:copy|items|values|to_\w|each|map|collect|select|filter|reject|sort|inspect|dup|clone)\b(?!_at)",
+        rb"(?:copy|items|values|to_\w|each|map|collect|select|filter|reject|sort|inspect|dup|clone)\b(?!_at)"
+        rb"|%ENV\b|ENVIRON\)|\$_ENV(?!\w|\s{0,9}+\[)|env::vars|etenv\(\s{0,9}+\)(?!\.)|Environ\(\)"
+        rb"|nvironmentVariables\(|/environ(?![\w/.-])",
     ),
-    _look("%ENV $_ENV ENVIRON)", rb"%ENV\b|ENVIRON\)|\$_ENV(?!\w|\s{0,9}+\[)"),
-    _look("env::vars", rb"env::vars"),
-    _look("etenv(", rb"etenv\(\s{0,9}+\)(?!\.)"),
-    _look("nviron", rb"Environ\(\)|nvironmentVariables\(|/environ(?![\w/.-])"),
     _look(
         "env:",
         rb"(?i:(?<!\w)(?:gci|dir|ls|gi|gc|get-(?:childitem|item|content))[ \t]{1,9}+(?:-path[ \t]{1,9}+)?[\"']?env:)"
         rb"(?![$\\/\w])",
     ),
     _look(
-        "export declare typeset local", rb"(?:export|declare|typeset|local)[ \t]++-\w*[px]\w*[ \t]*+(?:[|>;)\n]|\Z)"
+        "export declare typeset local compgen",
+        rb"(?:export|declare|typeset|local)[ \t]++-\w*[px]\w*[ \t]*+(?:[|>;)\n]|\Z)|compgen[ \t]++-[ev]\b",
     ),
-    _look("compgen", rb"compgen[ \t]++-[ev]\b"),
     _look("env set export", rb"(?:[$<]\(|[\"']`?|=`|[;&|] )[ \t]*+" + _PRINTS + rb"[|>)`](?!\w++[|)])"),
 )
 # A command of its own: of a line or of a list, in `( ... )` or `{ ... }`.
@@ -115,7 +123,7 @@ _OWNER = rb"(?:\w{1,30}\.)?\Z"
 _ASSIGNED = re.compile(rb"([A-Za-z_]\w{0,30})\s{0,9}(?::[^=\n]{0,40})?=\s{0,9}" + _OWNER)
 _NOT_WHOLE = re.compile(rb"(?:\bimport\b(?:[^\n;]*|\s*\([^)]*)|[\"']\s{1,9}(?:not\s{1,9})?in\s{1,9})" + _OWNER)
 _KEYS = re.compile(rb"\{([^{}]*+)\}\s*+=\s*+" + _OWNER)
-_KEY = _Look((b"",), re.compile(rb"(?:^|,)\s*+" + _NAME))
+_KEY = _Look((b"",), _ALWAYS, re.compile(rb"(?:^|,)\s*+" + _NAME))
 # A shell may be told to run any text; in these `$` is something else, and counts with what looks like a secret.
 _NO_SHELL = re.compile(r"(?i)\.(?:[cm]?[jt]s|[jt]sx|pyw?|rb|pl|php|lua|r|jl|go|rs|psm?1|bat|cmd|applescript)\Z")
 _SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#!(?![^\n]{0,200}\b(?:ba|da|k|z|a|fi|c|tc)?sh\b)")
@@ -137,7 +145,7 @@ class _TooManyError(Exception):
     """A text has more matches than an honest program: it is written to keep its readers busy."""
 
 
-def variables(files: Iterable[tuple[str, bytes]]) -> frozenset[str]:
+def variables(files: Iterable[tuple[str, Letters]]) -> frozenset[str]:
     """Return the variables that these programs seem to read, by path and content; ``*`` alone for too many.
 
     What every process has (``PATH``, ``HOME``) and what shells set themselves is left out, and in shells whatever is
@@ -147,12 +155,12 @@ def variables(files: Iterable[tuple[str, bytes]]) -> frozenset[str]:
     reader = _Reader()
     left = _BYTES_MAX
     try:
-        for path, data in files:
-            left -= len(data)
+        for path, letters in files:
+            left -= len(letters.data)
             if left < 0:
                 return frozenset("*")
-            reader.read(data)
-            reader.read_as_shell(path, data)
+            reader.read(letters)
+            reader.read_as_shell(path, letters.data)
     except _TooManyError:
         return frozenset("*")
     return frozenset(name.decode("ascii") for name in reader.found)
@@ -163,13 +171,16 @@ class _Reader:
 
     def __init__(self) -> None:
         self.found: set[bytes] = set()
-        self._lowered = b""
+        self._letters = Letters(b"")
+        self._parts = frozenset[bytes]()
         self._left = _MATCHES_MAX
 
-    def read(self, data: bytes) -> None:
+    def read(self, letters: Letters) -> None:
         """Look for what any language reads so."""
-        lowered = data.lower()
-        self._lowered = _FIRST_LINE.sub(b"", lowered, 1) if lowered.startswith(b"#!") else lowered
+        data, self._letters, self._parts = letters.data, letters, letters.parts
+        first = _FIRST_LINE.match(data)
+        if first and letters.lowered.find(b"env", first.end()) < 0 and b"process" not in self._parts:
+            self._parts = self._parts - {b"env"}
         for each in (*_READS, *_ALL):
             self._add(self._all(each, data))
         for text in self._all(_EXPANDED, data):
@@ -212,7 +223,7 @@ class _Reader:
             rb"(?:[(*]|\.\.)(?:" + names + rb")\s{0,9}+[,)}]",
             begins + rb"\.(?:copy|items|values)\(",
         ):
-            self._add(self._all(_Look((b"",), re.compile(pattern)), data))
+            self._add(self._all(_Look((b"",), _ALWAYS, re.compile(pattern)), data))
 
     def _add_keys(self, braces: bytes) -> None:
         self._add([*self._all(_KEY, braces), *((b"*",) if b"..." in braces else ())])
@@ -227,7 +238,7 @@ class _Reader:
         return (match[match.lastindex] if match.lastindex else b"*" for match in self._matches(look, data))
 
     def _matches(self, look: _Look, data: bytes) -> list[re.Match[bytes]]:
-        if not look.is_worth(data, self._lowered):
+        if not look.is_worth(self._letters, self._parts):
             return []
         found = list(islice(look.pattern.finditer(data), self._left + 1))
         self._left -= len(found)

@@ -136,13 +136,13 @@ class _Documents:
         self.left = set(paths)
         self._work = _WORK_MAX
         self._by_name: defaultdict[str, list[str]] = defaultdict(list)
-        self._by_word: defaultdict[str, set[str]] = defaultdict(set)
+        self._by_word: defaultdict[str, dict[str, Set[bytes]]] = defaultdict(dict)
         for path in paths:
             name = path.rpartition("/")[2]
             self._by_name[name].append(path)
-            self._by_word[(_WORD.findall(name) or [""])[-1]].add(name)
-        # A text in which none of these is a word has none of the names; with an empty one, each is read.
-        self._looked_for = {_longest_word(word) for word in self._by_word}
+            # Where a name is, its words of ASCII are; the first may be the end of another.
+            self._by_word[_last_word(name)][name] = {*_words(name)[1:]}
+        self._looks = {word: max(_words(word), key=len, default=b"") for word in self._by_word}
 
     def told_to_run(self, texts: Iterable[Letters]) -> set[str]:
         """Return those of the paths left that a text has a program run; all, if it is too much to be read."""
@@ -150,26 +150,29 @@ class _Documents:
         for each in texts:
             if not self.left:
                 break
-            is_named = b"" in self._looked_for or not self._looked_for.isdisjoint(each.words)
-            if not is_named and b"$" not in each.data and len(each.data) <= _TEXT_MAX:
-                continue
             text = each.data.decode("utf-8", "replace")
+            has = [word for word, look in self._looks.items() if not look or look in each.words]
+            self._work -= sum(len(self._by_word[word]) for word in has) * len(text)
+            names = {name for word in has for name, needed in self._by_word[word].items() if needed <= each.words}
+            if not names and "$" not in text and len(text) <= _TEXT_MAX and self._work >= 0:
+                continue
             joined = _JOINED.sub(" ", text)
-            said = {"", *_WORD.findall(joined)}
-            names = {name for word in said & self._by_word.keys() for name in self._by_word[word]}
-            self._work -= len(names) * len(joined)
             runs_any = "$" in joined and _RUNS_ANY.search(joined) is not None
             is_too_much = len(text) > _TEXT_MAX or self._work < 0 or runs_any
-            told = {name for name in names if is_too_much or _is_told_to_run(name, joined)}
+            said = {"", *_WORD.findall(joined)} if names and not is_too_much else set()
+            told = {name for name in names if _last_word(name) in said and _is_told_to_run(name, joined)}
             new = self.left if is_too_much else {path for name in told for path in self._by_name[name]} & self.left
             found |= new
             self.left = self.left - new
         return found
 
 
-def _longest_word(text: str) -> bytes:
-    """Return a word that ``Letters`` have wherever they have ``text`` as a word; empty if there may be none."""
-    return max(re.findall(rb"[a-z0-9]+", text.lower().encode()), key=len, default=b"") if text.isascii() else b""
+def _last_word(name: str) -> str:
+    return str((_WORD.findall(name) or [""])[-1])
+
+
+def _words(name: str) -> list[bytes]:
+    return re.findall(rb"[a-z0-9]+", name.encode("utf-8", "replace").lower())
 
 
 def _is_told_to_run(name: str, body: str) -> bool:

@@ -17,41 +17,43 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 
 from skillhub.formats.text import words
 from skillhub.model.tree import File
-from skillhub.scan.pattern import Letters, Literals, look
+from skillhub.scan.pattern import Letters, Literals, SearchSpot, Shape, look
 
 # Words that reach a network, whatever they stand in: a program, an instruction, a comment. They are a second look
 # beside the readers of programs, and the only one at instructions, which are no program.
 
 # Programs and modules: the first part of a word, up to a dot. All of this is looked for in small letters.
-_STRONG_WORDS = frozenset(
-    word.encode()
-    for word in words(
-        "curl wget wget2 aria2c axel ncat netcat socat scp sftp rsync lftp tftp nslookup rclone s3cmd gsutil ngrok"
-        " cloudflared lynx w3m elinks certutil bitsadmin invoke-webrequest invoke-restmethod start-bitstransfer npx"
-        " uvx bunx pipx s_client xmlhttprequest webfetch websearch paramiko aiohttp httpx urllib3 smtplib ftplib"
-        " imaplib poplib telnetlib xmlrpc socketserver pycurl"
-    )
+_STRONG_WORDS = words(
+    "curl wget wget2 aria2c axel ncat netcat socat scp sftp rsync lftp tftp nslookup rclone s3cmd gsutil ngrok"
+    " cloudflared lynx w3m elinks certutil bitsadmin invoke-webrequest invoke-restmethod start-bitstransfer npx"
+    " uvx bunx pipx s_client xmlhttprequest webfetch websearch paramiko aiohttp httpx urllib3 smtplib ftplib"
+    " imaplib poplib telnetlib xmlrpc socketserver pycurl"
 )
 # By the word of ASCII that is in a text wherever the whole is.
-_STRONG_BY_WORD = {max(re.split(b"[_-]", word), key=len): word for word in _STRONG_WORDS}
+_STRONG_BY_WORD = {
+    max(re.split("[_-]", word), key=len).encode(): Shape(rf"{word}(?<![\w.-]{word})(?![\w-])".encode())
+    for word in _STRONG_WORDS
+}
 # Parts of words.
 _STRONG_PARTS = Literals(
-    *map(
-        str.encode,
-        words(
-            "downloadstring downloadfile urlopen urlretrieve sendbeacon net.webclient net.sockets net.http fsockopen"
-        ),
-    )
+    *b"downloadstring downloadfile urlopen urlretrieve sendbeacon fsockopen".split(),
+    *b"net.webclient net.sockets net.http".split(),
 )
-_GETS = rb"[ \t]{1,9}(?:-\S{1,20}[ \t]{1,9}){0,3}(?:install|download|add|update|upgrade|fetch)\b"
-_BUILDS = rb"[ \t]{1,9}(?:install|add|fetch|update|get|require|mod|build|shell|run)\b"
+
+
+def _tool(tools: str, verbs: str, between: bytes = b"") -> SearchSpot:
+    """Return where one of some programs is told one of some verbs."""
+    named, told = (each.replace(" ", "|").encode() for each in (tools, verbs))
+    return look(f"{tools} / {verbs}", rb"\b(?:%b)[ \t]{1,9}%b(?:%b)\b" % (named, between, told))
+
+
+_GETS, _OPTIONS = "install download add update upgrade fetch", rb"(?:-\S{1,20}[ \t]{1,9}){0,3}"
+_BUILDS = "install add fetch update get require mod build shell run"
 # What hardly stands in a text that reaches nothing, each behind the words without which it is not looked for.
 _STRONG = (
-    look("http", rb"\bhttp\.client"),
     look("urllib urllib2", rb"\burllib(?:2?\.request|2\b)"),
     look("requests", rb"\brequests\.(?:get|post|put|patch|delete|head|request|session)"),
     look(
@@ -59,44 +61,28 @@ _STRONG = (
         rb"\b(?:import|from)[ \t]{1,9}(?:requests|socket|urllib|http)\b(?!\.(?:parse|error|status)|[ ]status)",
     ),
     look("socket", rb"\bsocket\.(?:socket|create_connection|connect|gethost|getaddr)"),
-    look("open / connection", rb"\bopen_connection\b"),
-    look("new / websocket eventsource", rb"\bnew[ \t]{1,9}(?:websocket|eventsource)\b"),
     look("fetch", rb"\bfetch(?<!\.fetch)\("),
     look("axios", rb"\baxios\b"),
-    look("net / http", rb"\bnet(?:::|/)http\b"),
-    look("open / uri", rb"\bopen-uri\b"),
-    look("net lwp io http", rb"\b(?:net\.dial|lwp::|io::socket|http::tiny)"),
+    look("http", rb"\bhttp(?:\.client|::tiny)"),
+    look("net", rb"\bnet(?:(?:::|/)http\b|\.dial)"),
+    look("lwp", rb"\blwp::"),
+    look("io", rb"\bio::socket"),
+    look("open / connection uri", rb"\bopen(?:_connection|-uri)\b"),
     look("curl", rb"\bcurl_(?:init|exec)"),
     look(
         "git / clone push pull fetch ls submodule archive send",
         rb"\bgit[ \t]{1,9}(?:-\S{1,40}[ \t]{1,9}(?:[^-\s]\S{0,40}[ \t]{1,9})?){0,3}"
         rb"(?:clone|push|pull|fetch|ls-remote|submodule|archive[ \t]{1,9}--remote|send-email)\b",
     ),
-    look("install download add update upgrade fetch", rb"\bpip[0-9.]{0,5}" + _GETS),
-    look(
-        "conda mamba gem brew apt yum dnf apk pacman choco winget snap cpan cpanm port"
-        " / install download add update upgrade fetch",
-        rb"\b(?:conda|mamba|gem|brew|apt|apt-get|yum|dnf|apk|pacman|choco|winget|snap|cpanm?|port)" + _GETS,
-    ),
-    look("uv / pip add sync run tool lock python", rb"\buv[ \t]{1,9}(?:pip|add|sync|run|tool|lock|python)\b"),
-    look(
-        "npm pnpm yarn bun / i ci install add exec x dlx create init update publish view",
-        rb"\b(?:npm|pnpm|yarn|bun)[ \t]{1,9}(?:i|ci|install|add|exec|x|dlx|create|init|update|publish|view)\b",
-    ),
-    look("go / install add fetch update get require mod build shell run", rb"\bgo" + _BUILDS),
-    look(
-        "cargo deno composer poetry pdm rustup nix mix luarocks stack cabal opam"
-        " / install add fetch update get require mod build shell run",
-        rb"\b(?:cargo|deno|composer|poetry|pdm|rustup|nix|mix|luarocks|stack|cabal|opam)" + _BUILDS,
-    ),
-    look(
-        "docker podman nerdctl / pull push run build compose login",
-        rb"\b(?:docker|podman|nerdctl)[ \t]{1,9}(?:pull|push|run|build|compose|login)\b",
-    ),
-    look(
-        "gh / api pr issue repo run release auth gist search workflow secret",
-        rb"\bgh[ \t]{1,9}(?:api|pr|issue|repo|run|release|auth|gist|search|workflow|secret)\b",
-    ),
+    look(_GETS, rb"\bpip[0-9.]{0,5}[ \t]{1,9}%b(?:%b)\b" % (_OPTIONS, _GETS.replace(" ", "|").encode())),
+    _tool("conda mamba gem brew apt apt-get yum dnf apk pacman choco winget snap cpan cpanm port", _GETS, _OPTIONS),
+    _tool("new", "websocket eventsource"),
+    _tool("uv", "pip add sync run tool lock python"),
+    _tool("npm pnpm yarn bun", "i ci install add exec x dlx create init update publish view"),
+    _tool("go", _BUILDS),
+    _tool("cargo deno composer poetry pdm rustup nix mix luarocks stack cabal opam", _BUILDS),
+    _tool("docker podman nerdctl", "pull push run build compose login"),
+    _tool("gh", "api pr issue repo run release auth gist search workflow secret"),
     look("dev / tcp udp", rb"/dev/(?:tcp|udp)\b"),
     # A module of JavaScript, wherever the word before its name begins.
     look(
@@ -105,22 +91,22 @@ _STRONG = (
     ),
 )
 # Where a command stands: at the start of a line, behind a prompt, a quote or another command.
-_WEAK = look(
+_COMMANDS_OF_IT = (
     "nc ssh ftp telnet dig host drill ping ping6 traceroute whois http https xh aws gcloud az kubectl helm glab iwr"
-    " irm mosh mail sendmail terraform ansible vercel netlify fly heroku psql mysql redis mongos mongosh",
-    rb"(?:^|[`$#>;&|(\"'])[ \t]{0,9}(?:sudo[ \t]{1,9})?"
-    rb"(?:nc|ssh|ftp|telnet|dig|host|drill|ping6?|traceroute|whois|https?|xh|aws|gcloud|az|kubectl|helm|glab|iwr|irm"
-    rb"|mosh|mail|sendmail|ssh-copy-id|terraform|ansible|vercel|netlify|fly|heroku|psql|mysql|redis-cli|mongosh?)"
-    rb"[ \t]{1,9}[\w\"'$@./<{\[-]",
+    " irm mosh mail sendmail ssh-copy-id terraform ansible vercel netlify fly heroku psql mysql redis-cli mongosh"
+)
+_WEAK = look(
+    f"{_COMMANDS_OF_IT} redis mongos",
+    rb"(?:^|[`$#>;&|(\"'])[ \t]{0,9}(?:sudo[ \t]{1,9})?(?:%b|mongos)[ \t]{1,9}[\w\"'$@./<{\[-]"
+    % _COMMANDS_OF_IT.replace(" ", "|").encode(),
 )
 _JOINT = re.compile(rb"[\\`^]\r?\n")
-_JOINTS = (b"\\\n", b"`\n", b"^\n", b"\\\r\n", b"`\r\n", b"^\r\n")
 
 
 def names_network(letters: Letters) -> bool:
     """Return whether a text has a word that reaches a network."""
     plain = Letters(letters.data.translate(None, b"\0")) if b"\0" in letters.data else letters
-    has_joint = any(joint in plain.data for joint in _JOINTS)
+    has_joint = any(sign in plain.data for sign in (b"\\", b"`", b"^")) and _JOINT.search(plain.data) is not None
     return _has_word(plain) or (has_joint and _has_word(Letters(_JOINT.sub(b"", plain.data))))
 
 
@@ -128,16 +114,11 @@ def _has_word(letters: Letters) -> bool:
     """Look for the words of the text first, which are known: every file of every skill comes here."""
     found, lowered = letters.words, letters.lowered
     return (
-        any(_whole(_STRONG_BY_WORD[word]).search(lowered) for word in _STRONG_BY_WORD.keys() & found)
+        any(_STRONG_BY_WORD[word].search(lowered) for word in _STRONG_BY_WORD.keys() & found)
         or _STRONG_PARTS.is_in(letters)
         or any(each.is_worth(found) and each.first.search(lowered) for each in _STRONG)
         or (_WEAK.is_worth(found) and _WEAK.first.search(letters.data.replace(b"\r", b"\n")) is not None)
     )
-
-
-@cache
-def _whole(word: bytes) -> re.Pattern[bytes]:
-    return re.compile(rb"%b(?<![\w.-]%b)(?![\w-])" % (word, word))
 
 
 # What is longer was not written to be read.
@@ -320,15 +301,27 @@ def _is_harmless(command: list[str]) -> bool:
 # Python. It is read by tokens and not by ``ast``, which understands another language in each version of Python.
 
 _SKIPPED = r"(?:\#[^\r\n]*+|[ \t\f]++|\\\r?\n)"
+# What may stand behind the first quotation mark.
+_REST, _REST_OF_DOUBLE = (
+    rf"(?:{mark}{{2}}(?:[^\\{mark}]++|\\.|{mark}(?!{mark}{mark}))*+{mark}{{3}}|(?:[^\\{mark}\r\n]++|\\\r\n|\\.)*+{mark})"
+    for mark in "'\""
+)
 _SPELLED = (
-    r"(?:[rRbBuUfFtT]{0,2}(?:'{3}(?:[^\\']|\\.|'(?!''))*+'{3}|\"{3}(?:[^\\\"]|\\.|\"(?!\"\"))*+\"{3}"
-    r"|'(?:[^\\'\r\n]|\\\r\n|\\.)*+'|\"(?:[^\\\"\r\n]|\\\r\n|\\.)*+\")"
+    rf"(?:[A-Za-z_][A-Za-z0-9_]*+(?![\"'])|[rRbBuUfFtT]{{0,2}}(?:'{_REST}|\"{_REST_OF_DOUBLE})"
     r"|[A-Za-z_][A-Za-z0-9_]*+|0[xX][0-9A-Fa-f_]++|[0-9][0-9_]*+(?:\.[0-9]++)?"
     r"|\r?\n|\r|[!%&()*+,./:;<=>@\[\]^{|}~-])"
 )
 _TOKEN = re.compile(f"{_SKIPPED}|{_SPELLED}", re.DOTALL)
-_ALL_TOKENS = re.compile(f"(?:{_SKIPPED}|{_SPELLED})*+", re.DOTALL)
-_NEXT_TOKEN = re.compile(rf"(?:{_SKIPPED})*+(?:({_SPELLED})|\Z)", re.DOTALL)  # none at the end
+_NEXT_TOKEN = re.compile(rf"{_SKIPPED}*+(?:({_SPELLED}|.++)|\Z)", re.DOTALL)  # none at the end; else the rest is none
+_ONE_TOKEN = re.compile(_SPELLED, re.DOTALL)
+# Comments, and texts that have no fields; from one that has no end, or has fields, the rest.
+_NO_CODE = re.compile(
+    rf"\#[^\r\n]*+|'(?<![fFtT].)(?<![fFtT][A-Za-z].){_REST}|\"(?<![fFtT].)(?<![fFtT][A-Za-z].){_REST_OF_DOUBLE}|[\"'].*+",
+    re.DOTALL,
+)
+_SIGNS = b" \t\f\r\n!%&()*+,./:;<=>@[]^{|}~-"
+_TO_WORDS = bytes.maketrans(_SIGNS, b" " * len(_SIGNS))
+_PLAIN = bytes(each for each in range(128) if chr(each).isalnum()) + b"_" + _SIGNS
 _CODING = re.compile(
     r"(?:[^\r\n]*[\r\n]{1,2})?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*(?!(?:utf-?8|ascii|latin-1)(?![\w.-]))[\w.-]"
 )
@@ -387,18 +380,22 @@ _IMPORT = re.compile(
     re.ASCII,
 )
 # What reads text as a program, opens a file in another way than is read here, or leads from a value to a module.
-_DENIED = re.compile(
-    r"import|exec\w*|eval\w*|compile|[gs]etattr|delattr|vars|globals|locals|breakpoint|case|open|os|sys|io"
-    r"|get_type_hints"
+_NAMES = "import|compile|getattr|setattr|delattr|vars|globals|locals|breakpoint|case|open|os|sys|io|get_type_hints"
+_ATTRIBUTES = (
+    "system|modules|raw|detach|obj|help|f_back|f_builtins|f_globals|f_locals|write_bytes|symlink_to|hardlink_to"
+    "|link_to"
 )
-_DENIED_ATTRIBUTES = re.compile(
-    r"system|\w*popen\w*|\w*spawn\w*|fork\w*|modules|raw|detach|obj|help|(?:tb|gi|cr|ag)_\w+|f_(?:back|builtins|globals|locals)"
-    r"|write_bytes|symlink_to|hardlink_to|link_to|_accessor|_flavour"
-    r"|_*(?:os|sys|io|nt|posix|builtins|codecs|ctypes|importlib|inspect|linecache|multiprocessing|pickle|runpy|shutil|signal"
-    r"|socket|ssl|subprocess|tempfile|thread|threading|tokenize|types|urllib|warnings|weakref|(?:generic|posix|nt)path)"
+_MODULES = (
+    "os|sys|io|nt|posix|builtins|codecs|ctypes|importlib|inspect|linecache|multiprocessing|pickle|runpy|shutil|signal"
+    "|socket|ssl|subprocess|tempfile|thread|threading|tokenize|types|urllib|warnings|weakref|genericpath|posixpath|ntpath"
 )
 # Of a path of ``pathlib`` they write, too; of a text or a list they do not.
-_DENIED_OF_PATHS = re.compile(r"replace|rename|copy|copy_into|move|move_into|_\w+")
+_OF_PATHS = "replace|rename|copy|copy_into|move|move_into"
+_DENIED = re.compile(rf"{_NAMES}|exec\w*|eval\w*")
+_DENIED_ATTRIBUTES = re.compile(
+    rf"{_ATTRIBUTES}|\w*popen\w*|\w*spawn\w*|fork\w*|(?:tb|gi|cr|ag)_\w+|_accessor|_flavour|_*(?:{_MODULES})"
+)
+_DENIED_OF_PATHS = re.compile(rf"{_OF_PATHS}|_\w+")
 _DUNDERS = frozenset(
     words(
         "__name__ __file__ __doc__ __init__ __post_init__ __new__ __str__ __repr__ __eq__ __ne__ __hash__ __lt__"
@@ -412,14 +409,20 @@ _WRITING = re.compile(r'(?:mode = )?"[wa]b?t?"')
 # What is allowed in some places, or in none.
 _OF_EACH = (each.pattern for each in (_DENIED, _DENIED_ATTRIBUTES, _DENIED_OF_PATHS))
 _LIMITED = re.compile("|".join((r"__.*|open|write_text|type|help", *_OF_EACH)))
+# All of them are among these, or begin or go on so.
+_LIMITED_WORDS = frozenset(f"{_NAMES}|{_ATTRIBUTES}|{_MODULES}|{_OF_PATHS}|write_text|type".encode().split(b"|"))
+_LIMITED_PARTS = re.compile(rb" (?:_|exec|eval|fork|(?:tb|gi|cr|ag)_|[0-9][0-9_]*[A-Za-z])|popen|spawn")
+_OF_REMOTE = ("//", "\\\\", "/net/", "/afs/", "/smb/", "/dev/")
 _DIGITS, _LINE_ENDS = frozenset("0123456789"), frozenset("\r\n")
 _ARGUMENTS_MAX = 200
 
 
 def is_offline_python(text: str) -> bool:
     """Say whether it is shown that a Python program reaches no network."""
-    if _CODING.match(text):
-        return False
+    return not _CODING.match(text) and (_is_plain_throughout(text) or _is_plain_by_place(text))
+
+
+def _is_plain_by_place(text: str) -> bool:
     modules: dict[str, frozenset[str]] = {}
 
     def take(match: re.Match[str]) -> str:
@@ -446,16 +449,29 @@ def is_offline_python(text: str) -> bool:
     )
 
 
+def _is_plain_throughout(text: str) -> bool:
+    """Say whether no word of a program is one that its place decides on; False also of what takes a longer look."""
+    code = _NO_CODE.sub(" ", f"{text}\n0").encode("utf-8", "replace")
+    words_of_it = {*code.translate(_TO_WORDS).split()}
+    return (
+        code.endswith(b"\n0")
+        and not code.translate(None, _PLAIN)
+        and _LIMITED_WORDS.isdisjoint(words_of_it)
+        and _LIMITED_PARTS.search(b" ".join((b"", *words_of_it))) is None
+        and not (("/" in text or "\\" in text) and any(each in text for each in _OF_REMOTE))
+    )
+
+
 def _tokens(text: str) -> Iterator[str]:
     """Return names, signs, and texts as ``"…"``, none with a blank in it; a text that is no plain word is ``"?"``.
 
     A text with code in its fields is followed by that code, with blanks between.
     """
-    if not _ALL_TOKENS.fullmatch(text):
+    found = [*filter(None, _NEXT_TOKEN.findall(text))]
+    if found and not _ONE_TOKEN.fullmatch(found[-1]):
         raise _NotPlainError
-    found = _NEXT_TOKEN.findall(text)
     spelled = {token: _spelled(token) for token in {*found}}
-    return map(spelled.__getitem__, filter(None, found))
+    return map(spelled.__getitem__, found)
 
 
 def _spelled(token: str) -> str:

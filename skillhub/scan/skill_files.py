@@ -339,10 +339,6 @@ class SkillFiles:
             path: SourceFile(path, file.data, left) for path, file in self.held.items()
         }
 
-    def letters_of(self, path: str) -> Letters:
-        """Return the letters of a file without NUL."""
-        return self.files[path].without_nul
-
     def __iter__(self) -> Iterator[SourceFile]:
         return iter(self.files.values())
 

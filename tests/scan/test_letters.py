@@ -1,6 +1,7 @@
 """The cheap look at a file's words hides nothing from a rule that needs more than a look."""
 
 import re
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -231,10 +232,10 @@ def found_by(search, pattern):
 @pytest.mark.parametrize("look", READERS)
 def test_what_names_a_variable_has_one_of_the_words_that_are_looked_for_first(look):
     for data in found_by(look.pattern.search, look.pattern.pattern):
-        assert look.pattern.search(data) and look.is_worth(data, data.lower()), data
+        assert look.pattern.search(data) and look.is_worth(Letters(data), Letters(data).parts), data
         line = b"#!/usr/bin/env python3.11\n"
         matches = [each.span() for each in look.pattern.finditer(line + data)]
-        assert not any(start < len(line) - 1 for start, _ in matches) or b"process" in look.words, data
+        assert not any(start < len(line) - 1 for start, _ in matches) or look is environment._OF_PROCESS, data
 
 
 @pytest.mark.parametrize("look", [*offline._STRONG, offline._WEAK])
@@ -246,7 +247,7 @@ def test_what_names_the_network_has_the_words_that_are_looked_for_first(look):
 
 def test_each_word_that_reaches_a_network_is_found_by_a_word_of_ascii():
     assert len(offline._STRONG_BY_WORD) == len(offline._STRONG_WORDS)
-    for each in offline._STRONG_WORDS:
+    for each in map(str.encode, offline._STRONG_WORDS):
         for around in (b"%b", b"/%b.exe", b"'%b'", b"x\n%b\r\n", b"a,%b|", b"\xc3\xa9%b."):
             for text in (around % each, (around % each).upper(), around % (each[:2] + b"\\\r\n" + each[2:])):
                 assert offline.names_network(Letters(text)), text
@@ -256,6 +257,41 @@ def test_each_word_that_reaches_a_network_is_found_by_a_word_of_ascii():
 
 def test_attack_a_persistent_socket_of_php_reaches_a_network():
     assert offline.names_network(Letters(b"$s = pfsockopen($host, 443);"))
+
+
+def test_what_python_limits_to_some_places_is_never_plain_throughout():
+    limited = {word for word in forms(offline._LIMITED.pattern) if offline._LIMITED.fullmatch(word)}
+    assert {"import", "qspawn", "forkq", "f_back", "_os", "subprocess", "ntpath", "write_text"} <= limited
+    for word in (word for word in limited if word.isidentifier() and word.strip("_0123456789")):
+        for around in ("%s(x)", "a.%s", "'a'%s", "1%s", "x\f%s=1", "\\\n%s", "rb'' '''\n'''%s", "0x1g%s", "#\r%s"):
+            assert not offline._is_plain_throughout(around % word), (around, word)
+
+
+def test_attack_what_is_plain_throughout_is_plain_at_each_place():
+    parts = "a b_1 def def_ t f rb tf ' ' '' \"\"\" ''' # \\ \\\n \r\n \n \f = . {{ }} { } {a} // /net/ '//x' '=//x'"
+    parts = [
+        *parts.split(" "),
+        " ",
+        "'open'",
+        'f"{a}"',
+        "'it''s'",
+        "1",
+        "0x",
+        "1if",
+        "$",
+        "?",
+        "\0",
+        "é",
+        "'é'",
+        "open",
+    ]
+    chosen, seen = Random(7), set()
+    for _ in range(6_000):
+        text = "".join(chosen.choices(parts, k=chosen.randint(1, 9)))
+        if offline._is_plain_throughout(text):
+            assert offline._is_plain_by_place(text), text
+            seen.add(text)
+    assert len(seen) > 500
 
 
 def test_words_of_a_whole_file_stand_for_those_of_its_end():

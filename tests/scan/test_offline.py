@@ -1036,6 +1036,7 @@ def test_honest_instructions_are_shown_to_name_no_network():
             "getattr(a,",
         ),
         *("git -c x ", "pip -q ", "((", "[[ ", "x ", "#", "`", "f'{{", '"""', "sh a.txt\n"),
+        *("\\'''\n", '\\"""\n', "\\'", "'\\'", "x'''\\", "f'a'", "a.b_", "`\\\n"),
     ],
 )
 @pytest.mark.parametrize("path", ["scripts/a.sh", "scripts/a.py"])
