@@ -9,29 +9,20 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
+# Where each public name is at home.
 _HOMES = {
-    "Answer": "skillhub.model.question",
-    "AuditAnswer": "skillhub.answers.reading",
-    "CatalogAnswer": "skillhub.answers.reading",
-    "Digest": "skillhub.formats.digest",
-    "FormatError": "skillhub.errors",
-    "ListAnswer": "skillhub.answers.skills",
-    "LoadAnswer": "skillhub.answers.reading",
-    "OpenProject": "skillhub.api",
-    "Options": "skillhub.install.context",
-    "OutcomeAnswer": "skillhub.answers.skills",
-    "Question": "skillhub.model.question",
-    "Refused": "skillhub.errors",
-    "SearchAnswer": "skillhub.answers.reading",
-    "SecurityError": "skillhub.errors",
-    "ShowAnswer": "skillhub.answers.reading",
-    "SkillhubError": "skillhub.errors",
-    "SourceError": "skillhub.errors",
-    "StateError": "skillhub.errors",
-    "Tree": "skillhub.model.tree",
-    "UsageError": "skillhub.errors",
-    "VerifyAnswer": "skillhub.answers.skills",
-    "open_project": "skillhub.api",
+    name: f"skillhub.{module}"
+    for module, names in {
+        "answers.reading": "AuditAnswer CatalogAnswer LoadAnswer SearchAnswer ShowAnswer",
+        "answers.skills": "ListAnswer OutcomeAnswer VerifyAnswer",
+        "api": "OpenProject open_project",
+        "errors": "FormatError Refused SecurityError SkillhubError SourceError StateError UsageError",
+        "formats.digest": "Digest",
+        "install.context": "Options",
+        "model.question": "Answer Question",
+        "model.tree": "Tree",
+    }.items()
+    for name in names.split()
 }
 TYPE_CHECKING = False  # as type checkers know it; `typing` itself would take a third of `skillhub --version`
 __all__ = [

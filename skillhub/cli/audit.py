@@ -263,16 +263,8 @@ def doctor(
 
     found = diagnose(replace(common, offline=True).ports(), common.time())
     if common.json:
-        common.terminal.answer(
-            "doctor",
-            {
-                "ok": found.ok,
-                "checks": found.checks,
-                "roots": found.roots,
-                "agents": found.agents,
-                "sources": [{"name": s.alias, "url": s.url, "root": s.root} for s in found.sources],
-            },
-        )
+        sources = [{"name": each.alias, **members(each, "url", "root")} for each in found.sources]
+        common.terminal.answer("doctor", {**members(found, "ok", "checks", "roots", "agents"), "sources": sources})
         return 0 if found.ok else 1
     for each in found.checks:
         if each.ok:
@@ -352,14 +344,7 @@ def cache_gc(
 
 
 def _collected_json(found: Collected, *, removed: bool) -> dict[str, Any]:
-    rows = [
-        {"kind": each.kind, "path": each.path, "size": each.size, "name": each.about or None, "tree": each.tree}
-        for each in found.waste
-    ]
-    return {
-        "removed": rows,
-        "size": found.size,
-        "changed": removed and bool(rows),
-        "gone": list(found.gone),
-        "questions": [question_json(question, answer) for question, answer in found.asked],
-    }
+    rows = [{**members(each, "kind", "path", "size", "tree"), "name": each.about or None} for each in found.waste]
+    questions = [question_json(question, answer) for question, answer in found.asked]
+    told = {"removed": rows, "changed": removed and bool(rows), "questions": questions}
+    return {**told, **members(found, "size", "gone")}

@@ -243,11 +243,10 @@ class Common:
         self.undo.callback(proved.save)
         project.waiting = lambda: self.terminal.say("another skillhub process uses this project; waiting for it")
         sources = self.sources.within(project, remember=not scratch)
-        time = self.time(remember=not scratch)
+        terminal, time = self.terminal, self.time(remember=not scratch)
         network = OpenNetwork(
             self.home, sources, self.user_home, offline=self.offline, scratch=scratch, bundle=bundle, time=time
         )
-        terminal = self.terminal
         network.arrived = terminal.arrived
         self.undo.callback(network.close)
         self.undo.callback(terminal.clear)
@@ -275,6 +274,7 @@ class Common:
         """Return the world of a machine that has nothing yet but this user's sources, and its network."""
         folder = self.undo.enter_context(throwaway())
         ports = self.ports(scratch=True, bundle=bundle)
+        terminal = self.terminal
         network = OpenNetwork(
             replace(self.home, cache=os.path.join(folder, "cache")),
             ports.sources,
@@ -285,9 +285,8 @@ class Common:
             bundle=bundle,
             record=record,
             time=self.time(),
+            arrived=terminal.arrived,
         )
-        terminal = self.terminal
-        network.arrived = terminal.arrived
         self.undo.callback(network.close)
         return replace(ports, network=network, store=Store(folder), report=terminal.progress), network
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -31,10 +32,11 @@ _YOURS = "only this project names it; if the host is yours, add it to trusted-ho
 _OFFLINE = "--offline forbids the network, which this command needs"
 
 
+@dataclass(eq=False)
 class OpenNetwork:
     """Opens each registry and each place once for a command.
 
-    Args:
+    Attributes:
         home: Where skillhub keeps its own things.
         sources: The registries that the user has.
         user_home: The user's home folder.
@@ -44,37 +46,25 @@ class OpenNetwork:
         bundle: Answers everything that a server would be asked for.
         record: Where to note what servers answer.
         time: By what the expiry of metadata is judged; None for this machine's.
+        arrived: Is told how many bytes came.
     """
 
-    arrived: Arrived = staticmethod(unheard)  # is told how many bytes came
-
-    def __init__(
-        self,
-        home: Home,
-        sources: Sources,
-        user_home: str,
-        *,
-        offline: bool = False,
-        scratch: bool = False,
-        fresh: bool = False,
-        bundle: SkillBundle | None = None,
-        record: dict[str, tuple[str, bytes]] | None = None,
-        time: ShownTime | None = None,
-    ) -> None:
-        self._home = home
-        self._sources = sources
-        self._user_home = user_home
-        self._offline = offline
-        self._scratch = scratch
-        self._fresh = fresh
-        self._bundle = bundle
-        self._record = record
-        self._time = time or ShownTime(home, remember=not scratch)
-        self._undo = ExitStack()
-        self._registries: dict[Source, Registry] = {}
-        self._places: dict[tuple[str, str | None, Who, bool], Place] = {}
-        self._commits: dict[tuple[str, str | None, Who], Snapshot] = {}
-        self._named: dict[str, Who] = {}
+    home: Home
+    sources: Sources
+    user_home: str
+    _: KW_ONLY
+    offline: bool = False
+    scratch: bool = False
+    fresh: bool = False
+    bundle: SkillBundle | None = None
+    record: dict[str, tuple[str, bytes]] | None = None
+    time: ShownTime | None = None
+    arrived: Arrived = unheard
+    _undo: ExitStack = field(default_factory=ExitStack, init=False)
+    _registries: dict[Source, Registry] = field(default_factory=dict, init=False)
+    _places: dict[tuple[str, str | None, Who, bool], Place] = field(default_factory=dict, init=False)
+    _commits: dict[tuple[str, str | None, Who], Snapshot] = field(default_factory=dict, init=False)
+    _named: dict[str, Who] = field(default_factory=dict, init=False)
 
     def open(self, source: Source, root: bytes | None = None) -> Registry:
         """Return the registry of a source, its metadata verified and fresh, as the install room wants it."""
@@ -88,13 +78,13 @@ class OpenNetwork:
         with ExitStack() as undo:
             if root is not None and not os.path.exists(kept):
                 undo.callback(rmtree, kept, ignore_errors=True)
-            opened = TufRegistry.open(source.url, root or self._sources.root(source), fetcher, kept, self._time)
+            opened = TufRegistry.open(source.url, root or self.sources.root(source), fetcher, kept, self._clock)
             undo.pop_all()
         if opened.log is not None:
-            opened.log.is_bundled = self._bundle is not None
+            opened.log.is_bundled = self.bundle is not None
         # The package may be older than it says, and a registry that a repository proposes is nobody's witness.
         if source.named_by == "person" and not source.embedded:
-            self._time.learn(opened.shown, source.url)
+            self._clock.learn(opened.shown, source.url)
         self._registries[source] = opened
         return opened
 
@@ -139,11 +129,11 @@ class OpenNetwork:
 
     def advisories(self) -> Iterator[Said]:
         """Return what the files and mirrors say that the user's settings name."""
-        home, named = self._home, self._settings.advisories
+        home, named = self.home, self._settings.advisories
         return own_advisories(named, home.config, home.state, self._asked_advisories)
 
     def _asked_advisories(self, url: str) -> bytes:
-        if self._bundle is not None:  # whoever made it must not say what is known to be bad
+        if self.bundle is not None:  # whoever made it must not say what is known to be bad
             raise SourceError("a bundle does not answer for those who publish advisories", where=url)
         return self._web(url).get(url, cap=advisory.CAP).data
 
@@ -174,11 +164,11 @@ class OpenNetwork:
 
     def _web(self, url: str, named_by: Who = "person", hint: str | None = None) -> Web:
         """Return what fetches from a place that somebody named; ``hint`` says how a person names it themselves."""
-        if self._bundle is not None:
+        if self.bundle is not None:
             from skillhub.sources.bundle import BundleWeb
 
-            return BundleWeb(self._bundle)
-        if self._offline:
+            return BundleWeb(self.bundle)
+        if self.offline:
             raise SourceError(_OFFLINE, where=url)
         if named_by == "person":
             return self._online
@@ -188,34 +178,38 @@ class OpenNetwork:
     def _online(self) -> Web:
         from skillhub.net.client import Http
 
-        logins = Logins(self._settings.tokens, os.environ, self._user_home)
+        logins = Logins(self._settings.tokens, os.environ, self.user_home)
         http = Http(credentials=logins, arrived=self.arrived)
         self._undo.callback(http.close)
         found = Mirrors(http, self._settings)
-        if self._record is None:
+        if self.record is None:
             return found
         from skillhub.sources.bundle import Recorder
 
-        return Recorder(found, self._record)
+        return Recorder(found, self.record)
+
+    @cached_property
+    def _clock(self) -> ShownTime:
+        return self.time or ShownTime(self.home, remember=not self.scratch)
 
     @cached_property
     def _settings(self) -> Settings:
-        return Settings.read(self._home)
+        return Settings.read(self.home)
 
     def _metadata(self, source: Source) -> str:
         """Return where the trusted metadata is kept; the embedded registry's is thrown away after use.
 
         Its freshness is the package's own: kept, it would refuse an older package as a rollback.
         """
-        kept = self._sources.metadata(source)
-        if not (source.embedded or self._scratch):
+        kept = self.sources.metadata(source)
+        if not (source.embedded or self.scratch):
             return kept
         from shutil import copyfile, copytree
 
         from skillhub.trust.roles import LOG_SEEN
 
         copy = os.path.join(self._throwaway(), os.path.basename(kept))
-        if self._fresh:
+        if self.fresh:
             # All is fetched anew, but what was seen of a log holds for that, too.
             with files.disk_errors(kept), suppress(FileNotFoundError):
                 os.makedirs(copy)
@@ -239,10 +233,10 @@ class OpenNetwork:
             from skillhub.sources.folder_snapshot import open_folder
 
             return open_folder(os.path.expanduser(ref.path))
-        if self._bundle is not None and isinstance(ref, Git | GitHub | Mcp):
+        if self.bundle is not None and isinstance(ref, Git | GitHub | Mcp):
             from skillhub.sources.bundle import BundledRepository, BundledTrees
 
-            return BundledTrees(self._bundle, None) if isinstance(ref, Mcp) else BundledRepository(self._bundle, pin)
+            return BundledTrees(self.bundle, None) if isinstance(ref, Mcp) else BundledRepository(self.bundle, pin)
         if isinstance(ref, Git | GitHub):
             return self._repository(ref, pin, named_by, check_allowed)
         if isinstance(ref, Oci):
@@ -258,10 +252,10 @@ class OpenNetwork:
         from skillhub.sources.site import Site
 
         # What a bundle says that a site offers is no promise of that site.
-        is_fleeting = self._scratch or self._bundle is not None
-        cache = DownloadCache(os.path.join(self._home.cache, "http"), fixed=is_fleeting)
-        seen = Seen(self._home.state, remember=not is_fleeting)
-        web = None if self._offline and self._bundle is None else self._web(ref.url, named_by)
+        is_fleeting = self.scratch or self.bundle is not None
+        cache = DownloadCache(os.path.join(self.home.cache, "http"), fixed=is_fleeting)
+        seen = Seen(self.home.state, remember=not is_fleeting)
+        web = None if self.offline and self.bundle is None else self._web(ref.url, named_by)
         return Site(ref.url, Downloads(web, cache, seen), check_allowed)
 
     def _repository(
@@ -301,12 +295,12 @@ class OpenNetwork:
 
         key = url, rev, named_by
         if key not in self._commits:
-            kept = self._home.cache
-            cache, beneath = (self._scratch_cache, kept) if self._scratch else (kept, None)
+            kept = self.home.cache
+            cache, beneath = (self._scratch_cache, kept) if self.scratch else (kept, None)
             mirrors, tokens = self._settings.mirrors, self._settings.tokens
-            web = None if self._offline or url.startswith("file:") else self._web(url)
+            web = None if self.offline or url.startswith("file:") else self._web(url)
             asked = partial(GitLimits, web=web, tokens=tokens, arrived=self.arrived)
-            bounds = asked(offline=self._offline, mirrors=mirrors, beneath=beneath, named_by=named_by)
+            bounds = asked(offline=self.offline, mirrors=mirrors, beneath=beneath, named_by=named_by)
             self._commits[key] = open_repository(url, rev, cache=cache, environ=os.environ, bounds=bounds)
         return self._commits[key]
 

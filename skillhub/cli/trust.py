@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 from skillhub.cli.common import Arg, Common, Strings, read_as, read_file
+from skillhub.cli.terminal import members
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
@@ -255,29 +256,16 @@ def _draw(source: Source, common: Common) -> None:
 
 
 def _facts(source: Source, common: Common) -> dict[str, Any]:
+    facts: dict[str, Any] = {"scope": "user", **_json(source), "commit": None}
     if source.root is not None:
-        return _view_json(_view(source, common))
-    lists: dict[str, list[str]] = {"roles": [], "metadata": [], "changes": [], "warnings": []}
+        view = _view(source, common)
+        roles = [{"role": r.name, "threshold": r.threshold, "keys": r.key_ids} for r in view.root.roles]
+        facts |= {"root_version": view.root.version, "expires": view.root.expires, "roles": roles}
+        return facts | members(view, "metadata", "refreshed", "changes", "warnings")
     kept = common.sources.kept_listing(source)
     refreshed, commit = (times.spell(kept.listed), kept.commit) if kept else (None, None)
-    told = {"root_version": None, "expires": None, "refreshed": refreshed, "commit": commit}
-    return {"scope": "user", **_json(source), **told, **lists}
-
-
-def _view_json(view: SourceView) -> dict[str, Any]:
-    roles = [{"role": r.name, "threshold": r.threshold, "keys": list(r.key_ids)} for r in view.root.roles]
-    return {
-        "scope": "user",
-        **_json(view.source),
-        "root_version": view.root.version,
-        "expires": view.root.expires,
-        "roles": roles,
-        "metadata": view.metadata,
-        "refreshed": view.refreshed,
-        "commit": None,
-        "changes": list(view.changes),
-        "warnings": list(view.warnings),
-    }
+    facts |= {"root_version": None, "expires": None, "refreshed": refreshed, "commit": commit}
+    return facts | {"roles": [], "metadata": [], "changes": [], "warnings": []}
 
 
 def _json(source: Source) -> dict[str, Any]:
