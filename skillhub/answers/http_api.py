@@ -16,6 +16,8 @@ from skillhub.model.hosts import SkillScope, profiles
 from skillhub.model.record import State
 from skillhub.runtime.ranking import LIMIT, LIMIT_MAX
 
+# The OpenAPI document.
+
 _REF: Final = "#/components/schemas/{model}"
 
 
@@ -111,6 +113,9 @@ def _plain(field: dict[str, Any]) -> dict[str, Any]:
     return {**options[0], **kept} if options else kept
 
 
+# What the API answers where no command does: pages, tools, needs, changes, errors, other programs' forms.
+
+
 class SkillsPageAnswer(JsonAnswer):
     """A page of what is installed, by name; ``next`` is the cursor of the page behind it."""
 
@@ -194,6 +199,8 @@ class RpcResponseRow(AnswerRow):
     result: Any = None
     error: RpcErrorRow | None = None
 
+
+# What it takes: what stands in the URL or body of each route, and for each method of RPC.
 
 _PAGE = 100
 _PAGE_MAX = 500

@@ -31,6 +31,8 @@ from skillhub.trust.publishers import Publisher, judge
 if TYPE_CHECKING:
     from skillhub.trust.x509 import Certificate
 
+# A new skill: the folder that an author begins with, such as ``validate`` accepts; what is not filled in yet.
+
 VERSION = "0.1.0"
 
 _TEMPLATES = os.path.join(os.path.dirname(__file__), "templates")
@@ -114,6 +116,8 @@ def _write(path: str, tree: Tree) -> None:
             remove_tree(staged)
         raise files.disk_error(error, path) from error
 
+
+# Skills that are validated, packed and signed.
 
 _IN_A_NAME = re.compile(r"[0-9A-Za-z.+_-]{1,100}", re.ASCII)
 

@@ -29,6 +29,9 @@ from skillhub.project.mcp import DIALECTS, agents_with_file
 HOME: Final = "SKILLHUB_HOME"
 
 
+# Our entry in an agent's configuration, and servers that are looked at.
+
+
 def show_entry(common: Common, agent: str) -> int:
     """Show the entry of an agent, and the file that it belongs in."""
     entry = OwnEntry(_known(agent), common.ports())
@@ -165,7 +168,7 @@ def _known(agent: str) -> str:
     return name
 
 
-__all__ = ["mcp", "mcp_check", "mcp_install", "mcp_remove", "serve"]
+# Skills for agents, served: over stdio, and over HTTP.
 
 _MISSING = "to serve skills needs"
 _TOKEN_MIN, _TOKEN_MAX = 20, 512

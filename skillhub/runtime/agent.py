@@ -344,6 +344,8 @@ def _changed(path: str) -> int | None:
         return None
 
 
+# Tells a host when its catalogue is out of date: with the extra ``watch`` at once, without it by polling.
+
 _QUIET = 10  # times as long between two looks where the system tells of changes
 
 

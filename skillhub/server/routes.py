@@ -40,6 +40,8 @@ from skillhub.runtime.toolset import call_tool, tools
 from skillhub.server.guard import BODY_MAX
 
 BATCH_MAX: Final = 50
+# JSON-RPC 2.0: ``skills.list``, ``skills.search``, ``skills.load``, ``context.inspect``; Codex's ``skills/list``.
+
 _PARSE_ERROR, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS, _REFUSED = -32700, -32600, -32601, -32602, -32000
 _HOST: Final = "codelia"  # whose protocol has these methods
 
@@ -143,6 +145,9 @@ def _failed(number: object, code: int, message: str, data: dict[str, Any] | None
 
 FILE: Final = "/api/v1/skills/{name}/files/{path}"
 EVENTS: Final = "/api/v1/events"
+
+
+# The routes.
 
 
 @dataclass(frozen=True, slots=True)
