@@ -11,8 +11,8 @@ from skillhub.edits.lock_merge import conflict, sides
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.project.store import Store
-from skillhub.scan import scan
 from skillhub.scan.capability import capabilities
+from skillhub.scan.scanner import scan
 from tests.support.effort import calls, is_linear, steps
 from tests.support.here import Here
 
