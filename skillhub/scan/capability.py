@@ -111,8 +111,8 @@ def _is_offline(tree: Mapping[str, File], manifest: Manifest, letters: Letters, 
     commands = (match[1] or match[2] or "" for match in _COMMANDS.finditer(body))
     if _SHELL.search(body) and not all(map(is_offline_shell, commands)):
         return False
-    names_program = any(end in body for end in (".py", ".sh", ".bash")) and _OTHER_PROGRAM.search(body)
-    if names_program or names_network(letters):
+    lines = (line for line in body.split("\n") if ".py" in line or ".sh" in line or ".bash" in line)
+    if any(map(_OTHER_PROGRAM.search, lines)) or names_network(letters):
         return False
     return all(
         is_offline(

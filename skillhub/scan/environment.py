@@ -79,7 +79,7 @@ _ENDS = rb"[ \t]{0,9}+(?:([),])|[;:}|\]\r\n]|\Z)"
 # The environment as a value; what stands before it says whether that is another name of it.
 _WHOLE = _look(
     "environ ENV .env process[",
-    rb"(?:environb?|(?<=[(=,* ])ENV|(?:process\??|meta|Bun|Deno)\.env|process\[[\"'`]env[\"'`]\])(?!\w)" + _ENDS,
+    rb"(?:environb?|ENV(?<=[(=,* ]ENV)|(?:process\??|meta|Bun|Deno)\.env|process\[[\"'`]env[\"'`]\])(?!\w)" + _ENDS,
 )
 _PRINTS = (
     rb"\\?(?:(?:sudo|command|exec|busybox)[ \t]++)*+(?:/usr)?(?:/bin/)?"

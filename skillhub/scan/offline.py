@@ -97,7 +97,7 @@ _COMMANDS_OF_IT = (
 )
 _WEAK = look(
     f"{_COMMANDS_OF_IT} redis mongos",
-    rb"(?:^|[`$#>;&|(\"'])[ \t]{0,9}(?:sudo[ \t]{1,9})?(?:%b|mongos)[ \t]{1,9}[\w\"'$@./<{\[-]"
+    rb"[\n`$#>;&|(\"'][ \t]{0,9}(?:sudo[ \t]{1,9})?(?:%b|mongos)[ \t]{1,9}[\w\"'$@./<{\[-]"
     % _COMMANDS_OF_IT.replace(" ", "|").encode(),
 )
 _JOINT = re.compile(rb"[\\`^]\r?\n")
@@ -117,7 +117,7 @@ def _has_word(letters: Letters) -> bool:
         any(_STRONG_BY_WORD[word].search(lowered) for word in _STRONG_BY_WORD.keys() & found)
         or _STRONG_PARTS.is_in(letters)
         or any(each.is_worth(found) and each.first.search(lowered) for each in _STRONG)
-        or (_WEAK.is_worth(found) and _WEAK.first.search(letters.data.replace(b"\r", b"\n")) is not None)
+        or (_WEAK.is_worth(found) and _WEAK.first.search(b"\n" + letters.data.replace(b"\r", b"\n")) is not None)
     )
 
 

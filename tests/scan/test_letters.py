@@ -305,3 +305,10 @@ def test_words_of_a_whole_file_stand_for_those_of_its_end():
 @given(st.from_regex(files._RUNS_ANY) | st.from_regex(capability._OTHER_PROGRAM))
 def test_a_command_that_names_a_program_has_one_of_the_signs_that_are_looked_for_first(text):
     assert any(sign in text for sign in ("$", ".py", ".sh", ".bash"))
+
+
+def test_what_a_variable_has_run_ends_with_the_variable():
+    texts = samples(files._RUNS_ANY.pattern)
+    assert texts and all(files._VARIABLE.search(text) for text in texts)
+    other = samples(capability._OTHER_PROGRAM.pattern)
+    assert other and all(any(map(capability._OTHER_PROGRAM.search, text.split("\n"))) for text in other)
