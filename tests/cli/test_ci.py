@@ -278,12 +278,12 @@ def test_attack_modules_of_a_repository_run_in_no_hook(runner, path):
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert not pwned.exists()
-        # The same without `-I`, to show that it is what keeps them out.
-        subprocess.run(
-            [each for each in shlex.split(hook["entry"]) if each != "-I"], cwd=runner.project,
-            env=runner.having({"PYTHONPATH": path}), capture_output=True, check=False,
-        )  # fmt: skip
-        pwned.unlink()
+    # The same without `-I`, to show that it is what keeps them out.
+    subprocess.run(
+        [each for each in shlex.split(HOOKS[0]["entry"]) if each != "-I"], cwd=runner.project,
+        env=runner.having({"PYTHONPATH": path}), capture_output=True, check=False,
+    )  # fmt: skip
+    assert pwned.exists()
 
 
 def test_the_action_is_what_github_takes():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
 import subprocess
+import sys
 import time
 import urllib.request
 
@@ -119,15 +121,26 @@ def test_a_file_never_takes_the_place_of_a_closed_stream(shell):
     "environ", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0"}]
 )
 def test_a_locale_that_knows_few_characters_is_no_error(shell, environ):
+    """All in one new interpreter, which has its streams and their encoding from its start."""
     shell.skill("project/.agents/skills/umlaut", head='license: "Größe 日本 😀"\n')
     text = "---\nname: umlaut\ndescription: Größe 日本 😀.\n---\n"
     shell.write("project/.agents/skills/umlaut/SKILL.md", text)
-    for words in (("list",), ("list", "--json"), ("source", "add", "--help"), ("show", "Größe")):
-        done = shell.run(*words, LANG=None, **environ)
-        assert done.status == (2 if words[0] == "show" else 0), done.err
-        assert "Traceback" not in done.err
-        if words[-1] == "--json":
-            assert done.json["skills"][0]["description"] == "Größe 日本 😀."
+    lines = [["list", "--json"], ["list"], ["source", "add", "--help"], ["verify"], ["show", "Gr\u00f6\u00dfe"]]
+    code = f"from skillhub.cli.main import main; print(ascii([main(each) for each in {lines!a}]))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=shell.project,
+        env=shell.having({"LANG": None, **environ}),
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert done.stdout.splitlines()[-1] == b"[0, 0, 0, 0, 2]", done.stderr
+    answer, _ = json.JSONDecoder().raw_decode(done.stdout.decode())
+    assert answer["skills"][0]["description"] == "Größe 日本 😀."
 
 
 def test_a_very_narrow_terminal(installed):
