@@ -11,7 +11,8 @@ import pytest
 from skillhub.errors import NotFound, Refused, StateError, UsageError
 from skillhub.install.context import Options
 from skillhub.install.profiles import SkillProfiles, save_profile, saved_profiles, use_profile
-from tests.support.killing import KILLER, Killed
+from tests.support.hearing import heard_by
+from tests.support.killing import Killed, Killer
 from tests.support.world import Answers, refused
 
 A, B, C = "code-review", "release-notes", "systematic-debugging"
@@ -139,9 +140,9 @@ def test_attack_a_profile_that_is_cut_off_is_healed_by_sync(three):
     """Killed before any of its steps, it is as it was, or as it is to be, once ``sync`` has run."""
     kills, healed = 0, set()
     while True:
-        KILLER.left = kills
         try:
-            use(three, "two")
+            with heard_by(Killer(kills).hear):
+                use(three, "two")
         except Killed:
             three.sync()
             assert three.problems() == []
@@ -149,7 +150,6 @@ def test_attack_a_profile_that_is_cut_off_is_healed_by_sync(three):
             use(three, "last")
             kills += 1
         else:
-            KILLER.left = None
             break
     assert (kills > 3, healed) == (True, {(C,), (A, B)})
     assert enabled(three) == [A, B]

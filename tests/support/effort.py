@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 import skillhub
+from tests.support.hearing import heard_by
 
 _OURS = str(Path(skillhub.__file__).parent)
 
@@ -41,33 +42,21 @@ def seconds(work: Callable[[int], object], size: int) -> float:
     return time.process_time() - began
 
 
-class _Opened:
-    """Hears which files are opened to be read."""
+def files_read(work: Callable[[], object], folder: str) -> dict[str, int]:
+    """Return the size of each file below ``folder`` that ``work`` reads, by its path below."""
+    sizes: dict[str, int] = {}
 
-    def __init__(self) -> None:
-        self.sizes: dict[str, int] | None = None
-        sys.addaudithook(self._hear)
-
-    def _hear(self, event: str, arguments: tuple) -> None:
-        if event != "open" or self.sizes is None or not isinstance(arguments[0], str):
+    def hear(event: str, arguments: tuple) -> None:
+        if event != "open" or not isinstance(arguments[0], str):
             return
         path, _, flags = arguments
         if not flags & (os.O_WRONLY | os.O_RDWR) and os.path.isfile(path):
-            self.sizes[path] = os.path.getsize(path)
+            sizes[path] = os.path.getsize(path)
 
-
-_OPENED = _Opened()
-
-
-def files_read(work: Callable[[], object], folder: str) -> dict[str, int]:
-    """Return the size of each file below ``folder`` that ``work`` reads, by its path below."""
-    _OPENED.sizes = {}
-    try:
+    with heard_by(hear):
         work()
-        found, start = _OPENED.sizes, os.path.join(folder, "")
-    finally:
-        _OPENED.sizes = None
-    return {path.removeprefix(start): size for path, size in found.items() if path.startswith(start)}
+    start = os.path.join(folder, "")
+    return {path.removeprefix(start): size for path, size in sizes.items() if path.startswith(start)}
 
 
 def steps(work: Callable[[], object]) -> int:

@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 
 from skillhub.errors import SkillhubError
+from tests.support.hearing import Listener, heard_by
 
 CHANGES = frozenset({
     "os.chmod", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink", "os.truncate",
@@ -113,38 +114,22 @@ def _wait_for_ended_threads() -> None:
         time.sleep(0.001)
 
 
-class Hearing:
-    """Tells one listener of the audit events of this process; an interpreter forgets no hook, so there is one."""
-
-    def __init__(self) -> None:
-        self._listener: Callable[[str, tuple[object, ...]], None] | None = None
-        sys.addaudithook(self._hear)
-
-    def _hear(self, event: str, args: tuple[object, ...]) -> None:
-        if self._listener:
-            self._listener(event, args)
-
-    def run(self, act: Callable[[], None], listener: Callable[[str, tuple[object, ...]], None]) -> int:
-        """Run ``act`` while ``listener`` hears of it; return 0, or the exit status of its error."""
-        self._listener = listener
-        try:
+def ended(act: Callable[[], None], listener: Listener) -> int:
+    """Run ``act`` while ``listener`` hears of it; return 0, or the exit status of its error."""
+    try:
+        with heard_by(listener):
             act()
-        except SkillhubError as error:
-            return error.exit_code
-        finally:
-            self._listener = None
-        return 0
-
-
-HEARING = Hearing()
+    except SkillhubError as error:
+        return error.exit_code
+    return 0
 
 
 def run_with_fault(folder: Path, act: Callable[[], None], at: int, happen: Callable[[], None]) -> int:
     """Run ``act`` where the ``at``-th change of the disk fails so, forked if that is its end; return how it ended."""
     faults = Faults(folder, at, happen)
     if happen is kill:
-        return in_child(lambda: HEARING.run(act, faults.hook))
-    return HEARING.run(act, faults.hook)
+        return in_child(lambda: ended(act, faults.hook))
+    return ended(act, faults.hook)
 
 
 def changes_of(folder: Path, act: Callable[[], None]) -> int:
@@ -155,7 +140,7 @@ def changes_of(folder: Path, act: Callable[[], None]) -> int:
 def kinds_of(folder: Path, act: Callable[[], None]) -> list[str]:
     """Run ``act`` and return of what kind each change of the disk was that it made."""
     faults = Faults(folder, 0, kill)
-    assert HEARING.run(act, faults.hook) == 0
+    assert ended(act, faults.hook) == 0
     return faults.kinds
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable
+
+from tests.support.hearing import heard_by
 
 EVERY = "SKILLHUB_EVERY_FAULT" in os.environ
 
@@ -17,11 +18,10 @@ class Killed(BaseException):
 class Killer:
     """Ends the work before its Nth rename or removal: all that is visible of ours becomes so by one of them."""
 
-    def __init__(self) -> None:
-        self.left: int | None = None
-        sys.addaudithook(self._hear)
+    def __init__(self, left: int) -> None:
+        self.left: int | None = left
 
-    def _hear(self, event: str, arguments: tuple) -> None:
+    def hear(self, event: str, arguments: tuple) -> None:
         if self.left is None or event not in ("os.rename", "os.remove"):
             return
         if event == "os.remove" and os.path.basename(arguments[0]).startswith(".skillhub-"):
@@ -30,9 +30,6 @@ class Killer:
         if self.left < 0:
             self.left = None
             raise Killed(arguments)
-
-
-KILLER = Killer()
 
 
 def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int, bool], None]) -> int:
@@ -55,13 +52,14 @@ def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int,
     while True:
         shutil.rmtree(folder)
         shutil.copytree(start, folder)
-        KILLER.left = kills
+        killer = Killer(kills)
         try:
-            run()
+            with heard_by(killer.hear):
+                run()
         except Killed:
             kills += 1 if EVERY or kills < 4 else 5
         else:
-            steps, KILLER.left = kills - KILLER.left, None
+            steps = kills - killer.left
             look(kills + 1, True)
             return steps
         look(kills, False)

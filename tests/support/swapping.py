@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 
 import skillhub
-from tests.support.faults import CHANGES, HEARING, WRITES
+from tests.support.faults import CHANGES, WRITES, ended
 
 _LOOKS = frozenset({
     "open", "os.chmod", "os.link", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.scandir",
@@ -68,7 +68,7 @@ def link_to(target: Path) -> Callable[[Path], None]:
 
 def run_with_swap(act: Callable[[], None], swap: Swap) -> int:
     """Run ``act`` while somebody swaps; return 0, or the exit status of its error."""
-    return HEARING.run(act, swap.hook)
+    return ended(act, swap.hook)
 
 
 def steps_of(act: Callable[[], None], *, late: bool = False) -> int:
