@@ -66,14 +66,10 @@ class Shown:
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``skillhub show --json`` prints."""
-        files = self.tree.listing
         return {
             **self.skill.to_json(),
             "manifest": manifest_json(self.manifest),
-            "files": [
-                {"path": path, "size": len(file.data), "sha256": files[path].sha256, "executable": file.executable}
-                for path, file in self.tree.items()
-            ],
+            "files": file_rows(self.tree),
             "releases": [
                 {key: getattr(each, key) for key in ("version", "published", "yanked", "withdrawn")}
                 for each in self.releases
@@ -211,6 +207,14 @@ def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> S
         description=found.manifest.description,
     )
     return Shown(skill, found.manifest, found.tree, releases, commit=found.entry.rev)
+
+
+def file_rows(tree: Tree) -> list[dict[str, Any]]:
+    """Return what is shown in JSON of each file."""
+    return [
+        {"path": path, "size": len(file.data), "sha256": tree.listing[path].sha256, "executable": file.executable}
+        for path, file in tree.items()
+    ]
 
 
 _MANIFEST_KEYS = (

@@ -13,7 +13,7 @@ from skillhub.audit import show as reading
 from skillhub.audit.show import Shown
 from skillhub.cli.common import Arg, Common, Strings
 from skillhub.cli.reading import listing, numbered, text_of
-from skillhub.cli.terminal import Terminal
+from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import NotFound, Refused, SkillhubError, UsageError
 from skillhub.formats.text import Quoted, as_command, collapsed, quote
 from skillhub.install.candidates import Candidate
@@ -146,7 +146,8 @@ def show_file(common: Common, name: str, tree: Tree, path: str) -> int:
     findings = [each for each in scan(tree) if each.path == path]
     text = text_of(file)
     if common.json:
-        return common.answer("show file", {"skill": name, **_row(tree, path), "text": text, "findings": findings})
+        (row,) = reading.file_rows(Tree({path: file}))
+        return common.answer("show file", {"skill": name, **row, "text": text, "findings": findings})
     if sys.stdout.isatty():
         common.terminal.page(numbered(path, file, findings))
         return 0
@@ -157,11 +158,6 @@ def show_file(common: Common, name: str, tree: Tree, path: str) -> int:
     for line in text.removesuffix("\n").split("\n"):
         common.terminal.verbatim(line.expandtabs(4))
     return 0
-
-
-def _row(tree: Tree, path: str) -> dict[str, Any]:
-    file = tree[path]
-    return {"path": path, "size": len(file.data), "sha256": tree.listing[path].sha256, "executable": file.executable}
 
 
 # ``use``: prints one skill for one use.
@@ -200,18 +196,10 @@ def use(
 
 
 def _facts(found: Candidate) -> dict[str, Any]:
-    return {
-        "name": found.name,
-        "version": found.entry.version,
-        "source": found.entry.source,
-        "tree": str(found.entry.tree),
-        "trust": "signed" if found.trust == "signed" else "unsigned",
-        "signed_by": found.signed_by,
-        "capabilities": found.capabilities,
-        "files": [_row(found.tree, path) for path in found.tree],
-        "findings": found.findings,
-        "warnings": list(_warnings(found)),
-    }
+    facts = members(found, "name", "signed_by", "capabilities", "findings")
+    facts |= members(found.entry, "version", "source", "tree")
+    trust = "signed" if found.trust == "signed" else "unsigned"
+    return {**facts, "trust": trust, "files": reading.file_rows(found.tree), "warnings": _warnings(found)}
 
 
 def _warnings(found: Candidate) -> list[str]:
