@@ -32,13 +32,16 @@ def entries(world):
 def scans(monkeypatch):
     """Return the trees that are scanned from now on."""
     seen = []
-    whole = scan_cache.scan
 
-    def scan(tree):
-        seen.append(tree.digest)
-        return whole(tree)
+    def heard(whole):
+        def scan(tree, *manifest):
+            seen.append(tree.digest)
+            return whole(tree, *manifest)
 
-    monkeypatch.setattr(scan_cache, "scan", scan)
+        return scan
+
+    for name in ("scan", "capabilities_and_findings"):
+        monkeypatch.setattr(scan_cache, name, heard(getattr(scan_cache, name)))
     return seen
 
 

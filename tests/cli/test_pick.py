@@ -85,7 +85,7 @@ class Listing:
     def __init__(self, *releases: Release) -> None:
         self.releases = releases
 
-    def listing(self) -> Index:
+    def listing(self, text: str = "") -> Index:
         return Index({each.name: (each,) for each in self.releases})
 
     def advisories(self) -> None:
