@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import ELOOP
+from functools import cache
 from hashlib import sha256
 
 from skillhub.disk.files import FOLDER, HAS_HANDLES
@@ -24,6 +25,8 @@ _HAS_EXECUTE_BIT = os.name == "posix"
 _HAS_JUNCTIONS = os.name == "nt"
 # ioctl_ficlone(2) of Linux; file systems without it say so at the first file.
 _FICLONE = 0x40049409 if sys.platform == "linux" else 0
+
+_DEEPEST = 100  # folders below one another that are looked at one by one
 
 LARGEST = 64 << 20  # bytes; no file of a skill is as large
 
@@ -316,6 +319,22 @@ def is_link(path: str) -> bool:
     except OSError:
         return False
     return stat.S_ISLNK(status.st_mode) or bool(getattr(status, "st_reparse_tag", 0))
+
+
+def one_look() -> Callable[[str], str]:
+    """Return an ``os.path.realpath`` that looks at each folder once: for what is compared now, never to be kept."""
+    if os.name != "posix":
+        return cache(os.path.realpath)
+
+    @cache
+    def real(path: str) -> str:
+        above, name = os.path.split(path)
+        if name in ("", ".", "..") or "\0" in path or path.count("/") > _DEEPEST:
+            return os.path.realpath(path)
+        place = os.path.join(real(above), name)
+        return os.path.realpath(place) if os.path.islink(place) else place
+
+    return real
 
 
 def remove_tree(folder: str, dir_fd: int | None = None) -> None:

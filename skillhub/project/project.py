@@ -400,9 +400,9 @@ def root_markers(start: str) -> tuple[str, ...]:
     return (LOCK,) if workspace_of(workspace_folder(start)) is not None else (INTENT, LOCK)
 
 
-def state_key(base: str, scope: Scope) -> str:
+def state_key(base: str, scope: Scope, real: Callable[[str], str] = os.path.realpath) -> str:
     """Return the ``key`` of a project, or of the user's own scope."""
-    return sha256(os.fsencode(f"{scope}:{os.path.realpath(base)}")).hexdigest()[:32]
+    return sha256(os.fsencode(f"{scope}:{real(base)}")).hexdigest()[:32]
 
 
 # Keeping enabled copies out of git, through ``.git/info/exclude``, which no clone shares.

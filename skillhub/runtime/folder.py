@@ -8,15 +8,15 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 from skillhub.disk import files
+from skillhub.disk.folders import one_look
 from skillhub.disk.home import LOCK, Home
 from skillhub.disk.proved import Stamp, is_proof, stamp_of
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
@@ -447,8 +447,8 @@ class Locks:
         left: set[str] = set()
         waiting: dict[str, Mapping[str, Skill]] = {}
         errors: list[SkillhubError] = []
-        real = cache(os.path.realpath)  # the places of many skills are in few folders; the last part may be a link
-        for project, by_name in self._found(self._home, others):
+        real = one_look()
+        for project, by_name in self._found(self._home, others, real):
             try:
                 installed = _installed(project, store, self._environ)
             except SkillhubError as error:
@@ -461,21 +461,20 @@ class Locks:
                 places |= dict.fromkeys(spelled, each.skill)
                 left |= spelled if each.is_left else set()
             away = {folded(each.skill.name): each.skill for each in installed if each.skill.held is not None}
-            for folder in self._folders_of(project, by_name) if away else ():
+            for folder in self._folders_of(project, by_name, real) if away else ():
                 waiting[folder] = {**waiting[folder], **away} if folder in waiting else away
-        root = os.path.realpath(store.root)
         known = KnownLocks(
-            skills=tuple(skills), places=places, left=frozenset(left), store=root, errors=tuple(errors)
+            skills=tuple(skills), places=places, left=frozenset(left), store=real(store.root), errors=tuple(errors)
         )
         return replace(known, waiting=waiting)
 
-    def _folders_of(self, project: Project, is_around: bool) -> set[str]:
+    def _folders_of(self, project: Project, is_around: bool, real: Callable[[str], str]) -> set[str]:
         """Return where skills of a project may be put, spelled by ``folded``: in its agents' folders, and in ours."""
         found = folders_of(project, hosts().values(), self._user_home, self._environ)
         places = (*found, *self._holders) if is_around else found
-        return {folded(each) for place in places for each in (place, os.path.realpath(place))}
+        return {folded(each) for place in places for each in (place, real(place))}
 
-    def _found(self, home: Home, others: Iterable[str]) -> Iterator[tuple[Project, bool]]:
+    def _found(self, home: Home, others: Iterable[str], real: Callable[[str], str]) -> Iterator[tuple[Project, bool]]:
         """Yield each project, and whether its names count: those around the folders, and the user's own scope.
 
         A repository may bring a lock or a ``.git`` that hides the project around it. So every folder above counts of
@@ -487,30 +486,30 @@ class Locks:
             yield self._opened(base, "project", home), True
         paths = (*self._folders, *others)
         above = dict.fromkeys(
-            place
-            for path in paths
-            for start in {path, os.path.realpath(path)}
-            for place in upwards(os.path.abspath(start))
+            place for path in paths for start in {path, real(path)} for place in upwards(os.path.abspath(start))
         )
-        spelled = {os.path.realpath(base) for base in named}
-        for base in dict.fromkeys(workspace_folder(os.path.realpath(path)) for path in paths):
+        spelled = {real(base) for base in named}
+        for base in dict.fromkeys(map(workspace_folder, dict.fromkeys(map(real, paths)))):
             # A link leads to a project whose lock nobody here may have agreed to.
             if base not in spelled and os.path.lexists(os.path.join(base, LOCK)):
                 yield self._opened(base, "project", home), False
-        looked, reached = ([folded(os.path.realpath(x)) + os.sep for x in each] for each in (self._folders, paths))
+        looked, reached = ([folded(real(x)) + os.sep for x in each] for each in (self._folders, paths))
         for base in above:
-            is_known = os.path.lexists(os.path.join(home.state, "projects", f"{state_key(base, 'project')}.json"))
+            record = f"{state_key(base, 'project', real)}.json"
+            is_known = os.path.lexists(os.path.join(home.state, "projects", record))
             if base in named or not (is_known or os.path.lexists(os.path.join(base, LOCK))):
                 continue
             project = self._opened(base, "project", home)
-            own = tuple(folder + os.sep for folder in self._folders_of(project, False))
+            own = tuple(folder + os.sep for folder in self._folders_of(project, False, real))
             is_near = any(way.startswith(own) for way in looked)
             if is_near or is_known or any(way.startswith(own) for way in reached):
                 yield project, is_near
 
     def _opened(self, base: str, scope: Literal["project", "user"], home: Home) -> Project:
         # One that stays open parses again only what has changed.
-        return self._projects.setdefault(f"{scope}:{base}", Project(base, scope, home))
+        if (named := f"{scope}:{base}") not in self._projects:
+            self._projects[named] = Project(base, scope, home)
+        return self._projects[named]
 
 
 class NoLocks(Locks):

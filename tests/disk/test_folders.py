@@ -7,7 +7,7 @@ import os
 import pytest
 
 from skillhub.archive import Limits
-from skillhub.disk.folders import LARGEST, compare, list_folder, remove_tree, walk, write_tree
+from skillhub.disk.folders import LARGEST, compare, list_folder, one_look, remove_tree, walk, write_tree
 from skillhub.errors import UnsafeArchive
 from skillhub.model.tree import File, Tree
 
@@ -86,3 +86,21 @@ def test_remove_takes_read_only_folders_and_follows_no_link(tmp_path):
     remove_tree(str(tmp_path / "link"))
     remove_tree(str(tmp_path / "link"))
     assert (tmp_path / "kept/file").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs links")
+def test_one_look_finds_what_realpath_finds_whatever_the_links(tmp_path):
+    top = tmp_path / "top"
+    (top / "real/inner/deep").mkdir(parents=True)
+    (top / "real/file").write_text("")
+    links = {"to": "real", "twice": "to/inner", "up": "real/inner/..", "loop": "loop", "a": "b", "b": "a/x"}
+    links |= {"gone": "nowhere/at/all", "real/inner/back": "../../to", "abs": str(top / "real/inner")}
+    for name, target in links.items():
+        (top / name).symlink_to(target)
+    names = ["", "real/file/x", "to/../to", "twice/../file", "up/inner", "loop/x", "a/y", "gone/z", "absent/../to"]
+    names += [*links, "twice/back/inner/back/file", "abs/back/inner", "./to/./inner/", "to//inner", "d/" * 150 + "e"]
+    real = one_look()
+    for path in [*(f"{top}/{name}" for name in names), "/", "//tmp", "", "x/../y", f"{top}/{'d' * 300}/x"]:
+        assert real(path) == os.path.realpath(path), path
+    with pytest.raises(ValueError, match="null"):
+        real(f"{top}/to\0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -214,6 +215,22 @@ def test_attack_a_folder_linked_twice_is_the_locked_one_each_time(here):
     for host in ("claude-code", "opencode", "codex"):
         text, held = got(here, host)
         assert ("EVIL" in text, held.get("demo")) == (False, "drifted")
+
+
+def test_attack_a_folder_on_the_way_is_another_by_the_next_look(here):
+    alias = here.project / "alias"
+    alias.symlink_to(here.project / ".agents")
+    (skill,) = here.catalog().skills
+    met = replace(skill, path=str(alias / "skills/demo"), links=())
+    assert load(met).body == "Good.\n"
+    here.evil("elsewhere/skills/demo")
+    alias.unlink()
+    alias.symlink_to(here.project / "elsewhere")
+    with pytest.raises(SkillhubError):
+        load(met)
+    alias.unlink()
+    alias.symlink_to(here.project / ".agents")
+    assert load(met).body == "Good.\n"
 
 
 def stored(here):
