@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import Any, Literal, Unpack
+from typing import Annotated, Any, Literal, Unpack
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf
+from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema, WithJsonSchema
+from pydantic_core.core_schema import is_instance_schema
 
 from skillhub.answers import VERSION
 from skillhub.model.finding import Severity
@@ -18,7 +19,8 @@ from skillhub.model.lock import Kind as SignerKind
 from skillhub.model.question import Kind as QuestionKind
 from skillhub.model.record import State
 
-Text = InstanceOf[str]  # any string: a `str` would refuse a path whose bytes are no UTF-8
+# Any string: a `str` would refuse a path whose bytes are no UTF-8, and `InstanceOf` calls Python to write each.
+Text = Annotated[str, GetPydanticSchema(lambda *_: is_instance_schema(str)), WithJsonSchema({"type": "string"})]
 Texts = tuple[Text, ...]
 Json = Any  # as a skill or a policy has it
 

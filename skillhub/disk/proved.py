@@ -176,7 +176,8 @@ def _look(folder: str, names: Sequence[str]) -> Stamps:
     Raises:
         OSError: something is no longer there.
     """
-    return Stamps(tuple(names), tuple([stamp_of(os.lstat(folder + name)) for name in names]))
+    lstat = os.lstat
+    return Stamps(tuple(names), tuple([stamp_of(lstat(folder + name)) for name in names]))
 
 
 def _names(folder: str) -> list[str]:

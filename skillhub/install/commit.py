@@ -389,7 +389,6 @@ class Planner:
             and {*self._links(name, self.folders)} <= {*record.links}
             and (not self.packages or {*self._kept(name, record)} == {*record.links})
             and self.linker.in_place(name, record) is not None
-            and ports.store.has(entry.tree)
             and proved.holds(ports.store.path(entry.tree), entry.tree)
         )
 

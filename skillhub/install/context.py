@@ -34,9 +34,7 @@ from skillhub.sources.advisories import Advisories
 from skillhub.sources.configured import ProjectSources, Source
 from skillhub.sources.history import FirstSeen
 
-# What a command works with: the project, the sources that it opens, the clock, the approver who answers questions.
-# Sources are opened through ``Ports`` alone, which refuses what policies forbid. Tests replace the network, the clock
-# and the approver; a command without network never loads one.
+# Sources are opened through ``Ports`` alone, which refuses what policies forbid; without network none is loaded.
 
 
 class Registry(Protocol):
@@ -383,12 +381,9 @@ def reinstall(scope: SkillScope, name: str, words: Iterable[str]) -> str:
     return f"{command(scope, 'remove', name)}, then {command(scope, 'install', *words)}"
 
 
-# The state of a project before a command begins: lock, intent and this machine's records of it.
-
-
 @dataclass(frozen=True)
 class State:
-    """Read once, at the start; ``commit`` refuses if the part it is about to change changed meanwhile."""
+    """Lock, intent and records, read once; ``commit`` refuses if the part it is about to change changed meanwhile."""
 
     lock: Lock
     intent: Intent
@@ -429,8 +424,12 @@ class State:
 
     def agreed(self, name: str) -> Record | None:
         """Return this machine's record of a skill if it is about what is locked: the very tree, from where it was."""
-        entry, record = self.lock.skills.get(name), self.records.skills.get(name)
-        return record if entry and record and record.is_of(entry) else None
+        return self._agreed.get(name)
+
+    @cached_property
+    def _agreed(self) -> Mapping[str, Record]:
+        locked, records = self.lock.skills, self.records.skills
+        return {name: each for name, each in records.items() if name in locked and each.is_of(locked[name])}
 
     def enabled(self, name: str) -> Record | None:
         """Return what was ``agreed`` of a skill that agents are to read; None of any other."""

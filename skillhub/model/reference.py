@@ -124,8 +124,11 @@ def masked(text: str) -> str:
     if "://" not in text:
         return text
     # A password may hold what ends a host: of what it is in doubt, more is hidden.
-    text = re.sub(r"([a-z+]{0,9})://([^/\s]*)(?:@|%40)", _without_user, text, flags=re.IGNORECASE)
-    return re.sub(r"://[^\s\"'<>?#;]*[?#;][^\s\"'<>]*", _without_query, text)
+    if "@" in text or "%40" in text:
+        text = re.sub(r"([a-z+]{0,9})://([^/\s]*)(?:@|%40)", _without_user, text, flags=re.IGNORECASE)
+    if "?" in text or "#" in text or ";" in text:
+        text = re.sub(r"://[^\s\"'<>?#;]*[?#;][^\s\"'<>]*", _without_query, text)
+    return text
 
 
 def all_masked(value: Any) -> Any:  # noqa: ANN401 - a JSON value, and the same

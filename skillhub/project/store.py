@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 
@@ -41,8 +42,10 @@ class Store:
 
     def has(self, tree: Digest) -> bool:
         """Return whether a folder of ours, and no link, is at the tree's place; ``check`` says if it is whole."""
-        path = self.path(tree)
-        return os.path.isdir(path) and not os.path.islink(path)
+        try:
+            return stat.S_ISDIR(os.lstat(self.path(tree)).st_mode)
+        except OSError:
+            return False
 
     def put(self, tree: Tree) -> str:
         """Store ``tree`` and return its folder; what is there already and whole is left alone.
