@@ -1,11 +1,12 @@
-"""Audit of sources: what each says of the locked skills now; its URL, root and expiry dates against the lock's."""
+"""Audit of sources: what each says of the locked skills now, its URL and root against the lock's, the trust in it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from skillhub.audit.report import Locations, note
 from skillhub.audit.verify import StoredSkills
@@ -26,7 +27,6 @@ from skillhub.formats.text import as_command
 from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.context import CheckAllowed, Network, Place, Ports, State, command
 from skillhub.install.gather import is_fixed, newest_of, wanted_under
-from skillhub.install.sources import view_source
 from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.provenance import source_changes
@@ -34,8 +34,25 @@ from skillhub.model.reference import Local, Remote
 from skillhub.model.tree import SIGNATURE
 from skillhub.net.target import Who
 from skillhub.project.intent import sources_since
-from skillhub.sources.configured import Source
+from skillhub.sources.configured import Source, Sources
 from skillhub.sources.local import read_local
+from skillhub.trust.roles import (
+    CEREMONY_DAYS,
+    LISTING,
+    NAMESPACES,
+    RELEASES,
+    ROOT,
+    SNAPSHOT,
+    TARGETS,
+    TIMESTAMP,
+    MetadataExpiry,
+    RootView,
+    changes,
+    kept_metadata,
+    metadata_files,
+    rule_of,
+    view_root,
+)
 
 
 class Inquiry:
@@ -277,3 +294,52 @@ class _Reaching:
 def _spelled(entry: Locked, other: Locked) -> str:
     """Return what tells the one from the other: the version if that does."""
     return entry.version if entry.version and entry.version != other.version else entry.short
+
+
+# The trust in a source as this machine keeps it: its root, its keys, when its metadata expires; no network.
+
+_ROLES = (ROOT, TARGETS, SNAPSHOT, TIMESTAMP, NAMESPACES, RELEASES, LISTING)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """A source and the trust in it.
+
+    Attributes:
+        root: The root that is trusted now.
+        metadata: What was seen of each role when the source was last refreshed.
+        late: What of it has expired or is about to, though offline keys signed it, months ahead.
+        refreshed: When that was (UTC); None if never, or if the source is inside the package.
+        changes: What became of trust since the source was added, a line each.
+    """
+
+    source: Source
+    root: RootView
+    metadata: tuple[MetadataExpiry, ...]
+    late: tuple[MetadataExpiry, ...]
+    refreshed: str | None
+    changes: tuple[str, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is ``late``, a line each."""
+        return tuple(f"{each.role} expires {each.expires}; tell the registry's operator" for each in self.late)
+
+
+def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
+    """Return the trust in a registry as it stands on this machine.
+
+    Raises:
+        FormatError: the metadata kept here is damaged.
+        StateError: it cannot be read.
+    """
+    first = view_root(sources.root(source), source.url)
+    folder = sources.metadata(source)
+    newest = kept_metadata(folder, ROOT)
+    root = view_root(newest, folder) if newest else first
+    metadata = metadata_files(folder, _ROLES)
+    late = tuple(
+        each for each in metadata if not rule_of(each.role).online and each.expires_within(CEREMONY_DAYS, now)
+    )
+    refreshed = sources.last_seen(source.root).refreshed if source.root else None
+    return SourceView(source, root, metadata, late, refreshed, tuple(changes(first, root)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Annotated, Any
 
+from skillhub.audit.sources import SourceView, view_source
 from skillhub.cli.common import Arg, Common, Strings, read_as, read_file
 from skillhub.cli.terminal import members
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError
@@ -12,7 +13,7 @@ from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command
 from skillhub.install.context import Ports
-from skillhub.install.sources import Pin, SourceView, add_source, trust_source, view_source
+from skillhub.install.sources import Pin, add_source, trust_source
 from skillhub.install.sources import suggested as suggested_places
 from skillhub.model.provenance import Delta
 from skillhub.model.reference import masked

@@ -1,15 +1,13 @@
-"""Add and trust sources; sources that a project proposes; what is known of a source offline."""
+"""Add and trust sources; sources that a project proposes; what all of them list."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
 
 from skillhub import sources as sources_room
-from skillhub.disk import files
 from skillhub.errors import (
     Forbidden,
     FormatError,
@@ -21,7 +19,6 @@ from skillhub.errors import (
     UsageError,
     WrongBytes,
 )
-from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote, word
 from skillhub.install.context import Options, Ports, State, ask, ask_person, command, read_state
@@ -33,23 +30,8 @@ from skillhub.model.reference import Local, Mcp, McpConfigured, Named, Ref, pars
 from skillhub.net.target import RequestTarget, Who
 from skillhub.project import mcp
 from skillhub.project.intent import is_proposed, place_at, proposals
-from skillhub.sources.configured import EMBEDDED_URL, Source, Sources, check, root_fingerprint
+from skillhub.sources.configured import EMBEDDED_URL, Source, check, root_fingerprint
 from skillhub.sources.history import KeptListing
-from skillhub.trust.roles import (
-    CEREMONY_DAYS,
-    LISTING,
-    NAMESPACES,
-    RELEASES,
-    ROOT,
-    SNAPSHOT,
-    TARGETS,
-    TIMESTAMP,
-    RootView,
-    changes,
-    rule_of,
-    view_expiry,
-    view_root,
-)
 
 # Sources that a project proposes to a user who does not have them: for that project alone, and never by ``--yes``.
 # A site without a root vouches for nothing: there is no question about it; what is locked from it is fetched by
@@ -443,85 +425,6 @@ def _rootless(source: Source, ports: Ports) -> Question:
         f"it offers {count} {'skill' if count == 1 else 'skills'}; each is asked about when it is installed",
     )
     return Question("place", source.alias, message, details)
-
-
-# The trust in a source as this machine keeps it: its root, its keys, when its metadata expires; no network.
-
-_CAP = 16 << 20
-_ROLES = (ROOT, TARGETS, SNAPSHOT, TIMESTAMP, NAMESPACES, RELEASES, LISTING)
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataExpiry:
-    """One metadata file: its version, and until when it holds (UTC)."""
-
-    role: str
-    version: int
-    expires: str
-
-    def expires_within(self, days: float, now: datetime) -> bool:
-        """Return whether it holds no longer in so many days."""
-        return self.expires <= times.spell(now + timedelta(days=days))
-
-
-@dataclass(frozen=True, slots=True)
-class SourceView:
-    """A source and the trust in it.
-
-    Attributes:
-        root: The root that is trusted now.
-        metadata: What was seen of each role when the source was last refreshed.
-        late: What of it has expired or is about to, though offline keys signed it, months ahead.
-        refreshed: When that was (UTC); None if never, or if the source is inside the package.
-        changes: What became of trust since the source was added, a line each.
-    """
-
-    source: Source
-    root: RootView
-    metadata: tuple[MetadataExpiry, ...]
-    late: tuple[MetadataExpiry, ...]
-    refreshed: str | None
-    changes: tuple[str, ...]
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What is ``late``, a line each."""
-        return tuple(f"{each.role} expires {each.expires}; tell the registry's operator" for each in self.late)
-
-
-def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
-    """Return the trust in a registry as it stands on this machine.
-
-    Raises:
-        FormatError: the metadata kept here is damaged.
-        StateError: it cannot be read.
-    """
-    first = view_root(sources.root(source), source.url)
-    folder = sources.metadata(source)
-    newest = _metadata(folder, ROOT)
-    root = view_root(newest, folder) if newest else first
-    metadata = metadata_files(folder, _ROLES)
-    late = tuple(
-        each for each in metadata if not rule_of(each.role).online and each.expires_within(CEREMONY_DAYS, now)
-    )
-    refreshed = sources.last_seen(source.root).refreshed if source.root else None
-    return SourceView(source, root, metadata, late, refreshed, tuple(changes(first, root)))
-
-
-def metadata_files(folder: str, roles: Iterable[str]) -> tuple[MetadataExpiry, ...]:
-    """Return what a client keeps in ``folder`` of these roles' metadata; nothing of what it never fetched.
-
-    Raises:
-        FormatError: it is damaged.
-        StateError: it cannot be read.
-    """
-    found = ((role, _metadata(folder, role)) for role in roles)
-    return tuple(MetadataExpiry(role, *view_expiry(data, folder)) for role, data in found if data)
-
-
-def _metadata(folder: str, role: str) -> bytes | None:
-    # The client keeps every root it walked through and links to the last one.
-    return files.read(os.path.realpath(os.path.join(folder, f"{role}.json")), _CAP)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ from skillhub.errors import (
 )
 from skillhub.formats.document import json_bytes
 from skillhub.formats.text import as_command
-from skillhub.install.sources import metadata_files
 from skillhub.model.advisory import AdvisoryIndex, Match
 from skillhub.model.finding import Issue
 from skillhub.model.index import (
@@ -62,7 +61,7 @@ from skillhub.trust.log_client import RegistryLog, read_entry
 from skillhub.trust.metadata import AHEAD_PATH
 from skillhub.trust.publishers import judge
 from skillhub.trust.registry import agrees, publisher_of, skill_of
-from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, WELL_KNOWN, rule_of, skill_path
+from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, WELL_KNOWN, metadata_files, rule_of, skill_path
 
 ONLINE_DAYS = 1
 _FOLDER = "folder:"

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Annotated
 
+from skillhub.disk import files
+from skillhub.formats import text as times
 from skillhub.formats.document import ExtensibleDocument, Items, Members, integer
 
 # Which roles a registry has: who signs what, how many must, and for how long it holds.
 
 ROOT, TIMESTAMP, SNAPSHOT, TARGETS = "root", "timestamp", "snapshot", "targets"
 NAMESPACES, RELEASES, LISTING, LOG = "namespaces", "releases", "listing", "log"
+_CAP = 16 << 20
 CEREMONY_DAYS = 30  # Documents of offline keys: warn this long before they expire.
 WELL_KNOWN = ".well-known/agent-skills"  # Where Agent Skills Discovery has the public documents.
 
@@ -168,6 +172,36 @@ def view_expiry(data: bytes, where: str) -> tuple[int, str]:
     """
     signed = MetadataFile.parse(data, where).signed
     return signed.version, signed.expires
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataExpiry:
+    """One metadata file: its version, and until when it holds (UTC)."""
+
+    role: str
+    version: int
+    expires: str
+
+    def expires_within(self, days: float, now: datetime) -> bool:
+        """Return whether it holds no longer in so many days."""
+        return self.expires <= times.spell(now + timedelta(days=days))
+
+
+def metadata_files(folder: str, roles: Iterable[str]) -> tuple[MetadataExpiry, ...]:
+    """Return what a client keeps in ``folder`` of these roles' metadata; nothing of what it never fetched.
+
+    Raises:
+        FormatError: it is damaged.
+        StateError: it cannot be read.
+    """
+    found = ((role, kept_metadata(folder, role)) for role in roles)
+    return tuple(MetadataExpiry(role, *view_expiry(data, folder)) for role, data in found if data)
+
+
+def kept_metadata(folder: str, role: str) -> bytes | None:
+    """Return the newest metadata of a role that a client keeps in ``folder``; None if it never fetched any."""
+    # The client keeps every root it walked through and links to the last one.
+    return files.read(os.path.realpath(os.path.join(folder, f"{role}.json")), _CAP)
 
 
 def changes(before: RootView, now: RootView) -> Iterator[str]:

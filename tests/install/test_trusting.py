@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.audit.sources import view_source
 from skillhub.errors import BadMetadataSignature, Forbidden, FormatError, NotFound, Refused, UsageError, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.install.sources import Pin, add_source, trust_source, view_source
+from skillhub.install.sources import Pin, add_source, trust_source
 from skillhub.trust.roles import RoleView, RootView, changes, view_root
 from tests.support.registry import URL, Simulator
 from tests.support.world import NOW, Answers, World
