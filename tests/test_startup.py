@@ -84,3 +84,11 @@ def test_an_install_of_a_folder_loads_no_network(shell):
 
 def test_an_install_with_everything_stored_loads_no_network(installed):
     assert not loaded(installed, "install", "--yes", "--json") & NETWORK
+
+
+def test_an_install_with_nothing_to_do_loads_no_manifest_and_no_threads(shell):
+    run = RUN.replace("if '.' not in name", "")
+    (shell.project / "skillhub.toml").write_text("")
+    found = modules(run_bare(run, "install", "--json", environ=shell.environ, cwd=shell.project))
+    unused = {"skillhub.model.manifest", "skillhub.model.needs", "skillhub.scan.secrets", "skillhub.trust.roles"}
+    assert not found & {*unused, "concurrent.futures"}

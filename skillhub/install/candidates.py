@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from skillhub.errors import NameNotOwned, NotFound, SecurityError, SignerChanged, SourceError, SourceMismatch
 from skillhub.formats.digest import Digest
@@ -20,7 +20,6 @@ from skillhub.model.finding import Finding
 from skillhub.model.hosts import Scope
 from skillhub.model.index import Admission, Index, Release
 from skillhub.model.lock import Locked, Signer, shown_signers
-from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import LOCK, MEANING, Provenance, signers_of
 from skillhub.model.reference import Named, canonical
 from skillhub.model.tree import Tree
@@ -33,6 +32,9 @@ from skillhub.scan import capabilities_and_findings
 from skillhub.sources.configured import Sources
 from skillhub.trust.publishers import Publisher, Verdict, certificates_of, judge
 from skillhub.trust.registry import publisher_of
+
+if TYPE_CHECKING:
+    from skillhub.model.manifest import Manifest
 
 # From what is asked for to the release that is meant; pure, given what the sources offer.
 
@@ -391,13 +393,20 @@ def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Co
         FormatError: the manifest is malformed.
         SecurityError: it asks for a forbidden variable.
     """
-    manifest = Manifest.read(tree)
+    manifest = read_manifest(tree)
     if known is not None and (known.tree, known.version) == (tree.digest, manifest.version):
         scanned = False
     if not scanned:
         return Content(manifest)
     seen = SEEN_AHEAD.get()(tree)
     return Content(manifest, *(seen or capabilities_and_findings(tree, manifest)))
+
+
+def read_manifest(tree: Tree) -> Manifest:
+    """Do ``Manifest.read``, which a command that has nothing to do never loads. Raises as it does."""
+    from skillhub.model.manifest import Manifest  # noqa: PLC0415
+
+    return Manifest.read(tree)
 
 
 def candidate(

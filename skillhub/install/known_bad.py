@@ -11,13 +11,12 @@ from typing import TypeAlias
 from skillhub.errors import KnownBad, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.install import candidates
-from skillhub.install.candidates import Candidate, install_command
+from skillhub.install.candidates import Candidate, install_command, read_manifest
 from skillhub.install.context import Ports, command
 from skillhub.model.advisory import AdvisorySubject, Match, digests_of
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.hosts import SkillScope
 from skillhub.model.lock import Locked, LockedSource, Signer
-from skillhub.model.manifest import Manifest
 from skillhub.model.record import Skill
 from skillhub.model.reference import Local, parse_remote
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
@@ -50,7 +49,7 @@ def advised_tree(tree: Tree, artifact: Digest | None, ports: Ports) -> tuple[Mat
     versions: tuple[str, ...] = ()
     if known:
         with suppress(SkillhubError):
-            manifest = Manifest.read(tree)
+            manifest = read_manifest(tree)
             name, versions = manifest.name, (manifest.version or "",)
     digests = digests_of(tree.listing) | {each.digest: "its tree" for each in (tree, tree.without([SIGNATURE]))}
     digests |= {artifact: "its artifact"} if artifact else {}

@@ -9,20 +9,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from skillhub.formats.text import quoted
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import McpChoice, Options, Ports, State, command
 from skillhub.model import mcp_server
 from skillhub.model.hosts import Host, Scope, SkillScope
-from skillhub.model.manifest import Manifest
-from skillhub.model.needs import McpServer, Requirement
 from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Asked, Kind, Question, Rows
 from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Records
 from skillhub.model.server_command import Risk, steered_by
 from skillhub.project import mcp
 from skillhub.project.copies import NeedCheck, with_stored_values
 from skillhub.project.project import Project
+
+if TYPE_CHECKING:
+    from skillhub.model.manifest import Manifest
+    from skillhub.model.needs import McpServer, Requirement
 
 # The needs of a skill against this machine: is each satisfied, and does its absence keep the skill disabled.
 

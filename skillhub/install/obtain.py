@@ -6,11 +6,10 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from skillhub.archive import Entry, Unpacked, gather, unpack
 from skillhub.disk import files
@@ -47,9 +46,11 @@ from skillhub.sources.local import named, read_local, sign_anew
 from skillhub.trust.publishers import Verdict, judge
 from skillhub.trust.registry import agrees, publisher_of
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
 # One pipeline for every kind of source: bytes -> verified, unpacked, read and scanned, all in memory.
 # What comes out is a ``Candidate``: nothing of it is on disk and nobody has agreed to it yet.
-
 
 _Trees = Collection[Digest]
 
@@ -279,10 +280,15 @@ def prefetched(acquisitions: Sequence[Acquisition], report: Report) -> Iterator[
     What is fetched and waits stays within ``_BYTES_MAX``. Threads only fetch, and have many skills scanned by other
     processes; an error of either step is raised by the function that it belongs to.
     """
+    if (count := sum(each.fetch is not nothing for each in acquisitions)) < 2:
+        yield iter([each.run for each in acquisitions])
+        return
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
     is_stopped, ahead = False, None
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
-        if sum(each.fetch is not nothing for each in acquisitions) >= _SCANNED_AHEAD_MIN:
+        if count >= _SCANNED_AHEAD_MIN:
             from skillhub.install.ahead import ScansAhead  # noqa: PLC0415
 
             ahead = ScansAhead()
@@ -312,7 +318,7 @@ class _Prefetcher:
     def candidates(self, report: Report) -> Iterator[Callable[[], Candidate]]:
         count = len(self._waiting)
         for each in self._all:
-            if each.fetch is nothing or count < 2:
+            if each.fetch is nothing:
                 yield each.run
                 continue
             self._start()
@@ -333,6 +339,8 @@ class _Prefetcher:
         return found, self._scan(found)
 
     def _candidate(self, acquisition: Acquisition, download: Future[tuple[Any, SeenAhead]]) -> Candidate:
+        from concurrent.futures import wait  # noqa: PLC0415
+
         while not wait((download,), _TELL_EVERY).done:
             self._tell()
         fetched, seen = download.result()

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING
 
 from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats.digest import Digest
@@ -20,14 +21,13 @@ from skillhub.install.candidates import (
     choose_release,
     is_within,
     locked_elsewhere,
+    read_manifest,
 )
 from skillhub.install.context import Options, Place, Ports, State, unreachable_hint
 from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source
 from skillhub.install.sources import configured
 from skillhub.model.index import Index, Release, choose_skills
 from skillhub.model.lock import Lock, Locked, of_plugin
-from skillhub.model.manifest import Manifest
-from skillhub.model.needs import Requirement
 from skillhub.model.reference import Git, GitHub, Local, McpConfigured, Named, Ref, Remote, canonical, parse_remote
 from skillhub.model.tree import SKILL_MD
 from skillhub.net.target import Who, by_agreement
@@ -35,6 +35,10 @@ from skillhub.project.copies import portable
 from skillhub.project.intent import Wanted, is_at_place, is_from, wanted_of
 from skillhub.project.store import Store
 from skillhub.sources.configured import Source
+
+if TYPE_CHECKING:
+    from skillhub.model.manifest import Manifest
+    from skillhub.model.needs import Requirement
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,7 +501,7 @@ def ranges_on(name: str, lock: Lock, ports: Ports, but: Collection[str] = ()) ->
 @lru_cache(maxsize=4096)  # one skill may need many, and each of these is asked about
 def _stored_needs(store: Store, tree: Digest) -> tuple[Requirement, ...]:
     stored = store.read(tree)
-    return tuple(_needs(Manifest.read(stored))) if stored is not None else ()
+    return tuple(_needs(read_manifest(stored))) if stored is not None else ()
 
 
 def _needs(manifest: Manifest) -> Iterator[Requirement]:

@@ -17,6 +17,7 @@ from skillhub.install.candidates import (
     ReleaseStatus,
     is_same_publisher,
     proven_signers,
+    read_manifest,
     relocated,
     spelled,
 )
@@ -25,7 +26,6 @@ from skillhub.install.known_bad import names_of, of_entry, urls_of
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
 from skillhub.model.index import Release
 from skillhub.model.lock import Lock, Locked, LockedSource, shown_signers
-from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Changes, Provenance, signers_of
 from skillhub.model.question import Kind, Question
 from skillhub.model.record import Facts, Record
@@ -33,8 +33,7 @@ from skillhub.model.reference import authority, repository
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.net.target import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
-from skillhub.scan import capabilities_and_findings
-from skillhub.scan.secrets import masked
+from skillhub.scan import capabilities_and_findings, masked
 from skillhub.sources.configured import EMBEDDED_URL
 from skillhub.trust.registry import publisher_of
 
@@ -345,7 +344,7 @@ def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subjec
     if known is not None and known.enabled:
         can = known.facts.capabilities
     elif known is not None:  # nobody read all of its bytes again
-        can, findings = capabilities_and_findings(candidate.tree, Manifest.read(candidate.tree))
+        can, findings = capabilities_and_findings(candidate.tree, read_manifest(candidate.tree))
     subject = of_entry(candidate.name, candidate.entry, can, ports)
     is_vouched = candidate.trust == "signed"
     signer, entry = candidate.signer, candidate.entry

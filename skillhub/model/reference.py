@@ -12,9 +12,6 @@ from typing import Any
 from skillhub.errors import SkillhubError, UsageError
 from skillhub.formats.text import RESERVED_ALIASES, check_port, clean, is_alias, is_inner_path, is_name, quote
 
-# What a URL is to us: one way to take it apart, and what lies below another.
-
-
 # The usual port of each scheme that has one here.
 PORTS = {"https": 443, "http": 80, "ssh": 22, "oci": None, "file": None}
 # RFC 3986, appendix B, stricter: nothing in it that some drop (tabs, line feeds), a host without blanks, a port that

@@ -10,18 +10,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import PurePath
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from skillhub import model
 from skillhub.disk import files
 from skillhub.disk.folders import is_link
 from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.formats import json as jsonc
 from skillhub.formats import toml, yaml
 from skillhub.formats.text import quote
-from skillhub.model import needs
 from skillhub.model.hosts import Scope, absolute, expand, host
-from skillhub.model.needs import McpServer
 from skillhub.project.project import Project, exclude_file
+
+if TYPE_CHECKING:
+    from skillhub.model.needs import McpServer
 
 # Where each agent keeps its MCP servers, and the format of an entry: ``mcp_files.json``.
 # An entry never holds a secret: it names variables, in the syntax that the agent replaces by their values.
@@ -104,7 +106,7 @@ def _filled(template: Entry, values: Entry) -> Entry:
 
 
 def _packaged() -> Mapping[str, McpDialect]:
-    with open(os.path.join(os.path.dirname(needs.__file__), "mcp_files.json"), "rb") as file:
+    with open(os.path.join(os.path.dirname(model.__file__), "mcp_files.json"), "rb") as file:
         rows = json.load(file)["agents"]
     return {name: McpDialect(**row) for name, row in rows.items()}
 

@@ -6,9 +6,13 @@ looks at none, and they take a quarter of its time.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from skillhub.model.finding import Finding
-from skillhub.model.manifest import Manifest
 from skillhub.model.tree import Tree
+
+if TYPE_CHECKING:
+    from skillhub.model.manifest import Manifest
 
 
 def scan(tree: Tree) -> tuple[Finding, ...]:
@@ -35,3 +39,10 @@ def capabilities_and_findings(tree: Tree, manifest: Manifest) -> tuple[tuple[str
 
     sources = skill_files.SkillFiles(tree)
     return capability.capabilities(tree, manifest, sources), scanner.scan(tree, sources)
+
+
+def masked(line: bytes) -> bytes:
+    """Return a line without the secrets in it; ``skillhub/scan/secrets.py`` says what those are."""
+    from skillhub.scan import secrets  # noqa: PLC0415
+
+    return secrets.masked(line)
