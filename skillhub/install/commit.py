@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import skillhub
 from skillhub.archive.entries import RESERVED
@@ -36,6 +37,7 @@ from skillhub.project.copies import NeedCheck, link_folders, need_check, needs_o
 from skillhub.project.project import two_lines
 from skillhub.project.store import Staged
 from skillhub.scan import scan
+from skillhub.sources.configured import Source
 
 # A patch is held to its digest, which git must not change by writing the line ends of Windows.
 _ATTRIBUTES = b"*.patch -text\n"
@@ -375,7 +377,7 @@ class Planner:
                 yield step.link
         yield from () if known else record.links
 
-    def is_settled(self, name: str, world: object) -> bool:
+    def is_settled(self, name: str, world: World) -> bool:
         """Say whether ``plan`` is known to find nothing to do, and nothing to say, for a skill as it is locked."""
         ports, record, entry = self.ports, self.state.agreed(name), self.state.lock.skills[name]
         proved = ports.store.proved
@@ -393,14 +395,21 @@ class Planner:
         )
 
 
-def world_of(ports: Ports) -> object:
-    """Return what decides about every skill: this version, and whom and what the user allows."""
-    rules = [(policy.where, [*policy.rules()]) for policy in ports.policies.each]
-    facts = skillhub.__version__, ports.publishers.all(), ports.sources.all(), rules
-    return Digest.of(repr(facts).encode("utf-8", "surrogateescape"))
+class World(NamedTuple):
+    """What decides about every skill: this version, and whom and what the user allows; the sources among it."""
+
+    facts: Digest
+    sources: Mapping[str, Source]
+
+    @classmethod
+    def of(cls, ports: Ports) -> World:
+        """Return what does so for this command."""
+        sources, rules = ports.sources.all(), [(policy.where, [*policy.rules()]) for policy in ports.policies.each]
+        facts = skillhub.__version__, ports.publishers.all(), sources, rules
+        return cls(Digest.of(repr(facts).encode("utf-8", "surrogateescape")), sources)
 
 
-def deciding(name: str, world: object, state: State, ports: Ports) -> object:
+def deciding(name: str, world: World, state: State, ports: Ports) -> object:
     """Return all, beside the bytes, that decides whether an enabled skill is in order as it is locked.
 
     None if that has to be looked at each time: what its registry or an advisory tells of, what a time decides, what
@@ -409,7 +418,7 @@ def deciding(name: str, world: object, state: State, ports: Ports) -> object:
     entry, record = state.lock.skills[name], state.agreed(name)
     if record is None or not record.enabled or entry.patch or any(need.kind == "mcp" for need in record.facts.needs):
         return None
-    root = ports.root_of(entry)
+    root = ports.root_of(entry, world.sources)
     status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
     if status.objection or status.yanked or candidates.revoking(status) or advised(name, entry, None, ports):
         return None
@@ -423,7 +432,7 @@ def deciding(name: str, world: object, state: State, ports: Ports) -> object:
         return None
     versions = [(each, locked.version) for each, locked, _ in needed if locked]
     size = status.release.size if status.release else None
-    return world, entry, record, state.lock.sources.get(entry.source), pinned, size, versions
+    return world.facts, entry, record, state.lock.sources.get(entry.source), pinned, size, versions
 
 
 def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, ports: Ports) -> set[str]:
@@ -436,7 +445,7 @@ def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, p
     said = {each.name for each in asked if each.wanted in (None, state.intent.skills.get(each.name))}
     if not said:
         return said
-    planner, world = Planner.of(options, state, ports), world_of(ports)
+    planner, world = Planner.of(options, state, ports), World.of(ports)
     found = {name for name in said if planner.is_settled(name, world)}
     waiting = [each.name for each in resolved if each.name not in found]
     while waiting:
@@ -448,7 +457,7 @@ def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, p
 
 def note_settled(done: Mapping[str, Candidate], names: Iterable[str], state: State, ports: Ports) -> None:
     """Keep which of these skills, just planned, were in order, with nothing to say of them."""
-    world = world_of(ports)
+    world = World.of(ports)
     for name in names if ports.store.proved.is_believed else ():
         if not done[name].warnings and (facts := deciding(name, world, state, ports)) is not None:
             ports.store.proved.note(name, facts)

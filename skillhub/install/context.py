@@ -258,9 +258,9 @@ class Ports:
         """Return the registry by whose word alone the signer of an entry has a name; None if it is the user's own."""
         return voucher(entry, lock or self.project.last_lock(), self.project.home)
 
-    def root_of(self, entry: Locked) -> Digest | None:
+    def root_of(self, entry: Locked, among: Mapping[str, Source] | None = None) -> Digest | None:
         """Return the root of the registry that the entry is from, as this user has it; None if it is from none."""
-        source = self.sources.all().get(entry.source) if entry.named else None
+        source = (self.sources.all() if among is None else among).get(entry.source) if entry.named else None
         return source.root if source else None
 
 
