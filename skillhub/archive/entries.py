@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillhub.errors import FormatError, UnsafeArchive
-from skillhub.formats.text import clean, is_hidden, quote
+from skillhub.formats.text import clean, deferred, is_hidden, quote
 from skillhub.model.tree import SKILL_MD, File
 
 # What a reader hands to the gate, and how much of it the gate lets through.
@@ -86,10 +86,10 @@ def executable(mode: int, *, folder: bool, path: str) -> bool:
 
 # Device names stay reserved before any extension; superscript digits count (Win32 "Naming Files").
 _DEVICE: Final = r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])"
-RESERVED: Final = re.compile(rf"{_DEVICE} *(?:\.|\Z)", re.IGNORECASE)
+RESERVED: Final = deferred(rf"{_DEVICE} *(?:\.|\Z)", re.IGNORECASE)
 _PLAIN_SEGMENT: Final = rf"(?!{_DEVICE}(?:[./]|\Z))[a-z0-9_-][a-z0-9_.-]*(?<!\.)"
 # Nearly every honest path; it need not meet the slow rules, all of which it obeys.
-_PLAIN: Final = re.compile(rf"(?:{_PLAIN_SEGMENT}/)*{_PLAIN_SEGMENT}", re.IGNORECASE | re.ASCII)
+_PLAIN: Final = deferred(rf"(?:{_PLAIN_SEGMENT}/)*{_PLAIN_SEGMENT}", re.IGNORECASE | re.ASCII)
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
 _FORBIDDEN: Final = re.compile(r'[<>"|?*]')
 # A variation selector belongs to an emoji (or closes a keycap, as in 1️⃣); after a plain letter it only hides.

@@ -23,7 +23,7 @@ from skillhub.disk.home import Home, throwaway, user_home
 from skillhub.disk.proved import ProvedFolders
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import did_you_mean, is_alias, quote, spelled_like
+from skillhub.formats.text import deferred, did_you_mean, is_alias, quote, spelled_like
 from skillhub.install.context import McpChoice, Options, Ports, State, command
 from skillhub.model.index import Release
 from skillhub.model.lock import CAP, Lock
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _PEM_CAP = 1 << 16
 _ENV_FILE_CAP = 1 << 20
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_VARIABLE = deferred(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _A_NAME = "NAME=VALUE; a name has letters, digits and _, and no digit first"
 _Accepted = StrEnum("_Accepted", get_args(Accept))  # type: ignore[misc]  # Typer takes no list of literals
 Run = Callable[..., int]

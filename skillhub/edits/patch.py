@@ -13,7 +13,7 @@ from skillhub.disk import files
 from skillhub.disk.folders import LARGEST, is_link, list_folder, walk, write_tree
 from skillhub.errors import FormatError, NotFound, StateError, UnsafeArchive, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import quote
+from skillhub.formats.text import deferred, quote
 from skillhub.model.lock import Patch
 from skillhub.model.tree import File, Listing, Tree
 from skillhub.project.copies import EDITS
@@ -22,7 +22,7 @@ from skillhub.project.project import Project
 # What differs between two trees, as a patch that ``patch -p1`` and ``git apply`` take.
 
 # What a patch spells as it is: no control character, quote, backslash or lone surrogate.
-_NAMEABLE = re.compile(r'[^\x00-\x1f"\\\x7f\ud800-\udfff]+')
+_NAMEABLE = deferred(r'[^\x00-\x1f"\\\x7f\ud800-\udfff]+')
 _LARGEST = 1 << 20  # bytes
 _LINES_MAX = 10_000  # a second; they are matched in quadratic time
 

@@ -12,7 +12,7 @@ from json import loads
 from typing import Any, NoReturn
 
 from skillhub.errors import FormatError
-from skillhub.formats.text import clean, end_of_line, quote
+from skillhub.formats.text import clean, deferred, end_of_line, quote
 
 # JSON as it comes from outside: a size cap first, then strict UTF-8, no duplicate key, no NaN; faults with line and
 # column.
@@ -142,7 +142,7 @@ _DEPTH_MAX = 100
 # No group is possessive: before Python 3.11.5 such a one may match what it does not (gh-106052). Each of its ways has
 # a first character of its own, so that nothing is tried twice.
 COMMENT = r"//[^\r\n]*+|/\*[^*]*+\*++(?:[^*/][^*]*+\*++)*/"
-_TRIVIA = re.compile(rf"(?:[ \t\r\n]++|{COMMENT})*")
+_TRIVIA = deferred(rf"(?:[ \t\r\n]++|{COMMENT})*")
 _STRING = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*"')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 _WORD = re.compile(r"true|false|null")
@@ -282,7 +282,7 @@ def _scalar(token: str) -> object:
 # returned, so that a mistake here cannot reach a file.
 
 _BLANK = " \t\r\n"
-_COMMENT = re.compile(COMMENT)
+_COMMENT = deferred(COMMENT)
 
 
 def insert(text: str, path: tuple[str, ...], value: object, where: str) -> str:

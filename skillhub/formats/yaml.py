@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from skillhub.errors import FormatError
 from skillhub.formats.json import BOM
-from skillhub.formats.text import end_of_line, quote
+from skillhub.formats.text import deferred, end_of_line, quote
 
 if TYPE_CHECKING:
     from yaml.events import Event
@@ -29,7 +29,7 @@ Node: TypeAlias = "str | list[Node] | dict[str, Node]"
 
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 8
-_PLAIN_LINE = re.compile(
+_PLAIN_LINE = deferred(
     r"(  )?([A-Za-z][\w-]{0,63}):"
     r"(?: (?:([A-Za-z0-9](?!.*(?:: | #))(?:[ -~]*[!-9;-~])?)|\"([ !#-\[\]-~]+)\"))?",
     re.ASCII,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from skillhub.disk import files
 from skillhub.edits.patch import apply, read_patch
 from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import quote
+from skillhub.formats.text import deferred, quote
 from skillhub.install import candidates
 from skillhub.install.candidates import (
     SEEN_AHEAD,
@@ -426,7 +425,7 @@ def undeclared(can: Iterable[str], entry: Locked) -> str | None:
 
 _BUNDLED = "where it came from is what the bundle says, and no registry proves it"
 # Where registries keep the archives of a skill; other layouts are not checked.
-_ARCHIVE = re.compile(r"/archives/([^/]+)/[^/]+/[0-9a-f]{64}\.zip\Z")
+_ARCHIVE = deferred(r"/archives/([^/]+)/[^/]+/[0-9a-f]{64}\.zip\Z")
 
 
 def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, scanned: bool = True) -> Acquisition:

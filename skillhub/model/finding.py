@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal, get_args
 
-from skillhub.formats.text import word
+from skillhub.formats.text import deferred, word
 
 Severity = Literal["low", "medium", "high", "critical"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
@@ -29,7 +28,7 @@ CATEGORIES: Mapping[str, str] = {
     "AST10": "cross-platform reuse",
 }
 # RFC 2606, RFC 6761.
-_KEPT_FOR_DOCUMENTATION = re.compile(r"(?:.*\.)?(?:example|test|invalid|example\.(?:com|org|net))")
+_KEPT_FOR_DOCUMENTATION = deferred(r"(?:.*\.)?(?:example|test|invalid|example\.(?:com|org|net))")
 _INSTRUCTS = "give instructions, which an agent follows with your rights"
 # Something runs, or is told to an agent, and is not shown to stay offline.
 NETWORK_UNKNOWN: Final = "network:?"

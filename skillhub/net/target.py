@@ -15,7 +15,7 @@ from typing import Final, Literal
 from urllib.parse import unquote, urljoin
 
 from skillhub.errors import SourceError, UnsafeTransfer
-from skillhub.formats.text import quote
+from skillhub.formats.text import deferred, quote
 from skillhub.model.reference import PORTS, Url, masked, parse
 from skillhub.model.tree import SKILL_MD, kind_of
 
@@ -79,7 +79,7 @@ def by_agreement(is_agreed: bool) -> Who:
 
 # RFC 1035, 2.3.4: IDNA, through which each name is looked up, fails on any other label. The underscore is none of a
 # host's, and yet in use.
-_NAME = re.compile(r"(?=.{1,254}$)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
+_NAME = deferred(r"(?=.{1,254}$)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
 # What `is_global` lets through in some version of Python: metadata services of Oracle's and of Azure's cloud
 # (the latter on a public address), relays of 6to4, documentation, and addresses that are hashes.
 _LOCAL = "192.0.0.0/24 168.63.129.16/32 192.88.99.0/24 3fff::/20 2001:10::/28 2001:20::/28"

@@ -18,7 +18,7 @@ from skillhub.disk.folders import is_link
 from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.formats import json as jsonc
 from skillhub.formats import toml, yaml
-from skillhub.formats.text import quote
+from skillhub.formats.text import deferred, quote
 from skillhub.model.hosts import Scope, absolute, expand, host
 from skillhub.project.project import Project, exclude_file
 
@@ -125,7 +125,7 @@ _LIMITS: Mapping[Scope, int] = {"project": 1 << 20, "user": 32 << 20}
 _TRIES = 5
 _FOLDER_MAX = 100
 # What Claude Code and Codex take as a name; `__proto__` is a name that JavaScript gives a meaning.
-_NAME = re.compile(r"(?!__proto__$)[A-Za-z0-9_-]{1,64}", re.ASCII)
+_NAME = deferred(r"(?!__proto__$)[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from skillhub.disk import files
 from skillhub.disk.files import MACHINE, HeldFolder
 from skillhub.disk.home import INTENT, LOCK, Home, has_lock_or_intent, project_folder
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
-from skillhub.formats.text import clean
+from skillhub.formats.text import clean, deferred
 from skillhub.formats.toml import spell_toml
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import CAP, Lock
@@ -409,7 +409,7 @@ def state_key(base: str, scope: Scope, real: Callable[[str], str] = os.path.real
 # A repository may come with its ``.git``: one that leads to another repository, which it does not belong to, is
 # none.
 
-_MAGIC = re.compile(r"[\\*?\[]|^[!#]| $")
+_MAGIC = deferred(r"[\\*?\[]|^[!#]| $")
 _LINE_BREAK = re.compile(r"[\r\n]")
 _END = "# skillhub: end"
 _EXCLUDE_CAP = 16 * 1024 * 1024

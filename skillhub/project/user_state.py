@@ -22,7 +22,7 @@ from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, Us
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Document, Items, Members, Read, part, text_that
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import NAME_MAX, as_command, is_name, quote, spell
+from skillhub.formats.text import NAME_MAX, as_command, deferred, is_name, quote, spell
 from skillhub.formats.toml import strict_toml
 from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Match, Said
 from skillhub.model.hosts import Scope
@@ -50,7 +50,7 @@ _KEY_CAP = 1 << 16
 NO_FILE = "write the file, or take its line out of advisories in config.toml"
 _PUBLISHERS_HINT = "restore the file, or move it away and trust your publishers again"
 OWN_SUFFIX = ".pub.pem"
-_GIT_NAME = re.compile(r'^[ \t]*\[user\][^\[]*?^[ \t]*name[ \t]*=[ \t]*"?([^"\n]*)', re.MULTILINE | re.IGNORECASE)
+_GIT_NAME = deferred(r'^[ \t]*\[user\][^\[]*?^[ \t]*name[ \t]*=[ \t]*"?([^"\n]*)', re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
