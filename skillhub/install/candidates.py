@@ -73,6 +73,9 @@ def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | Non
     return (stable if ref.range is None and stable else chosen)[0]
 
 
+_range = lru_cache(maxsize=256)(Range)  # few are spelled by the many lines of a project
+
+
 def is_within(entry: Locked, range_: str | None) -> bool:
     """Return whether what is locked is of a version that the range allows; what has none is in no range.
 
@@ -81,7 +84,7 @@ def is_within(entry: Locked, range_: str | None) -> bool:
     """
     if range_ is None:
         return True
-    return entry.version is not None and is_version(entry.version) and Range(range_).allows(entry.version)
+    return entry.version is not None and is_version(entry.version) and _range(range_).allows(entry.version)
 
 
 # The status of a locked release at its registry: available, yanked, withdrawn, its key revoked, its name moved.
