@@ -286,6 +286,7 @@ FETCH: Final = (
         ),
     ),
 )
+_OUTSIDE = "event req request body payload comment webhook message msg params query"  # what holds text from outside
 SYSTEM: Final = (
     pattern(
         "SH401",
@@ -418,6 +419,27 @@ SYSTEM: Final = (
             look(
                 "homedir / rm rmsync rmdirsync",
                 rb"\b(?:rm|rmsync|rmdirsync)\(\s{0,4}(?:(?:require\([\"'](?:node:)?os[\"']\)|os)\.)?homedir\(\)\s{0,4}[,)]",
+            ),
+        ),
+    ),
+    pattern(
+        "SH410",
+        (
+            look(
+                f"exec execsync / {_OUTSIDE}",
+                rb"\b(?:execsync|exec)\(\s{0,4}`[^`\n]{0,200}\$\{\s?(?:"
+                + _OUTSIDE.replace(" ", "|").encode()
+                + rb")[.\[}]",
+            ),
+            look(
+                f"system popen subprocess / {_OUTSIDE}",
+                rb"\b(?:os\.(?:system|popen)|subprocess\.\w{2,14})\(\s{0,4}f[\"'][^\"'\n]{0,200}\{(?:"
+                + _OUTSIDE.replace(" ", "|").encode()
+                + rb")[.\[]",
+            ),
+            look(
+                "function asyncfunction / code script body",
+                rb"\bnew\s(?:async)?function\([^)\n`]{0,60}`[^`\n]{0,80}\$\{\s?(?:code|script|body)\s?\}",
             ),
         ),
     ),

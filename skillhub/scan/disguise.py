@@ -52,8 +52,13 @@ def disguises(files: SkillFiles) -> Iterator[Sighting]:
         if name.endswith((*_TEXTS, *_PICTURES, *_DOCUMENTS)) and _is_program(name, file):
             yield Sighting("SH605", file.path, 0)
         if is_archive(file.path, file.data):
-            yield Sighting("SH607" if _is_locked(file.data) else "SH606", file.path, 0)
+            yield Sighting("SH607" if _is_locked(file.data) else _of_archive(file), file.path, 0)
         yield from _padding(file)
+
+
+def _of_archive(file: SourceFile) -> str:
+    names = (name.lower().rpartition("/")[2] for name, _ in members(file.path, file.data))
+    return "SH612" if "skill.md" in names else "SH606"
 
 
 # LZMA takes as much memory as the archive says.

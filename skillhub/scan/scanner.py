@@ -14,6 +14,7 @@ from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.capability import is_text
 from skillhub.scan.code import encodings, in_programs
 from skillhub.scan.commands import FETCH, SYSTEM
+from skillhub.scan.demands import demands
 from skillhub.scan.disguise import disguises, is_archive, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
@@ -32,7 +33,7 @@ for _number, (_, _look) in enumerate(LOOKS):
     for _word in _look.words[0]:
         _BY_WORD[_word].append(_number)
 # What reads more than one line or file; each yields hits of its rules.
-DETECTORS: Final[tuple[Detector, ...]] = (prerequisites, orders, staged, in_programs, encodings, disguises)
+DETECTORS: Final[tuple[Detector, ...]] = (prerequisites, orders, demands, staged, in_programs, encodings, disguises)
 # More places of one rule in one file tell a reader nothing new.
 PLACES_MAX: Final = 10
 # Of archives so many are opened, and so much of what is in them is searched; each is a finding in itself.

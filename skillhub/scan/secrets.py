@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from ipaddress import ip_address
 from math import log2
 from typing import Final
 
@@ -13,6 +14,7 @@ from skillhub.scan.pattern import Letters, Literals
 
 KEY: Final = rules()["SH201"]
 TOKEN: Final = rules()["SH202"]
+PASSWORD: Final = rules()["SH203"]
 
 # A header alone is documentation; a key has at least two full lines of base64 below it.
 _KEY = re.compile(
@@ -33,10 +35,17 @@ TOKENS: Final = tuple(
         rb" hf_[A-Za-z0-9]{34}"
     ).split()
 )
-_BEGINS: Final = Literals(b"-----begin", *(begin.lower() for begin, _ in TOKENS))
+_BEGINS: Final = Literals(b"-----begin", b"passw", *(begin.lower() for begin, _ in TOKENS))
 _PLACEHOLDER = re.compile(
     rb"example|xxxx|your|test|fake|dummy|placeholder|sample|abcdef|1234567|\.\.\.", re.IGNORECASE
 )
+_PASSWORD = re.compile(
+    rb"(?i)passw(?:or)?d[\"']?\s{0,3}[:=]\s{0,3}[\"'`]?([^\s\"'`<>${}\[\]()*,;@]{6,40})"
+    rb"|://[^\s:@/\"']{1,40}:([^\s:@/$<>{}*\"']{6,60})@(?=\d)"
+)
+_ADDRESS = re.compile(rb"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\d)")
+_KNOWN: Final = frozenset({"1.1.1.1", "1.2.3.4", "8.8.4.4", "8.8.8.8", "9.9.9.9"})  # of name servers and of examples
+_AROUND: Final = 300
 # Bits a character: random base62 of 20 characters has about 4, words and repeated letters less than 3.3.
 _ENTROPY_MIN = 3.4
 
@@ -50,6 +59,24 @@ def secrets(letters: Letters) -> Iterator[tuple[Rule, int]]:
     for begin, shape in TOKENS:
         if begin.lower() in worth and begin in letters.data:
             yield from ((TOKEN, match.start()) for match in re.finditer(shape, letters.data) if _is_live(match))
+    if b"passw" in worth:
+        yield from ((PASSWORD, match.start()) for match in _PASSWORD.finditer(letters.data) if _is_of_server(match))
+
+
+def _is_of_server(match: re.Match[bytes]) -> bool:
+    """Say whether a password is no placeholder, and stands near the address of a machine that all can reach."""
+    value = match[1] or match[2]
+    if not re.search(rb"\d", value) or not re.search(rb"[A-Za-z]", value) or _PLACEHOLDER.search(value):
+        return False
+    around = match.string[max(0, match.start() - _AROUND) : match.end() + _AROUND]
+    return any(_is_public(each.decode()) for each in _ADDRESS.findall(around))
+
+
+def _is_public(address: str) -> bool:
+    try:
+        return address not in _KNOWN and ip_address(address).is_global
+    except ValueError:
+        return False
 
 
 def masked(line: bytes) -> bytes:
