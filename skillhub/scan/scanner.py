@@ -14,11 +14,10 @@ from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.capability import is_text
 from skillhub.scan.code import encodings, in_programs
 from skillhub.scan.commands import FETCH, SYSTEM
-from skillhub.scan.demands import demands
 from skillhub.scan.disguise import disguises, is_archive, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
-from skillhub.scan.orders import INSTRUCTIONS, orders
+from skillhub.scan.orders import INSTRUCTIONS, demands, orders
 from skillhub.scan.pattern import Letters, SearchSpot, joined, unescaped, views, windows
 from skillhub.scan.prerequisites import prerequisites, staged
 from skillhub.scan.secrets import secrets
