@@ -287,9 +287,9 @@ def _decoded(text: str) -> Iterator[str]:
             yield b64decode(match[0] + "=" * (-len(match[0]) % 4)).decode("utf-8", "ignore")
 
 
-# What a skill demands of an agent and no task needs: at every start, before every task, with every result. One demand
-# alone proves little, so each is two signs within a few sentences: a script at an address, and that it is to be fetched
-# and run; more skills to be installed, and that this is done at each start.
+# What a skill demands of an agent and no task needs: at every start, before every task, with every result.
+# One demand alone proves little, so each is two signs within a few sentences: a script at an address, and that it is
+# to be fetched and run; more skills to be installed, and that this is done at each start.
 
 _NEAR: Final = 3
 _DEMANDS: Final = {
