@@ -14,6 +14,7 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -113,14 +114,13 @@ def _nursery() -> str:
         listener.listen(100)
         ends = (listener.fileno(), theirs.fileno())
         child = subprocess.Popen(
-            [sys.executable, "-m", __name__, *map(str, ends)],
+            [sys.executable, "-m", __name__, folder, *map(str, ends)],
             cwd=REPO,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPO), "LANG": "C.UTF-8"},
             pass_fds=ends,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-    atexit.register(shutil.rmtree, folder)
     atexit.register(child.wait)
     atexit.register(ours.close)
     return path
@@ -153,17 +153,22 @@ class _Nursery:
                 self._start(self._listener.accept()[0])
 
     def _start(self, client: socket.socket) -> None:
-        size, streams, _, _ = socket.recv_fds(client, NUMBER.size, 3)
-        order = client.recv(NUMBER.unpack(size)[0], socket.MSG_WAITALL)
+        streams: list[int] = []
+        with suppress(OSError, struct.error, ValueError):  # a client may be killed before it has said all
+            size, streams, _, _ = socket.recv_fds(client, NUMBER.size, 3)
+            program = Program(**json.loads(client.recv(NUMBER.unpack(size)[0], socket.MSG_WAITALL)))
+            self._fork(client, program, streams)
+        for each in streams:
+            os.close(each)
+
+    def _fork(self, client: socket.socket, program: Program, streams: Sequence[int]) -> None:
         child = os.fork()
         if not child:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for each in (self._listener, self._life, self._ended, self._ending, client, *self._running):
                 each.close()
-            _be_program(Program(**json.loads(order)), streams)
-        for each in streams:
-            os.close(each)
+            _be_program(program, streams)
         self._running[client] = child
         client.sendall(NUMBER.pack(child))
 
@@ -249,4 +254,5 @@ def _become(program: Program, streams: Sequence[int]) -> None:
 
 if __name__ == "__main__":
     _load()
-    _Nursery(*(socket.socket(fileno=int(each)) for each in sys.argv[1:])).serve()
+    _Nursery(*(socket.socket(fileno=int(each)) for each in sys.argv[2:])).serve()
+    shutil.rmtree(sys.argv[1])  # here: a process of the tests may end without a word
