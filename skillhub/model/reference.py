@@ -486,7 +486,7 @@ def parse_ref(text: str) -> Ref:
     return Named(name, alias or None, version.strip() or None)
 
 
-@lru_cache(maxsize=256)  # the skills of one place name it each for itself
+@lru_cache(maxsize=1 << 14)  # the skills of one place name it each for itself, in one document after another
 def parse_remote(text: str) -> Remote:
     """Return the place on the network that ``text`` refers to.
 

@@ -225,6 +225,16 @@ def test_a_lock_too_large_to_be_read_back_is_not_written():
         Lock({"one": entry, "two": entry}).dump()
 
 
+def test_ten_thousand_signed_skills_that_can_do_much_fit_into_a_lock():
+    url = f"https://skills.example.com/archives/{'n' * 24}/1.0.0/{'a' * 64}.zip"
+    can = ("binary", "scripts", "tools:Bash", *(f"network:api-{each}.example.com" for each in range(6)))
+    requires = ("env:GITHUB_TOKEN", "program:gh")
+    signed = f"key:{TREE}:some-publisher"
+    entry = replace(RELEASED, url=url, capabilities=can, requires=requires, signed_by=(signed,))
+    names = [f"some-skill-of-some-name-{each:03}" for each in range(100)]
+    assert len(Lock(dict.fromkeys(names, entry), {"github": SOURCE}).dump()) * 100 < CAP
+
+
 GITHUB_SKILL = Locked(
     source="github:acme/skills",
     tree=TREE,
