@@ -223,7 +223,10 @@ def listing_checks(ports: Ports, written: Mapping[str, Digest] | None = None) ->
         row = profiles().get(known) or measured(known)
         if row is None or known not in in_use:
             continue
-        seen = section(catalog_of(row, around), row)
+        catalog = catalog_of(row, around)
+        for each in catalog.unchecked:
+            yield Check(f"list of {row.name}", False, f"{each.path}: {each.message}", "disable what is not needed")
+        seen = section(catalog, row)
         if seen.warning:
             hint = f"{command(ports.project.scope, 'catalog', '--host', row.id)} shows what each skill costs"
             yield Check(f"list of {row.name}", not seen.omitted, seen.warning, hint)

@@ -91,6 +91,9 @@ class Root:
     command: NamedCommand | None = None
 
 
+NOT_CHECKED = "the rest was not checked"
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A skill that cannot be read (``error``), or something about one that should be mended (``warning``).
@@ -185,6 +188,11 @@ class Catalog:
                 message = f"it has the name of {imitated.name}, which the lock has from {imitated.source}"
                 found.append(Problem(skill.path or "", message))
         return cls(tuple(kept), tuple(shadowed), tuple(found), taken.spelled)
+
+    @property
+    def unchecked(self) -> tuple[Problem, ...]:
+        """The folders that hold more than is looked at."""
+        return tuple(each for each in self.problems if each.message.endswith(NOT_CHECKED))
 
     @cached_property
     def _by_name(self) -> Mapping[str, Sequence[Skill]]:

@@ -333,6 +333,7 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
         raise UsageError(f"{quote(name)} are {len(matches)} skills", hint=f"name one by its path: {paths}")
     if not matches and name in catalog.taken:
         message = f"the skill {quote(name)} is locked, but in no folder that this agent reads"
+        message = "; ".join([message, *(f"{clean(each.path)}: {each.message}" for each in catalog.unchecked)])
         raise NotFound(message, hint=f"{catalog.command} lists the skills that it reads")
     if not matches:
         like = [clean(skill.full_name) for skill in Suggestions(catalog.skills).like(name).skills[:_SHOWN]]

@@ -22,7 +22,7 @@ from skillhub.model.hosts import Bounds, Rules
 from skillhub.model.manifest import Head, one_line, read_head
 from skillhub.model.record import Need, Skill
 from skillhub.model.tree import SKILL_MD, File, Tree
-from skillhub.runtime.catalog import NamedCommand, Problem
+from skillhub.runtime.catalog import NOT_CHECKED, NamedCommand, Problem
 
 # Files of skills, of which only regular ones are opened, and what tells that they changed; files of our own.
 
@@ -162,7 +162,7 @@ class Walk:
             except OSError as error:
                 look.problems.append(Problem(step.found, f"cannot be read: {error.strerror}"))
         if self._is_cut:
-            message = f"more than {self.bounds.folders} folders; the rest was not checked"
+            message = f"more than {self.bounds.folders} folders; {NOT_CHECKED}"
             look.problems.append(Problem(self.root, message))
         return look
 
@@ -265,7 +265,7 @@ def commands(root: str, rules: Rules, bounds: Bounds, named: NamedCommand | None
                 continue
             shown = os.path.join(found, entry.name)
             if len(look.finds) + len(queue) >= bounds.folders:
-                look.problems.append(Problem(root, f"more than {bounds.folders} files; the rest was not checked"))
+                look.problems.append(Problem(root, f"more than {bounds.folders} files; {NOT_CHECKED}"))
                 return look
             if entry.is_dir(follow_symlinks=False) and depth < bounds.depth:
                 queue.append((os.path.join(folder, entry.name), shown, depth + 1))

@@ -164,3 +164,17 @@ def test_long_texts_are_put_together_as_they_were(seed):
         assert sides(conflict(one, other)) == (one, other, None)
     half = b"".join(one.splitlines(keepends=True)[::2])
     assert sides(conflict(one, half)) == (one, half, None)
+
+
+def test_skills_beyond_the_folders_that_an_agent_reads_are_told(tmp_path):
+    shell = installed_from_folders(tmp_path, 1)
+    folder = shell.project / ".claude" / "skills"
+    for number in range(2000):
+        (folder / f"a-{number:04}").mkdir(parents=True)
+    done = shell.run("install", "./mine", "--all", "--yes", "--allow-unsigned", "--agent", "claude-code", "--json")
+    cut = f"{folder}: more than 2000 folders; the rest was not checked"
+    assert done.status == 0 and f"list of Claude Code: {cut}" in done.json["warnings"]
+    error = shell.run("load", "skill-00000", "--host", "claude-code", "--json").error
+    assert error["message"].endswith(f"is locked, but in no folder that this agent reads; {cut}")
+    checks = [(each["name"], each["ok"], each["message"]) for each in shell.run("doctor", "--json").json["checks"]]
+    assert ("list of Claude Code", False, cut) in checks
