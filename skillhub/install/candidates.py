@@ -366,7 +366,7 @@ class Candidate:
 
     def noted(self, *notes: str) -> Candidate:
         """Return the same with more warnings."""
-        return replace(self, warnings=(*self.warnings, *notes))
+        return replace(self, warnings=(*self.warnings, *notes)) if notes else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def with_advisories(candidate: Candidate, ports: Ports) -> Candidate:
     found = refuse_known_bad(candidate.name, candidate.entry, candidate.tree.listing, ports)
     findings = [*(each.finding(SKILL_MD) for each in found), *candidate.findings]
     findings.sort(key=lambda each: -SEVERITIES.index(each.severity))
-    return replace(candidate, findings=tuple(findings))
+    return candidate if (*findings,) == candidate.findings else replace(candidate, findings=tuple(findings))
 
 
 Known: TypeAlias = tuple[SkillScope, str, Match]  # what an advisory says of a locked skill of a scope, by name

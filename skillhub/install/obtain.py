@@ -238,7 +238,7 @@ def _unvouched(
     content = read(verdict.tree, known=known)
     entry = _entry(content, verdict, source, origin)
     found = candidate(content, entry, verdict, unpacked.warnings, candidates.trusted_publishers(ports.publishers))
-    return replace(found, own=own)
+    return replace(found, own=own) if own else found
 
 
 def _entry(content: Content, verdict: Verdict, source: str, origin: dict[str, Any]) -> Locked:
