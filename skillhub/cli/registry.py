@@ -367,6 +367,7 @@ def registry_init(
     publisher: Annotated[str, Arg("--publisher NAME", "The publisher that signs the registry's own skills.")] = "own",
     url: Annotated[str | None, Arg("--url URL", "The site's public URL, for absolute links.")] = None,
     github_pages: Annotated[bool, Arg("--github-pages", "Write a workflow that publishes on GitHub Pages.")] = False,
+    bins: Annotated[int, Arg("--bins N", "Signed documents for all publishers' releases, a power of 2.")] = 16,
     keys: KeysDir = None,
 ) -> int:
     """Create an empty registry. Publish DIR/site; keep DIR/keys secret.
@@ -376,8 +377,7 @@ def registry_init(
     Example: skillhub registry init ./registry --publisher acme
     """
     path, fingerprint = os.path.abspath(folder), None
-    settings = RegistrySettings.of(publisher)
-    settings = settings.at(url) if url is not None else settings
+    settings = RegistrySettings.of(publisher, bins=bins).at(url)
     project = common.open_project()
     workflow = os.path.join(project.base, ".github", "workflows", "skillhub-registry.yml") if github_pages else None
     if workflow is not None and os.path.lexists(workflow):

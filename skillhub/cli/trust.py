@@ -125,7 +125,7 @@ def source_show(common: Common, name: SourceName) -> int:
     source = ports.sources.get(name)
     listing = ports.listing(source)
     newest = [releases[0] for _, releases in sorted(listing.skills.items())]
-    for warning in listing.warnings if source.place else ():
+    for warning in listing.warnings:
         common.terminal.warn(f"warning: {warning}")
     if common.json:
         return common.answer("source show", {**_facts(source, common), "skills": newest})

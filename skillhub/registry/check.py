@@ -13,20 +13,11 @@ from hashlib import sha512
 from itertools import chain, groupby
 from urllib.parse import quote as encode
 
+from skillhub import errors
 from skillhub.archive import unpack
 from skillhub.archive.unpack import packed_tar
 from skillhub.disk.home import throwaway
-from skillhub.errors import (
-    BadLog,
-    BadMetadata,
-    FormatError,
-    NotFound,
-    SecurityError,
-    SkillhubError,
-    SourceError,
-    UsageError,
-    WrongBytes,
-)
+from skillhub.errors import BadLog, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.document import json_bytes
 from skillhub.formats.text import as_command
 from skillhub.model.advisory import AdvisoryIndex, Match
@@ -156,10 +147,10 @@ def _in_parts(registry: TufRegistry, first: PartDocument, fetcher: Fetcher) -> I
         data = registry.pinned(path, pinned, lambda data, _: data)
         releases = skill_of(name, data, path)
         skills[name] = tuple(replace(each, url=each.url.removeprefix("../../../")) for each in releases)
-        made += sum(map(_number, rows_of(skills[name], data).values()))
+        made += sum(map(_number, rows_of(name, data).values()))
         _same(registry, fetcher, {f"{WELL_KNOWN}/{path}": data})
     if listed != [made]:
-        raise BadMetadata("the parts of the listing differ from the skills in it", where=registry.url)
+        raise errors.BadMetadata("the parts of the listing differ from the skills in it", where=registry.url)
     for _, names in groupby(sorted(skills, key=shard_path), key=shard_path):
         _same(registry, fetcher, shards(Index(skills), names, lambda _: None))
     return Index({name: (best_release(releases),) for name, releases in skills.items()})
@@ -177,7 +168,7 @@ def _documents(registry: TufRegistry, part: PartDocument, listed: list[int]) -> 
         best += below.rows
         yield from _documents(registry, below, listed)
     if part.parts and best_rows(best) != [*part.rows]:
-        raise BadMetadata("a part of the listing repeats other rows than the best", where=registry.url)
+        raise errors.BadMetadata("a part of the listing repeats other rows than the best", where=registry.url)
 
 
 def _number(row: PartRow) -> int:
@@ -187,7 +178,7 @@ def _number(row: PartRow) -> int:
 def _same(registry: TufRegistry, fetcher: Fetcher, files: Mapping[str, bytes]) -> None:
     for path, data in files.items():
         if fetcher.get(f"{registry.url}/{path}", cap=len(data)).data != data:
-            raise WrongBytes("the public file differs from the signed one", where=f"{registry.url}/{path}")
+            raise errors.WrongBytes("the public file differs from the signed one", where=f"{registry.url}/{path}")
 
 
 def _log(known: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iterator[Issue]:

@@ -53,18 +53,8 @@ from skillhub.model.index import (
 )
 from skillhub.registry import log_writer
 from skillhub.registry.keys import RegistryKeys
-from skillhub.trust.documents import (
-    LISTING_PATH,
-    NO_PARTS,
-    LargeListing,
-    PartsWriter,
-    pinned_documents,
-    public_documents,
-    refuse_large,
-    rows_of,
-    shards,
-    signed_documents,
-)
+from skillhub.trust import documents as written
+from skillhub.trust.documents import LISTING_PATH, signed_documents
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import LogHead, entry, origin_of
 from skillhub.trust.metadata import Dates, MetadataSet, keyid, path_of, publisher_target, verify
@@ -87,6 +77,7 @@ from skillhub.trust.roles import (
 # ``registry.keys``   DIR/registry.json   the settings
 
 _CAP = 64 * 1024 * 1024
+_BIN_BITS_MAX = 12  # each bin is a row of the snapshot, which every client reads
 _SITE_URL = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~+/-]*)?")
 
 
@@ -113,22 +104,37 @@ class RegistrySettings(ExtensibleDocument):
     listed_whole: Annotated[int, integer("a number of skills")] = 20_000
 
     @classmethod
-    def of(cls, publisher: str, bin_bits: int = 4, days: int | None = None, *, compress: bool = True) -> Self:
-        """Return the settings of a new registry.
+    def of(
+        cls,
+        publisher: str,
+        bin_bits: int = 4,
+        days: int | None = None,
+        *,
+        compress: bool = True,
+        bins: int | None = None,
+    ) -> Self:
+        """Return the settings of a new registry; ``bins`` counts what ``bin_bits`` is the logarithm of.
 
         Raises:
-            UsageError: the publisher's name is invalid.
+            UsageError: the publisher's name is invalid, or ``bins`` no power of two that clients read.
         """
+        if bins is not None:
+            bin_bits = bins.bit_length() - 1
+            if bins not in {1 << bits for bits in range(1, _BIN_BITS_MAX + 1)}:
+                hint = "16 for some hundred publishers, 256 for 10,000, 512 for 100,000"
+                raise UsageError(f"expected 2, 4, 8, … {1 << _BIN_BITS_MAX} bins, found {bins}", hint=hint)
         if not is_name(publisher):
             raise UsageError(f"expected a name of a-z, 0-9 and hyphens, found {quote(publisher)}")
         return cls(publisher=publisher, bin_bits=bin_bits, days=days, compress=compress, version=1)
 
-    def at(self, url: str) -> Self:
-        """Return the same settings for a site that is published at ``url``.
+    def at(self, url: str | None) -> Self:
+        """Return the same settings for a site that is published at ``url``, if anybody says where.
 
         Raises:
             UsageError: it is more than scheme, host, port and path, or no http or https.
         """
+        if url is None:
+            return self
         if not _SITE_URL.fullmatch(url) or {".", ".."} & {*url.split("/")}:
             hint = "such as https://skills.example/registry"
             raise UsageError(f"expected the URL that the site is published at, found {quote(url)}", hint=hint)
@@ -356,10 +362,10 @@ class Opened:
         return parse_namespaces(self.signed(path), path) if self.metadata.find(path) else {}
 
     @cached_property
-    def large(self) -> LargeListing | None:
+    def large(self) -> written.LargeListing | None:
         """The listing in parts, if the registry is large; raises what ``signed`` does."""
         data = self.registry.target(self.metadata, PARTS)
-        return None if data is None else LargeListing(part_of("", None, data, PARTS), self.registry.content)
+        return None if data is None else written.LargeListing(part_of("", None, data, PARTS), self.registry.content)
 
     def index(self, names: Collection[str] = ()) -> Index:
         """Return what the registry offers, read from its documents; descriptions are in the listing alone.
@@ -424,36 +430,36 @@ class Opened:
         index, head, logged = self._logged(index, state) if LOG in state.documents else (index, {}, {})
         if self.large is None and len(index.skills) <= self.settings.listed_whole:
             targets, gone, parts = signed_documents(index, publishers, names), dict[str, None](), dict[str, bytes]()
-            public = public_documents(index, targets, names)
+            public = written.public_documents(index, targets, names)
         else:
             targets, public, parts = self._in_parts(index, publishers, names)
             gone = dict.fromkeys((LISTING_PATH, *map(skill_path, () if self.large else index.skills)))
         targets |= head
         revised = state.revise({**targets, **gone}, self.keys.of, self.dates)
         metadata = {f"metadata/{role}.json": data for role, data in revised.documents.items()}
-        refuse_large({**targets, **parts, **metadata})
+        written.refuse_large({**targets, **parts, **metadata})
         found = ((revised.find(path), data) for path, data in targets.items())
         signed = {path_of(target): data for target, data in found if target}
-        first = {**(archives or {}), **logged, **pinned_documents(index, publishers), **parts, **signed}
+        first = {**(archives or {}), **logged, **written.pinned_documents(index, publishers), **parts, **signed}
         self.serve(revised, first, public)
 
     def _in_parts(
         self, index: Index, publishers: Collection[str], names: Collection[str]
     ) -> tuple[dict[str, bytes], dict[str, bytes], dict[str, bytes]]:
         """Return the targets of a large registry, what is public, and what is pinned; of all if it was small."""
-        large = self.large or LargeListing(part_of("", None, NO_PARTS, PARTS), self.registry.content)
+        large = self.large or written.LargeListing(part_of("", None, written.NO_PARTS, PARTS), self.registry.content)
         names = names if self.large else index.skills
         signed = signed_documents(index, publishers, names, self.pins)
-        public = public_documents(index, signed, names)
+        public = written.public_documents(index, signed, names)
         documents = {skill_path(name): signed.pop(skill_path(name)) for name in names}
-        before = (rows_of(releases, None) for name in names if (releases := large.skill(name)))
+        before = (written.rows_of(name, data) for name in names if (data := large.document(name)) is not None)
         changes: dict[str, PartRow | None] = {key: None for rows in before for key in rows}
         for name in names:
-            changes |= rows_of(index.skills[name], documents[skill_path(name)])
-        made = PartsWriter(large.read)
+            changes |= written.rows_of(name, documents[skill_path(name)])
+        made = written.PartsWriter(large.read)
         first = made.revised(large.first, changes)
         pins = {path_of(TargetFile.from_data(path, data, ["sha256"])): data for path, data in documents.items()}
-        public |= shards(index, names, self.registry.read if self.large else lambda _: None)
+        public |= written.shards(index, names, self.registry.read if self.large else lambda _: None)
         return {**signed, PARTS: first}, public, {**pins, **made.made}
 
     def _logged(self, index: Index, state: MetadataSet) -> tuple[Index, dict[str, bytes], dict[str, bytes]]:

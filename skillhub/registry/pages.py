@@ -38,7 +38,6 @@ from skillhub.scan.capability import is_text
 from skillhub.trust.registry import publisher_of
 
 _PER_PAGE = 100
-_SEARCHED_WHOLE = 20_000  # skills whose listing, 13 MB, a page reads for a search; of more it reads groups
 _PER_GROUP = 200
 _NEWEST = 12
 _SHORT = 240  # characters of a description in a list, and of a line that a finding is about
@@ -376,7 +375,7 @@ def pages_of_all(offer: Offer) -> Files:
     skills = {skill.name: skill.best for skill in offer.skills()}
     newest = sorted(skills.values(), key=lambda each: (each.published or "", each.name), reverse=True)[:_NEWEST]
     facts = {"newest": [*map(row_of, newest)], "total": len(skills), "publishers": len(offer.index.admissions)}
-    many = len(skills) > _SEARCHED_WHOLE
+    many = offer.hub.large is not None  # else a page reads the listing for a search
     yield site.page("index.html", "start.html", search=True, many=many, **facts)
     rows = {name: row_of(release) for name, release in skills.items()}
     yield from listed(site, f"{OWN}/skills", rows, "skills.html", search=True, many=many, total=len(rows))

@@ -197,16 +197,21 @@ _Below = PartDocument | tuple[str, PinnedPart]  # a part that was made, or the p
 NO_PARTS = PartDocument.model_construct(prefix="", count=0, rows=(), parts={}).dump()
 
 
-def rows_of(releases: tuple[Release, ...], document: bytes | None) -> dict[str, PartRow]:
-    """Return the rows of a skill, by key; the one under its whole name pins its ``document``."""
-    best = best_release(releases)
-    text = collapsed(best.description)
-    text = f"{text[:_SHORT]}…" if len(text) > _SHORT else text
-    facts = {fact: getattr(best, fact) for fact in ("name", "publisher", "version", "yanked", "withdrawn")}
-    row = PartRow.model_construct(**facts, description=text)
-    keys = keys_of(best.name, best.description)
-    pin = {"document": _pin(document)} if document is not None else {}
+def rows_of(name: str, document: bytes) -> dict[str, PartRow]:
+    """Return the rows of a skill as its document has it, by key; the one of its whole name pins the document."""
+    path = skill_path(name)
+    best = best_release(skill_of(name, document, path))
+    texts = {fact: getattr(best, fact) for fact in ("description", "yanked", "withdrawn")}
+    short = {fact: text and _short(text) for fact, text in texts.items()}
+    row = PartRow.model_construct(None, name=name, publisher=best.publisher, version=best.version, **short)
+    keys = keys_of(name, best.description)
+    pin = {"document": _pin(document)}
     return {key: row.model_copy(update={"key": key, **(pin if key == keys[0] else {})}) for key in keys}
+
+
+def _short(text: str) -> str:
+    text = collapsed(text)
+    return f"{text[:_SHORT]}…" if len(text) > _SHORT else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,16 +231,22 @@ class LargeListing:
         target = pinned_target(part_path(prefix), pinned)
         return part_of(prefix, pinned, self.content(target), target.path)
 
-    def skill(self, name: str) -> tuple[Release, ...]:
-        """Return the releases that the document of a skill has, newest first; none if there is no such skill."""
+    def document(self, name: str) -> bytes | None:
+        """Return the document of a skill, if there is one."""
         key = f"{name}--{name}."
-        return self._releases(row for row in walk(self.first, key, self.read, len(key)).rows if row.key == key)
+        part = walk(self.first, key, self.read, len(key))
+        pinned = next((row.document for row in part.rows if row.key == key), None)
+        return None if pinned is None else self.content(pinned_target(skill_path(name), pinned))
+
+    def skill(self, name: str) -> tuple[Release, ...]:
+        """Return the releases of a skill as its document has them, newest first; none if there is no such skill."""
+        data = self.document(name)
+        return () if data is None else skill_of(name, data, skill_path(name))
 
     def every(self) -> Mapping[str, tuple[Release, ...]]:
         """Return what ``skill`` does, of each."""
         rows = (row for part in every_part(self.first, self.read) for row in part.rows if not part.parts)
-        found = (self._releases([row]) for row in rows if row.document)
-        return {releases[0].name: releases for releases in found}
+        return {row.name: self.skill(row.name) for row in rows if row.document}
 
     def targets(self) -> Iterator[TargetFile]:
         """Yield all that is pinned: the documents of skills, and the parts below the first."""
@@ -243,13 +254,6 @@ class LargeListing:
             pinned = ((skill_path(row.name), row.document) for row in part.rows if row.document and not part.parts)
             for path, pin in (*pinned, *((part_path(prefix), pin) for prefix, pin in part.parts.items())):
                 yield pinned_target(path, pin)
-
-    def _releases(self, rows: Iterable[PartRow]) -> tuple[Release, ...]:
-        for row in rows:
-            if row.document is not None:
-                target = pinned_target(skill_path(row.name), row.document)
-                return skill_of(row.name, self.content(target), target.path)
-        return ()
 
 
 @dataclass

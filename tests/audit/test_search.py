@@ -27,7 +27,7 @@ class Listing:
     def cosigned_by(self, witnesses):
         return frozenset()
 
-    def listing(self):
+    def listing(self, text=""):
         if not self.skills:
             raise SourceError("it is down")
         return Index(

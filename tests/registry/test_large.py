@@ -8,12 +8,12 @@ from hashlib import sha256
 
 import pytest
 
-from skillhub.errors import BadMetadata, FormatError, NotFound, SecurityError, SourceError, WrongBytes
+from skillhub.errors import BadMetadata, FormatError, NotFound, SecurityError, SourceError, UsageError, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.model.index import PART_CAP, Release, parse_listing
+from skillhub.model.index import PART_CAP, parse_listing
 from skillhub.registry.build import add
 from skillhub.registry.check import check
-from skillhub.registry.operator import Signing, opened
+from skillhub.registry.operator import RegistrySettings, Signing, opened
 from skillhub.registry.push import FolderTarget, push
 from skillhub.registry.upkeep import withdraw, yank
 from skillhub.trust.documents import NO_PARTS, PartsWriter, rows_of
@@ -142,19 +142,53 @@ def test_other_programs_find_all_skills_in_lists_of_the_same_format(made):
     assert release.url.removeprefix("../../../") in made.files
 
 
+def test_what_a_listing_says_is_what_the_document_of_the_skill_says(hub, tmp_path):
+    """A description with hidden characters, and an older version that is added while the newest one is yanked."""
+
+    def published(version, text):
+        folder = write_skill(tmp_path, "merge-c", version)
+        with open(f"{folder}/SKILL.md", encoding="utf-8") as file:
+            head = file.read()
+        with open(f"{folder}/SKILL.md", "w", encoding="utf-8") as file:
+            file.write(head.replace("Says hello.", text))
+        add(hub.dir.path, [folder], Signing(now=hub.when))
+
+    published("2.0.0", "Joins docu\u200bments and \u202etables.")
+    yank(hub.dir.path, "merge-c@2.0.0", "slow", Signing(now=hub.when))
+    published("1.5.0", "Something entirely different.")
+    published("3.0.0", "Another one.")
+    assert check(hub.dir.path, now()).problems == ()
+    hub.pull()
+    keys = {row.key for part in parts_of(hub) for row in part.rows if row.name == "merge-c"}
+    assert keys == {*keys_of("merge-c", "Another one.")}
+
+
 # The parts themselves.
 
 
-def release_of(name, text="Says hello.", **more):
-    facts = {"version": "1.0.0", "published": "2026-01-01T00:00:00Z", "size": 1, "publisher": "acme"}
-    return Release(name=name, url="x", digest=Digest.of(b""), tree=Digest.of(b""), description=text, **facts, **more)
+def document_of(name, text="Says hello.", withdrawn=None, **more):
+    facts = {"version": "1.0.0", "published": "2026-01-01T00:00:00Z", "size": 1, "url": "x", "withdrawn": withdrawn}
+    release = {**facts, "digest": str(Digest.of(b"")), "tree": str(Digest.of(b"")), **more}
+    return json.dumps({"name": name, "publisher": "acme", "description": text, "releases": [release]}).encode()
 
 
 def rows_for(state):
     rows = {}
     for name, (text, withdrawn) in state.items():
-        rows |= rows_of((release_of(name, text, withdrawn=withdrawn),), name.encode())
+        rows |= rows_of(name, document_of(name, text, withdrawn))
     return rows
+
+
+def test_part_of_the_longest_texts_is_not_larger_than_clients_read():
+    texts = {"version": f"1.0.0+{'9' * 250}", "yanked": "\U0001f642" * 1024, "withdrawn": "\U0001f642" * 1024}
+    rows = {}
+    for number in range(ROWS_MAX):
+        name = f"{'a' * 61}-{number:02}"
+        found = rows_of(name, document_of(name, "\U0001f642" * 1024, **texts))
+        rows[f"{name}--{name}."] = found[f"{name}--{name}."]
+    first = PartsWriter(None).revised(part_of("", None, NO_PARTS, ""), rows)
+    assert len(part_of("", None, first, "").rows) == ROWS_MAX
+    assert len(first) < PART_CAP // 2
 
 
 def test_same_skills_make_the_same_parts_however_they_came():
@@ -196,6 +230,13 @@ def test_words_of_any_script_are_keys_and_hostile_text_is_none():
     assert searched("  Fill-PDF, fast!! a b c d") == ["fill-pdf-fast-a", "fill", "pdf", "fast", "a"]
     assert searched("../..; $()") == []
     assert len(keys_of("a", " ".join(f"word{number}" for number in range(1000)))) == 25
+
+
+@pytest.mark.parametrize("bins", [0, 1, -4, 3, 8192, 2**40])
+def test_number_of_bins_that_clients_would_not_read(bins):
+    assert [RegistrySettings.of("acme", bins=1 << bits).bin_bits for bits in (1, 4, 9, 12)] == [1, 4, 9, 12]
+    with pytest.raises(UsageError, match=f"found {bins}"):
+        RegistrySettings.of("acme", bins=bins)
 
 
 # Attacks: by who serves the site, and by who stole the key of the listing.
