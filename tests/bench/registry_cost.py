@@ -12,11 +12,12 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
+from types import MappingProxyType
 
 from tuf.ngclient.urllib3_fetcher import Urllib3Fetcher
 
@@ -27,7 +28,7 @@ from skillhub.net.fetch import Response
 from skillhub.net.target import PERSON, Requester
 from skillhub.server.site import site_server
 from skillhub.sources.registry import TufRegistry
-from skillhub.trust.documents import pinned_documents, signed_documents
+from skillhub.trust.documents import LISTING_PATH, pinned_documents, signed_documents
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import (
     CHUNK,
@@ -100,8 +101,11 @@ def releases(publisher: str, size: Size) -> Iterator[Release]:
             )
 
 
-def site_of(size: Size, asked: str) -> dict[str, bytes]:
-    """Return the files of a registry by path, as far as somebody needs them who installs a skill of ``asked``."""
+def site_of(size: Size, asked: str, more: Mapping[str, bytes] = MappingProxyType({})) -> dict[str, bytes]:
+    """Return the files of a registry by path, as far as somebody needs them who installs a skill of ``asked``.
+
+    ``more`` are further targets.
+    """
     empty = MetadataSet.create(keys_of, size.bin_bits, Dates(datetime.now(UTC)))
     everybody = [publisher_name(number) for number in range(size.publishers)]
     same_bin = [each for each in everybody if bin_of(each, size) == bin_of(asked, size)]
@@ -120,11 +124,13 @@ def site_of(size: Size, asked: str) -> dict[str, bytes]:
     found = dict(signed_documents(index, same_bin, names))
     targets = {f"ns/{number:02x}.json": found[namespace_path(asked)] for number in range(256)} | found
     head, log = log_of(size, index.skills[names[0]][0], Digest.of(empty.documents["root"]))
-    targets[LOG_HEAD] = head
+    targets = {**targets, LOG_HEAD: head, **more}
+    if more:
+        del targets[LISTING_PATH]  # the listing is in parts
     metadata = empty.revise(targets, keys_of, Dates(datetime.now(UTC)))
     documents = {
         path_of(target): targets[path]
-        for path in (namespace_path(asked), index_path(asked), LOG_HEAD)
+        for path in (namespace_path(asked), index_path(asked), LOG_HEAD, *more)
         if (target := metadata.find(path))
     }
     documents |= pinned_documents(index, [asked])
