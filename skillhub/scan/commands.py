@@ -400,10 +400,13 @@ SYSTEM: Final = (
                 rb"\bdd\s[^\n;|&]{0,60}\bof=" + _DISK + rb"[^\n;|&]{0,60}\sif=/dev/(?:zero|u?random)\b",
             ),
             look("vssadmin wbadmin", rb"\b(?:vssadmin|wbadmin)\s{1,4}delete\s{1,4}(?:shadows|catalog)\s{1,4}[/-]\w"),
-            look(
-                "del erase rd rmdir / c userprofile",
-                rb"\b(?:del|erase|rd|rmdir)\s{1,4}(?:/[a-z]\s{1,4}){1,4}[\"']?"
-                rb"(?:c:\\(?:users)?|%userprofile%)\\?\*?[\"']?(?:\s|$)",
+            *(
+                look(
+                    word + " / c userprofile",
+                    rb"\b" + word.encode() + rb"\s{1,4}(?:/[a-z]\s{1,4}){1,4}[\"']?"
+                    rb"(?:c:\\(?:users)?|%userprofile%)\\?\*?[\"']?(?:\s|$)",
+                )
+                for word in ("del", "erase", "rd", "rmdir")  # letters that are fixed are found fast
             ),
             look(
                 "remove / item",

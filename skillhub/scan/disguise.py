@@ -12,6 +12,7 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.scan.files import EXECUTABLE_MAGIC, RUN_BY_NAME
+from skillhub.scan.pattern import has_run
 from skillhub.scan.skill_files import Sighting, SkillFiles, SourceFile
 
 _TEXTS: Final = words(
@@ -135,7 +136,6 @@ def _padding(file: SourceFile) -> Iterator[Sighting]:
     start = bare.find(b"\n" * (_BLANK_LINES + 1))
     if start >= 0 and (rest := bare[start:].lstrip(b"\n")):
         yield Sighting("SH608", file.path, bare.count(b"\n", 0, len(bare) - len(rest)) + 1)
-    if file.path.lower().endswith(RUN_BY_NAME) and len(file.data) > _LINE_MAX:
-        lines = file.data.split(b"\n")
-        if (longest := max(map(len, lines))) > _LINE_MAX:
-            yield Sighting("SH611", file.path, 1 + next(n for n, line in enumerate(lines) if len(line) == longest))
+    if file.path.lower().endswith(RUN_BY_NAME) and has_run(file.data, _LINE_MAX + 1, b"\n"):
+        lines = [len(line) for line in file.data.split(b"\n")]
+        yield Sighting("SH611", file.path, 1 + lines.index(max(lines)))

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
+from sys import maxsize
 from typing import Final
 
 from skillhub.model.finding import Rule, rules
@@ -28,17 +29,18 @@ _ONLY_WORDS: Final = bytes(
 _PART = re.compile(rb"[a-z0-9]{2,}")
 # Stands for all that is beyond ASCII.
 _BEYOND: Final = b"\x80"
-# What is looked for in words: beginnings of words by their first letter, whole words, parts of words by their first
-# two letters, those of them that looks name.
-_STEMS: Final = defaultdict[bytes, set[bytes]](set)
+# What is looked for: whole words, beginnings of words, parts of words, and those of the parts that looks name.
 _WHOLE: Final[set[bytes]] = set()
+_BEGINS: Final[set[bytes]] = set()
+_PARTS: Final[set[bytes]] = set()
 _INNER: Final[set[bytes]] = set()
-_PARTS: Final = defaultdict[bytes, set[bytes]](set)
-# What each word that was looked at has of them; most have nothing. Other words are looked at each time.
+# What each word that was looked at has of that; most have nothing.
 _Told = tuple[frozenset[bytes], frozenset[bytes]]
 _TOLD: Final[dict[bytes, _Told]] = {}
 _DULL: Final[set[bytes]] = set()
-_WORD_MAX, _KNOWN_MAX = 40, 1 << 15
+_KNOWN_MAX: Final = 1 << 15
+# Words that are longer, and those of a text that has more that are new, are of data: they do not come again.
+_WORD_MAX, _NEW_MAX = 40, 1 << 14
 
 
 class Letters:
@@ -62,21 +64,28 @@ class Letters:
         return self.data.lower()
 
     @cached_property
-    def _tokens(self) -> frozenset[bytes]:
-        return frozenset(self.data.translate(_ONLY_WORDS).split())
+    def _tokens(self) -> tuple[set[bytes], list[bytes]]:
+        """The words, and those that are one without the ``*`` in it."""
+        words = set(self.data.translate(_ONLY_WORDS).split())
+        marked = [word for word in words if b"*" in word] if b"*" in self.data else []
+        words.difference_update(marked)
+        words.update(b" ".join(marked).replace(b"*", b" ").split())
+        return words, [word.replace(b"*", b"") for word in marked]
 
-    @cached_property
-    def words(self) -> frozenset[bytes]:
+    @property
+    def words(self) -> Set[bytes]:
         """The runs of letters and digits of ASCII, in lower case."""
-        if self._around is not None:
-            return self._around.words
-        return frozenset(b" ".join(self._tokens).replace(b"*", b" ").split()) if b"*" in self.data else self._tokens
+        return self._tokens[0] if self._around is None else self._around.words
 
     @cached_property
     def _told(self) -> _Told:
         if self._around is not None:
             return self._around._told
-        told = [_TOLD.get(token) or _told(token) for token in self._tokens - _DULL]
+        words, whole = self._tokens
+        left = words.union(whole) - _DULL if whole else words - _DULL
+        told = [found for word in left if (found := _TOLD.get(word))]
+        if len(told) < len(left):
+            told.append(_told({word for word in left if word not in _TOLD}))
         always = (b"",) if self.data.isascii() else (b"", _BEYOND)
         return frozenset().union(*[looked for looked, _ in told]), frozenset(always).union(
             *[parts for _, parts in told]
@@ -93,25 +102,38 @@ class Letters:
         return self._told[1]
 
 
-def _told(token: bytes) -> _Told:
-    """Return what is in a word of all that is looked for: of one with ``*``, in its pieces or in all of it."""
-    pieces, whole = (frozenset(token.split(b"*")), token.replace(b"*", b"")) if b"*" in token else ((token,), token)
-    looked = [each + b"*" for piece in pieces for each in _STEMS.get(piece[:1], ()) if piece.startswith(each)]
-    looked += _WHOLE.intersection(pieces)
-    pairs: Set[bytes] = _PARTS.keys()
-    if len(token) <= _WORD_MAX:
-        pairs = {whole[at : at + 2] for at in range(len(whole) - 1)} & pairs
-    parts = [each for pair in pairs for each in _PARTS[pair] if each in whole]
-    looked += _INNER.intersection([b"*%b*" % each for each in parts])
-    found = frozenset(looked), frozenset(parts)
-    if len(token) <= _WORD_MAX:
+def _told(words: Set[bytes]) -> _Told:
+    """Return what is in words of all that is looked for, and keep what is in each; they are searched as one text."""
+    text = b" %b " % b" ".join(words)
+    is_kept = len(text) <= _NEW_MAX
+    looked = defaultdict[bytes, list[bytes]](list, {word: [word] for word in _WHOLE & words})
+    parts = defaultdict[bytes, list[bytes]](list)
+    for begin in [each for each in _BEGINS if b" " + each in text]:
+        for word in _with(b" " + begin, text, is_kept):
+            looked[word].append(begin + b"*")
+    for part in [each for each in _PARTS if each in text]:
+        for word in _with(part, text, is_kept):
+            parts[word].append(part)
+            if part in _INNER:
+                looked[word].append(b"*%b*" % part)
+    if is_kept:
         if len(_TOLD) + len(_DULL) >= _KNOWN_MAX:
             _forget()
-        if looked or parts:
-            _TOLD[token] = found
-        else:
-            _DULL.add(token)
-    return found
+        for word in words:
+            if word in looked or word in parts:
+                _TOLD[word] = frozenset(looked.get(word, ())), frozenset(parts.get(word, ()))
+            elif len(word) <= _WORD_MAX:
+                _DULL.add(word)
+    return frozenset().union(*looked.values()), frozenset().union(*parts.values())
+
+
+def _with(literal: bytes, text: bytes, is_each: bool) -> Iterator[bytes]:
+    """Yield the words, which blanks part, that a literal is in: each of them, or the first."""
+    at = text.find(literal)
+    while at >= 0:
+        end = text.find(b" ", at + 1)
+        yield text[text.rfind(b" ", 0, at + 1) + 1 : end]
+        at = text.find(literal, end) if is_each else -1
 
 
 def _forget() -> None:
@@ -132,8 +154,7 @@ class Literals:
         for each, literal in zip(all, self.all, strict=True):
             self._by_part[longest_part(each)].append(literal)
         self._parts = frozenset(self._by_part)
-        for part in self._parts - {b"", _BEYOND}:
-            _PARTS[part[:2]].add(part)
+        _PARTS.update(self._parts - {b"", _BEYOND})
         _forget()
 
     def worth(self, parts: Set[bytes]) -> list[bytes]:
@@ -166,16 +187,16 @@ class Shape:
         # Few skills have the words that make a pattern be looked for; to compile them all takes 40 ms.
         return re.compile(self.source.removeprefix(rb"\b"), re.MULTILINE)
 
-    def search(self, data: bytes, at: int = 0) -> re.Match[bytes] | None:
-        """Return the first match from ``at`` on."""
-        found = self._pattern.search(data, at)
+    def search(self, data: bytes, at: int = 0, end: int = maxsize) -> re.Match[bytes] | None:
+        """Return the first match from ``at`` on; what is at ``end`` is the end of a line."""
+        found = self._pattern.search(data, at, end)
         while found and self._begins_word and _is_word(data[found.start() - 1 : found.start()]):
-            found = self._pattern.search(data, found.start() + 1)
+            found = self._pattern.search(data, found.start() + 1, end)
         return found
 
-    def finditer(self, data: bytes, at: int = 0) -> Iterator[re.Match[bytes]]:
+    def finditer(self, data: bytes, at: int = 0, end: int = maxsize) -> Iterator[re.Match[bytes]]:
         """Yield every match from ``at`` on, none in another."""
-        while found := self.search(data, at):
+        while found := self.search(data, at, end):
             yield found
             at = found.end()
 
@@ -224,25 +245,31 @@ class SearchSpot:
                 return False
         return True
 
-    def places(self, lowered: bytes) -> Iterator[tuple[int, str | None]]:
-        """Yield the offset of each place, in order, and the rule that its judge names, if it has one."""
-        for offset, begin, middle, end in self._spans(lowered):
+    def places(self, lowered: bytes, start: int = 0, stop: int = maxsize) -> Iterator[tuple[int, str | None]]:
+        """Yield the offset of each place, in order, and the rule that its judge names, if it has one.
+
+        Args:
+            lowered: The text, in lower case.
+            start: Where the part that is searched begins.
+            stop: Where it ends, as a line does.
+        """
+        for offset, begin, middle, end in self._spans(lowered, start, stop):
             if self.judge is None:
                 yield offset, None
             elif rule := self.judge(_around(lowered, begin, middle, end)):
                 yield offset, rule
 
-    def _spans(self, lowered: bytes) -> Iterator[tuple[int, int, tuple[int, int], int]]:
+    def _spans(self, lowered: bytes, at: int, stop: int) -> Iterator[tuple[int, int, tuple[int, int], int]]:
         """Yield of each place its offset, its begin, the begin and end of what stands between, and its end."""
         if self.then is None:
-            for match in self.first.finditer(lowered):
+            for match in self.first.finditer(lowered, at, stop):
                 yield match.start(), match.start(), (match.end(), match.end()), match.end()
             return
-        if self.first.search(lowered) is None or self.then.search(lowered) is None:
+        if self.first.search(lowered, at, stop) is None or self.then.search(lowered, at, stop) is None:
             return
-        firsts = [match.span() for match in self.first.finditer(lowered)]
+        firsts = [match.span() for match in self.first.finditer(lowered, at, stop)]
         ends = [end for _, end in firsts]
-        for match in self.then.finditer(lowered, ends[0]) if ends else ():
+        for match in self.then.finditer(lowered, ends[0], stop) if ends else ():
             begin, start = firsts[bisect_right(ends, match.start()) - 1]
             if match.start() - start <= GAP_MAX and b"\n" not in lowered[start : match.start()]:
                 yield start, begin, (start, match.start()), match.end()
@@ -268,10 +295,10 @@ def look(words: str, first: bytes, then: bytes | None = None, judge: Judge | Non
     groups = tuple(frozenset(group.encode().split()) for group in words.split("/"))
     for each in frozenset[bytes]().union(*groups):
         if each.startswith(b"*"):
-            _INNER.add(each)
-            _PARTS[each[1:3]].add(each[1:-1])
+            _INNER.add(each[1:-1])
+            _PARTS.add(each[1:-1])
         elif each.endswith(b"*"):
-            _STEMS[each[:1]].add(each[:-1])
+            _BEGINS.add(each[:-1])
         else:
             _WHOLE.add(each)
     _forget()
@@ -320,6 +347,8 @@ _JOINTS: Final = (
 _IN_QUOTED: Final = (b"''", b'""', b"\\", b"$@", b"$*")
 # More than any word that a pattern has.
 _NEAR: Final = 40
+# More than any place and what is between its two patterns.
+REACH: Final = 1 << 12
 _TO_BLANK: Final = bytes.maketrans(b"\t\x0b\x0c", b"   ")
 _PADDED: Final = b" " * 5
 _NO_WORD: Final = bytes(32 if chr(each) in "|;&<>()`'\"$\\\t\n\r\x0b\x0c" else each for each in range(256))
@@ -354,19 +383,19 @@ def _squeezed(data: bytes) -> bytes:
         data = _FIELD.sub(b" ", data)
     if _PADDED in data.translate(_TO_BLANK):
         data = _PADDING.sub(b" ", data)
-    if _has_run(data.translate(_NO_WORD), _LONG):
+    if has_run(data.translate(_NO_WORD), _LONG):
         data = _LONG_WORD.sub(rb"\1", data)
     return data if data.isascii() else data.replace(_SOFT_HYPHEN, b"")
 
 
-def _has_run(data: bytes, length: int) -> bool:
-    """Say whether there are so many bytes without a blank; it looks from one blank to the last that is near it."""
+def has_run(data: bytes, length: int, end: bytes = b" ") -> bool:
+    """Say whether there are so many bytes without an ``end``; it looks from one to the last that is near it."""
     at = 0
     while at + length <= len(data):
-        blank = data.rfind(b" ", at, at + length)
-        if blank < 0:
+        found = data.rfind(end, at, at + length)
+        if found < 0:
             return True
-        at = blank + 1
+        at = found + 1
     return False
 
 
@@ -411,18 +440,48 @@ def windows(data: bytes) -> Iterator[Window]:
         yield Window(piece, start, keep, len(data) + 1 if last else until)
 
 
-def joined(lowered: bytes, path: str) -> Iterator[tuple[bytes, Callable[[int], int], bytes]]:
-    """Yield the text with the lines joined that a shell joins, and for each what gives the offset in ``lowered``.
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A text with the lines joined that a shell joins.
+
+    Attributes:
+        offset_of: Gives the offset in the text that lines are joined of.
+        joints: Where nothing is left of what stood between: only around them the text is new. None if all of it is.
+    """
+
+    text: bytes
+    offset_of: Callable[[int], int]
+    joints: list[int] | None = None
+
+    @property
+    def new(self) -> bytes:
+        """What has all words that are new."""
+        if self.joints is None or len(self.joints) * _NEAR > len(self.text):
+            return self.text
+        return b"\n".join([self.text[max(0, at - _NEAR) : at + _NEAR] for at in self.joints])
+
+    def parts(self) -> Iterator[tuple[int, int]]:
+        """Yield the begin and end of what has all places that are new; it ends where a line does."""
+        end = -1
+        for at in [0] if self.joints is None else self.joints:
+            if at > end - REACH and end < len(self.text):
+                start = max(at - REACH, end, 0)
+                end = self.text.find(b"\n", at + REACH) if self.joints is not None else -1
+                end = len(self.text) if end < 0 else end
+                yield start, end
+
+
+def joined(lowered: bytes, path: str) -> Iterator[Joined]:
+    """Yield the text with the lines joined that a shell joins.
 
     A joint is a blank, as a reader takes it; and it is nothing, as a shell takes it, where a word goes on behind it.
-    The third is what stands around such joints: no word of the text is new but there.
     """
     begins, joint = next((begins, each) for ends, begins, each in _JOINTS if path.lower().endswith(ends))
     # A carriage return alone ended a line once, and does for Python today.
     is_joined = any(each in lowered for each in begins)
     blanked = joint.sub(lambda match: b" " * len(match[0]), lowered) if is_joined else lowered
     blanked = blanked.replace(b"\r", b"\n")
-    yield blanked, int, b""
+    yield Joined(blanked, int)
     is_quoted = any(each[:1] in blanked and each in blanked for each in _IN_QUOTED)
     for pattern, text, is_worth in ((joint, lowered, is_joined), (_QUOTED, blanked, is_quoted)):
         gone = [match.span() for match in pattern.finditer(text)] if is_worth else []
@@ -431,10 +490,7 @@ def joined(lowered: bytes, path: str) -> Iterator[tuple[bytes, Callable[[int], i
             for start, end in gone:
                 taken.append(taken[-1] + end - start)
             starts = [start - before for (start, _), before in zip(gone, taken, strict=False)]
-            closed = pattern.sub(b"", text).replace(b"\r", b"\n")
-            near = (closed[max(0, start - _NEAR) : start + _NEAR] for start in starts)
-            is_many = len(starts) * _NEAR > len(closed)
-            yield closed, partial(_before, starts, taken), closed if is_many else b"\n".join(near)
+            yield Joined(pattern.sub(b"", text).replace(b"\r", b"\n"), partial(_before, starts, taken), starts)
 
 
 def _before(starts: list[int], taken: list[int], offset: int) -> int:

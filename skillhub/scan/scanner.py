@@ -119,12 +119,13 @@ def _places(view: bytes, source: SourceFile, is_document: bool) -> Iterator[tupl
 def _in_window(letters: Letters, path: str, is_document: bool, *, first: bool) -> Iterator[tuple[Rule, int]]:
     yield from hidden(letters.data, first=first) if is_document else hidden_in_binary(letters.data)
     yield from secrets(letters)
-    for text, offset_of, near in joined(letters.lowered, path):
+    for each in joined(letters.lowered, path):
         # Blanks for a joint: the same words.
-        worth = _worth(letters.looked | Letters(near).looked if near else letters.looked)
-        for rule, look in _worth(Letters(text).looked) if near and worth else worth:
-            for offset, judged in look.places(text):
-                yield RULES[judged] if judged else rule, offset_of(offset)
+        worth = _worth(letters.looked if each.joints is None else letters.looked | Letters(each.new).looked)
+        parts = list(each.parts()) if worth else []
+        for rule, look in worth:
+            for offset, judged in (place for part in parts for place in look.places(each.text, *part)):
+                yield RULES[judged] if judged else rule, each.offset_of(offset)
 
 
 def _worth(words: Set[bytes]) -> list[tuple[Rule, SearchSpot]]:

@@ -2,6 +2,7 @@
 
 import re
 from random import Random
+from re import _parser as parser
 
 import pytest
 from hypothesis import given, settings
@@ -118,7 +119,7 @@ def _cases(spot):
 
 @pytest.mark.parametrize(("rule", "spot"), LOOKS, ids=lambda each: getattr(each, "id", ""))
 def test_wherever_the_patterns_of_a_look_match_are_its_words(rule, spot):
-    found = [text for text in _cases(spot) if any(spot._spans(text.lower()))]
+    found = [text for text in _cases(spot) if any(spot._spans(text.lower(), 0, len(text)))]
     same = [each for other, each in LOOKS if (other, each.first.source) == (rule, spot.first.source)]
     assert found
     assert [text for text in found if not any(each.is_worth(Letters(text).looked) for each in same)] == []
@@ -149,10 +150,38 @@ def test_a_sign_is_looked_for_wherever_one_of_its_words_is_in_the_folded_text(te
 @given(texts, st.sampled_from(["a.sh", "a.ps1", "a.bat"]))
 def test_what_stands_around_joints_has_the_new_words(text, path):
     lowered = (text * 3).encode().lower()
-    (blanked, _, none), *closed = joined(lowered, path)
-    assert none == b"" and len(blanked) == len(lowered)
-    for each, _, near in closed:
-        assert Letters(each).looked <= Letters(blanked).looked | Letters(near).looked
+    blanked, *closed = joined(lowered, path)
+    assert len(blanked.text) == len(lowered)
+    for each in closed:
+        assert Letters(each.text).looked <= Letters(blanked.text).looked | Letters(each.new).looked
+
+
+def test_no_place_is_as_long_as_what_is_searched_around_a_joint():
+    for _, spot in LOOKS:
+        widths = [parser.parse(each.source).getwidth()[1] for each in (spot.first, spot.then) if each]
+        assert sum(widths) + pattern.GAP_MAX + 200 < pattern.REACH, spot.first.source
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.sampled_from(range(len(LOOKS))), min_size=1, max_size=3), st.sampled_from(range(9999)), st.booleans()
+)
+def test_what_is_searched_around_joints_has_every_place_that_is_new(numbers, seed, is_far):
+    rng = Random(seed)
+    filler = b"x y\n" * (3 * pattern.REACH // 4 if is_far else 1)
+    lowered = b""
+    for number in numbers:
+        case = rng.choice(list(_cases(LOOKS[number][1]))).lower()
+        at = rng.randrange(len(case) + 1)
+        lowered += case[:at] + rng.choice([b"\\\n", b"''", b"\\", b"\\\r\n", b""]) + case[at:] + filler
+    blanked, *closed = joined(lowered, "a.sh")
+    assert list(blanked.parts()) == [(0, len(blanked.text))]
+    for spot in (LOOKS[number][1] for number in numbers):
+        known = {offset for offset, _ in spot.places(blanked.text)}
+        for each in closed:
+            all_of_it = {each.offset_of(offset) for offset, _ in spot.places(each.text)}
+            found = {each.offset_of(at) for part in each.parts() for at, _ in spot.places(each.text, *part)}
+            assert found <= all_of_it <= found | known
 
 
 @pytest.mark.parametrize("begin", range(0, 400, 57))
