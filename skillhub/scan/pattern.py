@@ -119,10 +119,10 @@ def _told(words: Set[bytes]) -> _Told:
     if is_kept:
         if len(_TOLD) + len(_DULL) >= _KNOWN_MAX:
             _forget()
-        for word in words:
+        for word in [each for each in words if len(each) <= _WORD_MAX]:
             if word in looked or word in parts:
                 _TOLD[word] = frozenset(looked.get(word, ())), frozenset(parts.get(word, ()))
-            elif len(word) <= _WORD_MAX:
+            else:
                 _DULL.add(word)
     return frozenset().union(*looked.values()), frozenset().union(*parts.values())
 

@@ -20,6 +20,7 @@ _FETCHERS: Final = frozenset(
     + words("invoke-webrequest invoke-restmethod start-bitstransfer")
 )
 _LOOKED_FOR: Final = Literals(*(each.encode() for each in ("mshta", "regsvr32", "downloadfile", *sorted(_FETCHERS))))
+_FETCHES = re.compile("|".join(map(re.escape, ("downloadfile", *sorted(_FETCHERS)))), re.IGNORECASE)
 _TO_FILE: Final = frozenset(words("-o -O --output --output-document -outfile -destination --out > >>"))
 _BEFORE: Final = frozenset(
     words("sudo nohup exec time start /b /wait env then do else ! & ( { command setsid run: $ >")
@@ -51,7 +52,7 @@ def staged(files: SkillFiles) -> Iterator[Sighting]:
 def _run(passage: Passage) -> Iterator[tuple[str, int]]:
     """Yield where a program of Windows is given an address, and runs what is there."""
     text, line, counted = passage.text.lower(), passage.line, 0
-    for match in _SCRIPTLET.finditer(text):
+    for match in _SCRIPTLET.finditer(text) if "mshta" in text or "regsvr32" in text else ():
         line, counted = line + text.count("\n", counted, match.start()), match.start()
         yield "SH113", line
 
@@ -62,14 +63,15 @@ def _started(passage: Passage) -> Iterator[tuple[str, int]]:
     yield from _run(passage)
     line = passage.line
     fetched: dict[str, tuple[str, int]] = {}
-    hides = _HIDES.search(text) is not None
+    hides: bool | None = None
     for row in text.split("\n"):
-        for command in _COMMAND.split(row):
+        for command in _COMMAND.split(row) if fetched or _FETCHES.search(row) else ():
             found = _WORD.findall(command[:4000])[:_WORDS_MAX]
             while found and (found[0].lower() in _BEFORE or re.fullmatch(r"\w{1,40}=\S*", found[0])):
                 del found[0]
             name = found[0].lower() if found else ""
             if name in _FETCHERS or ".downloadfile(" in command.lower():
+                hides = _HIDES.search(text) is not None if hides is None else hides
                 rule = "SH113" if hides or any(map(_is_anybodys, found)) else "SH114"
                 fetched.update(dict.fromkeys(_saved(found), (rule, line)))
             elif name and (target := _target(found)) and target in fetched:

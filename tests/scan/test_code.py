@@ -576,7 +576,7 @@ def test_attack_many_files_that_name_each_other_take_no_more_steps():
         files = {f"scripts/f{n}.py": f"import f{n + 1}\nexec(f{n + 1}.x)\n" for n in range(number)}
         return lambda: scan(skill(files))
 
-    work(2)()
+    work(80)()  # the words of all are known from here on
     assert steps(work(80)) < 5 * steps(work(20))
 
 

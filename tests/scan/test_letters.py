@@ -107,6 +107,8 @@ def test_no_more_words_are_kept_than_a_process_has_room_for():
     assert not Letters(b" ".join(b"w%d" % number for number in range(pattern._KNOWN_MAX + 9))).looked
     assert len(pattern._DULL) + len(pattern._TOLD) <= pattern._KNOWN_MAX
     assert b"curl" in Letters(b"curl").looked
+    assert b"akia" in Letters(b"akia" * 20).parts
+    assert max(map(len, (*pattern._DULL, *pattern._TOLD))) <= pattern._WORD_MAX
 
 
 def _cases(spot):
