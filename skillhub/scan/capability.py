@@ -62,11 +62,10 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
     declared, and those that files that run are seen to read; more than 200 of these are one ``env:*``.
     """
     sources = SkillFiles(tree) if sources is None else sources
-    held = sources.held
     body = _body(manifest, sources.files.get(SKILL_MD))
     run = {
         path: sources.files[path].without_nul
-        for path in running(held, body, lambda path: sources.files[path].without_nul)
+        for path in running(sources.held, body, lambda path: sources.files[path].without_nul)
     }
     found = {f"{kind}:{_line(text)}" for kind, text in _named(manifest)}
     if run:
@@ -77,13 +76,13 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
         found.add("hooks")
     if manifest.fork is not None:
         found.add("agents")
-    if any(not is_text(file.data) for file in held.values()):
+    if any(not is_text(file.data) for file in sources.held.values()):
         found.add("binary")
     hosts = {host for letters in (body, *run.values()) for host in _hosts(letters.data)}
     servers = (need.server.host for need in manifest.requires if need.server and need.server.host)
     hosts |= {host for server in servers for host in _somewhere(server.encode())}
     found |= {f"network:{host}" for host in hosts} if len(hosts) <= HOSTS_MAX else {"network:*"}
-    if not _is_offline(held, manifest, body, run):
+    if not _is_offline(sources.held, manifest, body, run):
         found.add(NETWORK_UNKNOWN)
     found |= {f"env:{_line(name)}" for name in variables(run.items())}
     return tuple(sorted(found))

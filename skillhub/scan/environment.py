@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from skillhub.formats.text import words
-from skillhub.scan.pattern import Letters, Literals
+from skillhub.scan.pattern import Lazy, Letters, Literals
 
 NAMES_MAX = 200  # more than a person reads are one `*`
 _MATCHES_MAX = 50_000
@@ -40,19 +40,18 @@ class _Look:
 
     words: tuple[bytes, ...]
     literals: Literals
-    pattern: re.Pattern[bytes]
+    pattern: Lazy[bytes]
 
     def is_worth(self, letters: Letters, parts: Set[bytes]) -> bool:
         """Say whether the pattern may match in a text; ``parts`` are those of its letters that count."""
-        data, lowered = letters.data, letters.lowered
         return bool(self.literals.worth(parts)) and any(
-            word in (data if word.isupper() else lowered) for word in self.words
+            word in (letters.data if word.isupper() else letters.lowered) for word in self.words
         )
 
 
 def _look(looked_for: str, pattern: bytes) -> _Look:
-    found = [each.encode() for each in words(looked_for)]
-    return _Look((*found,), Literals(*map(bytes.lower, found)), re.compile(pattern))
+    literals = Literals(*map(str.encode, words(looked_for.lower())))
+    return _Look(tuple(map(str.encode, words(looked_for))), literals, Lazy(pattern))
 
 
 _ALWAYS: Final = Literals(b"")
@@ -123,7 +122,7 @@ _OWNER = rb"(?:\w{1,30}\.)?\Z"
 _ASSIGNED = re.compile(rb"([A-Za-z_]\w{0,30})\s{0,9}(?::[^=\n]{0,40})?=\s{0,9}" + _OWNER)
 _NOT_WHOLE = re.compile(rb"(?:\bimport\b(?:[^\n;]*|\s*\([^)]*)|[\"']\s{1,9}(?:not\s{1,9})?in\s{1,9})" + _OWNER)
 _KEYS = re.compile(rb"\{([^{}]*+)\}\s*+=\s*+" + _OWNER)
-_KEY = _Look((b"",), _ALWAYS, re.compile(rb"(?:^|,)\s*+" + _NAME))
+_KEY = _Look((b"",), _ALWAYS, Lazy(rb"(?:^|,)\s*+" + _NAME))
 # A shell may be told to run any text; in these `$` is something else, and counts with what looks like a secret.
 _NO_SHELL = re.compile(r"(?i)\.(?:[cm]?[jt]s|[jt]sx|pyw?|rb|pl|php|lua|r|jl|go|rs|psm?1|bat|cmd|applescript)\Z")
 _SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#!(?![^\n]{0,200}\b(?:ba|da|k|z|a|fi|c|tc)?sh\b)")
@@ -223,7 +222,7 @@ class _Reader:
             rb"(?:[(*]|\.\.)(?:" + names + rb")\s{0,9}+[,)}]",
             begins + rb"\.(?:copy|items|values)\(",
         ):
-            self._add(self._all(_Look((b"",), _ALWAYS, re.compile(pattern)), data))
+            self._add(self._all(_Look((b"",), _ALWAYS, Lazy(pattern)), data))
 
     def _add_keys(self, braces: bytes) -> None:
         self._add([*self._all(_KEY, braces), *((b"*",) if b"..." in braces else ())])
@@ -240,7 +239,7 @@ class _Reader:
     def _matches(self, look: _Look, data: bytes) -> list[re.Match[bytes]]:
         if not look.is_worth(self._letters, self._parts):
             return []
-        found = list(islice(look.pattern.finditer(data), self._left + 1))
+        found = list(islice(look.pattern.compiled.finditer(data), self._left + 1))
         self._left -= len(found)
         if self._left < 0:
             raise _TooManyError
