@@ -113,6 +113,12 @@ class Http(Web):
         self._patience = patience or Patience()
         self._credentials = credentials
         self._transport = _Transport(tls, arrived)
+        self._client = httpx.Client(
+            transport=self._transport,
+            trust_env=False,
+            follow_redirects=False,
+            timeout=None,  # noqa: S113 - each wait is bounded by the deadline, see `_Stream`
+        )
         self._proxies: dict[str, Proxy | None] = {}
 
     @errors_masked()
@@ -157,10 +163,9 @@ class Http(Web):
             token = _EXCHANGE.set(exchange)
             try:
                 with _errors_of(exchange):
-                    # httpx knows the origin alone: it shows requests in errors, and the path may hold a secret.
+                    # httpx knows, and logs, the origin alone: the path may hold a secret.
                     request = httpx.Request(method, target.origin, headers=known + fields, content=body)
-                    # An `httpx.Client` adds nothing: the deadline bounds each wait, and redirects are judged here.
-                    with closing(self._transport.handle_request(request)) as response:
+                    with closing(self._client.send(request, stream=True)) as response:
                         return _judge(target, response, cap)
             except _MayHealError as broken:
                 pause = next(pauses, None)
@@ -205,7 +210,7 @@ class _MayHealError(Exception):
 
 
 def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Response | RequestTarget:
-    status, headers = response.status_code, dict(response.headers.items())
+    status, headers = response.status_code, dict(response.headers)
     if status in _REDIRECTS:
         following = target.follow(response.extensions["location"])
         if response.request.method == "POST" and (status not in _KEEPS_METHOD or following.origin != target.origin):
@@ -308,9 +313,7 @@ class _Transport(httpx.BaseTransport):
         # httpx would look at them: redirects are judged here, and no cookie is kept, or even read.
         location, _ = headers.pop("location", ""), headers.pop("set-cookie", "")
         body = _Body(found, exchange, self._arrived)
-        return httpx.Response(
-            found.status, headers=headers, stream=body, extensions={"location": location}, request=request
-        )
+        return httpx.Response(found.status, headers=headers, stream=body, extensions={"location": location})
 
     def close(self) -> None:
         """Close every connection."""
