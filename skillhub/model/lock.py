@@ -462,7 +462,7 @@ def _have(entry: Locked, needed: tuple[str, ...], unwanted: tuple[str, ...], whe
 # merge as text. It holds no time, no secret, and no path of a store, a home or a cache.
 
 
-CAP = 12 * 1024 * 1024  # bytes: 10,000 signed skills of 1.2 kB; what JSON makes of a hostile one may take 400 MiB
+CAP = 10 * 1024 * 1024  # bytes: 10,000 signed skills of 1 kB; what JSON makes of a hostile one may take 350 MiB
 _where = attrgetter("url", "digest", "version", "rev", "path")
 _is_absent = partial(is_, None)
 
