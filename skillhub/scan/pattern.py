@@ -502,7 +502,9 @@ def joined(lowered: bytes, path: str) -> Iterator[Joined]:
             for start, end in gone:
                 taken.append(taken[-1] + end - start)
             starts = [start - before for (start, _), before in zip(gone, taken, strict=False)]
-            yield Joined(pattern.sub(b"", text).replace(b"\r", b"\n"), partial(_before, starts, taken), starts)
+            ends = (0, *[end for _, end in gone])
+            left = b"".join([text[end:start] for end, (start, _) in zip(ends, (*gone, (len(text), 0)), strict=True)])
+            yield Joined(left.replace(b"\r", b"\n"), partial(_before, starts, taken), starts)
 
 
 def _before(starts: list[int], taken: list[int], offset: int) -> int:

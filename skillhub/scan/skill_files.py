@@ -52,9 +52,12 @@ _NAMES: Mapping[str, Language] = {
 }
 # Emphasis, and what is not shown: between two letters neither parts a word.
 _UNSEEN: Final = "*\u00ad\u200b\u200c\u200d\u2060\ufeff"
-_GREEK_OR_CYRILLIC = re.compile(r"[\u0370-\u04ff]")
 # Without one of these, what is folded has the words of ASCII that the bytes have: two capitals fold to ASCII.
 _FOLDS = re.compile(f"[{_UNSEEN[1:]}\u0370-\u04ff\u0130\u212a]")
+# Where a Greek or Cyrillic letter meets another character of its word; the first letter is what the engine skips to.
+_MEETS = re.compile(r"[\u0370-\u04ff](?:(?=[^\W\u0370-\u04ff])|(?<=[^\W\u0370-\u04ff].))", re.DOTALL)
+_REST_OF_WORD = re.compile(r"\w+")
+_MIXED_MAX: Final = 40
 # A word of Latin letters and of Greek or Cyrillic ones that look the same.
 _MIXED = re.compile(r"(?<!\w)(?=\w{0,40}[a-z])(?=\w{0,40}[\u0370-\u04ff])\w{2,40}")
 _LOOK_ALIKE: Final = str.maketrans("аеорсухіјѕԁһкмтνορ", "aeopcyxijsdhkmtvop")
@@ -351,9 +354,26 @@ def _folded(text: str) -> str:
     text = text.lower()
     for each in _UNSEEN:
         text = text.replace(each, "")
-    if text.isascii() or not _GREEK_OR_CYRILLIC.search(text):
-        return text
-    return _MIXED.sub(lambda match: match[0].translate(_LOOK_ALIKE), text)
+    return text if text.isascii() else _likened(text)
+
+
+def _likened(text: str) -> str:
+    """Return ``_MIXED.sub`` of the look-alikes; only words in which scripts meet are tried."""
+    parts, taken, end = list[str](), 0, 0
+    for meeting in _MEETS.finditer(text):
+        at = meeting.start()
+        # Some of these characters are no letters, and part words.
+        rest = _REST_OF_WORD.match(text, at) if at >= end else None
+        if rest is None:
+            continue
+        end = rest.end()
+        first = max(at - _MIXED_MAX, 0)
+        while at > first and (text[at - 1].isalnum() or text[at - 1] == "_"):
+            at -= 1
+        if word := _MIXED.match(text, at):
+            parts += text[taken:at], word[0].translate(_LOOK_ALIKE)
+            taken = word.end()
+    return "".join((*parts, text[taken:])) if parts else text
 
 
 def _parted(text: str, language: Language) -> Iterator[Passage]:

@@ -5,7 +5,7 @@ from random import Random
 from re import _parser as parser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
@@ -14,7 +14,7 @@ from skillhub.scan.code import SIGNS
 from skillhub.scan.pattern import Letters, Literals, joined, look, views
 from skillhub.scan.scanner import LOOKS
 from skillhub.scan.secrets import TOKENS, secrets
-from skillhub.scan.skill_files import SourceFile
+from skillhub.scan.skill_files import _LOOK_ALIKE, _MIXED, SourceFile, _likened
 from tests.support.samples import forms, samples
 
 GROUPS = (*SIGNS.values(), prerequisites._LOOKED_FOR, orders._LINKS, orders._TITLES, orders._STYLES)
@@ -343,3 +343,15 @@ def test_what_a_variable_has_run_ends_with_the_variable():
     assert texts and all(files._VARIABLE.search(text) for text in texts)
     other = samples(capability._OTHER_PROGRAM.pattern)
     assert other and all(any(map(capability._OTHER_PROGRAM.search, text.split("\n"))) for text in other)
+
+
+@given(
+    st.text("abz09_ -.*\u0430\u0435\u043e\u03bf\u0447\u0482\u0483\u03a2\u00e9\u4e2d\ufffd", max_size=90),
+    st.integers(0, 45),
+)
+@example("y\u047b5\u03a2m", 0)
+@example("\u0430b", 40)
+def test_only_words_in_which_scripts_meet_are_folded(text, before):
+    for each in (text, "q" * before + text):
+        expected = _MIXED.sub(lambda match: match[0].translate(_LOOK_ALIKE), each)
+        assert _likened(each) == expected
