@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from growth import FIRST, FLOORED, Growth
+from growth import FIRST, FLOORED, SCANNED, Growth
 from peers import OURS, Row, milliseconds
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -111,7 +111,7 @@ def _cell(rows: Sequence[Row], name: str) -> str:
 
 def picture(grown: Sequence[Growth]) -> str:
     """Return the growth as an SVG: count and processor time, both by powers of ten; grey is linear growth."""
-    shown = [each for each in grown if each.command not in (FIRST, FLOORED) and len(each.took) > 1]
+    shown = [each for each in grown if each.command not in (FIRST, FLOORED, SCANNED) and len(each.took) > 1]
     points = [(count, sample.cpu) for each in shown for count, sample in each.took.items()]
     if not points:
         return '<svg xmlns="http://www.w3.org/2000/svg"/>\n'
