@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from tuf.api import exceptions
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 from tuf.api.serialization import DeserializationError
+from tuf.ngclient import FetcherInterface, Updater  # type: ignore[attr-defined]
 
 from skillhub import errors
 from skillhub.disk.files import disk_error, lock, read, write_atomic
@@ -61,34 +59,6 @@ if TYPE_CHECKING:
     from skillhub.trust.log_client import RegistryLog
 
 _Done = TypeVar("_Done")
-
-
-def _tuf_client() -> ModuleType:
-    """Return python-tuf's client, loaded without its own fetcher, which is not used here and takes 80 ms (urllib3).
-
-    Whoever else in this process makes one gets it.
-    """
-    name = "tuf.ngclient.urllib3_fetcher"
-    if "tuf.ngclient" in sys.modules:
-        return sys.modules["tuf.ngclient"]
-
-    def loaded(*given: object, **named: object) -> object:
-        return import_module(name).Urllib3Fetcher(*given, **named)
-
-    sys.modules[name] = stand_in = ModuleType(name)
-    loaded.__name__ = "Urllib3Fetcher"
-    vars(stand_in)[loaded.__name__] = loaded
-    try:
-        return import_module("tuf.ngclient")
-    finally:
-        del sys.modules[name]
-
-
-if TYPE_CHECKING:
-    from tuf.ngclient import FetcherInterface, Updater  # type: ignore[attr-defined]
-else:
-    _tuf = _tuf_client()
-    FetcherInterface, Updater = _tuf.FetcherInterface, _tuf.Updater
 
 # What python-tuf raises, and what a registry's documents should not say, as errors of ours.
 

@@ -332,11 +332,3 @@ def signed_by(metadata, keys):
 
 def test_keys_of_the_simulator_are_its_own():
     assert key_of("a")("root-1", "ed25519").public != key_of("b")("root-1", "ed25519").public
-
-
-def test_who_wants_python_tufs_own_fetcher_gets_it():
-    from tuf.ngclient import Urllib3Fetcher, updater
-    from tuf.ngclient.urllib3_fetcher import Urllib3Fetcher as Real
-
-    assert isinstance(Urllib3Fetcher(), Real)
-    assert isinstance(updater.Urllib3Fetcher(chunk_size=7), Real)
