@@ -33,11 +33,15 @@ class Environment:
         if metadata:
             (self.packages / "skillhub-1.dist-info").mkdir()
             (self.packages / "skillhub-1.dist-info" / "METADATA").write_text(metadata)
+        # Without what an installer may have left beside the package.
+        self.source = folder / "source"
+        self.source.mkdir()
+        (self.source / "skillhub").symlink_to(REPO / "skillhub")
 
-    def asked(self, name="s3", path=REPO):
+    def asked(self, name="s3", path=None):
         done = subprocess.run(
             [self.python, "-P", "-c", ASK, name],
-            env={"PYTHONPATH": str(path)},
+            env={"PYTHONPATH": str(path or self.source)},
             capture_output=True,
             text=True,
             check=True,
