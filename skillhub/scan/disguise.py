@@ -6,7 +6,9 @@ import io
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -42,10 +44,13 @@ _LINE_MAX = 5000
 # Every entry is looked at for its password; an archive with more is none that a skill needs.
 _ENTRIES_MAX = 10_000
 _MEMBERS_MAX, _MEMBER_MAX, _UNPACKED_MAX = 100, 1 << 16, 1 << 22
+# Of a skill's archives so many are opened; each is a finding in itself.
+ARCHIVES_MAX: Final = 20
 
 
 def disguises(files: SkillFiles) -> Iterator[Sighting]:
     """Yield the files that hide what they are, or what is in them."""
+    opened = 0
     for file in files:
         name = file.path.lower()
         if _is_bytecode(name, file.data):
@@ -53,48 +58,64 @@ def disguises(files: SkillFiles) -> Iterator[Sighting]:
         if name.endswith((*_TEXTS, *_PICTURES, *_DOCUMENTS)) and _is_program(name, file):
             yield Sighting("SH605", file.path, 0)
         if is_archive(file.path, file.data):
-            yield Sighting("SH607" if _is_locked(file.data) else _of_archive(file), file.path, 0)
+            opened += 1
+            has_skill = opened <= ARCHIVES_MAX and any(_is_skill(each) for each, _ in _entries(file.path, file.data))
+            yield Sighting("SH607" if _is_locked(file.data) else "SH612" if has_skill else "SH606", file.path, 0)
         yield from _padding(file)
 
 
-def _of_archive(file: SourceFile) -> str:
-    names = (name.lower().rpartition("/")[2] for name, _ in members(file.path, file.data))
-    return "SH612" if "skill.md" in names else "SH606"
+def _is_skill(name: str) -> bool:
+    return name.lower().replace("\\", "/").rpartition("/")[2] == "skill.md"
 
 
 # LZMA takes as much memory as the archive says.
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
-_BROKEN: Final = (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, RuntimeError)
+_BROKEN: Final = (zipfile.BadZipFile, tarfile.TarError, zlib.error, ValueError, OSError, EOFError, RuntimeError)
 
 
 def members(path: str, data: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield what an archive (zip, tar, gzip) holds, as far as it is searched: its first files, each to a length."""
+    for name, read in islice(_entries(path, data), _MEMBERS_MAX):
+        if (text := read()) is not None:
+            yield name, text
+
+
+_Read = Callable[[], bytes | None]
+
+
+def _entries(path: str, data: bytes) -> Iterator[tuple[str, _Read]]:
+    """Yield the entries of an archive: the name, and what reads the first bytes; it gives None if that fails."""
     try:
         if data.startswith(b"PK"):
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                for each in archive.infolist()[:_MEMBERS_MAX]:
-                    if each.compress_type in _METHODS and (text := _read(archive, each)) is not None:
-                        yield each.filename, text
+                for each in archive.infolist()[:_ENTRIES_MAX]:
+                    yield each.filename, partial(_read_zip, archive, each)
             return
         plain = zlib.decompressobj(47).decompress(data, _UNPACKED_MAX) if data.startswith(b"\x1f\x8b") else data
         if plain[257:262] != b"ustar":
-            yield path, plain[:_MEMBER_MAX]
+            yield path, lambda: plain[:_MEMBER_MAX]
             return
         with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as packed:
-            for entry in islice(packed, _MEMBERS_MAX):
-                if (held := packed.extractfile(entry)) is not None:
-                    yield entry.name, held.read(_MEMBER_MAX)
-    except (*_BROKEN, tarfile.TarError):
+            for entry in islice(packed, _ENTRIES_MAX):
+                yield entry.name, partial(_read_tar, packed, entry)
+    except _BROKEN:
         return  # what is broken is a finding as an archive
 
 
-def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | None:
-    """Return the first bytes of a file in an archive; None if it is broken or locked, which hides no other."""
-    try:
-        with archive.open(member) as file:
-            return file.read(_MEMBER_MAX)
-    except _BROKEN:
+# One file that is broken or locked hides no other.
+def _read_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | None:
+    if member.compress_type not in _METHODS:
         return None
+    with suppress(*_BROKEN), archive.open(member) as file:
+        return file.read(_MEMBER_MAX)
+    return None
+
+
+def _read_tar(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | None:
+    with suppress(*_BROKEN, KeyError):
+        file = archive.extractfile(member)
+        return None if file is None else file.read(_MEMBER_MAX)
+    return None
 
 
 def _is_bytecode(name: str, data: bytes) -> bool:

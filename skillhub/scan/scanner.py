@@ -14,7 +14,7 @@ from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.capability import is_text
 from skillhub.scan.code import encodings, in_programs
 from skillhub.scan.commands import FETCH, SYSTEM
-from skillhub.scan.disguise import disguises, is_archive, members
+from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.orders import INSTRUCTIONS, demands, orders
@@ -35,8 +35,8 @@ for _number, (_, _look) in enumerate(LOOKS):
 DETECTORS: Final[tuple[Detector, ...]] = (prerequisites, orders, demands, staged, in_programs, encodings, disguises)
 # More places of one rule in one file tell a reader nothing new.
 PLACES_MAX: Final = 10
-# Of archives so many are opened, and so much of what is in them is searched; each is a finding in itself.
-_ARCHIVES_MAX, _PACKED_MAX = 20, 1 << 22
+# So much of what is in archives is searched.
+_PACKED_MAX = 1 << 22
 
 
 def scan(tree: Tree, sources: SkillFiles | None = None) -> tuple[Finding, ...]:
@@ -54,7 +54,7 @@ def _packed(tree: Mapping[str, File]) -> Iterator[Finding]:
     seen: set[tuple[str, str]] = set()
     left = _PACKED_MAX
     for number, (path, outer, packed) in enumerate(waiting):
-        for name, data in members(outer, packed) if number < _ARCHIVES_MAX else ():
+        for name, data in members(outer, packed) if number < ARCHIVES_MAX else ():
             left -= len(data)
             if left < 0:
                 return

@@ -78,6 +78,33 @@ def test_attack_an_archive_whose_content_no_reader_sees(path, data):
     assert rules(path, data) == {"SH606"}
 
 
+def holding(kind, names):
+    held = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(held, "w") as archive:
+            for name in names:
+                archive.writestr(name, "x")
+        return held.getvalue()
+    with tarfile.open(fileobj=held, mode="w:gz" if kind == "tar.gz" else "w") as archive:
+        for name in names:
+            archive.addfile(tarfile.TarInfo(name))
+    return held.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
+@pytest.mark.parametrize("name", ["SKILL.md", "a/b/Skill.MD", "a\\SKILL.md"])
+def test_attack_a_skill_in_an_archive_behind_many_files(kind, name):
+    decoys = [f"decoy-{number}.txt" for number in range(300)]
+    assert rules(f"a.{kind}", holding(kind, [*decoys, name])) == {"SH612"}
+    assert rules(f"a.{kind}", holding(kind, [*decoys, "my-skill.md", "SKILL.md.bak"])) == {"SH606"}
+
+
+def test_of_many_archives_each_is_a_finding_and_few_are_opened():
+    packed = holding("zip", ["SKILL.md"])
+    found = scan(Tree({f"a{number:02}.zip": File(packed) for number in range(30)}))
+    assert [sum(each.rule == rule for each in found) for rule in ("SH612", "SH606")] == [20, 10]
+
+
 @pytest.mark.parametrize("path", ["a.zip", "assets/a.dat"])
 def test_attack_an_archive_with_a_password(path):
     assert rules(path, zipped(1)) == {"SH607"}
