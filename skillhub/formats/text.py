@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import cast
+from typing import AnyStr, cast
 
 from skillhub.errors import UsageError
 
@@ -168,17 +168,18 @@ def line_of_marker(data: bytes) -> int | None:
 
 
 class _Deferred:
-    def __init__(self, pattern: str, flags: int) -> None:
-        self._spelled = pattern, flags
+    def __init__(self, pattern: str | bytes, flags: int) -> None:
+        self.pattern = pattern
+        self._flags = flags
 
     def __getattr__(self, name: str) -> object:
-        found = self.__dict__[name] = getattr(re.compile(*self._spelled), name)
+        found = self.__dict__[name] = getattr(re.compile(self.pattern, self._flags), name)
         return found
 
 
-def deferred(pattern: str, flags: int = 0) -> re.Pattern[str]:
+def deferred(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Return a regular expression that is compiled when it is first used, for most commands use few of them."""
-    return cast("re.Pattern[str]", _Deferred(pattern, flags))
+    return cast("re.Pattern[AnyStr]", _Deferred(pattern, flags))
 
 
 def quote(value: object, limit: int = 120) -> str:

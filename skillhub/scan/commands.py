@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
-from skillhub.formats.text import words
-from skillhub.scan.pattern import Around, Lazy, look, pattern
+from skillhub.formats.text import deferred, words
+from skillhub.scan.pattern import Around, look, pattern
 
 # Addresses: anybody's, anybody's under a name of their own, or of one known project.
 
@@ -64,7 +64,7 @@ _PROGRAM_SUFFIXES: Final = words(
     ".zip .rar .7z .exe .msi .dmg .pkg .scr .bat .cmd .ps1 .vbs .hta .iso .img .jar .appimage .lnk .tar.gz .tgz .apk"
 )
 # Of these projects: the very address of an installer, where nobody else can put anything.
-_INSTALLERS: Final = Lazy(
+_INSTALLERS: Final = deferred(
     "|".join(
         words(
             r"sh\.rustup\.rs/? (?:www\.)?rustup\.rs/?"
@@ -113,7 +113,7 @@ def kind_of(host: str, path: str) -> AddressKind:
 
 def is_installer(url: str) -> bool:
     """Say whether an address in lower case is a well-known project's own installer, by https."""
-    return url.startswith("https://") and _INSTALLERS.compiled.fullmatch(url.removeprefix("https://")) is not None
+    return url.startswith("https://") and _INSTALLERS.fullmatch(url.removeprefix("https://")) is not None
 
 
 # Commands.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from skillhub.formats.text import words
-from skillhub.scan.pattern import Lazy, Letters, Literals
+from skillhub.formats.text import deferred, words
+from skillhub.scan.pattern import Letters, Literals
 
 NAMES_MAX = 200  # more than a person reads are one `*`
 _MATCHES_MAX = 50_000
@@ -40,7 +40,7 @@ class _Look:
 
     words: tuple[bytes, ...]
     literals: Literals
-    pattern: Lazy[bytes]
+    pattern: re.Pattern[bytes]
 
     def is_worth(self, letters: Letters, parts: Set[bytes]) -> bool:
         """Say whether the pattern may match in a text; ``parts`` are those of its letters that count."""
@@ -51,7 +51,7 @@ class _Look:
 
 def _look(looked_for: str, pattern: bytes) -> _Look:
     literals = Literals(*map(str.encode, words(looked_for.lower())))
-    return _Look(tuple(map(str.encode, words(looked_for))), literals, Lazy(pattern))
+    return _Look(tuple(map(str.encode, words(looked_for))), literals, deferred(pattern))
 
 
 _ALWAYS: Final = Literals(b"")
@@ -122,7 +122,7 @@ _OWNER = rb"(?:\w{1,30}\.)?\Z"
 _ASSIGNED = re.compile(rb"([A-Za-z_]\w{0,30})\s{0,9}(?::[^=\n]{0,40})?=\s{0,9}" + _OWNER)
 _NOT_WHOLE = re.compile(rb"(?:\bimport\b(?:[^\n;]*|\s*\([^)]*)|[\"']\s{1,9}(?:not\s{1,9})?in\s{1,9})" + _OWNER)
 _KEYS = re.compile(rb"\{([^{}]*+)\}\s*+=\s*+" + _OWNER)
-_KEY = _Look((b"",), _ALWAYS, Lazy(rb"(?:^|,)\s*+" + _NAME))
+_KEY = _Look((b"",), _ALWAYS, deferred(rb"(?:^|,)\s*+" + _NAME))
 # A shell may be told to run any text; in these `$` is something else, and counts with what looks like a secret.
 _NO_SHELL = re.compile(r"(?i)\.(?:[cm]?[jt]s|[jt]sx|pyw?|rb|pl|php|lua|r|jl|go|rs|psm?1|bat|cmd|applescript)\Z")
 _SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#!(?![^\n]{0,200}\b(?:ba|da|k|z|a|fi|c|tc)?sh\b)")
@@ -222,7 +222,7 @@ class _Reader:
             rb"(?:[(*]|\.\.)(?:" + names + rb")\s{0,9}+[,)}]",
             begins + rb"\.(?:copy|items|values)\(",
         ):
-            self._add(self._all(_Look((b"",), _ALWAYS, Lazy(pattern)), data))
+            self._add(self._all(_Look((b"",), _ALWAYS, deferred(pattern)), data))
 
     def _add_keys(self, braces: bytes) -> None:
         self._add([*self._all(_KEY, braces), *((b"*",) if b"..." in braces else ())])
@@ -239,7 +239,7 @@ class _Reader:
     def _matches(self, look: _Look, data: bytes) -> list[re.Match[bytes]]:
         if not look.is_worth(self._letters, self._parts):
             return []
-        found = list(islice(look.pattern.compiled.finditer(data), self._left + 1))
+        found = list(islice(look.pattern.finditer(data), self._left + 1))
         self._left -= len(found)
         if self._left < 0:
             raise _TooManyError

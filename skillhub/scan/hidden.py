@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from skillhub.formats.text import deferred
 from skillhub.model.finding import Rule, rules
-from skillhub.scan.pattern import Lazy
 
 BIDI: Final = rules()["SH001"]
 UNSEEN: Final = rules()["SH002"]
@@ -83,7 +83,7 @@ _TWO_STYLES = (
 )
 _EMOJI = f"(?:[{_TWO_STYLES}\U0001f000-\U0001faff][\ufe0e\ufe0f]|[{_PICTURE}][\U0001f3fb-\U0001f3ff]?)"
 _SINGLE = f"(?!{_SELECTOR}|{_ZERO})"
-_ALLOWED = Lazy(
+_ALLOWED = deferred(
     "|".join(
         (
             "\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074|"
@@ -109,7 +109,7 @@ _ALLOWED = Lazy(
 _MARK = re.compile(f"\ufeff{_SINGLE}")
 # Characters in a form that hardly anybody sees the difference of: a few are ordinary, many may carry a text. The
 # database of ideographs has no more than 32 forms of one; the pictures that are no emoji have none at all.
-_VARIANT = Lazy(
+_VARIANT = deferred(
     f"(?:[{_HAN}][\ufe00-\ufe02\U000e0100-\U000e011f]|[{_VARIED}]\ufe00|[\U00013000-\U0001342f][\ufe00-\ufe06]"
     f"|[{_PICTURE}][\ufe0e\ufe0f]){_SINGLE}"
 )
@@ -136,10 +136,10 @@ def hidden(data: bytes, *, first: bool = True) -> Iterator[tuple[Rule, int]]:
     text = data.decode("utf-8", "surrogateescape")
     if first and _MARK.match(text):
         text = "???" + text[1:]
-    text = _ALLOWED.compiled.sub(_blanked, text)
-    variants = len(_VARIANT.compiled.findall(text))
+    text = _ALLOWED.sub(_blanked, text)
+    variants = len(_VARIANT.findall(text))
     if 0 < variants <= _STRAYS_MAX:
-        text = _VARIANT.compiled.sub(_blanked, text)
+        text = _VARIANT.sub(_blanked, text)
     left: list[tuple[str, int]] = []
     char = offset = 0
     for match in _FIND.finditer(text):

@@ -362,5 +362,5 @@ def demands(files: SkillFiles) -> Iterator[Sighting]:
 def _is_unknown(signs: Signs, number: int) -> bool:
     """Say whether a script around a passage is no installer of a well-known project."""
     around = signs.texts[max(0, number - 2) : number + 2]
-    found = [match[0] for text in around for match in _DEMANDS["script"].pattern.compiled.finditer(text)]
+    found = [match[0] for text in around for match in _DEMANDS["script"].pattern.finditer(text)]
     return not all(map(is_installer, found))

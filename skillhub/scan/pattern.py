@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
 from sys import maxsize
-from typing import AnyStr, Final, Generic
+from typing import Final
 
 from skillhub.model.finding import Rule, rules
 
@@ -169,18 +169,6 @@ class Literals:
 def longest_part(literal: bytes) -> bytes:
     """Return the part of a literal that must stand within a word of each text that it is in; it may be empty."""
     return max(_PART.findall(literal), key=len, default=b"") if literal.isascii() else _BEYOND
-
-
-class Lazy(Generic[AnyStr]):
-    """A pattern that is compiled when it is first needed: few skills need most, and all together take 30 ms."""
-
-    def __init__(self, pattern: AnyStr) -> None:
-        self.pattern: AnyStr = pattern
-
-    @cached_property
-    def compiled(self) -> re.Pattern[AnyStr]:
-        """It, ready to be searched for."""
-        return re.compile(self.pattern)
 
 
 class Shape:

@@ -15,9 +15,10 @@ from functools import cache, cached_property
 from importlib.util import find_spec
 from typing import Any, Final, Literal, TypeVar
 
+from skillhub.formats.text import deferred
 from skillhub.model.tree import File, Tree
 from skillhub.scan.files import EXECUTABLE_MAGIC
-from skillhub.scan.pattern import Lazy, Letters, Literals, decoded
+from skillhub.scan.pattern import Letters, Literals, decoded
 
 # What is longer is read line by line: no parser of others is given a text that could take it long.
 PARSED_MAX = 1 << 17
@@ -236,7 +237,7 @@ class Sign:
     """What is looked for in a passage; wherever the pattern matches there is a word of each group."""
 
     groups: tuple[tuple[str, ...], ...]
-    pattern: Lazy[str]
+    pattern: re.Pattern[str]
     literals: tuple[Literals, ...]
 
     def is_worth(self, text: str) -> bool:
@@ -251,7 +252,7 @@ class Sign:
 
     def search(self, text: str) -> re.Match[str] | None:
         """Return the first match in text in lower case."""
-        return self.pattern.compiled.search(text) if self.is_worth(text) else None
+        return self.pattern.search(text) if self.is_worth(text) else None
 
     def within(self, file: SourceFile) -> Sign | None:
         """Return it with those words alone that a file has, passages and all; nothing if it has none of a group."""
@@ -269,7 +270,7 @@ def sign(words: str, *patterns: str) -> Sign:
         tuple(word.replace("_", " ").replace("~", "_") for word in group.split()) for group in words.split(" / ")
     )
     literals = tuple(Literals(*(word.encode() for word in group)) for group in groups)
-    return Sign(groups, Lazy("|".join(patterns)), literals)
+    return Sign(groups, deferred("|".join(patterns)), literals)
 
 
 class Signs:

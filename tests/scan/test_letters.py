@@ -130,7 +130,7 @@ def test_wherever_the_patterns_of_a_look_match_are_its_words(rule, spot):
 @pytest.mark.parametrize("name", [(table, name) for table, signs in enumerate(TABLES) for name in signs])
 def test_wherever_the_pattern_of_a_sign_matches_are_its_words(name):
     sign = TABLES[name[0]][name[1]]
-    found = [each for each in samples(sign.pattern.pattern) if sign.pattern.compiled.search(each.lower())]
+    found = [each for each in samples(sign.pattern.pattern) if sign.pattern.search(each.lower())]
     assert found
     assert [each for each in found if not sign.is_worth(each.lower())] == []
 
@@ -262,10 +262,10 @@ def found_by(search, pattern):
 
 @pytest.mark.parametrize("look", READERS)
 def test_what_names_a_variable_has_one_of_the_words_that_are_looked_for_first(look):
-    for data in found_by(look.pattern.compiled.search, look.pattern.pattern):
-        assert look.pattern.compiled.search(data) and look.is_worth(Letters(data), Letters(data).parts), data
+    for data in found_by(look.pattern.search, look.pattern.pattern):
+        assert look.pattern.search(data) and look.is_worth(Letters(data), Letters(data).parts), data
         line = b"#!/usr/bin/env python3.11\n"
-        matches = [each.span() for each in look.pattern.compiled.finditer(line + data)]
+        matches = [each.span() for each in look.pattern.finditer(line + data)]
         assert not any(start < len(line) - 1 for start, _ in matches) or look is environment._OF_PROCESS, data
 
 
