@@ -32,7 +32,7 @@ _KEY_BYTES = 32
 _FIELDS = ("rule", "severity", "path", "line", "message", "hint")  # of a finding of the scan
 _PARSERS = ("PyYAML", "markdown-it-py", "tree-sitter", "tree-sitter-bash", "tree-sitter-javascript")
 # Whose code decides what is found: rules, detectors, and how a manifest is read.
-_ROOMS = ("scan", "model", "formats")
+_ROOMS = ("scan", os.path.join("scan", "code"), "model", "formats")
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,9 +166,9 @@ def test_each_module_that_reads_a_skill_counts(tmp_path):
     top = Path(scan_cache.skillhub.__file__).parent
     copy = tmp_path / "skillhub"
     for room in scan_cache._ROOMS:
-        shutil.copytree(top / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(top / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     before = [*scan_cache._sources(str(copy))]
-    for path in ("scan/hidden.py", "model/rules.json", "model/manifest.py", "formats/yaml.py"):
+    for path in ("scan/hidden.py", "scan/code/flow.py", "model/rules.json", "model/manifest.py", "formats/yaml.py"):
         (copy / path).write_bytes((copy / path).read_bytes() + b"\n")
         after = [*scan_cache._sources(str(copy))]
         assert after != before
