@@ -459,8 +459,12 @@ class Opened:
         made = written.PartsWriter(large.read)
         first = made.revised(large.first, changes)
         pins = {path_of(TargetFile.from_data(path, data, ["sha256"])): data for path, data in documents.items()}
-        public |= written.shards(index, names, self.registry.read if self.large else lambda _: None)
-        return {**signed, PARTS: first}, public, {**pins, **made.made}
+        lists = written.shards(index, names, self.registry.read if self.large else lambda _: None)
+        if self.large:
+            return {**signed, PARTS: first}, public | lists, {**pins, **made.made}
+        # The lists of all skills come first: a call that finishes this one would make those of its own skills alone.
+        early = {path: data for path, data in lists.items() if "/lists/" in path}
+        return {**signed, PARTS: first}, public | lists, {**pins, **made.made, **early}
 
     def _logged(self, index: Index, state: MetadataSet) -> tuple[Index, dict[str, bytes], dict[str, bytes]]:
         """Log what is new in ``index``: return it with positions, the new target, and the files that are new."""

@@ -16,7 +16,7 @@ from skillhub.registry.check import check
 from skillhub.registry.operator import RegistrySettings, Signing, opened
 from skillhub.registry.push import FolderTarget, push
 from skillhub.registry.upkeep import withdraw, yank
-from skillhub.trust.documents import NO_PARTS, PartsWriter, rows_of
+from skillhub.trust.documents import NO_PARTS, PartsWriter, rows_of, shard_path
 from skillhub.trust.metadata import path_of, pinned_target
 from skillhub.trust.registry import BEST_MAX, DEPTH_MAX, ROWS_MAX, every_part, keys_of, part_of, part_path, searched
 from skillhub.trust.roles import PARTS, WELL_KNOWN
@@ -64,6 +64,19 @@ def test_registry_that_grows_is_listed_in_parts_from_then_on(tmp_path):
     assert hub.open(tmp_path / "m").listing("two").names == ("one", "three", "two")
     assert hub.open(tmp_path / "m").release_index(["one"]).names == ("one",)
     assert check(hub.dir.path, now()).problems == ()
+
+
+def test_lists_of_all_skills_are_written_before_the_registry_is_large(tmp_path):
+    hub = Simulator(tmp_path)
+    hub.publish("one")
+    hub.publish("two")
+    with opened(hub.dir.path, Signing(now=hub.when)) as found:
+        _, public, first = found._in_parts(found.index(), [], ["two"])
+    # Who is killed in between calls again, and then only the lists of that call's skills are made.
+    assert {path for path in first if "/lists/" in path and "well-known" in path} == {
+        *map(shard_path, ("one", "two"))
+    }
+    assert f"{WELL_KNOWN}/index.json" in public and f"{WELL_KNOWN}/index.json" not in first
 
 
 def test_only_what_is_looked_for_is_read(made, hub, tmp_path):
