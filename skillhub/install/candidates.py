@@ -326,7 +326,7 @@ class Candidate:
         wanted: The line to write into the intent; None leaves what is there.
         warnings: What is odd and harmless.
         published: When its registry says that it was published, or its commit that it was made, UTC.
-        stored: Whether every byte was read from the store, or written there, just now.
+        stored: Whether every byte was read from the store just now.
         base: Of a patched one, what its source has, if that is to be stored too.
         patch: The project's patch, if it is to be written anew where ``entry`` says.
         own: The user's own key that signed, where they have not trusted it.
@@ -560,7 +560,7 @@ class TreeBudget:
         self._left -= candidate.tree.size + len(candidate.manifest.body)
         if self._left >= 0:
             return candidate
-        return _with_tree(replace(candidate, stored=True), Staged(self._store.put(candidate.tree), candidate.tree))
+        return _with_tree(candidate, Staged(self._store.put(candidate.tree), candidate.tree))
 
 
 def without_files(candidate: Candidate) -> Candidate:

@@ -213,8 +213,9 @@ def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -
     changed = False
     kept: frozenset[str] = frozenset()
     if change.linking is not None and change.record.enabled:
-        tree = change.candidate.tree
-        if isinstance(tree, Staged) and tree.size < copies.WORTH_SHARING and len(change.linking.steps) > 1:
+        tree, linking = change.candidate.tree, change.linking
+        written = sum(step.do != "keep" for step in linking.steps) if linking.kind != "symlink" else 0
+        if isinstance(tree, Staged) and tree.size < copies.WORTH_SHARING and written > 1:
             tree = tree.loaded()  # not once for each copy
         linker.make(change.linking, tree, before)
         changed = not change.linking.done
