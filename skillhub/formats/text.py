@@ -173,6 +173,8 @@ class _Deferred:
         self._flags = flags
 
     def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
         found = self.__dict__[name] = getattr(re.compile(self.pattern, self._flags), name)
         return found
 

@@ -141,6 +141,8 @@ class _Nursery:
         while True:
             ready, _, _ = select.select([self._life, self._ended, self._listener, *self._running], [], [])
             if self._life in ready:
+                for child in self._running.values():
+                    os.kill(child, signal.SIGKILL)
                 return
             if self._ended in ready:
                 self._ended.recv(4096)
@@ -253,6 +255,8 @@ def _become(program: Program, streams: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
-    _load()
-    _Nursery(*(socket.socket(fileno=int(each)) for each in sys.argv[2:])).serve()
-    shutil.rmtree(sys.argv[1])  # here: a process of the tests may end without a word
+    try:
+        _load()
+        _Nursery(*(socket.socket(fileno=int(each)) for each in sys.argv[2:])).serve()
+    finally:
+        shutil.rmtree(sys.argv[1])  # here: a process of the tests may end without a word
