@@ -6,6 +6,8 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import AnyStr, cast
 
@@ -291,3 +293,38 @@ def check_port(url: str) -> None:
     port = re.fullmatch(r"(?:\[[^\]]*\]|[^:\[]*):([^:\]]+)", place)
     if port and not (port[1].isascii() and port[1].isdigit() and 0 < int(port[1][:6]) < 65536):
         raise UsageError(f"expected a port from 1 to 65535, found {quote(port[1][:80])} in a URL")
+
+
+@dataclass(slots=True)
+class _Typed:
+    """The ``--project`` of the command that runs; what it tells a person to type is about the same project."""
+
+    project: str | None = None
+
+
+_TYPED = _Typed()
+
+
+@contextmanager
+def typed_project(folder: str | None) -> Iterator[None]:
+    """Have ``typed_flags`` repeat a ``--project`` that was typed; in threads as well, so for the whole process."""
+    before, _TYPED.project = _TYPED.project, folder
+    try:
+        yield
+    finally:
+        _TYPED.project = before
+
+
+def typed_flags(scope: str) -> tuple[str, ...]:
+    """Return what a command takes, as it is typed, to be about this scope and this project."""
+    if scope == "user":
+        return ("--global",)
+    folder = _TYPED.project
+    if folder is None:
+        return ()
+    return ("--project", as_local(folder) if folder.startswith("-") else folder)
+
+
+def command(scope: str, *words: str) -> str:
+    """Return a skillhub command for this scope, each word quoted for a shell."""
+    return as_command("skillhub", *words, *typed_flags(scope))

@@ -141,26 +141,28 @@ class Pattern:
 
     def denies(self, capability: str) -> bool:
         """Say whether the capability is, or may hold, what this pattern means."""
-        kind, _, value = capability.partition(":")
-        if not fnmatchcase(kind.lower(), self.kind):
-            return False
-        if self.value is None:
-            return True
-        # More than anybody reads is one `network:*` or `env:*`, a long text is cut: either may hold what is denied.
-        if value in ("*", "?") and kind != "tools":
-            return True
-        return "…" in value or _DENIES.get(kind, _fits)(value, self.value)
+        return self._fits(capability, self._may_hold)
 
     def permits(self, capability: str) -> bool:
         """Say whether the capability is nothing but what this pattern means."""
+        return self._fits(capability, self._is_all_of)
+
+    def _fits(self, capability: str, judge: Callable[[str, str, str], bool]) -> bool:
         kind, _, value = capability.partition(":")
-        if not fnmatchcase(kind.lower(), self.kind):
-            return False
-        if self.value is None:
-            return True
+        return fnmatchcase(kind.lower(), self.kind) and (self.value is None or judge(kind, value, self.value))
+
+    @staticmethod
+    def _may_hold(kind: str, value: str, wanted: str) -> bool:
+        # More than anybody reads is one `network:*` or `env:*`, a long text is cut: either may hold what is denied.
         if value in ("*", "?") and kind != "tools":
-            return self.value == value
-        return _PERMITS.get(kind, _fits)(value, self.value)
+            return True
+        return "…" in value or _DENIES.get(kind, _fits)(value, wanted)
+
+    @staticmethod
+    def _is_all_of(kind: str, value: str, wanted: str) -> bool:
+        if value in ("*", "?") and kind != "tools":
+            return wanted == value
+        return _PERMITS.get(kind, _fits)(value, wanted)
 
 
 @lru_cache(maxsize=1024)

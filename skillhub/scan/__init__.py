@@ -41,6 +41,11 @@ def capabilities_and_findings(tree: Tree, manifest: Manifest) -> tuple[tuple[str
     return capability.capabilities(tree, manifest, sources), scanner.scan(tree, sources)
 
 
+def load() -> None:
+    """Load what scans: for whoever waits for something else meanwhile, as an install does for an index."""
+    from skillhub.scan import capability, scanner, skill_files  # noqa: F401, PLC0415
+
+
 def masked(line: bytes) -> bytes:
     """Return a line without the secrets in it; ``skillhub/scan/secrets.py`` says what those are."""
     from skillhub.scan import secrets  # noqa: PLC0415

@@ -130,8 +130,8 @@ _POWER_FETCH = rb"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstrin
 _READERS = "cat cp scp tar zip curl open readfilesync readfile read_text read_bytes type less head"
 _HOME = rb"(?:~|\$\{?home\}?|/root)"
 _STORES = "ssh aws netrc kube npmrc pypirc git"
-_READ_STORE = (
-    rb"\bread(?:ing|s)?\s{1,4}(?:[\w'./-]{1,12}\s{1,4}){0,3}[`\"'<(]{0,3}"
+_STORE_READ = (
+    rb"\s{1,4}(?:[\w'/](?:[\w'/-]|\.(?=\w)){0,11}\s{1,4}){0,3}[`\"'<(]{0,3}"
     + _HOME
     + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc|git-credentials)\b"
 )
@@ -298,8 +298,8 @@ SYSTEM: Final = (
                 rb"|docker/config\.json|git-credentials|gnupg/|config/gcloud/\w)",
             ),
             # Of the word of prose the file is the object: "read ~/.netrc", not "reads a token from ~/.netrc".
-            look("read / " + _STORES, _READ_STORE),
-            look("reading reads / " + _STORES, _READ_STORE, judge=_in_sentence),
+            look("read / " + _STORES, rb"\bread" + _STORE_READ),
+            look("reading reads / " + _STORES, rb"\bread(?:ing|s)" + _STORE_READ, judge=_in_sentence),
             look(
                 "base64 / ssh aws netrc kube npmrc pypirc docker gnupg git",
                 rb"\bbase64\s{1,4}(?:-[\w=]{1,8}\s{1,4}){0,3}[\"'<]{0,2}"

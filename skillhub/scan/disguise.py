@@ -14,8 +14,8 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.scan.files import EXECUTABLE_MAGIC, RUN_BY_NAME
-from skillhub.scan.pattern import has_run
-from skillhub.scan.skill_files import Sighting, SkillFiles, SourceFile
+from skillhub.scan.pattern import Sighting, has_run
+from skillhub.scan.skill_files import SkillFiles, SourceFile
 
 _TEXTS: Final = words(
     ".md .mdx .markdown .txt .rst .adoc .csv .json .yaml .yml .toml .xml .html .css .log .ini .cfg .lock"
@@ -73,11 +73,13 @@ _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 _BROKEN: Final = (zipfile.BadZipFile, tarfile.TarError, zlib.error, ValueError, OSError, EOFError, RuntimeError)
 
 
-def members(path: str, data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield what an archive (zip, tar, gzip) holds, as far as it is searched: its first files, each to a length."""
-    for name, read in islice(_entries(path, data), _MEMBERS_MAX):
-        if (text := read()) is not None:
-            yield name, text
+def members(path: str, data: bytes) -> Iterator[tuple[str, bytes | None]]:
+    """Yield what an archive (zip, tar, gzip) holds: its first files, each to a length; None for what is left out."""
+    for number, (name, read) in enumerate(islice(_entries(path, data), _MEMBERS_MAX + 1)):
+        text = read() if number < _MEMBERS_MAX else None
+        yield name, text and text[:_MEMBER_MAX]
+        if text is not None and len(text) > _MEMBER_MAX:
+            yield name, None
 
 
 _Read = Callable[[], bytes | None]
@@ -91,30 +93,42 @@ def _entries(path: str, data: bytes) -> Iterator[tuple[str, _Read]]:
                 for each in archive.infolist()[:_ENTRIES_MAX]:
                     yield each.filename, partial(_read_zip, archive, each)
             return
-        plain = zlib.decompressobj(47).decompress(data, _UNPACKED_MAX) if data.startswith(b"\x1f\x8b") else data
-        if plain[257:262] != b"ustar":
-            yield path, lambda: plain[:_MEMBER_MAX]
-            return
-        with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as packed:
-            for entry in islice(packed, _ENTRIES_MAX):
-                yield entry.name, partial(_read_tar, packed, entry)
+        unpacking = zlib.decompressobj(47)
+        is_gzip = data.startswith(b"\x1f\x8b")
+        plain = unpacking.decompress(data, _UNPACKED_MAX) if is_gzip else data
+        if plain[257:262] == b"ustar":
+            with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as packed:
+                for entry in islice(packed, _ENTRIES_MAX):
+                    yield entry.name, partial(_read_tar, packed, entry)
+            is_whole = not is_gzip or unpacking.eof
+        else:
+            yield path, lambda: plain[: _MEMBER_MAX + 1]
+            is_whole = unpacking.eof
+        if not is_whole or unpacking.unused_data:
+            yield path, _nothing
     except _BROKEN:
-        return  # what is broken is a finding as an archive
+        yield path, _nothing
+
+
+def _nothing() -> None:
+    """Read nothing, of what cannot be read."""
 
 
 # One file that is broken or locked hides no other.
 def _read_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | None:
+    if member.flag_bits & 1:
+        return b""  # that an archive has a password is a finding of its own
     if member.compress_type not in _METHODS:
         return None
     with suppress(*_BROKEN), archive.open(member) as file:
-        return file.read(_MEMBER_MAX)
+        return file.read(_MEMBER_MAX + 1)
     return None
 
 
 def _read_tar(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | None:
     with suppress(*_BROKEN, KeyError):
-        file = archive.extractfile(member)
-        return None if file is None else file.read(_MEMBER_MAX)
+        file = archive.extractfile(member) if member.isfile() else None
+        return b"" if file is None else file.read(_MEMBER_MAX + 1)
     return None
 
 

@@ -130,7 +130,7 @@ def hidden(data: bytes, *, first: bool = True) -> Iterator[tuple[Rule, int]]:
         first: Whether they are the first of the file, where a byte order mark may stand.
     """
     # Of most texts hardly any is left to look at.
-    odd = data.replace(b"\r\n", b"").translate(None, _PLAIN)
+    odd = (data.replace(b"\r\n", b"") if b"\r" in data else data).translate(None, _PLAIN)
     if not odd or not _SUSPECT.search(odd.decode("utf-8", "ignore")):
         return
     text = data.decode("utf-8", "surrogateescape")

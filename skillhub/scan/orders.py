@@ -16,8 +16,8 @@ from itertools import islice, pairwise
 from typing import Final
 
 from skillhub.scan.commands import is_installer
-from skillhub.scan.pattern import Literals, look, pattern
-from skillhub.scan.skill_files import Sighting, Signs, SkillFiles, SourceFile, sign
+from skillhub.scan.pattern import Literals, Sighting, look, pattern
+from skillhub.scan.skill_files import Signs, SkillFiles, SourceFile, sign
 
 # Single phrases that no honest skill needs.
 INSTRUCTIONS: Final = (
@@ -268,16 +268,16 @@ def _hidden(file: SourceFile) -> Iterator[Sighting]:
 
 
 def _undrawn(file: SourceFile) -> Iterator[tuple[int, str]]:
-    text = file.text
-    if "<!--" in text:
+    if b"<" in file.data and "<!--" in file.text:
+        text = file.text
         # Up to the end of the comment or the beginning of the next: no text is read twice.
         starts = [match.end() for match in re.finditer("<!--", text)]
         yield from ((at, text[at:end].partition("-->")[0]) for at, end in pairwise((*starts, len(text))))
     if b"]" in file.data and file.has(_LINKS) and file.has(_TITLES):
-        yield from ((match.start(), match[1] or match[2] or match[3]) for match in _UNDRAWN.finditer(text))
+        yield from ((match.start(), match[1] or match[2] or match[3]) for match in _UNDRAWN.finditer(file.text))
     if b"<" in file.data and file.has(_STYLES):
-        for match in islice(_INVISIBLE.finditer(text), _INVISIBLE_MAX):
-            yield match.start(), text[match.end() : match.end() + _INVISIBLE_MAX].partition("</")[0]
+        for match in islice(_INVISIBLE.finditer(file.text), _INVISIBLE_MAX):
+            yield match.start(), file.text[match.end() : match.end() + _INVISIBLE_MAX].partition("</")[0]
 
 
 def _decoded(text: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 from sys import maxsize
 from typing import Final
 
@@ -22,9 +23,9 @@ GAP_MAX = 1500
 _BEFORE_MAX = 200
 
 
-# Letters in lower case, digits and what stands for emphasis; a blank for everything else.
-_ONLY_WORDS: Final = bytes(
-    ord(chr(n).lower()) if n < 128 and (chr(n).isalnum() or chr(n) == "*") else 32 for n in range(256)
+# Letters in lower case, digits, what stands for emphasis, and NUL; a blank for everything else.
+ONLY_WORDS: Final = bytes(
+    ord(chr(n).lower()) if n < 128 and (chr(n).isalnum() or chr(n) in "*\0") else 32 for n in range(256)
 )
 _PART = re.compile(rb"[a-z0-9]{2,}")
 # Stands for all that is beyond ASCII.
@@ -40,7 +41,7 @@ _TOLD: Final[dict[bytes, _Told]] = {}
 _DULL: Final[set[bytes]] = set()
 _KNOWN_MAX: Final = 1 << 15
 # Words that are longer, and those of a text that has more that are new, are of data: they do not come again.
-_WORD_MAX, _NEW_MAX = 40, 1 << 14
+_WORD_MAX, _NEW_MAX, _SHORT = 40, 1 << 14, 5
 
 
 class Letters:
@@ -51,7 +52,8 @@ class Letters:
 
     Args:
         data: The bytes.
-        around: Those of a text that these are a part of, from one word to another; its words stand for theirs.
+        around: Those of a text that these are a part of, from one word to another, or the same text with NUL in it;
+            its words stand for theirs.
     """
 
     def __init__(self, data: bytes, around: Letters | None = None) -> None:
@@ -65,12 +67,13 @@ class Letters:
 
     @cached_property
     def _tokens(self) -> tuple[set[bytes], list[bytes]]:
-        """The words, and those that are one without the ``*`` in it."""
-        words = set(self.data.translate(_ONLY_WORDS).split())
-        marked = [word for word in words if b"*" in word] if b"*" in self.data else []
-        words.difference_update(marked)
-        words.update(b" ".join(marked).replace(b"*", b" ").split())
-        return words, [word.replace(b"*", b"") for word in marked]
+        """The words, with NUL in them or without it, and those that are one without the ``*`` in it."""
+        text = b" %b " % self.data.translate(ONLY_WORDS)
+        if b"\0" in self.data:
+            without = b" ".join(_with(b"\0", text, is_each=True)).translate(None, b"\0")
+            text = b"%b%b " % (text.replace(b"\0", b" "), without)
+        whole = [word.replace(b"*", b"") for word in _with(b"*", text, is_each=True)]
+        return set(text.replace(b"*", b" ").split()), whole
 
     @property
     def words(self) -> Set[bytes]:
@@ -83,9 +86,10 @@ class Letters:
             return self._around._told
         words, whole = self._tokens
         left = words.union(whole) - _DULL if whole else words - _DULL
-        told = [found for word in left if (found := _TOLD.get(word))]
-        if len(told) < len(left):
-            told.append(_told({word for word in left if word not in _TOLD}))
+        known = {word: found for word in left if (found := _TOLD.get(word))}  # once: other threads add to it
+        told = [*known.values()]
+        if len(known) < len(left):
+            told.append(_told(left.difference(known)))
         always = (b"",) if self.data.isascii() else (b"", _BEYOND)
         return frozenset().union(*[looked for looked, _ in told]), frozenset(always).union(
             *[parts for _, parts in told]
@@ -103,16 +107,17 @@ class Letters:
 
 
 def _told(words: Set[bytes]) -> _Told:
-    """Return what is in words of all that is looked for, and keep what is in each; they are searched as one text."""
-    text = b" %b " % b" ".join(words)
-    is_kept = len(text) <= _NEW_MAX
+    """Return what is in words of all that is looked for, and keep what is in each.
+
+    Every part of a short word is looked up; longer ones are searched as one text.
+    """
+    is_kept = sum(map(len, words)) + len(words) <= _NEW_MAX
     looked = defaultdict[bytes, list[bytes]](list, {word: [word] for word in _WHOLE & words})
     parts = defaultdict[bytes, list[bytes]](list)
-    for begin in [each for each in _BEGINS if b" " + each in text]:
-        for word in _with(b" " + begin, text, is_kept):
-            looked[word].append(begin + b"*")
-    for part in [each for each in _PARTS if each in text]:
-        for word in _with(part, text, is_kept):
+    for word, part, is_begin in chain(_in_short(words), _in_long(words, is_kept)):
+        if is_begin:
+            looked[word].append(part + b"*")
+        else:
             parts[word].append(part)
             if part in _INNER:
                 looked[word].append(b"*%b*" % part)
@@ -125,6 +130,26 @@ def _told(words: Set[bytes]) -> _Told:
             else:
                 _DULL.add(word)
     return frozenset().union(*looked.values()), frozenset().union(*parts.values())
+
+
+def _in_short(words: Set[bytes]) -> Iterator[tuple[bytes, bytes, bool]]:
+    """Yield of each short word the parts that are looked for, and whether as its beginning."""
+    for word in words:
+        length = len(word)
+        if length <= _SHORT:
+            yield from [(word, begin, True) for end in range(1, length + 1) if (begin := word[:end]) in _BEGINS]
+            every = [word[at:end] for at in range(length - 1) for end in range(at + 2, length + 1)]
+            yield from [(word, part, False) for part in every if part in _PARTS]
+
+
+def _in_long(words: Set[bytes], is_each: bool) -> Iterator[tuple[bytes, bytes, bool]]:
+    """Yield the same of the longer words: of each of them, or of one for each part."""
+    if long := [word for word in words if len(word) > _SHORT]:
+        text = b" %b " % b" ".join(long)
+        for begin in [each for each in _BEGINS if b" " + each in text]:
+            yield from [(word, begin, True) for word in _with(b" " + begin, text, is_each)]
+        for part in [each for each in _PARTS if each in text]:
+            yield from [(word, part, False) for word in _with(part, text, is_each)]
 
 
 def _with(literal: bytes, text: bytes, is_each: bool) -> Iterator[bytes]:
@@ -333,6 +358,7 @@ _SOFT_HYPHEN = "\u00ad".encode()
 _QUOTED = re.compile(
     rb"(?:''(?<=[a-z/]'')|\"\"(?<=[a-z/]\"\")|\\(?<=[a-z/]\\)|\$[@*](?<=[a-z/]\$.))(?=[a-z/])", re.DOTALL
 )
+_ESCAPED = re.compile(rb"\\(?<=[a-z/]\\)(?=[a-z/])")  # what there is of that in most bytes that are no text
 _FIELD = re.compile(rb"\$(?:\{IFS\}|IFS\b)")
 # YAML's ways to write a character that is not shown where it is written.
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([LPN]))")
@@ -381,9 +407,10 @@ def views(data: bytes, text: bool) -> Iterator[bytes]:
 def _squeezed(data: bytes) -> bytes:
     if b"$" in data and b"IFS" in data:
         data = _FIELD.sub(b" ", data)
-    if _PADDED in data.translate(_TO_BLANK):
+    is_plain = b"\t" not in data and b"\x0b" not in data and b"\x0c" not in data
+    if _PADDED in (data if is_plain else data.translate(_TO_BLANK)):
         data = _PADDING.sub(b" ", data)
-    if has_run(data.translate(_NO_WORD), _LONG):
+    if has_run(data, _LONG) and has_run(data.translate(_NO_WORD), _LONG):
         data = _LONG_WORD.sub(rb"\1", data)
     return data if data.isascii() else data.replace(_SOFT_HYPHEN, b"")
 
@@ -478,12 +505,13 @@ def joined(lowered: bytes, path: str) -> Iterator[Joined]:
     """
     begins, joint = next((begins, each) for ends, begins, each in _JOINTS if path.lower().endswith(ends))
     # A carriage return alone ended a line once, and does for Python today.
-    is_joined = any(each in lowered for each in begins)
+    is_joined = any(each in lowered for each in begins) and joint.search(lowered) is not None
     blanked = joint.sub(lambda match: b" " * len(match[0]), lowered) if is_joined else lowered
     blanked = blanked.replace(b"\r", b"\n")
     yield Joined(blanked, int)
-    is_quoted = any(each[:1] in blanked and each in blanked for each in _IN_QUOTED)
-    for pattern, text, is_worth in ((joint, lowered, is_joined), (_QUOTED, blanked, is_quoted)):
+    quoted = [each for each in _IN_QUOTED if each[:1] in blanked and each in blanked]
+    in_quoted = _ESCAPED if quoted == [b"\\"] else _QUOTED
+    for pattern, text, is_worth in ((joint, lowered, is_joined), (in_quoted, blanked, bool(quoted))):
         gone = [match.span() for match in pattern.finditer(text)] if is_worth else []
         if gone:
             taken = [0]
@@ -497,3 +525,17 @@ def joined(lowered: bytes, path: str) -> Iterator[Joined]:
 
 def _before(starts: list[int], taken: list[int], offset: int) -> int:
     return offset + taken[bisect_right(starts, offset)]
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A rule, by its id, and where it was seen; line 0 is the file as a whole.
+
+    Attributes:
+        message: What was seen, where that says more than the title of the rule.
+    """
+
+    rule: str
+    path: str
+    line: int
+    message: str = ""

@@ -11,8 +11,8 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.scan.commands import ANYBODYS, URL, AddressKind, is_installer, kind_of
-from skillhub.scan.pattern import Literals
-from skillhub.scan.skill_files import Language, Passage, Sighting, Signs, SkillFiles, SourceFile, sign
+from skillhub.scan.pattern import Literals, Sighting
+from skillhub.scan.skill_files import Language, Passage, Signs, SkillFiles, SourceFile, sign
 
 _READ: Final = frozenset[Language]({"shell", "powershell", "batch", "applescript", "other"})
 _FETCHERS: Final = frozenset(

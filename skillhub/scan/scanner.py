@@ -54,18 +54,23 @@ def _packed(tree: Mapping[str, File]) -> Iterator[Finding]:
     seen: set[tuple[str, str]] = set()
     left = _PACKED_MAX
     for number, (path, outer, packed) in enumerate(waiting):
-        for name, data in members(outer, packed) if number < ARCHIVES_MAX else ():
-            left -= len(data)
-            if left < 0:
-                return
-            if path == outer and is_archive(name, data):
-                waiting.append((path, name, data))
-            for each in _findings(SourceFile(name, data)):
+        for name, data in members(outer, packed) if number < ARCHIVES_MAX and left > 0 else ((outer, None),):
+            left -= len(data or b"")
+            if data is None or left < 0 or (path != outer and is_archive(name, data)):
+                found = [RULES["SH613"].finding(path, 0)]
+            else:
+                if is_archive(name, data):
+                    waiting.append((path, name, data))
+                found = list(_findings(SourceFile(name, data)))
+            for each in found:
                 # What a packed file is, and what is hidden in it, is of its tools as often as not.
                 is_grave = at_least(each.severity, "high") and each.rule[:3] not in ("SH0", "SH5")
                 if is_grave and (each.rule, path) not in seen:
                     seen.add((each.rule, path))
-                    yield RULES[each.rule].finding(path, 0, f"{each.message} (in it: {clean(name)[-80:]})")
+                    within = f" (in it: {clean(name)[-80:]})" if data is not None else ""
+                    yield RULES[each.rule].finding(path, 0, f"{each.message}{within}")
+            if left < 0:
+                break
 
 
 def _detected(sources: SkillFiles, known: Set[tuple[str, str | None, int]]) -> Iterator[Finding]:

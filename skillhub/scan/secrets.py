@@ -39,9 +39,9 @@ _BEGINS: Final = Literals(b"-----begin", b"passw", *(begin.lower() for begin, _ 
 _PLACEHOLDER = re.compile(
     rb"example|xxxx|your|test|fake|dummy|placeholder|sample|abcdef|1234567|\.\.\.", re.IGNORECASE
 )
+_IN_URL = re.compile(rb"://[^\s:@/\"']{1,40}:(?P<url>[^\s:@/$<>{}*\"']{6,60})@(?=\d)")
 _PASSWORD = re.compile(
-    rb"(?i)passw(?:or)?d[\"']?\s{0,3}[:=]\s{0,3}[\"'`]?([^\s\"'`<>${}\[\]()*,;@]{6,40})"
-    rb"|://[^\s:@/\"']{1,40}:([^\s:@/$<>{}*\"']{6,60})@(?=\d)"
+    rb"(?i)passw(?:or)?d[\"']?\s{0,3}[:=]\s{0,3}[\"'`]?(?P<value>[^\s\"'`<>${}\[\]()*,;@]{6,40})|" + _IN_URL.pattern
 )
 _ADDRESS = re.compile(rb"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\d)")
 _KNOWN: Final = frozenset({"1.1.1.1", "1.2.3.4", "8.8.4.4", "8.8.8.8", "9.9.9.9"})  # of name servers and of examples
@@ -52,20 +52,21 @@ _ENTROPY_MIN = 3.4
 
 def secrets(letters: Letters) -> Iterator[tuple[Rule, int]]:
     """Yield the rule and the offset of each secret in some bytes; the secret itself goes nowhere."""
-    if not (worth := _BEGINS.worth(letters.parts)):
-        return
-    if b"-----BEGIN" in letters.data:
+    worth = _BEGINS.worth(letters.parts)
+    if worth and b"-----BEGIN" in letters.data:
         yield from ((KEY, match.start()) for match in _KEY.finditer(letters.data))
-    for begin, shape in TOKENS:
+    for begin, shape in TOKENS if worth else ():
         if begin.lower() in worth and begin in letters.data:
             yield from ((TOKEN, match.start()) for match in re.finditer(shape, letters.data) if _is_live(match))
-    if b"passw" in worth:
-        yield from ((PASSWORD, match.start()) for match in _PASSWORD.finditer(letters.data) if _is_of_server(match))
+    # An address with a password in it needs no word for that.
+    password = _PASSWORD if b"passw" in worth else _IN_URL if b"@" in letters.data else None
+    found = password.finditer(letters.data) if password else ()
+    yield from ((PASSWORD, match.start()) for match in found if _is_of_server(match))
 
 
 def _is_of_server(match: re.Match[bytes]) -> bool:
     """Say whether a password is no placeholder, and stands near the address of a machine that all can reach."""
-    value = match[1] or match[2]
+    value = match[match.lastgroup or 0]
     if not re.search(rb"\d", value) or not re.search(rb"[A-Za-z]", value) or _PLACEHOLDER.search(value):
         return False
     around = match.string[max(0, match.start() - _AROUND) : match.end() + _AROUND]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -18,7 +19,7 @@ from typing import Any, Final, Literal, TypeVar
 from skillhub.formats.text import deferred
 from skillhub.model.tree import File, Tree
 from skillhub.scan.files import EXECUTABLE_MAGIC
-from skillhub.scan.pattern import Letters, Literals, decoded
+from skillhub.scan.pattern import ONLY_WORDS, Letters, Literals, Sighting, decoded
 
 # What is longer is read line by line: no parser of others is given a text that could take it long.
 PARSED_MAX = 1 << 17
@@ -53,8 +54,6 @@ _NAMES: Mapping[str, Language] = {
 }
 # Emphasis, and what is not shown: between two letters neither parts a word.
 _UNSEEN: Final = "*\u00ad\u200b\u200c\u200d\u2060\ufeff"
-# Without one of these, what is folded has the words of ASCII that the bytes have: two capitals fold to ASCII.
-_FOLDS = re.compile(f"[{_UNSEEN[1:]}\u0370-\u04ff\u0130\u212a]")
 # Where a Greek or Cyrillic letter meets another character of its word; the first letter is what the engine skips to.
 _MEETS = re.compile(r"[\u0370-\u04ff](?:(?=[^\W\u0370-\u04ff])|(?<=[^\W\u0370-\u04ff].))", re.DOTALL)
 _REST_OF_WORD = re.compile(r"\w+")
@@ -70,24 +69,16 @@ _LIKENED: Final = {
     **{"\u0130": "i ", "\u212a": "k"},
 }
 _LIKES = re.compile(f"[{''.join(_LIKENED)}]")
+# The same in UTF-8, but for emphasis, which is of ASCII; and from one to the end of its word.
+_BY_LEAD: Final = defaultdict[bytes, bytes](bytes)
+for _encoded in (each.encode() for each in _LIKENED if not each.isascii()):
+    _BY_LEAD[_encoded[:-1]] += _encoded[-1:]
+_LIKE: Final = b"|".join(b"%b[%b]" % each for each in _BY_LEAD.items())
+_LIKES_IN_WORD = re.compile(rb"(?:%b)(?:[A-Za-z0-9*]++|%b)*+" % (_LIKE, _LIKE))
 _FIRST_LINE = re.compile(rb"#!\s{0,4}(?:\S{0,80}/)?(?:env\s{1,4}(?:-S\s{1,4})?)?([a-z]{1,12})")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
 _BEGINS = re.compile(r"[ \t]{0,12}(?:#{1,6}[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])")
-
-
-@dataclass(frozen=True, slots=True)
-class Sighting:
-    """A rule, by its id, and where it was seen; line 0 is the file as a whole.
-
-    Attributes:
-        message: What was seen, where that says more than the title of the rule.
-    """
-
-    rule: str
-    path: str
-    line: int
-    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +127,20 @@ class SourceFile:
     @cached_property
     def without_nul(self) -> Letters:
         """The letters of the bytes as a shell reads them, which leaves out NUL."""
-        return Letters(self.data.translate(None, b"\0")) if b"\0" in self.data else self.letters
+        return Letters(self.data.translate(None, b"\0"), self.letters) if b"\0" in self.data else self.letters
 
     @cached_property
     def letters_read(self) -> Letters:
         """The letters of the readable bytes."""
-        return self.letters if self._readable is self.data else Letters(self._readable)
+        plain = self.without_nul
+        return plain if plain.data == self._readable else Letters(self._readable)
 
     def letters_of(self, view: bytes) -> Letters:
         """Return the letters of what is seen in the bytes; what detectors read is looked at once."""
         if view is self.data:
             return self.letters
-        return self.letters_read if view == self._readable else Letters(view)
+        known = (self.without_nul, self.letters_read) if b"\0" in self.data else ()
+        return next((each for each in known if each.data == view), None) or Letters(view)
 
     @property
     def lowered(self) -> bytes:
@@ -166,7 +159,8 @@ class SourceFile:
     @cached_property
     def text(self) -> str:
         """The bytes as text; what is not UTF-8 is replaced. Every line ends with one LF."""
-        return self._readable.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+        text = self._readable.decode("utf-8", "replace")
+        return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -183,11 +177,17 @@ class SourceFile:
 
     @cached_property
     def parts(self) -> frozenset[bytes]:
-        """The ``Letters.parts`` of the bytes and of the folded text; it is not folded for that, but likened whole."""
+        """The ``Letters.parts`` of the bytes and of the folded text; it is not folded for that, but likened."""
         found = self.letters_read.parts
-        if self._readable.isascii() or not _FOLDS.search(self.text):
+        data = self._readable
+        if data.isascii():
             return found
-        return found | Letters(_LIKES.sub(lambda match: _LIKENED[match[0]], self.text).encode()).parts
+        spaced, end, likes = data.translate(ONLY_WORDS), 0, list[bytes]()
+        for match in _LIKES_IN_WORD.finditer(data):
+            likes.append(data[max(spaced.rfind(b" ", end, match.start()) + 1, end) : match.end()])
+            end = match.end()
+        likened = _LIKES.sub(lambda match: _LIKENED[match[0]], b"\n".join(likes).decode("utf-8", "replace"))
+        return found | Letters(likened.encode()).parts if likes else found
 
     @cached_property
     def paragraphs(self) -> tuple[str, ...]:

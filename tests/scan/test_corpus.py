@@ -20,7 +20,7 @@ FOUND = {
     "download-and-run": 12,
     "encoded-payload": 14,
     "environment-sent": 11,
-    "evasion": 15,
+    "evasion": 21,
     "fake-prerequisite": 13,
     "hidden-text": 14,
     "memory-write": 11,

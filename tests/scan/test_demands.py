@@ -57,3 +57,9 @@ def test_attack_a_demand_in_other_letters(words):
 )
 def test_attack_a_long_text_takes_time_in_proportion(text):
     assert is_linear(lambda count: scan(Tree({"SKILL.md": File((text * count).encode())})), 400)
+
+
+@pytest.mark.parametrize("around", ["%s", "x\0y\n%s", "p\u0430ss %s", "\r%s\r", "%s" + " " * 300])
+def test_attack_a_password_in_an_address_where_no_word_names_it(around):
+    text = around % "postgresql://worker:Automne421@89.116.27.1:5433/main"
+    assert "SH203" in seen(Tree({"notes.md": File(text.encode())}))

@@ -65,8 +65,6 @@ def test_what_python_compiles_is_seen_under_any_name(tmp_path):
 @pytest.mark.parametrize(
     ("path", "data"),
     [
-        ("a.zip", zipped()),
-        ("assets/a.dat", zipped()),
         ("scripts/vendor.tar.gz", b"\x1f\x8b\x08\0"),
         ("a.7z", b"7z\xbc\xaf\x27\x1c"),
         ("a.rar", b"Rar!\x1a\x07\x01\0"),
@@ -75,7 +73,8 @@ def test_what_python_compiles_is_seen_under_any_name(tmp_path):
     ],
 )
 def test_attack_an_archive_whose_content_no_reader_sees(path, data):
-    assert rules(path, data) == {"SH606"}
+    assert rules(path, data) == {"SH606", "SH613"}
+    assert rules(path, zipped()) == {"SH606"}
 
 
 def holding(kind, names):
@@ -95,20 +94,20 @@ def holding(kind, names):
 @pytest.mark.parametrize("name", ["SKILL.md", "a/b/Skill.MD", "a\\SKILL.md"])
 def test_attack_a_skill_in_an_archive_behind_many_files(kind, name):
     decoys = [f"decoy-{number}.txt" for number in range(300)]
-    assert rules(f"a.{kind}", holding(kind, [*decoys, name])) == {"SH612"}
-    assert rules(f"a.{kind}", holding(kind, [*decoys, "my-skill.md", "SKILL.md.bak"])) == {"SH606"}
+    assert rules(f"a.{kind}", holding(kind, [*decoys, name])) == {"SH612", "SH613"}
+    assert rules(f"a.{kind}", holding(kind, [*decoys, "my-skill.md", "SKILL.md.bak"])) == {"SH606", "SH613"}
 
 
 def test_of_many_archives_each_is_a_finding_and_few_are_opened():
     packed = holding("zip", ["SKILL.md"])
     found = scan(Tree({f"a{number:02}.zip": File(packed) for number in range(30)}))
-    assert [sum(each.rule == rule for each in found) for rule in ("SH612", "SH606")] == [20, 10]
+    assert [sum(each.rule == rule for each in found) for rule in ("SH612", "SH606", "SH613")] == [20, 10, 10]
 
 
 @pytest.mark.parametrize("path", ["a.zip", "assets/a.dat"])
 def test_attack_an_archive_with_a_password(path):
     assert rules(path, zipped(1)) == {"SH607"}
-    assert rules(path, zipped(1)[:60]) == {"SH607"}
+    assert rules(path, zipped(1)[:60]) == {"SH607", "SH613"}
 
 
 @pytest.mark.parametrize("blank", [b"\n" * 50, b"\r\n" * 50, b"  \t\n" * 60, b"\n\x0b" * 60])
@@ -179,6 +178,30 @@ def test_attack_a_command_in_an_archive(kind):
     assert rules("assets/x.bin", packed(kind, {"a.sh": b"echo hello\n"})) == {"SH606"}
 
 
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
+def test_attack_decoys_end_the_search_before_what_they_hide(kind):
+    """Whatever limit of the search is met, that is a grave finding; an archive that was searched whole has none."""
+    bad, large = packed(kind, {"run.sh": PIPE}), packed(kind, {"a.txt": b"a" * (1 << 16) + PIPE})
+    many = packed(kind, {f"{number:03}.txt": b"words" for number in range(100)})
+    filling = packed(kind, {f"{number}.txt": b"\n" * (1 << 16) for number in range(65)})
+    deep = packed(kind, {"b.zip": packed("zip", {"c.zip": packed("zip", {"run.sh": PIPE})})})
+    hiding = [
+        {"a.bin": large},
+        {"a.bin": packed(kind, {**{f"{number:03}.txt": b"words" for number in range(100)}, "run.sh": PIPE})},
+        {"a.bin": filling, "z.bin": bad},
+        {**{f"a{number:02}.bin": packed(kind, {"a.txt": b"words"}) for number in range(20)}, "z.bin": bad},
+        {"a.bin": deep},
+    ]
+    for files in hiding:
+        found = {each.rule: each.severity for each in scan(Tree({path: File(data) for path, data in files.items()}))}
+        assert found.get("SH613") == "high", list(files)
+    assert rules("a.bin", many) == {"SH606"}
+
+
+def test_attack_a_second_part_of_a_gzip_file():
+    assert "SH613" in rules("a.gz", gzip.compress(b"words") + gzip.compress(PIPE))
+
+
 def test_attack_a_packed_script_without_an_archive():
     assert "SH402" in rules("assets/x.gz", gzip.compress(PIPE))
 
@@ -188,13 +211,13 @@ def test_nothing_is_unpacked_without_end():
     files = {f"{n}.zip": bomb for n in range(30)} | {f"{n}.gz": gzip.compress(b"\0" * (1 << 23)) for n in range(30)}
     with at_most(20):
         found = scan(Tree({path: File(data) for path, data in files.items()}))
-    assert {each.rule for each in found} == {"SH606"}
+    assert {each.rule for each in found} == {"SH606", "SH613"}
 
 
 @pytest.mark.parametrize("cut", [10, 30, 60, -30, -5])
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
 def test_a_broken_archive_is_an_archive(kind, cut):
-    assert rules("assets/x.bin", packed(kind, {"a.sh": b"echo hello\n"})[:cut]) <= {"SH606", "SH607"}
+    assert rules("assets/x.bin", packed(kind, {"a.sh": b"echo hello\n"})[:cut]) <= {"SH606", "SH607", "SH613"}
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

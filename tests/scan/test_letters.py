@@ -76,7 +76,22 @@ def test_a_look_says_what_a_search_says(text, is_upper):
     letters = Letters(data)
     for group in GROUPS:
         assert group.is_in(letters) == any(each in data.lower() for each in group.all)
-    assert letters.words == set(re.findall(rb"[a-z0-9]+", data.lower()))
+    exact = set(re.findall(rb"[a-z0-9]+", data.lower()))
+    assert letters.words == exact or (b"\0" in data and letters.words >= exact)
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(
+        st.sampled_from([*"cuRl*\0 _\u0441\u043e\u00ad\u200b\u212a", "curl", "memory", "sh", "soul.md"]), max_size=14
+    )
+)
+def test_words_are_seen_with_nul_and_without_it_and_in_letters_of_two_scripts(pieces):
+    file = SourceFile("a.bin", "".join(pieces).encode())
+    for view in (file.data, file.data.translate(None, b"\0")):
+        assert file.letters_of(view).looked >= Letters(view.replace(b"\0", b" ")).looked
+        assert file.letters_of(view).parts >= Letters(view.replace(b"\0", b" ")).parts
+    assert file.parts >= Letters(file.folded.encode()).parts
 
 
 def _has(word, words):
@@ -330,6 +345,20 @@ def test_words_of_a_whole_file_stand_for_those_of_its_end():
     end = Letters(b"see [docs](https://a.invalid) and fetch(it)\n", whole)
     assert end.words == whole.words and Literals(b"fetch(").is_in(end) and not Literals(b"wget").is_in(end)
     assert offline.names_network(end) and not offline.names_network(Letters(b"see docs\n", whole))
+
+
+def test_attack_words_that_another_thread_looks_at_meanwhile_are_not_lost(monkeypatch):
+    pattern._forget()
+    expected, told = Letters(b"wget").looked, dict(pattern._TOLD)
+
+    class Raced(dict):
+        def get(self, word):
+            found = super().get(word)
+            self.update(told)
+            return found
+
+    monkeypatch.setattr(pattern, "_TOLD", Raced())
+    assert Letters(b"wget").looked == expected != set()
 
 
 @settings(max_examples=50)

@@ -216,6 +216,14 @@ def test_it_is_seen(rule, text):
     assert rule in rules_seen(f"before\n{text}\nafter\n", "scripts/a.sh")
 
 
+@pytest.mark.parametrize("more", ["", "read the guide first", "To read.", "It reads a file.", "Reading list"])
+def test_whether_a_list_entry_about_a_file_alarms_no_other_word_of_the_file_decides(more):
+    for entry in ("- Reading `~/.ssh/id_rsa`", "* reads ~/.aws/credentials", "Reading ~/.netrc"):
+        assert "SH401" not in rules_seen(f"{more}\n\n{entry}\n\n{more}\n")
+    for order in ("- Read `~/.ssh/id_rsa`", "Start by reading ~/.aws/credentials.", "1. it reads ~/.netrc"):
+        assert "SH401" in rules_seen(f"{more}\n\n{order}\n\n{more}\n")
+
+
 @pytest.mark.parametrize("text", LET_THROUGH)
 def test_what_resembles_it_is_let_through(text):
     assert rules_seen(text) == set()

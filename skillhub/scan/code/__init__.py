@@ -12,14 +12,16 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import islice
 from typing import Final
+from unicodedata import is_normalized, normalize
 
 from skillhub.formats.text import words
 from skillhub.scan.code.decoded import decoded, is_worth
-from skillhub.scan.pattern import Literals
-from skillhub.scan.skill_files import Sighting, SkillFiles, SourceFile
+from skillhub.scan.commands import ANYBODYS, URL, kind_of
+from skillhub.scan.pattern import Letters, Literals, Sighting
+from skillhub.scan.skill_files import SkillFiles, SourceFile
 
 # Raised with each change of what the readers see: results of a scan are kept under it.
-RULES_VERSION: Final = 5
+RULES_VERSION: Final = 7
 _LANGUAGES: Final = ("python", "shell", "javascript", "markdown")
 # Something is taken that is the user's; something hides what it is, or runs what it is given. All in small letters
 # and without blanks, for which ``^`` stands between two words.
@@ -34,19 +36,28 @@ _TAKES: Final = words(
 _HIDES: Final = words(
     "b64decode b32decode b85decode atob( base64-d base64,-d --decode 'base64' \"base64\" fromhex unhexlify b64string"
     " fromcharcode fromcodepoint marshal pickle.load codecs.decode decompress inflatesync gunzipsync getattr("
-    ' __import__ __builtins__ globalthis[ dup2 pty.spawn eval( eval"$ eval$ exec( function( net.connect'
+    " __import__ builtins functiontype memmove functype urlretrieve globalthis["
+    ' dup2 pty.spawn eval( eval"$ eval$ exec( function( net.connect'
     " createconnection create_connection vm.run |base64 |sh |bash |$ printf'\\ printf\"\\ tcpsocket fsockopen"
     " shell=true os.system( os.popen( /tmp/. sh~/. chmod^7 rmtree rmsync '].join( \"].join( xxd openssl chr( '+'"
+    " ).constructor constructor.constructor ['constructor [\"constructor import('http import(\"http import(`http"
+    " ,0o7 importscripts( .py\",\"w .py','w .py\").write .py').write"
+    " $'\\ {curl {wget {bash {sh, {nc"
+    " /bin/? bin/c? bin/b? bin/cu[ |/? |/b*"
     ' "+" [::-1] reverse() \\x'
 )
 _SENDS: Final = words(
     "requests httpx urllib aiohttp http.client fetch( axios superagent got( .request( .post( curl wget socket smtplib"
     ' ftplib paramiko sendbeacon websocket scp sftp rsync netcat ncat |nc nslookup dig+ dig" dig$ socat upload'
+    " dns.lookup dns.resolve 'dns' \"dns\" dns/ node:dns"
+    " rclone git^push push^origin s3^cp s3^sync s3^mv gsutil gist^create croc^send wormhole ipfs^add tftp smbclient"
 )
 SIGNS: Final = {
     kind: Literals(*map(str.encode, signs))
     for kind, signs in (("takes", _TAKES), ("hides", _HIDES), ("sends", _SENDS))
 }
+# What is given to run later is no function that stands there.
+_TIMER = re.compile(rb"settimeout\([\w.]{1,40}[,)]")
 _FENCES: Final = (b"```", b"~~~")
 _QUOTED = re.compile(rb"`[^`\n]{9,500}`")
 # A command within a sentence.
@@ -81,7 +92,7 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     def again(text: str, place: Place) -> None:
         sightings.update((Sighting(rule, *place), None) for rule in searched(text))
 
-    reader = Reader(Flow(again), {_stem(each.path): each.path for each in files})
+    reader = Reader(Flow(again, _is_anybodys), {_stem(each.path): each.path for each in files})
     names = {_stem(each.path) for each in worth}
     scripts = (each for each in files if each.language in _LANGUAGES[:3])
     joining = [each for each in scripts if not names.isdisjoint(_WORD.findall(each.text))]
@@ -96,6 +107,11 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     yield from reader.unread()
     yield from reader.flow.findings()
     yield from sightings
+
+
+def _is_anybodys(folded: str) -> bool:
+    """Say whether a text in lower case names an address where anybody may put something."""
+    return any(kind_of(each[1], each[2]) in ANYBODYS for each in URL.finditer(folded))
 
 
 def encodings(files: SkillFiles) -> Iterator[Sighting]:
@@ -136,10 +152,16 @@ def _signs(file: SourceFile) -> frozenset[str]:
 
 
 def _looked_at(file: SourceFile) -> frozenset[str]:
-    worth = {kind: found for kind, signs in SIGNS.items() if (found := signs.worth(file.letters_read.parts))}
-    text = file.lowered
+    is_respelled = file.language == "python" and not file.data.isascii() and not is_normalized("NFKC", file.text)
+    text = normalize("NFKC", file.text).lower().encode() if is_respelled else file.lowered  # as Python reads names
+    parts = Letters(text).parts if is_respelled else file.letters_read.parts
+    worth = {kind: found for kind, signs in SIGNS.items() if (found := signs.worth(parts))}
+    if not worth:
+        return frozenset()
     if file.is_document:  # the blocks of code, and more
-        end = min((at for each in _FENCES if (at := text.find(each)) >= 0), default=len(text))
+        end = min((at for each in _FENCES if each[:1] in text and (at := text.find(each)) >= 0), default=len(text))
         text = b"\n".join((*_QUOTED.findall(text, 0, end), text[end:]))
     bare = text.translate(None, _BLANKS)
-    return frozenset(kind for kind, signs in worth.items() if any(sign in bare for sign in signs))
+    kinds = frozenset(kind for kind, signs in worth.items() if any(sign in bare for sign in signs))
+    is_late = "sends" in kinds and b"settimeout(" in bare and _TIMER.search(bare)
+    return kinds | {"hides"} if is_late else kinds

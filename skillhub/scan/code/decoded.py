@@ -44,7 +44,7 @@ def _may_match(data: bytes) -> Iterator[bool]:
     yield b"\\" in data and (b"\\x" in data or b"\\u00" in data)
     yield data.count(b"%") > 7
     yield data.count(b",") >= len(_COMMAS) and _COMMAS in data.translate(None, _DIGITS)
-    yield b"chr" in data or b"harCode" in data or b"[char]" in data
+    yield b"chr" in data or (b"C" in data and b"harCode" in data) or (b"[" in data and b"[char]" in data)
 
 
 def decoded(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from skillhub.model.finding import rules
-from skillhub.scan.skill_files import Sighting
+from skillhub.scan.pattern import Sighting
 
 Node = int | tuple[str, ...]
 Place = tuple[str, int]
@@ -22,7 +22,7 @@ Place = tuple[str, int]
 # Where credentials are: by kind, in small letters, `/` between folders. Those of a vendor may be sent to its hosts.
 _CREDENTIALS: Final = {
     "ssh": r"(?:^|[/=@])\.ssh(?:/(?!known_hosts|config\b|authorized_keys)|$)"
-    r"|(?:^|[/*])id_(?:rsa|dsa|ecdsa|ed25519)(?!\.pub)",
+    r"|(?:^|[/*=@])id_(?:rsa|dsa|ecdsa|ed25519)(?!\.pub)",
     "aws": r"(?:^|[/=@])\.aws(?:/|$)",
     "gcloud": r"application_default_credentials|(?:^|/)\.config/gcloud",
     "azure": r"(?:^|/)\.azure(?:/|$)",
@@ -75,6 +75,17 @@ _HOSTS: Final = {
     "anthropic": r"anthropic\.com|claude\.ai",
     "stripe": r"stripe\.com",
     "slack": r"slack\.com",
+}
+# What nobody keeps in a repository, whatever it is of.
+_UNPUBLISHED: Final = ("ssh", "aws", "gcloud", "azure", "kube", "gnupg", "browser", "wallet", "keychain")
+# By what is done with a value: a rule, and the kinds that meet there.
+_MEET: Final = {
+    "feed": (("SH105", {"unseen"}),),
+    "timer": (("SH105", {"fetched", "said"}),),
+    "import": (("SH105", {"fetched"}),),
+    "import-from": (("SH105", {"odd"}), ("SH105", {"fetched"}), ("SH104", {"decoded"})),
+    "start": (("SH113", {"fetched odd"}), ("SH114", {"fetched"})),
+    "publish": tuple(("SH603", {f"of {kind}"}) for kind in _UNPUBLISHED),
 }
 _COLLECT = re.compile(
     r"webhook\.site|requestbin|pipedream\.net|interact\.sh|oast\.|ngrok|trycloudflare|burpcollaborator|serveo\.net"
@@ -129,7 +140,9 @@ _CALLS: Final = tuple(
         ),
         (
             "eval",
-            r"exec|eval|function|vm\.(?:runin\w+|script)|(?:builtins\.)?(?:exec|eval)|invoke-expression|iex|class_eval|instance_eval",
+            r"exec|eval|execfile|function|vm\.\w+|(?:builtins\.)?(?:exec|eval)|invoke-expression|iex|(?:class|instance|module)_eval"
+            r"|types\.functiontype|(?:ctypes\.)?(?:c|win|py)functype\(\)|(?:.*\.)?(?:memmove|rtlmovememory|writeprocessmemory"
+            r"|_compile|runcode|runsource)",
         ),
         (
             "command",
@@ -201,8 +214,8 @@ class Flow:
         found: What was seen without following anything.
     """
 
-    def __init__(self, again: Callable[[str, Place], None]) -> None:
-        self.again = again
+    def __init__(self, again: Callable[[str, Place], None], is_anybodys: Callable[[str], bool]) -> None:
+        self.again, self._is_anybodys = again, is_anybodys
         self.found: set[tuple[str, Place]] = set()
         self._next: defaultdict[Node, list[tuple[Node, bool]]] = defaultdict(list)
         self._marks: defaultdict[str, dict[Node, Place]] = defaultdict(dict)
@@ -237,6 +250,8 @@ class Flow:
         folded = text.strip().replace("\\", "/").lower()
         for kind in _known_of(folded):
             self.mark(kind, node, place)
+        if "://" in folded and self._is_anybodys(folded):
+            self.mark("odd", node, place)
         if _BLOB.fullmatch(text):
             self.mark("blob", node, place)
         if file := _FILE.fullmatch(folded):
@@ -257,6 +272,8 @@ class Flow:
             self.join(inner, returned, part=True)
             returned = inner
         kinds = _kinds(name.lower())
+        if name.endswith((".text", ".toString", ".responseText", ".decode")):
+            self.mark("said", returned, place)
         if "send" not in kinds and "one-way" not in kinds:
             self.join(given, returned)
         if "send" in kinds:
@@ -276,9 +293,19 @@ class Flow:
         """Say that what goes into ``node`` is sent or run."""
         self._sinks.append((kind, node, place))
 
+    def writes(self, node: Node, path: str) -> None:
+        """Say that what goes into a node is written to a file."""
+        name = path.rstrip("/").rpartition("/")[2].lower()
+        self.join(node, ("file", name))
+        self.join(node, ("written", name))
+
     def reads(self, node: Node) -> None:
         """Say that where the place of a file goes into ``node``, its content does."""
         self._changes["read"].append(node)
+
+    def unseen(self, node: Node) -> None:
+        """Say that what goes into a node comes from no command whose name stands there: patterns do not see it."""
+        self._changes["unseen"].append(node)
 
     def findings(self) -> Iterator[Sighting]:
         """Follow every kind of value, and yield what reaches where it must not."""
@@ -290,6 +317,11 @@ class Flow:
             if given in asked:
                 self.mark("of metadata", returned, asked[given])
         self._change("blob", "unpacked", "decode")
+        self._change("fetched", "unseen", "unseen")
+        odd = self._reached("odd")
+        for given, returned in self._fetches:
+            if given in odd:
+                self.mark("fetched odd", returned, odd[given])
         reached = {kind: self._reached(kind) for kind in list(marks)}
         seen = set(self.found)
         for sink, node, place in self._sinks:
@@ -324,6 +356,9 @@ class Flow:
 
 def _judge(sink: str, kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
     """Yield the rules under which it falls that values of these kinds meet where something is sent or run."""
+    for rule, needed in _MEET.get(sink, ()):
+        if needed <= kinds.keys():
+            yield rule, kinds[min(needed)]
     if sink in ("eval", "feed") and (origin := kinds.get("decoded") or kinds.get("unpacked")):
         yield "SH104", origin
     if sink in ("command", "load") and (origin := kinds.get("unpacked")):

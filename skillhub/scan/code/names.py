@@ -14,7 +14,10 @@ _TEXT_MAX = 1 << 16
 _NAME_MAX = 200
 # Of all texts of a program that are put together, so that one long piece used many times costs no more.
 _TOGETHER_MAX = 1 << 20
-_PREFIXES = ("globalThis.", "global.", "window.", "self.", "builtins.", "__builtins__.", "node:")
+_PREFIXES = (
+    *("globalThis.", "global.", "window.", "self.", "builtins.", "__builtins__.", "node:"),
+    *("globals().", "locals().", "sys.modules."),
+)
 MODULES = ("__import__", "require", "import", "importlib.import_module", "import_module")
 
 
@@ -80,10 +83,12 @@ class Names:
         self._dots.clear()
 
     def _linked(self, node: ast.AST, owner: str, depth: int) -> str:
-        if isinstance(node, ast.Attribute):
-            return f"{owner}.{node.attr}" if owner else ""
-        if isinstance(node, ast.Subscript):
-            key = self.fold(node.slice)
+        if isinstance(node, ast.Attribute | ast.Subscript):
+            key = (node.attr, False) if isinstance(node, ast.Attribute) else self.fold(node.slice)
+            if key and key[0] == "constructor" and isinstance(node.value, ast.Lambda | ast.Attribute | ast.Subscript):
+                return "Function"  # of JavaScript: what a function, or a method of any value, is made by
+            if key and key[0] == "__dict__":
+                return owner
             return f"{owner}.{key[0]}" if owner and key else ""
         if isinstance(node, ast.Call):
             return self._dotted_call(node, owner, depth) if depth < _DEPTH_MAX else ""
@@ -93,6 +98,8 @@ class Names:
         first = self.fold(node.args[0]) if node.args else None
         if name in MODULES and first:
             return first[0].removeprefix("node:")
+        if name == "vars" and node.args:
+            return self.dotted(node.args[0], depth)
         if name == "getattr" and len(node.args) > 1 and (key := self.fold(node.args[1])):
             owner = self.dotted(node.args[0], depth)
             return key[0] if owner in ("__builtins__", "builtins") else f"{owner}.{key[0]}"

@@ -37,6 +37,16 @@ _GIVES = frozenset(
 )
 _COPIES = frozenset(words("copy copy2 copyfile copytree make_archive move copyfilesync cpsync rename renamesync"))
 _LINES = frozenset(words("os.system os.popen subprocess.getoutput child_process.exec child_process.execSync"))
+_COMMANDS: Final = re.compile(
+    r"subprocess\.|os\.(?:exec|spawn|posix_spawn)|child_process\.|asyncio\.create_sub|execa|Deno\.|Bun\."
+)
+_SENDERS: Final = re.compile(r"(?:^|/)(?:curl|wget|scp|sftp|rsync|rclone|nc|ncat|netcat|gsutil|lftp|tftp|croc)$")
+_KEPT: Final = re.compile(r"-[ieEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key|rsh)")
+# What runs the text that it is given, or the file or address.
+_STARTS: Final = {
+    **dict.fromkeys(("setTimeout", "setInterval", "setImmediate"), "timer"),
+    **dict.fromkeys(("import", "importScripts"), "import-from"),
+}
 _DANGEROUS: Final = re.compile(
     r"(?:.*\.)?(?:eval|exec|execsync|spawn|spawnsync|system|popen|function|child_process|subprocess|fetch|socket"
     r"|marshal|pickle|ctypes|urlopen|__import__|readfilesync|check_output|base64|b64decode|os|requests|constructor|https?|net|fs|require|compile)"
@@ -223,6 +233,10 @@ class Program:
             self._given_to(owner, last, given, scope)
         elif not isinstance(node.func, ast.Name):
             self._push(node.func, given, scope)
+        if last == "urlretrieve" and len(node.args) > 1:
+            self._to_file(node.args[1], returned)
+        if last in _STARTS:
+            flow.sink(_STARTS[last], given, place)
         if home:
             flow.join((home, "returned", last), returned)
         else:
@@ -250,12 +264,33 @@ class Program:
             self._flow.join(value, (home, "given", last, key) if home else given)
             if home:
                 self._flow.join(value, given)
+            if (
+                number < 2
+                and isinstance(each, ast.List | ast.Tuple)
+                and _COMMANDS.match(self._names.dotted(node.func))
+            ):
+                self._words(node, each, value, scope)
+                continue
             self._push(each, value, scope)
             if isinstance(each, ast.Lambda):  # called with what the function has
                 inner = self._scopes[id(each)]
                 for argument in _arguments(each):
                     self._flow.join(returned, (self._path, inner.name, argument.arg))
                     self._flow.join(given, (self._path, inner.name, argument.arg))
+
+    def _words(self, call: ast.Call, words: ast.List | ast.Tuple, value: Node, scope: _Scope) -> None:
+        """Say which words of a command are files that it sends: no key to log in with."""
+        program = self._names.fold(call.args[0] if words is not call.args[0] else next(iter(words.elts), call))
+        sent, is_kept = self._flow.new(), False
+        if program and _SENDERS.search(program[0]):
+            self._flow.reads(sent)
+            self._flow.sink("send", sent, self._place(call))
+        for each in words.elts:
+            word, fixed = self._flow.new(), self._names.fold(each)
+            self._flow.join(word, value)
+            self._flow.join(0 if is_kept else word, sent)
+            self._push(each, word, scope)
+            is_kept = fixed is not None and _KEPT.fullmatch(fixed[0]) is not None
 
     def _given_to(self, owner: ast.AST, last: str, given: Node, scope: _Scope) -> None:
         """Say that what a method is given is in its object afterwards, and in the file that it writes."""
@@ -276,8 +311,10 @@ class Program:
                 self._to_file(owner.args[0], given)
 
     def _to_file(self, path: ast.AST, given: Node) -> None:
+        if isinstance(path, ast.Call) and path.args and self._names.dotted(path.func).endswith("Path"):
+            path = path.args[0]
         if fixed := self._names.fold(path):
-            self._flow.join(given, ("file", fixed[0].rpartition("/")[2].lower()))
+            self._flow.writes(given, fixed[0])
 
     def _run(self, name: str, node: ast.Call, given: Node, scope: _Scope) -> None:
         """Read the command that is run, and the program that is evaluated, if it is fixed."""
@@ -302,6 +339,11 @@ class Program:
         )
         if len(node.args) > 1 and isinstance(node.args[1], ast.List):
             words += [self._names.fold(each) for each in node.args[1].elts]
+        if words and words[0]:
+            started = " ".join(each[0] for each in words[:2] if each).split()[:2]
+            is_shell = len(started) > 1 and started[0] in ("sh", "bash", "python", "python3")
+            path = started[is_shell] if started else ""
+            self._flow.sink("start", ("written", path.rpartition("/")[2].lower()), self._place(node))
         if words and all(words):
             self.embedded.append(
                 (
@@ -389,13 +431,15 @@ class Program:
         for each in (*node.decorator_list, *node.body):
             self._push(each, 0, inner)
 
+    def _import(self, node: ast.Import | ast.ImportFrom, _into: Node, _scope: _Scope) -> None:
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
+        for name in names:
+            self._flow.sink("import", ("written", f"{name.rpartition('.')[2].lower()}.py"), self._place(node))
+
     def _lambda(self, node: ast.Lambda, into: Node, scope: _Scope) -> None:
         inner = self._scopes[id(node)]
         self._flow.join((self._path, inner.name, "returned"), into)
         self._push(node.body, into, inner)
-
-    def _nothing(self, _node: ast.AST, _into: Node, _scope: _Scope) -> None:
-        pass
 
 
 _HANDLERS: Final[dict[type[ast.AST], Callable[..., None]]] = {
@@ -413,7 +457,7 @@ _HANDLERS: Final[dict[type[ast.AST], Callable[..., None]]] = {
     **dict.fromkeys((ast.Return, ast.Yield, ast.YieldFrom), Program._return),
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef), Program._function),
     ast.Lambda: Program._lambda,
-    **dict.fromkeys((ast.Import, ast.ImportFrom), Program._nothing),
+    **dict.fromkeys((ast.Import, ast.ImportFrom), Program._import),
 }
 
 

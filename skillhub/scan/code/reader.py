@@ -10,7 +10,8 @@ from typing import Final
 
 from skillhub.scan.code.flow import Flow
 from skillhub.scan.code.programs import Program
-from skillhub.scan.skill_files import PARSED_MAX, Sighting
+from skillhub.scan.pattern import Sighting
+from skillhub.scan.skill_files import PARSED_MAX
 
 PARSERS: Final = {"shell": "tree_sitter_bash", "javascript": "tree_sitter_javascript"}
 # A skill's programs together; a program within a program within a program.

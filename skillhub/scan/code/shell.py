@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Final
 
@@ -38,7 +39,14 @@ _TOKENS: Final = tuple(
         ("token aws", r"aws (?:configure (?:get|export)|sts get-session-token)"),
     )
 )
-_FIXED: Final = re.compile(r"(?:^|[;&\s])(\w{1,40})=[\"']?([\w./-]{1,40})[\"']?(?=[\s;&]|$)")
+_FIXED: Final = re.compile(
+    r"(?:^|[;&\s])(\w{1,40})=(?:\"([^\"`\n]{1,400})\"|'([^'\n]{1,400})'|([\w./-]{1,40}))(?=[\s;&]|$)"
+)
+_ALIAS: Final = re.compile(r"\balias\s{1,4}(?:--\s{1,4})?(\w{1,40})=")
+# Ways to write a word that a shell reads as another: `{curl,-s}`, `c$'\x75'rl`, `/bin/c?rl`.
+_BRACED: Final = re.compile(r"((?:^|[|;&(`\n])[ \t]{0,20})\{([\w./-]{1,40}),([^{}\s|;&]{0,400})\}")
+_ANSI_C: Final = re.compile(r"\$'([^']{0,400})'")
+_ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|[uU]([0-9A-Fa-f]{4})|([0-7]{1,3}))")
 _REMOTE: Final = re.compile(r"(?i)(?:socket|fsockopen).{0,300}(?:exec|popen|system|/bin/)")
 _CODES: Final = re.compile(r"\\(?:[0-7]{3}|x[0-9A-Fa-f]{2})")
 _WRITERS: Final = frozenset(words("cp mv tar zip gpg openssl tee 7z ditto"))
@@ -46,6 +54,15 @@ _PRINTS: Final = frozenset(words("env printenv set export declare typeset"))
 # Behind these options stands a key that is used and not sent.
 _KEPT: Final = re.compile(r"-[iEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key)")
 _READERS: Final = frozenset(words("curl wget scp sftp rsync nc ncat netcat gpg security plutil sort paste"))
+_PROGRAMS: Final = (*sorted(_SHELLS), *_LANGUAGES, *sorted(_READERS), "eval", "base64", "perl", "ruby", "php")
+# Programs that send the files they are given, but for the last where that is a place of this machine.
+_UPLOADS: Final = re.compile(
+    r"rclone (?:copy|sync|move)|(?:aws|mc) (?:s3 )?(?:cp|sync|mv|mirror) |gsutil (?:-m )?(?:cp|rsync|mv) "
+    r"|gh gist create |(?:croc|wormhole) send |ipfs add |(?:scp|rsync|lftp|tftp|smbclient) "
+)
+_COPIERS: Final = frozenset(words("scp rsync rclone aws mc gsutil"))
+_HERE: Final = re.compile(r"[\"']?(?:[~./]|\$\{?HOME)")
+_SECRET_FOLDER: Final = re.compile(r"\.(?:ssh|aws|gnupg|kube|azure|docker|config/gcloud|electrum|solana)(?:/|$)")
 _BODIES = ("heredoc_body", "herestring_redirect")
 
 
@@ -123,13 +140,17 @@ class Script:
         self._flow, self._path, self._line, self._feed = flow, path, line, feed
         self._functions: set[str] = set()
         self._fixed: dict[str, str] = {}
+        self._aliases: set[str] = set()
+        self._folder = ""
         self._at = 0
         # A node of the tree, what its value goes into, what is read from the pipe before it, the function it is in.
         self._stack: list[tuple[Any, Node, Node, str]] = []
 
     def read(self, text: str) -> bool:
         """Add what it does, and say whether all of it was understood."""
-        self._fixed = dict(_FIXED.findall(text))
+        self._fixed = {name: "".join(values) for name, *values in _FIXED.findall(text)}
+        self._aliases = set(_ALIAS.findall(text))
+        text = _BRACED.sub(lambda found: f"{found[1]}$'{found[2]}' {found[3].replace(',', ' ')}", text)
         trees = _trees(text.encode("utf-8", "replace"))
         for tree, self._at in trees:
             self._walk(tree.root_node)
@@ -184,8 +205,8 @@ class Script:
         self._flow.text(_text(node)[1:-1].lstrip("@"), into, self._place(node))
 
     def _on_ansi_c_string(self, node: Any, into: Node, _feed: Node, _function: str) -> None:  # noqa: ANN401
-        text = re.sub(r"\\x([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), _text(node)[2:-1])
-        self._flow.text(text, into, self._place(node), is_hidden="\\x" in _text(node))
+        text = _plain(_text(node))
+        self._flow.text(text, into, self._place(node), is_hidden=text != _text(node)[2:-1])
 
     def _on_concatenation(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
         bare = re.sub(r"\$\{?HOME\}?|['\"\\]", "", _text(node))
@@ -264,18 +285,16 @@ class Script:
             at += 1
         if not words:
             return
-        spelled = _bare(words[at])
-        name, rest = self._expanded(spelled).rpartition("/")[2].lower(), words[at + 1 :]
+        rest = words[at + 1 :]
         texts = [_bare(each) for each in rest]
         given, returned = self._flow.new(), self._flow.new()
         self._flow.join(returned, into)
         place = self._place(node)
-        self._spelled(spelled, name, place)
-        is_kept = False
-        for each, text in zip(rest, texts, strict=True):
-            if not is_kept:
-                self._stack.append((each, given, feed, function))
-            is_kept = name != "tar" and _KEPT.fullmatch(text) is not None
+        name, is_led = self._program(_text(words[at]), place)
+        run, is_led = self._program(texts[0], place) if self._is_fixed(name, texts) else (name, is_led)
+        if is_led:
+            self._flow.unseen(returned)
+        self._stack.extend((each, given, feed, function) for each in _used(name, rest, texts))
         for each in node.named_children:
             if each.type in ("variable_assignment", *_BODIES):
                 self._stack.append((each, given, feed, function))
@@ -287,27 +306,59 @@ class Script:
         self._flow.join(feed, returned if is_program else given)  # a program that is given reads it, and is not it
         if name in self._functions:
             self._flow.join(given, ("given", self._path, name))
-            self._flow.join(("returned", self._path, name), returned)
+            answer = self._flow.new()
+            self._flow.unseen(answer)
+            self._flow.join(("returned", self._path, name), answer)
+            self._flow.join(answer, returned)
             return
         self._files(_bare(words[at]), texts, returned, place)
-        self._meaning(name, texts, (given, returned), _text(node), place)
+        self._meaning(run, texts, (given, returned), f"${run}" if is_led else _text(node), place)
+        self._taken(name, texts, given, place)
         self._inner_programs(name, texts, rest, feed)
         if name == "read":
             for text in texts:
                 self._flow.join(given, self._name(text))
 
-    def _spelled(self, word: str, name: str, place: Place) -> None:
-        if word.count("$") > 1 and name in (*_SHELLS, *_LANGUAGES, *_READERS, "eval", "base64"):
+    def _program(self, raw: str, place: Place) -> tuple[str, bool]:
+        """Return the name of the program that a word runs, and whether the word is another than that name."""
+        plain = _plain(raw)
+        word = plain.replace("\\", "").strip("'\"")
+        line = self._fixed.get(word, word) if word in self._aliases else self._expanded(word)
+        name = (line.split() or [""])[0].rpartition("/")[2].lower()
+        is_odd = plain != raw or word.count("$") > 1
+        if re.search(r"[?\[]|/.*\*", word) and re.search(r"[a-z]", name) and len(name) < 20:
+            meant = next((each for each in _PROGRAMS if fnmatchcase(each, name)), name)
+            name, is_odd = meant, is_odd or meant != name
+        if is_odd and name in (*_PROGRAMS, "cat", "head", "tail", "less"):
             self._flow.found.add(("SH602", place))
+        return name, is_odd or line != word
+
+    def _is_fixed(self, name: str, texts: list[str]) -> bool:
+        return name == "eval" and bool(texts) and self._expanded(texts[0]) != texts[0]
 
     def _expanded(self, word: str) -> str:
-        return re.sub(r"\$\{?(\w{1,40})\}?", lambda found: self._fixed.get(found[1], found[0]), word)
+        return re.sub(r"\$\{?(\w{1,40})\}?", lambda found: self._fixed.get(found[1], found[0]), word[:400])[:400]
+
+    def _taken(self, name: str, texts: list[str], given: Node, place: Place) -> None:
+        """Say which files are sent by their own names, from the folder that was entered, or with what git records."""
+        if name in ("cd", "pushd") and texts:
+            is_whole = _HERE.match(texts[0]) and not texts[0].startswith(".")
+            self._folder = (texts[0] if is_whole else f"{self._folder}/{texts[0]}")[-200:]
+        elif _SECRET_FOLDER.search(self._folder) and name not in ("ls", "chmod", "mkdir"):
+            for text in texts:
+                if "@" in text or (text[:1] not in ("-", "") and name not in _READERS):
+                    self._flow.text(f"{self._folder}/{text.rpartition('@')[2]}", given, place)
+        if name == "git" and "push" in texts:
+            self._flow.sink("publish", ("tree", self._path), place)
 
     def _meaning(self, name: str, texts: list[str], nodes: tuple[Node, Node], raw: str, place: Place) -> None:
         given, returned = nodes
         flow, line = self._flow, " ".join(texts[:20])
-        if name in _READERS or (name == "find" and "-exec" in texts):
+        is_upload = _UPLOADS.match(f"{name} {line}") is not None
+        if name in _READERS or is_upload or (name == "find" and "-exec" in texts):
             flow.reads(given)
+        if is_upload:
+            flow.call("rsync", given, returned, place)
         self._prints(name, texts, returned, place)
         if _decodes(name, texts, raw):
             flow.call("b64decode", given, returned, place)
@@ -342,6 +393,8 @@ class Script:
         written += [text for text in texts if name in _WRITERS and not text.startswith("-")]
         for text in written:
             self._flow.join(returned, ("file", text.rstrip("/").rpartition("/")[2].lower()))
+        if name in ("cp", "mv", "rsync", "tar") and texts and not re.match(r"[~/$\"']", texts[-1]):
+            self._flow.join(returned, ("tree", self._path))
         run = program if "/" in program else texts[0] if name in _SHELLS and texts else ""
         if (base := run.rpartition("/")[2].lower()).startswith(".") and len(base) > 1:
             self._flow.sink("run-file", ("file", base), place)
@@ -351,7 +404,7 @@ class Script:
         options = [number for number, text in enumerate(texts[:-1]) if re.fullmatch(r"-\w*[ce]|--eval", text)]
         number = 0 if name == "eval" and texts else options[0] + 1 if options else None
         if language and number is not None:
-            text = _unquoted(rest[number])
+            text = self._expanded(_unquoted(rest[number])) if name == "eval" else _unquoted(rest[number])
             self.embedded.append((language, text, self._line + self._at + int(rest[number].start_point[0])))
         if name in ("echo", "printf") and len(texts) == 1:
             found = unpacked(texts[0].strip("'\"").encode("utf-8", "replace"))
@@ -371,15 +424,38 @@ class Script:
             )
 
 
+def _used(name: str, rest: list[Any], texts: list[str]) -> Iterator[Any]:
+    """Yield of a command what it is given to read or to send: no key to log in with, no place to copy to."""
+    is_kept = False
+    for each, text in zip(rest, texts, strict=True):
+        if not is_kept and not (name in _COPIERS and each is rest[-1] and _HERE.match(_text(each))):
+            yield each
+        is_kept = (name != "tar" and _KEPT.fullmatch(text) is not None) or (name, text) == ("rsync", "-e")
+
+
 def _decodes(name: str, texts: list[str], raw: str) -> bool:
     """Say whether a command returns what it is given in another encoding."""
     if name in ("printf", "echo"):
         return len(_CODES.findall(raw)) > 5
     if name in ("gunzip", "zcat", "rev", "uudecode"):
         return True
+    if name == "tr" and len(texts) > 1:  # letters for letters; or letters that are taken out
+        is_said = texts[0][:1] != "-" or texts[0] == "-d"
+        is_class = "\\" in raw or "[:" in raw or texts[0].lower() == texts[1].lower()
+        return is_said and not is_class and re.search(r"[A-Za-z]", texts[1]) is not None
     option = {"base64": r"-\w*[dD]|--decode", "xxd": r"-\w*r\w*", "openssl": r"-d", "gzip": r"-\w*d\w*"}
     found = option.get({"gbase64": "base64", "base32": "base64", "basenc": "base64"}.get(name, name))
     return found is not None and any(re.fullmatch(found, text) for text in texts)
+
+
+def _plain(text: str) -> str:
+    """Return a word without the escapes of `$'..'`."""
+    return _ANSI_C.sub(lambda found: _ESCAPE.sub(_letter, found[1]), text) if "$'" in text else text
+
+
+def _letter(found: re.Match[str]) -> str:
+    code = found[1] or found[2]
+    return chr(int(code, 16) if code else int(found[3], 8))
 
 
 def _text(node: Any) -> str:  # noqa: ANN401 - of tree-sitter
