@@ -41,7 +41,7 @@ demo: $(READY)   ## install a signed skill in a new empty project, with the ques
 # Tests are compiled while mypy runs, which takes one processor.
 test: $(READY)   ## lint, types, the order of imports, tests
 	@$(BIN)/python -P -m pytest -q --collect-only >/dev/null 2>&1 & $(MAKE) --no-print-directory lint && wait
-	@$(BIN)/python -P -m pytest -q -n $(WORKERS) -m 'not interop'
+	@$(BIN)/python -P -m pytest -q -n $(WORKERS) --dist worksteal -m 'not interop'
 
 lint: $(READY)   ## ruff, mypy, the order of imports
 	@$(BIN)/python -P -m ruff check .

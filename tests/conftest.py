@@ -25,6 +25,7 @@ from skillhub.net.client import Http
 from skillhub.project.project import Project
 from skillhub.sources.git_snapshot import open_git
 from tests.attacks.scene import Scene
+from tests.support import forked
 from tests.support.cli import Shell
 from tests.support.gitrepos import Repo
 from tests.support.reaching import Reaching
@@ -66,7 +67,28 @@ def pytest_addoption(parser):
     )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """Have all workers of a run fork programs from one process: it takes two seconds to start."""
+    node.workerinput["nursery"] = forked.nursery()
+
+
+def pytest_configure(config):
+    if hasattr(config, "workerinput"):
+        forked.use(config.workerinput["nursery"])
+
+
+# Whoever hears of what the interpreter does makes all that its process does from then on a twentieth slower.
+_HEARING = {f"tests.support.{name}" for name in ("effort", "faults", "hearing", "killing", "swapping")}
+
+
+def _hears(item):
+    return any(getattr(each, "__module__", None) in _HEARING for each in vars(item.module).values())
+
+
 def pytest_collection_modifyitems(config, items):
+    hearing = {item.path for item in items if _hears(item)}
+    items.sort(key=lambda item: item.path in hearing)
     if (seed := config.getoption("random_order")) is not None:
         chance = Random(seed)  # the same in each worker
         files = {item.path: chance.random() for item in items}

@@ -9,9 +9,8 @@ import pytest
 
 from skillhub.cli.table import COMMANDS
 from skillhub.formats.text import as_command, as_local
-from tests.support.cli import REPO
+from tests.support.source import MODULES, REPO, nodes
 
-MODULES = sorted((REPO / "skillhub").rglob("*.py"))
 _COMMAND = re.compile(rf"\bskillhub (?:COMMAND|{'|'.join(sorted(COMMANDS))})\b(?:[^;,:.)]|[,:.](?=\S))*\Z")
 HOSTILE = (
     *("a b", "$(touch pwned)", "`touch pwned`", "a;touch pwned", "a&touch pwned", "a|touch pwned", "a\ntouch pwned"),
@@ -20,9 +19,9 @@ HOSTILE = (
 )
 
 
-def texts(tree):
+def texts(nodes):
     """Yield each text that is put together: its parts, a string for what is written and None for a value."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             yield node, [each.value if isinstance(each, ast.Constant) else None for each in node.values]
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mod):
@@ -35,9 +34,9 @@ def texts(tree):
             yield node, [str(node.func.value.value).partition("{")[0], None]
 
 
-def unquoted(tree):
+def unquoted(nodes):
     """Yield where a value stands in a command of ours that was not made of words."""
-    for node, parts in texts(tree):
+    for node, parts in texts(nodes):
         written = ""
         for part in parts:
             if part is None and _COMMAND.search(written):
@@ -47,7 +46,7 @@ def unquoted(tree):
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(REPO)))
 def test_attack_no_value_stands_in_a_command_but_as_a_word(path):
-    found = [f"{path}:{line}" for line in unquoted(ast.parse(path.read_text("utf-8")))]
+    found = [f"{path}:{line}" for line in unquoted(nodes(path))]
     assert not found, "make it with as_command, or flows.hints.command"
 
 
@@ -62,13 +61,13 @@ def test_a_value_that_is_not_made_a_word_is_found():
         'f"skillhub key show{name}"',
         'f"a {b}: skillhub install ./{path} takes it"',
     ):
-        assert list(unquoted(ast.parse(code))), code
+        assert list(unquoted(ast.walk(ast.parse(code)))), code
     for code in (
         'f"{as_command(a)} adds {b}"',
         'f"skillhub install, then {a}"',
         'f"another skillhub process has {a}"',
     ):
-        assert not list(unquoted(ast.parse(code))), code
+        assert not list(unquoted(ast.walk(ast.parse(code)))), code
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])

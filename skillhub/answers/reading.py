@@ -20,7 +20,7 @@ from skillhub.answers.skills import (
     Texts,
 )
 from skillhub.model.finding import Severity
-from skillhub.model.record import HeldStatus
+from skillhub.model.question import HeldStatus
 
 
 class FileRow(AnswerRow):

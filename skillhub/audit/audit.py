@@ -7,8 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from skillhub.audit.accepting import Acceptance, BaselineFile
-from skillhub.audit.report import RULES, Location, Locations, Report, note, seen, worst_first
+from skillhub.audit.report import (
+    RULES,
+    Acceptance,
+    BaselineFile,
+    Location,
+    Locations,
+    Report,
+    note,
+    seen,
+    worst_first,
+)
 from skillhub.audit.scan_cache import ScanCache, ScannedSkill
 from skillhub.audit.sources import Inquiry
 from skillhub.audit.verify import StoredSkills, Verified, Verifier, tracked_copies
@@ -17,10 +26,10 @@ from skillhub.disk import files
 from skillhub.disk.folders import LARGEST
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError, StateError, UnsafeArchive, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import quote
+from skillhub.formats.text import command, quote
 from skillhub.install import candidates
 from skillhub.install.candidates import ReleaseStatus, TakenBack, choose_release, install_command
-from skillhub.install.context import Ports, command, read_unchecked, reinstall
+from skillhub.install.context import Ports, read_unchecked, reinstall
 from skillhub.install.known_bad import advised, advised_tree, of_entry
 from skillhub.install.obtain import undeclared
 from skillhub.install.review import install_words, since
@@ -436,6 +445,8 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     unchanged = set()
     acceptance = Acceptance(state.intent.suppressions, request.baseline, request.records, ports.clock())
     look = Inspection(locations, acceptance, cache, ports)
+    if not request.sources_alone:
+        cache.fill((state.lock.skills[name].tree for name in about.locked), ports.store.read, ports.report)
     for case in _cases(about.locked, request, sources, stored, cache):
         found = [each for check in checks for each in check(case)]
         findings += acceptance.judged(found, case.name, case.entry.tree, case.folder if found else "")

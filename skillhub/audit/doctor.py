@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from skillhub.audit.verify import tracked_copies
-from skillhub.disk.home import INTENT, LOCK
+from skillhub.disk.home import CONFIG, INTENT, LOCK
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command
-from skillhub.install.context import Ports, command
+from skillhub.formats.text import as_command, command
+from skillhub.install.context import Ports
 from skillhub.install.known_bad import advised_skills
 from skillhub.model.hosts import Host, detect, hosts, measured, profiles
 from skillhub.model.record import Need, Skill
-from skillhub.net.settings import CONFIG, Settings
+from skillhub.net.settings import Settings
 from skillhub.policy.policy import rows
 from skillhub.project import copies as links
 from skillhub.project.copies import agent_folders, managed, unmanaged, users_skills
 from skillhub.project.project import unrelated_git
-from skillhub.runtime.agent import catalog_of, unnamed
+from skillhub.runtime.agent import catalog_after_writing, unnamed
 from skillhub.runtime.catalog import Catalog, Root
 from skillhub.runtime.discover import Surroundings, discover
 from skillhub.runtime.overview import section
@@ -218,12 +218,12 @@ def listing_checks(ports: Ports, written: Mapping[str, Digest] | None = None) ->
     in_use.update(ports.project.records().agents)
     home = ports.project.home
     around = Surroundings(cwd=ports.project.base, home=ports.user_home, environ=ports.environ, state=home.state)
-    around = replace(around, markers=(INTENT, LOCK), written=written or {})
+    around = replace(around, markers=(INTENT, LOCK))
     for known in dict.fromkeys((*profiles(), *hosts())):
         row = profiles().get(known) or measured(known)
         if row is None or known not in in_use:
             continue
-        catalog = catalog_of(row, around)
+        catalog = catalog_after_writing(row, around, written or {})
         for each in catalog.unchecked:
             yield Check(f"list of {row.name}", False, f"{each.path}: {each.message}", "disable what is not needed")
         seen = section(catalog, row)

@@ -30,7 +30,7 @@ from skillhub.model import mcp_server
 from skillhub.model.manifest import Manifest
 from skillhub.model.needs import McpServer
 from skillhub.model.question import Question
-from skillhub.net.fetch import Web
+from skillhub.net.fetch import RequestOptions, Web
 from skillhub.project import mcp
 from skillhub.sources.mcp import EXTENSION
 
@@ -440,7 +440,8 @@ class _ThroughWeb(httpx2.AsyncBaseTransport):
         }
         told.pop("accept-encoding", None)
         body = await request.aread()
-        ask = partial(self._web.ask, self._url, cap=_OUTPUT_MAX, headers={**self._headers, **told}, body=body)
+        options = RequestOptions(headers={**self._headers, **told}, body=body)
+        ask = partial(self._web.ask, self._url, cap=_OUTPUT_MAX, options=options)
         try:
             answer = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True)
         except SkillhubError as error:

@@ -10,7 +10,8 @@ import hmac
 import json
 import os
 import platform
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -21,16 +22,22 @@ import skillhub
 from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, SkillhubError, StateError
+from skillhub.formats.digest import Digest
+from skillhub.install.ahead import ScansAhead
+from skillhub.install.context import Report
 from skillhub.model.finding import Finding
 from skillhub.model.manifest import Manifest, problems
-from skillhub.model.tree import Tree
+from skillhub.model.tree import Tree, Unpacked
 from skillhub.scan import capabilities_and_findings, scan
 
 PART = "scan"  # of the cache
 _CAP = 8 << 20
 _KEY_BYTES = 32
+_MANY = 24  # that are new, as an install has other processes scan them
+_AT_ONCE, _BYTES_MAX = 16, 1 << 26  # of what waits for them
 _FIELDS = ("rule", "severity", "path", "line", "message", "hint")  # of a finding of the scan
 _PARSERS = ("PyYAML", "markdown-it-py", "tree-sitter", "tree-sitter-bash", "tree-sitter-javascript")
+_Seen = tuple[tuple[str, ...], tuple[Finding, ...]]  # what a skill can do, and what is found in it
 # Whose code decides what is found: rules, detectors, and how a manifest is read.
 _ROOMS = ("scan", os.path.join("scan", "code"), "model", "formats")
 
@@ -40,6 +47,7 @@ class ScannedSkill:
     """What was read off the content of a skill.
 
     Attributes:
+        findings: What the scan sees, the worst first.
         capabilities: What it can do; None if its manifest cannot be read.
         fault: Why not.
         breaches: How its form breaks the specification, though install takes it.
@@ -51,10 +59,10 @@ class ScannedSkill:
     breaches: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, tree: Tree) -> ScannedSkill:
-        """Scan it, and read its manifest."""
+    def read(cls, tree: Tree, seen: _Seen | None = None) -> ScannedSkill:
+        """Read its manifest, and scan it, unless that was ``seen`` by another process."""
         try:
-            found, findings = capabilities_and_findings(tree, Manifest.read(tree))
+            found, findings = seen or capabilities_and_findings(tree, Manifest.read(tree))
             breaches = (f"{each.message} [{each.code}]" for each in problems(tree)[0])
             return cls(findings, found, breaches=tuple(breaches))
         except SkillhubError as error:
@@ -76,20 +84,53 @@ class ScanCache:
 
     def read(self, tree: Tree) -> ScannedSkill:
         """Return what the scan reads off a tree, which was hashed just now; scanned, unless that is known."""
-        name = sha256(f"{tree.digest}\n{self.rules}".encode()).hexdigest()
-        path = os.path.join(self._folder, name[:2], name)
+        path = self._path(tree.digest)
         with suppress(StateError, FormatError, ValueError, TypeError, KeyError):
             data = files.read(path, _CAP)
             if data is not None:
-                return self._parsed(data, name)
-        found = ScannedSkill.read(tree)
+                return self._parsed(data, os.path.basename(path))
+        return self._kept(tree, ScannedSkill.read(tree))
+
+    def fill(self, trees: Iterable[Digest], read: Callable[[Digest], Tree | None], report: Report) -> None:
+        """Have many that are new scanned by other processes, and keep the results; what fails is left to ``read``.
+
+        Args:
+            trees: Which.
+            read: Reads one.
+            report: Is told how far it is.
+        """
+        new = [each for each in dict.fromkeys(trees) if self._remember and not os.path.exists(self._path(each))]
+        if len(new) < _MANY:
+            return
+        ahead, begun = ScansAhead(count=len(new)), deque[tuple[Tree, Callable[[Tree], _Seen | None]]]()
+        try:
+            for number, digest in enumerate(new):
+                report("scanning skills", number, len(new))
+                with suppress(SkillhubError):
+                    if (tree := read(digest)) is not None:
+                        begun.append((tree, ahead.begin(Unpacked(tree))))
+                waiting = sum(each.size for each, _ in begun)
+                while begun and (number == len(new) - 1 or len(begun) > _AT_ONCE or waiting > _BYTES_MAX):
+                    tree, seen = begun.popleft()
+                    waiting -= tree.size
+                    self._kept(tree, ScannedSkill.read(tree, seen(tree)))
+        finally:
+            ahead.close()
+
+    def _path(self, tree: Digest) -> str:
+        name = sha256(f"{tree}\n{self.rules}".encode()).hexdigest()
+        return os.path.join(self._folder, name[:2], name)
+
+    def _kept(self, tree: Tree, found: ScannedSkill) -> ScannedSkill:
         if not self._remember:
             return found
+        path = self._path(tree.digest)
         rows = [{key: getattr(each, key) for key in _FIELDS} for each in found.findings]
         facts = {key: getattr(found, key) for key in ("capabilities", "fault", "breaches")} | {"findings": rows}
         body = json.dumps({"rules": self.rules, "tree": tree.digest, **facts}).encode()
         with suppress(StateError):  # next time, then
-            files.write_atomic(path, self._mac(name, body) + b"\n" + body, mode=0o600, sync=False)
+            mac = self._mac(os.path.basename(path), body)
+            files.write_atomic(path, mac + b"\n" + body, mode=0o600, sync=False)
         return found
 
     def _parsed(self, data: bytes, name: str) -> ScannedSkill:

@@ -31,7 +31,7 @@ from skillhub.model.provenance import Changes, Delta
 from skillhub.model.record import Records, Skill
 from skillhub.model.reference import Named, Ref
 from skillhub.model.tree import SIGNATURE, File, Tree
-from skillhub.project.copies import need_check, needs_of, unmanaged, view
+from skillhub.project.copies import need_check, needs_of, unmanaged, unproved, view
 from skillhub.project.intent import Intent, is_from, wanted_of
 from skillhub.runtime.discover import found_skill
 from skillhub.runtime.loading import with_edits
@@ -152,7 +152,7 @@ def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
     satisfied = need_check(ports.environ, records.enabled(lock.skills))
     skill = view(name, entry, records.skills.get(name), satisfied, ports.project, ports.store)
     status, notes = _release_status(name, entry, lock, ports)
-    (skill,) = with_withdrawn(with_edits([skill], ports.project, ports.store), ports.sources)
+    (skill,) = with_withdrawn([with_edits(skill, unproved(skill, ports.store), ports.project)], ports.sources)
     known: list[Known] = []
     try:
         known = [(skill.scope, name, match) for match in advised(name, entry, tree.listing, ports)]

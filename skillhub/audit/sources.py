@@ -23,9 +23,9 @@ from skillhub.errors import (
     UnsafeTransfer,
     UsageError,
 )
-from skillhub.formats.text import as_command
+from skillhub.formats.text import as_command, command
 from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.context import CheckAllowed, Network, Place, Ports, State, command
+from skillhub.install.context import CheckAllowed, Network, Place, Ports, State
 from skillhub.install.gather import is_fixed, newest_of, wanted_under
 from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource

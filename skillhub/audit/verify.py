@@ -14,10 +14,10 @@ from skillhub.disk.folders import TreeProblem, compare
 from skillhub.edits.patch import listing_of_copy, read_patch
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SkillhubError, SourceMismatch, StateError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import quote
+from skillhub.formats.text import command, quote
 from skillhub.install import candidates
 from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.context import Ports, State, command, refuse_unknown
+from skillhub.install.context import Ports, State, refuse_unknown
 from skillhub.install.links import name_collisions, to_remove, unmanaged_copies
 from skillhub.model.lock import Lock, Locked, Signer, shown_signers
 from skillhub.model.manifest import Manifest
@@ -104,6 +104,7 @@ class Verifier:
     def __init__(self, ports: Ports, stored: StoredSkills) -> None:
         self._ports = ports
         self._stored = stored
+        self._folder = lru_cache(maxsize=64)(ports.project.folder)  # few hold the copies of many skills
         self.lock, self._records = ports.project.lock(), ports.project.records()
         self._state = _state(self.lock, self._records, ports.project)
         self.left = _left_the_lock(self.lock, self._records, ports.project)
@@ -127,7 +128,7 @@ class Verifier:
         if record is None or record.tree != entry.tree:  # what was agreed to under this name has it
             problems += self._check_name(name, entry)
         problems += _check_patch(entry, ports)
-        places = links.places(project, record.links) if record else []
+        places = links.places(project, record.links, self._folder) if record else []
         unmanaged = self._unmanaged.get(name, ())
         listing = tree.listing if tree is not None and entry.patch is None else ports.store.listing(entry.tree)
         listing = listing or listing_of_copy([*places, *unmanaged], entry.tree)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 from skillhub.cli.common import Arg, Common, Run
 from skillhub.cli.table import COMMANDS
 from skillhub.errors import UsageError
-from skillhub.formats.text import as_command, quote
-from skillhub.model.record import typed_project
+from skillhub.formats.text import as_command, quote, typed_project
 
 if TYPE_CHECKING:
     import typer

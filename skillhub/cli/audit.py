@@ -5,25 +5,22 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal, get_args
 
 from skillhub import __version__
 from skillhub.audit import report as reports
-from skillhub.audit.accepting import BaselineFile
 from skillhub.audit.audit import AuditRequest, looked_at, names_and_paths
 from skillhub.audit.audit import audit as audit_flow
-from skillhub.audit.brief import brief
 from skillhub.audit.cache import Collected, collect, places
-from skillhub.audit.report import Report
+from skillhub.audit.report import BaselineFile, Report, brief
 from skillhub.cli.common import Arg, Common, Strings, read_file, read_lock, write_output
-from skillhub.cli.render import question_json
-from skillhub.cli.terminal import Terminal, Tone, members, size_of
+from skillhub.cli.render import question_json, show_findings
+from skillhub.cli.terminal import Terminal, members, size_of
 from skillhub.disk import files
 from skillhub.errors import SkillhubError, StateError, UsageError
 from skillhub.formats.text import did_you_mean, quote, spelled_like
-from skillhub.model.finding import CATEGORIES, Finding, Severity, at_least
+from skillhub.model.finding import CATEGORIES, Severity
 from skillhub.model.hosts import Scope, detect, hosts
 from skillhub.model.reference import all_masked, masked
 from skillhub.policy.policy import effective, rows
@@ -33,7 +30,6 @@ from skillhub.project.mcp import agents_with_file
 
 # ``audit``: checks what is installed and where it came from, and prints the report in one of four formats.
 
-_MANY = 3  # findings of one rule that are still lines of their own
 Format = Literal["text", "json", "sarif", "markdown", "prompt"]
 What = Annotated[Strings, Arg("[NAME|PATH]...", "Skills, or folders and archives that need not be installed.")]
 Sources = Annotated[bool, Arg("--sources", "Only where skills come from and who signed them.")]
@@ -46,7 +42,6 @@ Baseline = Annotated[str | None, Arg("--baseline FILE", "Findings in this file c
 Write = Annotated[str | None, Arg("--write-baseline FILE", "Write the present findings as a baseline.")]
 Explain = Annotated[str | None, Arg("--explain RULE", "Only explain a rule: what it finds, why, what to do.")]
 Sarif = Annotated[str | None, Arg("--sarif FILE", "Write the report as SARIF to a file, too.")]
-_TONES: dict[str, Tone] = {"critical": "red", "high": "red", "medium": "yellow", "low": "dim"}
 _SUMMARY, _WORKSPACE = "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
 
 
@@ -185,20 +180,6 @@ def _end(report: Report, shape: Format, terminal: Terminal) -> None:
             terminal.out(report.summary, "red")
         if report.skills:
             terminal.say(reports.UNSEEN, "dim")
-
-
-def show_findings(findings: Iterable[Finding], terminal: Terminal, indent: str = "") -> None:
-    """Show findings with their hints; below high, many of one rule in one skill are one line unless ``--verbose``."""
-    groups: dict[object, list[Finding]] = {}
-    for each in findings:
-        stays = terminal.verbose or at_least(each.severity, "high")
-        groups.setdefault(each if stays else (each.skill, each.rule, each.rank), []).append(each)
-    for group in groups.values():
-        rest = group[1:] if len(group) > _MANY else []
-        more = f"; and {len(rest)} more, which --verbose lists" if rest else ""
-        for each in group[: 1 if rest else _MANY]:
-            terminal.out(f"{indent}{each}{more}", "dim" if each.accepted else _TONES[each.severity])
-            terminal.out(f"{indent}    {each.hint}")
 
 
 def _sarif(report: Report) -> dict[str, object]:

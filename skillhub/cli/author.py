@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from skillhub.author.author import Validated, begin, pack_skill, sign_skill, validate_all
-from skillhub.cli.audit import show_findings
 from skillhub.cli.common import (
     Arg,
     Common,
@@ -21,6 +20,7 @@ from skillhub.cli.common import (
     working_folder,
     write_output,
 )
+from skillhub.cli.render import show_findings
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import NotFound, PassphraseNeeded, SourceError, UsageError
 from skillhub.formats.text import as_command, quote, word

@@ -317,7 +317,7 @@ def lock_import(
     other = other_locks.parse_other_lock(data, folder.replace(os.sep, "/"), file)
     options = enabling.options(common, enable=not no_enable)
     ports = common.ports(allow_unsigned=allow_unsigned)
-    outcome = other_locks.import_lock(other, options, ports)
+    outcome = adopting.import_lock(other, options, ports)
     common.terminal.say(f"{file}: {other.format}")
     status = finish(common, outcome, options, "import", "imported")
     # What was left out counts also where the rest is not to be enabled.

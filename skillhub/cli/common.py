@@ -14,32 +14,31 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_args
 
-from skillhub.cli.network import OpenNetwork
-from skillhub.cli.prompts import Flags, Person
 from skillhub.cli.terminal import Terminal, Tone, is_interactive
 from skillhub.disk import files
-from skillhub.disk.files import HeldFolder
 from skillhub.disk.home import Home, throwaway, user_home
 from skillhub.disk.proved import ProvedFolders
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import deferred, did_you_mean, is_alias, quote, spelled_like
-from skillhub.install.context import McpChoice, Options, Ports, State, command
-from skillhub.model.index import Release
+from skillhub.formats.text import command, deferred, did_you_mean, is_alias, quote, spelled_like
+from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import CAP, Lock
-from skillhub.model.question import Accept, Approver
-from skillhub.model.record import LinkKind
-from skillhub.net.settings import CONFIG, Settings
-from skillhub.project.intent import Intent, Place, read_policies
+from skillhub.model.question import Accept, McpChoice
+from skillhub.project.intent import Intent, read_policies
 from skillhub.project.project import Project, refuse_other_owner, workspace_around
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
-from skillhub.sources.advisories import Advisories
 from skillhub.sources.configured import Sources
-from skillhub.sources.history import FirstSeen, ShownTime
 
 if TYPE_CHECKING:
+    from skillhub.cli.network import OpenNetwork
+    from skillhub.disk.files import HeldFolder
+    from skillhub.install.context import Options, Ports
+    from skillhub.model.index import Release
+    from skillhub.model.question import Approver
+    from skillhub.project.intent import Place
     from skillhub.sources.bundle import SkillBundle
+    from skillhub.sources.history import ShownTime
 
 _T = TypeVar("_T")
 _PEM_CAP = 1 << 16
@@ -168,6 +167,7 @@ class Common:
         """Return these names; without any those of the skills for ``--package``, or None, which means all."""
         if names or self.package is None:
             return [*names] or None
+        from skillhub.install.context import State
         from skillhub.install.resolve import packages_of
 
         project = self.open_project()
@@ -182,8 +182,10 @@ class Common:
         """
         home = self.home
         is_said = self.user_scope or (self.project, self.package) != (None, None)
-        if is_said or not os.path.lexists(os.path.join(home.config, CONFIG)):
+        if is_said or not home.is_configured:
             return self
+        from skillhub.net.settings import Settings
+
         is_user = Settings.read(home).install.scope == "user"
         return replace(self, user_scope=True) if is_user and not self.open_project().has_lock_or_intent() else self
 
@@ -201,6 +203,13 @@ class Common:
         """The user's store."""
         return Store(self.home.data)
 
+    def proved_store(self, project: Project, *, believed: bool, kept: bool) -> Store:
+        """Return the user's store, with what was proved of a project; the flags are those of ``ProvedFolders``."""
+        path = os.path.join(self.home.state, "proved", f"{project.key}.json")
+        proved = ProvedFolders(path, believed=believed, kept=kept)
+        self.undo.callback(proved.save)
+        return Store(self.home.data, proved)
+
     @property
     def sources(self) -> Sources:
         """The user's sources."""
@@ -213,10 +222,14 @@ class Common:
 
     def time(self, *, remember: bool = False) -> ShownTime:
         """Return the time by which expiry is judged: the clock's, or a later one that metadata has shown."""
+        from skillhub.sources.history import ShownTime
+
         return ShownTime(self.home, now, remember=remember)
 
     def approver(self, *, allow_unsigned: bool = False) -> Approver:
         """Return who answers: a person if one is there and the flags leave it to them; a dry run asks nobody."""
+        from skillhub.cli.prompts import Flags, Person
+
         given = {"--yes": self.yes, "--allow-unsigned": allow_unsigned}
         given |= {f"--accept {each}": True for each in self.accept or ()}
         flags = Flags(frozenset(flag for flag, is_given in given.items() if is_given))
@@ -236,11 +249,13 @@ class Common:
         remember it. With a ``bundle``, that is all the network there is. With ``believed``, what was hashed before
         and has not changed since is not hashed again.
         """
+        from skillhub.cli.network import OpenNetwork
+        from skillhub.install.context import Ports
+        from skillhub.project.heard import Advisories
+        from skillhub.sources.history import FirstSeen
+
         scratch = scratch or self.dry_run
         project = self.open_project()
-        path = os.path.join(self.home.state, "proved", f"{project.key}.json")
-        proved = ProvedFolders(path, believed=believed, kept=not scratch)
-        self.undo.callback(proved.save)
         project.waiting = lambda: self.terminal.say("another skillhub process uses this project; waiting for it")
         sources = self.sources.within(project, remember=not scratch)
         terminal, time = self.terminal, self.time(remember=not scratch)
@@ -252,7 +267,7 @@ class Common:
         self.undo.callback(terminal.clear)
         return Ports(
             project=project,
-            store=Store(self.home.data, proved),
+            store=self.proved_store(project, believed=believed, kept=not scratch),
             sources=sources,
             publishers=self.publishers,
             network=network,
@@ -261,7 +276,7 @@ class Common:
             environ=os.environ,
             user_home=self.user_home,
             policies=read_policies(self.home, project.intent),
-            advisories=Advisories(sources, network.advisories),
+            advisories=Advisories(sources.last_advisories, network.advisories),
             first_seen=FirstSeen(self.home, remember=not scratch),
             clock=time.now,
             report=terminal.progress,
@@ -272,6 +287,8 @@ class Common:
         self, bundle: SkillBundle | None = None, record: dict[str, tuple[str, bytes]] | None = None
     ) -> tuple[Ports, OpenNetwork]:
         """Return the world of a machine that has nothing yet but this user's sources, and its network."""
+        from skillhub.cli.network import OpenNetwork
+
         folder = self.undo.enter_context(throwaway())
         ports = self.ports(scratch=True, bundle=bundle)
         terminal = self.terminal
@@ -356,6 +373,8 @@ class Enabling:
         Raises:
             UsageError: a variable without a value, or a file that is none.
         """
+        from skillhub.install.context import Options
+
         values = _read_env_file(self.env_file) if self.env_file else {}
         for number, word in enumerate(self.env or [], 1):
             # The word is not shown: it may be a value, with = in it or not, that lost its name.
@@ -496,7 +515,7 @@ def read_lock(path: str) -> Lock:
 
 
 def optional(module: str, name: str, what: str) -> ModuleType:
-    """Return a module that the extra ``name`` brings; ``what`` begins the sentence that says it is not there.
+    """Return a module that the extra ``name`` brings; ``what`` begins the sentence that says that it is missing.
 
     Raises:
         UsageError: the extra is not installed.
@@ -508,7 +527,7 @@ def optional(module: str, name: str, what: str) -> ModuleType:
             raise
         from skillhub.disk.installer import extra
 
-        raise UsageError(f"{what} an extra of skillhub that is not installed", hint=extra(name)) from error
+        raise UsageError(f"{what} the extra {name} of skillhub, which is not installed", hint=extra(name)) from error
 
 
 def epoch() -> datetime | None:

@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from skillhub.cli.common import Arg, Common, Enabling, Names, Strings, Verify
 from skillhub.cli.render import finish, show_outcome, skills_table
 from skillhub.errors import Refused, SkillhubError
-from skillhub.install.context import Outcome, Ports, command
-from skillhub.model.lock import Locked
-from skillhub.model.record import Skill
-from skillhub.model.tree import Tree
-from skillhub.project.copies import is_in_package, managed, not_agreed, unmanaged, users_skills
+from skillhub.formats.text import command
+from skillhub.project.copies import is_in_package, managed, not_agreed, unmanaged, unproved, users_skills
 from skillhub.project.intent import is_from
 from skillhub.project.project import Project
 from skillhub.project.store import Store
@@ -22,7 +19,11 @@ from skillhub.sources.configured import with_withdrawn
 
 if TYPE_CHECKING:
     from skillhub.audit.verify import Verified
+    from skillhub.install.context import Outcome, Ports
     from skillhub.install.known_bad import Known
+    from skillhub.model.lock import Locked
+    from skillhub.model.record import Skill
+    from skillhub.model.tree import Tree
 
 Host = Annotated[str | None, Arg("--host NAME", "Change this agent's own settings, for any skill that it finds.")]
 _EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file"})
@@ -57,8 +58,8 @@ class InstalledSkills:
 
 def installed(common: Common) -> InstalledSkills:
     """Return what is installed, and what lies in agents' folders without a lock."""
-    ports = replace(common, offline=True).ports(believed=True)
-    project, store = ports.project, ports.store
+    project = common.open_project()
+    store = common.proved_store(project, believed=True, kept=not common.dry_run)
     sources = common.sources.within(project, remember=False)
     skills = with_withdrawn(_with_edits(managed(project, store, os.environ), project, store), sources)
     if folders := [*unmanaged(project, common.user_home, os.environ)]:
@@ -72,7 +73,7 @@ def installed(common: Common) -> InstalledSkills:
         ]
     users = _with_edits(users_skills(project, common.user_home, store, os.environ), project, store)
     users = with_withdrawn(users, common.sources)
-    if known := _known_bad(common, ports):
+    if known := _known_bad(common, project, store):
         from skillhub.install.known_bad import with_known_bad
 
         skills, users = with_known_bad(skills, known), with_known_bad(users, known)
@@ -80,17 +81,23 @@ def installed(common: Common) -> InstalledSkills:
 
 
 def _with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list[Skill]:
-    """Return the skills as ``with_edits``, which is loaded where a copy may have changed since it was hashed."""
-    if all(store.proved.holds(link, each.tree) for each in skills if each.tree for link in each.links):
-        return [*skills]
-    from skillhub.runtime.loading import with_edits
+    """Return the skills ``with_edits``, which is loaded where a copy may have changed since it was hashed."""
+    found = []
+    for each in skills:
+        changed = unproved(each, store)
+        if changed:
+            from skillhub.runtime.loading import with_edits
+        found.append(with_edits(each, changed, project) if changed else each)
+    return found
 
-    return with_edits(skills, project, store)
 
-
-def _known_bad(common: Common, ports: Ports) -> list[Known]:
+def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:
     """Return what advisories say of the locked skills; that nobody can tell is a warning."""
-    scopes = {each.scope: each for each in (ports.project, ports.project.users(common.user_home))}
+    sources = common.sources.within(project, remember=False)
+    if not common.home.is_configured and not any(sources.was_heard(each.root) for each in sources.all().values()):
+        return []  # neither the user nor a registry said anything: what would ask them is not loaded
+    ports = replace(replace(common, offline=True).ports(), store=store)
+    scopes = {each.scope: each for each in (project, project.users(common.user_home))}
     try:
         if not ports.advisories.known():
             return []

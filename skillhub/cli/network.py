@@ -13,19 +13,22 @@ from skillhub.disk import files
 from skillhub.disk.home import Home, throwaway
 from skillhub.errors import SourceError, UnsafeTransfer, UsageError
 from skillhub.formats.text import as_command
-from skillhub.install.context import CheckAllowed, Place, Registry
 from skillhub.model import advisory
-from skillhub.model.advisory import Said
 from skillhub.model.reference import Git, GitHub, Local, Mcp, Oci, Remote, url_of
-from skillhub.net.fetch import Arrived, Fetcher, Mirrors, UntrustedClient, Web, unheard
+from skillhub.net.fetch import Mirrors, UntrustedClient, unheard
 from skillhub.net.settings import Logins, Settings
-from skillhub.net.target import Who, check_marketplace_url, is_beside
-from skillhub.sources.advisories import own_advisories
-from skillhub.sources.configured import EMBEDDED_URL, Source, Sources, embedded
+from skillhub.net.target import check_marketplace_url, is_beside
+from skillhub.project.heard import own_advisories
+from skillhub.sources.configured import EMBEDDED_URL, embedded
 from skillhub.sources.history import ShownTime
 
 if TYPE_CHECKING:
+    from skillhub.install.context import CheckAllowed, Place, Registry
+    from skillhub.model.advisory import Said
+    from skillhub.net.fetch import Arrived, Fetcher, Web
+    from skillhub.net.target import Who
     from skillhub.sources.bundle import SkillBundle
+    from skillhub.sources.configured import Source, Sources
     from skillhub.sources.layout import Snapshot
 
 _YOURS = "only this project names it; if the host is yours, add it to trusted-hosts in config.toml"
@@ -230,7 +233,7 @@ class OpenNetwork:
         self, ref: Remote | Local, pin: str | None, named_by: Who, check_allowed: CheckAllowed | None
     ) -> Place:
         if isinstance(ref, Local):
-            from skillhub.sources.folder_snapshot import open_folder
+            from skillhub.sources.repository import open_folder
 
             return open_folder(os.path.expanduser(ref.path))
         if self.bundle is not None and isinstance(ref, Git | GitHub | Mcp):

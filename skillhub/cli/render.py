@@ -5,23 +5,25 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from skillhub.answers import VERSION
 from skillhub.cli.app import flags_of
 from skillhub.cli.common import Common
-from skillhub.cli.prompts import heads, show
 from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, Tone, members
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.text import as_command, collapsed, spelled_like
-from skillhub.install.context import Options, Outcome, refusal
+from skillhub.model.finding import Finding, at_least
 from skillhub.model.lock import Signer
-from skillhub.model.provenance import Changes, SourceChange
 from skillhub.model.question import Answer, Question, chosen_edit, how_to_answer
-from skillhub.model.record import Skill
 from skillhub.model.reference import all_masked, masked
+
+if TYPE_CHECKING:
+    from skillhub.install.context import Options, Outcome
+    from skillhub.model.provenance import Changes, SourceChange
+    from skillhub.model.record import Skill
 
 # Verbs that tell the state, too.
 _SAY_ALL = frozenset({"removed", "would remove", "disabled", "would disable", "enabled"})
@@ -62,6 +64,8 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
     Raises:
         Refused: a dry run with ``--yes``, which leaves a question open, as the command itself would.
     """
+    from skillhub.install.context import refusal
+
     terminal, is_plan = common.terminal, common.dry_run
     error = refusal(outcome.asked) if is_plan and common.yes else None
     if common.json:
@@ -128,6 +132,8 @@ def _show_questions(outcome: Outcome, common: Common) -> set[str]:
         for question, answer in outcome.asked
         if not answer.seen and (is_plan or (answer.said == "yes" and question.kind in _READ))
     }
+    from skillhub.cli.prompts import heads, show
+
     unshown = heads([*unseen])
     for question, label in unseen.items():
         show(question, unshown, common.terminal, label)
@@ -406,3 +412,21 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     if error is not None:
         yield from _chain(error.__cause__ or error.__context__)
         yield error
+
+
+_MANY = 3  # findings of one rule that are still lines of their own
+_TONES: dict[str, Tone] = {"critical": "red", "high": "red", "medium": "yellow", "low": "dim"}
+
+
+def show_findings(findings: Iterable[Finding], terminal: Terminal, indent: str = "") -> None:
+    """Show findings with their hints; below high, many of one rule in one skill are one line unless ``--verbose``."""
+    groups: dict[object, list[Finding]] = {}
+    for each in findings:
+        stays = terminal.verbose or at_least(each.severity, "high")
+        groups.setdefault(each if stays else (each.skill, each.rule, each.rank), []).append(each)
+    for group in groups.values():
+        rest = group[1:] if len(group) > _MANY else []
+        more = f"; and {len(rest)} more, which --verbose lists" if rest else ""
+        for each in group[: 1 if rest else _MANY]:
+            terminal.out(f"{indent}{each}{more}", "dim" if each.accepted else _TONES[each.severity])
+            terminal.out(f"{indent}    {each.hint}")

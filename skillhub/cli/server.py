@@ -237,7 +237,7 @@ def serve(
 
     Example: skillhub serve --port 8580
     """
-    listen = optional("skillhub.server.listen", "server", _MISSING)
+    listen = optional("skillhub.server.application", "server", _MISSING)
     guard = optional("skillhub.server.guard", "server", _MISSING)
     address = listen.Address.of(host, port)
     if not (address.is_local or token_file):
@@ -301,5 +301,5 @@ def workplace_of(common: Common) -> Any:  # noqa: ANN401 - of a module that an e
         with asked.undo:
             yield asked.ports(scratch=True)
 
-    made = optional("skillhub.audit.workplace", "server", _MISSING).Workplace
+    made = optional("skillhub.server.routes", "server", _MISSING).Workplace
     return made(ports, installed, surroundings(common), error_json, common.terminal.warn)

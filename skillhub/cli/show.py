@@ -15,9 +15,9 @@ from skillhub.cli.common import Arg, Common, Strings
 from skillhub.cli.reading import listing, numbered, text_of
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import NotFound, Refused, SkillhubError, UsageError
-from skillhub.formats.text import Quoted, as_command, collapsed, quote
+from skillhub.formats.text import Quoted, as_command, collapsed, command, quote
 from skillhub.install.candidates import Candidate
-from skillhub.install.context import Outcome, State, command
+from skillhub.install.context import Outcome, State
 from skillhub.install.known_bad import with_advisories
 from skillhub.install.resolve import packages_of
 from skillhub.install.sources import Listings, listings

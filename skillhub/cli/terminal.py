@@ -31,6 +31,7 @@ BAR = "| "  # before each row of a skill's own text
 _BELOW = 6  # blanks, beside those that a line begins with, before what has no room in its row
 _LEFT = "…"
 _MOVED = 3  # blanks before a single word that has no room there; no line of ours has as many
+_PLAIN = (str, int, type(None))  # as nearly all of what an answer has
 _OURS = frozenset(
     ("url", "urls", "where", "source", "git", "from", "message", "hint", "reason", "details", "warnings", "target")
 )
@@ -127,7 +128,8 @@ class Terminal:
 
         It is indented for a person only: with a thousand skills that takes the encoder 80 ms, without it 8.
         """
-        pieces = [json.dumps(_shown(value), indent=2)] if sys.stdout.isatty() else _json_pieces(value)
+        # All of it before the first byte: a value that has no JSON would else leave half a document.
+        pieces = [json.dumps(_shown(value), indent=2)] if sys.stdout.isatty() else [*_json_pieces(value)]
         self.clear()
         for text in pieces:
             plain = text.replace("\x7f", "\\u007f")
@@ -356,13 +358,13 @@ def _cells_of_char(char: str) -> int:
 def _shown(value: Any) -> Any:  # noqa: ANN401 - a JSON value, and the same
     """Return a JSON value, the texts in which a URL is ours to show masked; the text of a skill is as it is."""
     if isinstance(value, dict):
-        plain = str | int | None  # nearly all are
-        found = ((key, each, key in _OURS) for key, each in value.items())
         return {
-            key: all_masked(each) if is_ours else each if isinstance(each, plain) else _shown(each)
-            for key, each, is_ours in found
+            key: all_masked(each) if key in _OURS else each if isinstance(each, _PLAIN) else _shown(each)
+            for key, each in value.items()
         }
-    return [*map(_shown, value)] if isinstance(value, list | tuple) else value
+    if isinstance(value, (list, tuple)):
+        return [each if isinstance(each, _PLAIN) else _shown(each) for each in value]
+    return value
 
 
 def _json_pieces(value: object) -> Iterator[str]:

@@ -13,7 +13,7 @@ from skillhub.disk.files import disk_error
 from skillhub.errors import StateError
 from skillhub.formats.text import is_path, quote
 
-LOCK, INTENT = "skillhub.lock", "skillhub.toml"
+LOCK, INTENT, CONFIG = "skillhub.lock", "skillhub.toml", "config.toml"
 # The base directories of freedesktop.org: the variable, and where it is below the home folder without it.
 _XDG = (
     ("XDG_CONFIG_HOME", (".config",)),
@@ -58,6 +58,17 @@ class Home:
         _refuse_others(home.config)
         _refuse_others(home.state)
         return home
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether there is a ``config.toml``, or something that keeps anybody from telling."""
+        try:
+            os.lstat(os.path.join(self.config, CONFIG))
+        except FileNotFoundError:
+            return False
+        except OSError:
+            pass
+        return True
 
     @classmethod
     def around(cls, environ: Mapping[str, str], user_home: str) -> Home:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cached_property
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from skillhub.disk import files
@@ -23,10 +25,13 @@ Stamp: TypeAlias = str
 # 10 ms at most where stamps have fractions of a second, and 2 s where they have none.
 GRAIN: Final = 2_000_000_000
 _SECOND: Final = 1_000_000_000
-_VERSION: Final = 1
+_VERSION: Final = 2
 _CAP: Final = 256 << 20
 # What Windows calls the time of change is that of creation: there each byte is hashed.
 _HAS_CHANGE_TIME = os.name == "posix"
+
+
+_stamp = attrgetter("st_size", "st_mtime_ns", "st_ctime_ns", "st_ino", "st_dev", "st_mode")
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -49,7 +54,10 @@ def is_settled(stamp: Stamp, now: int, grain: int = GRAIN) -> bool:
 
 def is_proof(stamp: Stamp, now: int) -> bool:
     """Say whether who finds the same stamp later need not hash again; a clock of whole seconds may be another's."""
-    return _HAS_CHANGE_TIME and is_settled(stamp, now, GRAIN) and int(stamp.split()[2]) % _SECOND != 0
+    times, mode = stamp.split()[2], int(stamp.split()[5])
+    if stat.S_ISLNK(mode):
+        return False  # what it leads to has a stamp of its own
+    return _HAS_CHANGE_TIME and is_settled(stamp, now, GRAIN) and int(times) % _SECOND != 0
 
 
 class Stamps(NamedTuple):
@@ -57,17 +65,17 @@ class Stamps(NamedTuple):
 
     Attributes:
         names: What is in it, as it is spelled behind the folder's path; the empty one is the folder itself.
-        stamps: That of each.
+        stamps: The numbers of each that ``stamp_of`` spells.
     """
 
     names: tuple[str, ...]
-    stamps: tuple[Stamp, ...]
+    stamps: list[tuple[int, ...]]
 
     @property
     def digest(self) -> str:
         """What tells it from every other."""
-        # No name holds a zero byte, and no stamp does.
-        return sha256("\0".join((*self.names, *self.stamps)).encode("utf-8", "surrogateescape")).hexdigest()
+        # The second form has no references, so that it is the same for the same numbers; text would take longer.
+        return sha256(marshal.dumps((self.names, self.stamps), 2)).hexdigest()
 
 
 class ProvedFolders:
@@ -98,7 +106,8 @@ class ProvedFolders:
             return False
         row = self._folders.get(folder)
         try:
-            return row is not None and row[0] == tree and _look(folder, row[1].split("\0")).digest == row[2]
+            names = row[1].split("\0") if row and row[1] else []
+            return row is not None and row[0] == tree and bool(_look(folder, names).digest == row[2])
         except (OSError, ValueError, TypeError, AttributeError, LookupError):
             return False
 
@@ -109,13 +118,17 @@ class ProvedFolders:
             folder: Which one.
             beside: The end of the name of a file beside it that is to be as it was, too.
         """
-        if not (self._is_kept and self.is_believed):
-            return None
+        with suppress(OSError):
+            if self.look(folder, [""]):
+                return self.look(folder, [*names_in(folder), *([beside] if beside else [])])
+        return None
+
+    def look(self, folder: str, names: Sequence[str]) -> Stamps | None:
+        """Look at some of what is in a folder, as its names are spelled behind its path; None as for ``before``."""
         now = time.time_ns()
         with suppress(OSError):
-            if all(is_proof(stamp, now) for stamp in _look(folder, [""]).stamps):
-                look = _look(folder, [*_names(folder), *([beside] if beside else [])])
-                return look if all(is_proof(stamp, now) for stamp in look.stamps) else None
+            look = _look(folder, names) if self._is_kept and self.is_believed else None
+            return look if look and all(is_proof(" ".join(map(str, stamp)), now) for stamp in look.stamps) else None
         return None
 
     def keep(self, folder: str, tree: str, look: Stamps | None) -> None:
@@ -131,8 +144,17 @@ class ProvedFolders:
             self._is_changed = True
 
     def is_noted(self, name: str, facts: object) -> bool:
-        """Say whether ``note`` was called with these facts."""
-        return self.is_believed and self._notes.get(name) == _digest(facts)
+        """Say whether ``note`` was called with these facts; if it was with others, forget them."""
+        if name not in self.noted or self._notes[name] == _digest(facts):
+            return name in self.noted
+        del self._notes[name]
+        self._is_changed |= self._is_kept
+        return False
+
+    @property
+    def noted(self) -> Collection[str]:
+        """The names that ``note`` was called with, whatever the facts."""
+        return self._notes.keys() if self.is_believed else ()
 
     def note(self, name: str, facts: object) -> None:
         """Keep that something holds under a name, as long as all the facts that decide it are the same."""
@@ -176,11 +198,11 @@ def _look(folder: str, names: Sequence[str]) -> Stamps:
     Raises:
         OSError: something is no longer there.
     """
-    lstat = os.lstat
-    return Stamps(tuple(names), tuple([stamp_of(lstat(folder + name)) for name in names]))
+    lstat, stamp = os.lstat, _stamp
+    return Stamps(tuple(names), [stamp(lstat(folder + name)) for name in names])
 
 
-def _names(folder: str) -> list[str]:
+def names_in(folder: str) -> list[str]:
     """Return all that is below a folder, links unfollowed, as it is spelled behind the folder's path."""
     found, waiting = [""], [""]
     while waiting:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 from skillhub.disk import files
 from skillhub.disk.folders import compare
-from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SourceError, UsageError
-from skillhub.exchange.other_locks import Origins, compared
-from skillhub.formats.text import as_command, is_inner_path, quote
+from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
+from skillhub.exchange.other_locks import OF_ONE, Origin, Origins, OtherLock, candidates_at, compared
+from skillhub.formats.text import as_command, command, is_inner_path, quote
 from skillhub.install.candidates import Candidate
 from skillhub.install.commit import Plan, Planner
-from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, command, read_state, refuse_unknown
+from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, read_state, refuse_unknown
 from skillhub.install.gather import with_edits
-from skillhub.install.install import carry_out
+from skillhub.install.install import apply, carry_out
 from skillhub.install.links import Step
 from skillhub.install.obtain import from_lock, from_path
 from skillhub.install.review import admit
@@ -272,3 +272,52 @@ def _unpatched(name: str, state: State, ports: Ports) -> Candidate:
         raise UsageError(f"the lock has no patch of {name}", where=name)
     # It is scanned: to agree to what comes of a patch is not to agree to what it is of.
     return from_lock(name, entry.original, ports, agreed=state.agreed(name) is not None)
+
+
+def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
+    """Install what the other lock names, as one transaction; what cannot be pinned is left out, with the reason.
+
+    Raises:
+        SecurityError: something was tampered with, or a name is locked from elsewhere; nothing was changed.
+        Refused: a question was answered no or by nobody; nothing was changed.
+        StateError: the disk is in the way.
+    """
+    state = read_state(ports)
+    left = [LeftOut(each.name, "no-origin", each.reason) for each in other.unpinned]
+    found: dict[str, Candidate] = {}
+    for each in _candidates(other, options, state, ports):
+        if isinstance(each, LeftOut):
+            left.append(each)
+        elif each.tree.digest != found.setdefault(each.name, each).tree.digest:
+            first = found[each.name].entry.origin
+            left.append(LeftOut(each.name, "usage", f"the lock has it from {first} and from {each.entry.origin}"))
+    if not found:
+        return Outcome((), False, left=tuple(left))
+    outcome = apply(found, options, state, ports)
+    return replace(outcome, left=(*left, *outcome.left))
+
+
+def _candidates(other: OtherLock, options: Options, state: State, ports: Ports) -> Iterator[Candidate | LeftOut]:
+    """Yield each skill, or why it cannot be had."""
+    for done, origin in enumerate(other.origins):
+        ports.report("resolving", done, len(other.origins))
+        # One by one, so that one that is gone does not take its neighbours with it; a place is opened once.
+        for each in origin.each():
+            try:
+                found = candidates_at(each, options, state, ports)
+            except OF_ONE as error:
+                yield LeftOut(each.name, error.code, _reason(error))
+                continue
+            yield from (_noted(candidate, each) for candidate in found.values())
+
+
+def _reason(error: SkillhubError) -> str:
+    where = f" ({error.where})" if error.where else ""
+    return f"{error.message}{where}{'; ' + error.hint if error.hint else ''}"
+
+
+def _noted(candidate: Candidate, origin: Origin) -> Candidate:
+    notes = [origin.note] if origin.note else []
+    if not origin.skills and candidate.name != origin.name:
+        notes.append(f"the other lock calls it {origin.name}")
+    return candidate.noted(*notes)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from skillhub.archive import pack
 from skillhub.errors import FormatError, UsageError
-from skillhub.install.candidates import about_skill
+from skillhub.install.candidates import about_skill, scanning
 from skillhub.install.context import Ports, read_state
 from skillhub.install.obtain import by_lock
 from skillhub.model.lock import Locked
@@ -20,6 +20,7 @@ __all__ = ["CAP", "export", "hold_to_lock", "usable_until"]
 _TIMESTAMP = "/metadata/timestamp.json"
 
 
+@scanning(False)  # a bundle holds nothing that the scan says
 def export(
     ports: Ports,
     recorded: Ports,

@@ -13,15 +13,14 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field
 
 from skillhub.disk import files
-from skillhub.errors import Forbidden, FormatError, SkillhubError, SourceError, UnsafeTransfer, UsageError
+from skillhub.errors import Forbidden, FormatError, SourceError, UnsafeTransfer, UsageError
 from skillhub.formats.document import ForeignDocument
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, is_inner_path, is_name, is_object_id, quote
 from skillhub.formats.yaml import parse
 from skillhub.install.candidates import Candidate
-from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, read_state
+from skillhub.install.context import Options, Ports, State
 from skillhub.install.gather import gather
-from skillhub.install.install import apply
 from skillhub.model.reference import masked, names_user, of_repository, parse_ref, parse_remote
 
 # Where a skill of another installer came from, as a reference that ``install`` can resolve and pin.
@@ -449,56 +448,3 @@ def compared(mine: Candidate, origin: Origin | None, state: State, ports: Ports)
         return theirs.noted(f"it is identical to {origin.ref}")
     changed = sorted(path for path in {*mine.tree, *theirs.tree} if mine.tree.get(path) != theirs.tree.get(path))
     return mine.noted(f"it differs from {origin.ref} in {', '.join(changed[:8])}; the local files are locked")
-
-
-# Lock import: what another installer's lock names is resolved, asked about, pinned and enabled as by
-# ``install``.
-
-
-def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
-    """Install what the other lock names, as one transaction; what cannot be pinned is left out, with the reason.
-
-    Raises:
-        SecurityError: something was tampered with, or a name is locked from elsewhere; nothing was changed.
-        Refused: a question was answered no or by nobody; nothing was changed.
-        StateError: the disk is in the way.
-    """
-    state = read_state(ports)
-    left = [LeftOut(each.name, "no-origin", each.reason) for each in other.unpinned]
-    found: dict[str, Candidate] = {}
-    for each in _candidates(other, options, state, ports):
-        if isinstance(each, LeftOut):
-            left.append(each)
-        elif each.tree.digest != found.setdefault(each.name, each).tree.digest:
-            first = found[each.name].entry.origin
-            left.append(LeftOut(each.name, "usage", f"the lock has it from {first} and from {each.entry.origin}"))
-    if not found:
-        return Outcome((), False, left=tuple(left))
-    outcome = apply(found, options, state, ports)
-    return replace(outcome, left=(*left, *outcome.left))
-
-
-def _candidates(other: OtherLock, options: Options, state: State, ports: Ports) -> Iterator[Candidate | LeftOut]:
-    """Yield each skill, or why it cannot be had."""
-    for done, origin in enumerate(other.origins):
-        ports.report("resolving", done, len(other.origins))
-        # One by one, so that one that is gone does not take its neighbours with it; a place is opened once.
-        for each in origin.each():
-            try:
-                found = candidates_at(each, options, state, ports)
-            except OF_ONE as error:
-                yield LeftOut(each.name, error.code, _reason(error))
-                continue
-            yield from (_noted(candidate, each) for candidate in found.values())
-
-
-def _reason(error: SkillhubError) -> str:
-    where = f" ({error.where})" if error.where else ""
-    return f"{error.message}{where}{'; ' + error.hint if error.hint else ''}"
-
-
-def _noted(candidate: Candidate, origin: Origin) -> Candidate:
-    notes = [origin.note] if origin.note else []
-    if not origin.skills and candidate.name != origin.name:
-        notes.append(f"the other lock calls it {origin.name}")
-    return candidate.noted(*notes)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +15,7 @@ from dataclasses import asdict
 from queue import SimpleQueue
 from typing import IO, Any, Final, TypeAlias
 
-from skillhub.archive import Unpacked, unpack
+from skillhub.archive import Unpacked
 from skillhub.errors import SkillhubError
 from skillhub.model.finding import Finding
 from skillhub.model.manifest import Manifest
@@ -22,6 +24,7 @@ from skillhub.scan import capabilities_and_findings
 
 _Seen: TypeAlias = tuple[tuple[str, ...], tuple[Finding, ...]]
 _PROCESSES: Final = min(os.cpu_count() or 1, 4)
+_WORTH_STARTING: Final = 60  # skills, whose scan takes about as long as a process that loads all that it needs
 # The modules of a process are those of this one, wherever they are; `-I` keeps the working folder out.
 _PROGRAM: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop());"
@@ -36,36 +39,32 @@ class ScansAhead:
 
     Args:
         processes: How many; a single one would only take turns with this one.
+        count: How many skills will come.
     """
 
-    def __init__(self, processes: int = _PROCESSES) -> None:
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
-        paths = json.dumps([each for each in sys.path if os.path.isabs(each)])
+    def __init__(self, processes: int = _PROCESSES, count: int = _WORTH_STARTING) -> None:
+        self._processes: list[_Started | _Forked] = []
+        self._idle: SimpleQueue[_Started | _Forked] = SimpleQueue()
+        # A program that holds Python would start as itself.
         is_python = os.path.basename(sys.executable or "").startswith("python") and not hasattr(sys, "frozen")
+        is_worth_it = is_python and count >= _WORTH_STARTING
+        kinds: list[type[_Started | _Forked]] = [_Forked] if _can_fork() else [_Started] if is_worth_it else []
         with suppress(OSError):
-            # A program that holds Python would start as itself.
-            for _ in range(processes if processes > 1 and is_python else 0):
-                process = subprocess.Popen(
-                    [sys.executable, "-I", "-c", _PROGRAM, paths],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,  # Ctrl-C is for the one that a person talks to
-                )
-                self._processes.append(process)
-                self._idle.put(process)
+            for begin in kinds * processes if processes > 1 else ():
+                self._processes.append(begin())
+                self._idle.put(self._processes[-1])
         self._pool = ThreadPoolExecutor(max(1, len(self._processes)))
 
     def begin(self, fetched: object) -> Callable[[Tree], _Seen | None]:
-        """Begin to scan the skill in a zip, or a tree; return what tells of that very tree what was seen in it."""
-        if not self._processes or not isinstance(fetched, bytes | Unpacked):
+        """Begin to scan what was unpacked; return what tells of that very tree what was seen in it."""
+        if not self._processes or not isinstance(fetched, Unpacked):
             return lambda _: None
-        scan_of_it = self._pool.submit(self._ask, fetched)
+        whole = fetched.tree
+        scan_of_it = self._pool.submit(self._ask, whole)
 
         def seen(tree: Tree) -> _Seen | None:
             found = None if scan_of_it.cancel() else scan_of_it.result()
-            return found[1] if found is not None and found[0] == str(tree.digest) else None
+            return found if tree.digest == whole.digest else None
 
         return seen
 
@@ -76,33 +75,95 @@ class ScansAhead:
             each.kill()
         self._pool.shutdown()
         for each in self._processes:
-            each.communicate()
+            each.wait()
+            for pipe in (each.stdin, each.stdout):
+                with suppress(OSError):  # what was not sent is lost
+                    pipe.close()
 
-    def _ask(self, fetched: bytes | Unpacked) -> tuple[str, _Seen] | None:
+    def _ask(self, files: Tree) -> _Seen | None:
         process = self._idle.get()
         try:
-            assert process.stdin and process.stdout  # noqa: S101 - both are pipes
-            files = {"": File(fetched)} if isinstance(fetched, bytes) else fetched.tree
             rows = [[path, file.executable, len(file.data)] for path, file in files.items()]
             parts = (json.dumps(rows).encode("ascii"), b"\n", *(file.data for file in files.values()))
             process.stdin.write(b"".join(parts))
             process.stdin.flush()
-            tree, can, found = json.loads(process.stdout.readline())
-            return tree, (tuple(can), tuple(Finding(**each) for each in found))
+            can, found = json.loads(process.stdout.readline())
+            return tuple(can), tuple(Finding(**each) for each in found)
         except (OSError, ValueError, TypeError):
             return None
         finally:
             self._idle.put(process)
 
 
+class _Started(subprocess.Popen[bytes]):
+    """A process that begins with nothing."""
+
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+
+    def __init__(self) -> None:
+        paths = json.dumps([each for each in sys.path if os.path.isabs(each)])
+        super().__init__(
+            [sys.executable, "-I", "-c", _PROGRAM, paths],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the one that a person talks to
+        )
+
+
+def _can_fork() -> bool:
+    """Return whether a copy of this process can go on: it has one thread, so nobody else holds a lock.
+
+    The kernel counts, since a thread that Python has joined can still be in its last lines, and hold a lock there.
+    """
+    return os.path.isdir("/proc/self/task") and len(os.listdir("/proc/self/task")) == 1
+
+
+class _Forked:
+    """A process that begins as a copy of this one: what it needs is loaded, which is all that takes time."""
+
+    def __init__(self) -> None:
+        asked, asks = os.pipe()
+        told, tells = os.pipe()
+        self.returncode: int | None = None
+        self._pid = os.fork()
+        if not self._pid:
+            try:
+                os.setsid()
+                for each in [each for each in signal.valid_signals() if callable(signal.getsignal(each))]:
+                    signal.signal(each, signal.SIG_DFL)  # what an application does then is not for its copy
+                for handle in {*map(int, os.listdir("/proc/self/fd"))} - {asked, tells}:
+                    with suppress(OSError):  # locks, connections and terminal are not its own
+                        os.close(handle)
+                gc.freeze()
+                serve(open(asked, "rb"), open(tells, "wb"))  # noqa: SIM115 - `_exit` closes them
+            finally:
+                os._exit(0)  # nothing of this process is done twice
+        os.close(asked)
+        os.close(tells)
+        self.stdin, self.stdout = open(asks, "wb"), open(told, "rb")  # noqa: SIM115 - `ScansAhead.close` does
+
+    def kill(self) -> None:
+        """End it, unless it has ended and somebody waited for it: then its number may be another's."""
+        with suppress(ChildProcessError):
+            if self.returncode is None and not os.waitpid(self._pid, os.WNOHANG)[0]:
+                os.kill(self._pid, signal.SIGKILL)
+
+    def wait(self) -> None:
+        """Return once it has ended; somebody else may be told how, if the application waits for all its children."""
+        with suppress(ChildProcessError):
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
 def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer what each skill that comes is, can do and holds, until no more comes; ``null`` for one that is none."""
+    """Answer what each skill that comes can do and holds, until no more comes; ``null`` for one that is none."""
     while line := questions.readline():
         files = {path: File(questions.read(size), executable) for path, executable, size in json.loads(line)}
         answer: list[Any] | None = None
-        with suppress(SkillhubError):  # told by whoever unpacks it, or reads its manifest
-            tree = unpack(files[""].data, "zip", wrapper=False).tree if "" in files else Tree(files)
+        with suppress(SkillhubError):  # told by whoever reads its manifest
+            tree = Tree(files)
             can, found = capabilities_and_findings(tree, Manifest.read(tree))
-            answer = [str(tree.digest), can, [asdict(each) for each in found]]
+            answer = [can, [asdict(each) for each in found]]
         answers.write(json.dumps(answer).encode("ascii") + b"\n")
         answers.flush()

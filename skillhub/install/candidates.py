@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from skillhub.errors import NameNotOwned, NotFound, SecurityError, SignerChanged, SourceError, SourceMismatch
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, as_word
-from skillhub.install.context import Ports, command
+from skillhub.formats.text import as_command, as_word, command
+from skillhub.install.context import Ports
 from skillhub.model.finding import Finding
 from skillhub.model.hosts import Scope
 from skillhub.model.index import Admission, Index, Release
@@ -23,11 +23,12 @@ from skillhub.model.lock import Locked, Signer, shown_signers
 from skillhub.model.provenance import LOCK, MEANING, Provenance, signers_of
 from skillhub.model.reference import Named, canonical
 from skillhub.model.tree import Tree
-from skillhub.model.version import Range, is_version
+from skillhub.model.version import Range, range_of
+from skillhub.project.heard import recalled
 from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
 from skillhub.project.store import Listed, Staged, Store
-from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted, recalled
+from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted
 from skillhub.scan import capabilities_and_findings
 from skillhub.sources.configured import Sources
 from skillhub.trust.publishers import Publisher, Verdict, certificates_of, judge
@@ -73,7 +74,7 @@ def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | Non
     return (stable if ref.range is None and stable else chosen)[0]
 
 
-_range = lru_cache(maxsize=256)(Range)  # few are spelled by the many lines of a project
+_allows = lru_cache(maxsize=256)(lambda range_, version: range_of(range_).allows(version))  # few differ in a project
 
 
 def is_within(entry: Locked, range_: str | None) -> bool:
@@ -84,7 +85,7 @@ def is_within(entry: Locked, range_: str | None) -> bool:
     """
     if range_ is None:
         return True
-    return entry.version is not None and is_version(entry.version) and _range(range_).allows(entry.version)
+    return entry.version is not None and bool(_allows(range_, entry.version))
 
 
 # The status of a locked release at its registry: available, yanked, withdrawn, its key revoked, its name moved.
@@ -387,6 +388,17 @@ def nothing_seen(_: Tree) -> None:
 
 
 SEEN_AHEAD: ContextVar[SeenAhead] = ContextVar("seen ahead", default=nothing_seen)
+_IS_SCANNED = ContextVar("is scanned", default=True)
+
+
+@contextmanager
+def scanning(is_scanned: bool) -> Iterator[None]:
+    """Let ``read`` scan, or leave it where nothing will come of the scan."""
+    token = _IS_SCANNED.set(is_scanned)
+    try:
+        yield
+    finally:
+        _IS_SCANNED.reset(token)
 
 
 def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Content:
@@ -399,7 +411,7 @@ def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Co
     manifest = read_manifest(tree)
     if known is not None and (known.tree, known.version) == (tree.digest, manifest.version):
         scanned = False
-    if not scanned:
+    if not (scanned and _IS_SCANNED.get()):
         return Content(manifest)
     seen = SEEN_AHEAD.get()(tree)
     return Content(manifest, *(seen or capabilities_and_findings(tree, manifest)))
@@ -557,10 +569,9 @@ class TreeBudget:
         Raises:
             StateError: the disk is full or refuses.
         """
-        self._left -= candidate.tree.size + len(candidate.manifest.body)
-        if self._left >= 0:
-            return candidate
-        return _with_tree(candidate, Staged(self._store.put(candidate.tree), candidate.tree))
+        tree = candidate.tree
+        self._left -= tree.size
+        return _with_tree(candidate, tree if self._left >= 0 else Staged(self._store.put(tree), tree))
 
 
 def without_files(candidate: Candidate) -> Candidate:

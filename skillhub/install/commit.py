@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -19,17 +20,17 @@ from skillhub.formats.digest import Digest
 from skillhub.install import candidates
 from skillhub.install.candidates import Candidate, ReleaseStatus
 from skillhub.install.context import Options, Ports, State, chosen_agents, read_state
-from skillhub.install.known_bad import advised, with_advisories
+from skillhub.install.known_bad import advised, files_about, with_advisories
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.needs import AnsweredNeeds, OpenNeeds, facts_of, open_for_more_agents, open_needs
 from skillhub.install.resolve import ResolvedSkill, packages_of
 from skillhub.install.review import admit, check_against_record, consent, moved_records, rebased_lock
 from skillhub.model.finding import Finding, at_least, in_short
-from skillhub.model.hosts import Host
+from skillhub.model.hosts import Host, LinkKind
 from skillhub.model.lock import Lock, Locked, Signer
 from skillhub.model.provenance import Changes, Provenance
 from skillhub.model.question import Asked, Question
-from skillhub.model.record import Facts, LinkKind, Record, Records
+from skillhub.model.record import Facts, Record, Records
 from skillhub.model.tree import Tree
 from skillhub.net.settings import Settings
 from skillhub.project import copies, mcp
@@ -378,22 +379,53 @@ class Planner:
                 yield step.link
         yield from () if known else record.links
 
-    def is_settled(self, name: str, world: World) -> bool:
-        """Say whether ``plan`` is known to find nothing to do, and nothing to say, for a skill as it is locked."""
-        ports, record, entry = self.ports, self.state.agreed(name), self.state.lock.skills[name]
-        proved = ports.store.proved
-        facts = deciding(name, world, self.state, ports)
+    def settled(self, names: Collection[str], world: World) -> set[str]:
+        """Return the skills for which ``plan`` is known to find nothing to do or to say, as they are locked.
+
+        Where nothing that decides about any of them has changed since the last time, only the files are looked at.
+        """
+        state, store = self.state, self.ports.store
+        agents = self.options.agents, [each.id for each in self.agents], self.folders, self.options.link
+        packages = state.intent.package, sorted((name, *sorted(each)) for name, each in self.packages.items())
+        whole = repr((world.facts, state.read, agents, packages))
+        known = {name for name in names if name in store.proved.noted}
+        top = self.ports.project.home.state
+        if not (state.read and store.proved.holds(top, _digest(whole, known))):
+            seen = None
+            with suppress(OSError):
+                told = files_about({name: state.lock.skills[name] for name in known}, self.ports)
+                seen = store.proved.look(top, [each.removeprefix(top) for each in told])
+            self.ports.sources.forget_last_seen()  # what is decided now is kept with the files that were seen
+            known = {name for name in known if self._is_decided(name, world)}
+            store.proved.keep(top, _digest(whole, known), seen if state.read else None)
+        if known and self.ports.advisories.known():
+            known = {name for name in known if not advised(name, state.lock.skills[name], None, self.ports)}
+        return {name for name in known if self._is_whole(name)}
+
+    def _is_decided(self, name: str, world: World) -> bool:
+        record, entry = self.state.agreed(name), self.state.lock.skills[name]
+        facts = deciding(name, world, self.state, self.ports)
         return (
-            record is not None
+            self.ports.store.proved.is_noted(name, facts)
+            and record is not None
             and facts is not None
-            and proved.is_noted(name, facts)
             and not self._unfit(entry)
             and self.options.link in (None, record.link)
             and {*self._links(name, self.folders)} <= {*record.links}
+        )
+
+    def _is_whole(self, name: str) -> bool:
+        record, store = self.state.agreed(name), self.ports.store
+        return (
+            record is not None
             and (not self.packages or {*self._kept(name, record)} == {*record.links})
             and self.linker.in_place(name, record) is not None
-            and proved.holds(ports.store.path(entry.tree), entry.tree)
+            and store.proved.holds(store.path(record.tree), record.tree)
         )
+
+
+def _digest(whole: str, names: Iterable[str]) -> Digest:
+    return Digest.of("\0".join((whole, *sorted(names))).encode("utf-8", "surrogateescape"))
 
 
 class World(NamedTuple):
@@ -446,8 +478,7 @@ def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, p
     said = {each.name for each in asked if each.wanted in (None, state.intent.skills.get(each.name))}
     if not said:
         return said
-    planner, world = Planner.of(options, state, ports), World.of(ports)
-    found = {name for name in said if planner.is_settled(name, world)}
+    found = Planner.of(options, state, ports).settled(said, World.of(ports))
     waiting = [each.name for each in resolved if each.name not in found]
     while waiting:
         needing = found.intersection(state.lock.dependents.get(waiting.pop(), ()))

@@ -8,31 +8,34 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 from skillhub.errors import FormatError, NotFound, Refused, SourceError, SourceMismatch, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.formats.text import as_command, did_you_mean, spelled_like
-from skillhub.model.advisory import Said
-from skillhub.model.hosts import Host, Scope, SkillScope, detect, host, hosts
-from skillhub.model.index import Index, Release
+from skillhub.formats.text import as_command, command, did_you_mean, spelled_like
+from skillhub.model.hosts import Host, LinkKind, Scope, SkillScope, detect, host, hosts
 from skillhub.model.lock import Lock, Locked, place_of
 from skillhub.model.provenance import Changes, Provenance, SourceChange
-from skillhub.model.question import A_PERSON, YES, Answer, Approver, Asked, Question, how_to_answer, unanswerable
-from skillhub.model.record import LinkKind, Record, Records, Skill, typed_flags
+from skillhub.model.question import A_PERSON, YES, how_to_answer, unanswerable
+from skillhub.model.record import Record, Records, Skill
 from skillhub.model.reference import Local, Remote, url_of
-from skillhub.model.tree import Unpacked
 from skillhub.net.settings import Settings
-from skillhub.net.target import Who
 from skillhub.policy.policy import ORIGIN, Policies, Subject
 from skillhub.project.intent import Intent, Wanted, in_full, wanted_of
-from skillhub.project.project import Project
-from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers, voucher
-from skillhub.sources.advisories import Advisories
-from skillhub.sources.configured import ProjectSources, Source
-from skillhub.sources.history import FirstSeen
+
+if TYPE_CHECKING:
+    from skillhub.model.advisory import Said
+    from skillhub.model.index import Index, Release
+    from skillhub.model.question import Answer, Approver, Asked, McpChoice, Question
+    from skillhub.model.tree import Unpacked
+    from skillhub.net.target import Who
+    from skillhub.project.heard import Advisories
+    from skillhub.project.project import Project
+    from skillhub.project.store import Store
+    from skillhub.sources.configured import ProjectSources, Source
+    from skillhub.sources.history import FirstSeen
 
 # Sources are opened through ``Ports`` alone, which refuses what policies forbid; without network none is loaded.
 
@@ -222,7 +225,7 @@ class Ports:
         if source.root is not None:
             return self.open(source).release_index([name])
         index = self.reach(source.ref, named_by=source.named_by).index((name,))
-        return Index({name: index.releases(name)}, warnings=index.warnings)
+        return replace(index, skills={name: index.releases(name)}, admissions={})
 
     def listing(self, source: Source, text: str = "", *, refresh: bool = False) -> Index:
         """Return the newest release of every skill of a source, to search in and to show; never the authority.
@@ -371,11 +374,6 @@ def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tupl
 # Commands in hints: for the scope that the person is in, each word quoted for a shell.
 
 
-def command(scope: SkillScope, *words: str) -> str:
-    """Return a skillhub command for this scope."""
-    return as_command("skillhub", *words, *typed_flags(scope))
-
-
 def reinstall(scope: SkillScope, name: str, words: Iterable[str]) -> str:
     """Return the commands that replace an installed skill by the one that these words name."""
     return f"{command(scope, 'remove', name)}, then {command(scope, 'install', *words)}"
@@ -388,6 +386,7 @@ class State:
     lock: Lock
     intent: Intent
     records: Records
+    read: str = ""  # what ``Project.read_bytes`` told then
 
     @cached_property
     def trees(self) -> Collection[Digest]:
@@ -480,7 +479,7 @@ def read_unchecked(ports: Ports) -> State:
         FormatError, StateError: as for ``read_state``.
     """
     lock = ports.project.lock()
-    return State(lock, ports.project.intent(), _records(lock, ports))
+    return State(lock, ports.project.intent(), _records(lock, ports), ports.project.read_bytes())
 
 
 def _records(lock: Lock, ports: Ports) -> Records:
@@ -513,8 +512,6 @@ def _redefined(mine: Source, theirs: str, where: str, hint: str) -> SourceMismat
 
 
 # The options of an install beside the references: where to enable, and how to satisfy needs.
-
-McpChoice = Literal["ask", "configure", "skip"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from threading import Thread
 
+from skillhub import scan
 from skillhub.edits.patch import difference, free_path, merge
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_word, is_name, is_object_id, quote
+from skillhub.formats.text import as_word, command, is_name, is_object_id, quote
 from skillhub.install.candidates import (
     EXPIRED,
     Candidate,
@@ -21,17 +23,18 @@ from skillhub.install.candidates import (
     choose_release,
     is_within,
     read,
+    scanning,
     spelled,
     without_files,
 )
-from skillhub.install.context import LeftOut, Options, Ports, State, command, reinstall
+from skillhub.install.context import LeftOut, Options, Ports, State, reinstall
 from skillhub.install.known_bad import with_advisories
 from skillhub.install.obtain import checked_as_archive, from_lock, prefetched, with_patched_tree
 from skillhub.install.resolve import ResolvedSkill, ranges_on, resolve_locked, resolve_ref, resolve_wanted, satisfies
 from skillhub.install.review import admit, too_young
 from skillhub.model.index import Release, fitting, no_match, offered_by, words_for
 from skillhub.model.lock import Locked, Patch
-from skillhub.model.reference import Git, GitHub, Mcp, Named, Oci, Ref
+from skillhub.model.reference import Git, GitHub, Local, Mcp, Named, Oci, Ref
 from skillhub.model.tree import Tree
 from skillhub.model.version import is_version, precedence
 from skillhub.net.target import Who, by_agreement
@@ -131,19 +134,27 @@ def gather(
     _check_options(refs, options)
     gathered, held = Gathered(), TreeBudget(ports.store)
     resolved = [] if refs else _of_project(options, state, ports)
+    loading = Thread(target=scan.load, daemon=True)
+    if not all(isinstance(ref, Local) for ref in refs):
+        loading.start()  # there is time: a server is about to be waited for
     for ref in refs:
         meant, warnings = resolve_ref(ref, options, state, ports, named_by=named_by)
         resolved += meant
         gathered.warnings.extend(warnings)
+    if loading.ident:
+        loading.join()  # whoever has a single thread can fork
     every, resolved = resolved, _without_excepted(resolved, options)
     gathered.excepted.update({each.name for each in every} - {each.name for each in resolved})
     gathered.settled.update(settled(resolved))
     resolved = [each for each in resolved if each.name not in gathered.settled]
     failing: list[tuple[Release, SecurityError]] = []
-    with prefetched([each.acquisition for each in resolved], ports.report) as coming:
+    acquisitions = [each.acquisition for each in resolved]
+    with prefetched(acquisitions, ports.report, lambda: not failing) as coming:
         for each, turn in zip(resolved, coming, strict=True):
             try:
-                whole = _obtained(each, turn, held, state, ports)
+                # Once one fails, nothing is installed: the others are verified, so that each that fails is named.
+                with scanning(not failing or each.is_locked):
+                    whole = _obtained(each, turn, None if failing else held, state, ports)
             except SecurityError as error:
                 if each.release is None or not options.every:
                     with about_skill(each.name):
@@ -200,9 +211,9 @@ def _without_excepted(resolved: Sequence[ResolvedSkill], options: Options) -> li
 
 
 def _obtained(
-    resolved: ResolvedSkill, turn: Callable[[], Candidate], held: TreeBudget, state: State, ports: Ports
+    resolved: ResolvedSkill, turn: Callable[[], Candidate], held: TreeBudget | None, state: State, ports: Ports
 ) -> Candidate | LeftOut:
-    """Return the skill with the project's patch of it, or why ``--all`` leaves it out.
+    """Return the skill with the project's patch of it, or why ``--all`` leaves it out; it is ``held`` if it is used.
 
     Raises:
         FormatError: it is malformed and did not come with ``--all``.
@@ -210,7 +221,7 @@ def _obtained(
         SecurityError: it is not what it should be.
     """
     try:
-        candidate = held.keep(turn())
+        candidate = turn() if held is None else held.keep(turn())
         wanted = resolved.wanted and replace(resolved.wanted, name=candidate.entry.name)
         candidate = replace(candidate, wanted=wanted)
     except FormatError as error:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from skillhub.errors import FormatError, KnownBad, Refused, SkillhubError, SourceError, StateError, UsageError
 from skillhub.formats.digest import NO_FILES
+from skillhub.formats.text import command
 from skillhub.install.candidates import Candidate, TreeBudget, about_skill
 from skillhub.install.commit import Change, Plan, Planner, changes_of, commit, decide, note_settled, settled
 from skillhub.install.context import (
@@ -17,7 +18,6 @@ from skillhub.install.context import (
     Ports,
     State,
     ask,
-    command,
     read_state,
     read_unchecked,
     refuse_unknown,
@@ -172,7 +172,7 @@ def _decided(
     plans: Sequence[Plan], answers: Mapping[str, Sequence[Asked]], state: State, ports: Ports
 ) -> tuple[list[Change], NeedCheck]:
     """Return what becomes of each, what needs one that waits waiting too; and the test of needs once it is so."""
-    there = state.records.enabled(state.lock.skills) | {each.name for each in plans}
+    there = state.records.enabled(state.lock.skills) | {each.name for each in plans} if plans else set[str]()
     is_satisfied = need_check(ports.environ, there)
     needing: defaultdict[str, list[Plan]] = defaultdict(list)
     for each in plans:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
 
+from skillhub.disk.proved import names_in
 from skillhub.errors import KnownBad, SkillhubError
 from skillhub.formats.digest import Digest
+from skillhub.formats.text import command
 from skillhub.install import candidates
 from skillhub.install.candidates import Candidate, install_command, read_manifest
-from skillhub.install.context import Ports, command
+from skillhub.install.context import Ports
 from skillhub.model.advisory import AdvisorySubject, Match, digests_of
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.hosts import SkillScope
@@ -21,6 +23,7 @@ from skillhub.model.record import Skill
 from skillhub.model.reference import Local, parse_remote
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.policy.policy import Subject
+from skillhub.project.heard import HINTS
 from skillhub.sources.configured import Source
 
 
@@ -101,6 +104,26 @@ def with_known_bad(skills: Iterable[Skill], known: Iterable[Known]) -> list[Skil
     """Return the skills, each with the worst for which it is refused, of what is known of locked skills."""
     worst = {(scope, name): str(match) for scope, name, match in reversed([*known]) if match.is_refused}
     return [replace(each, known_bad=worst.get((each.scope, each.name)) if each.managed else None) for each in skills]
+
+
+def files_about(entries: Mapping[str, Locked], ports: Ports) -> list[str]:
+    """Return the files that say who signed these skills and what their registries last said, and folders of those.
+
+    Raises:
+        OSError: a folder cannot be looked into.
+    """
+    sources, found, roots = ports.sources.all(), list[str](), set[Digest]()
+    for name, entry in entries.items():
+        root = ports.root_of(entry, sources)
+        roots |= {root} if root else set()
+        if entry.signed_by:
+            found.append(ports.publishers.pin_path(candidates.pin_name(name, entry, root)))
+    for folder in (ports.sources.last_seen(root).folder for root in sorted(roots)):
+        targets, hints = os.path.join(folder, "targets"), os.path.join(folder, HINTS)
+        # A folder has another stamp as soon as something appears in it that is not there now.
+        found += [os.path.dirname(folder), *(each for each in (folder, hints) if os.path.lexists(each))]
+        found += [f"{targets}{each}" for each in (names_in(targets) if os.path.lexists(targets) else ())]
+    return found
 
 
 # What policies may know of a locked skill without its bytes.

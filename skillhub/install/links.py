@@ -12,15 +12,16 @@ from typing import Literal
 from skillhub.disk import files
 from skillhub.disk.folders import TreeProblem, is_link, list_folder
 from skillhub.edits import patch as edits
-from skillhub.edits.patch import tree_of_copy
 from skillhub.errors import StateError
 from skillhub.formats.digest import NO_FILES, Digest
+from skillhub.formats.text import command
 from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, chosen_agents, command, read_state
+from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, chosen_agents, read_state
 from skillhub.install.known_bad import of_entry, refuse_known_bad
+from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.question import Asked, Question, Way, chosen_edit
-from skillhub.model.record import LinkKind, Record, Records
+from skillhub.model.record import Record, Records
 from skillhub.model.tree import SKILL_MD, Listing, Tree
 from skillhub.policy.policy import LASTING
 from skillhub.project import copies, mcp
@@ -532,7 +533,7 @@ def _fetch(obtain: Obtain, state: State, ports: Ports) -> Mapping[Digest, Tree]:
                 agreed = state.agreed(name)
                 from_copies = agreed is not None and state.lock.root_of(one) is None
                 places = copies.places(ports.project, agreed.links) if agreed and from_copies else []
-                fetched[one.tree] = tree_of_copy(places, one.tree) or obtain(name, one)
+                fetched[one.tree] = edits.tree_of_copy(places, one.tree) or obtain(name, one)
                 refuse_known_bad(name, one, fetched[one.tree].listing, ports)
     return fetched
 

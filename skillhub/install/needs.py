@@ -11,12 +11,12 @@ from functools import cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from skillhub.formats.text import quoted
+from skillhub.formats.text import command, quoted
 from skillhub.install.candidates import Candidate
-from skillhub.install.context import McpChoice, Options, Ports, State, command
+from skillhub.install.context import Options, Ports, State
 from skillhub.model import mcp_server
 from skillhub.model.hosts import Host, Scope, SkillScope
-from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Asked, Kind, Question, Rows
+from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Asked, Kind, McpChoice, Question, Rows
 from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Records
 from skillhub.model.server_command import Risk, steered_by
 from skillhub.project import mcp

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from skillhub.archive import Entry, Unpacked, gather, unpack
+from skillhub.archive import Entry, Limits, Unpacked, gather, unpack
 from skillhub.disk import files
 from skillhub.edits.patch import apply, read_patch
 from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import deferred, quote
+from skillhub.formats.text import command, deferred, quote
 from skillhub.install import candidates
 from skillhub.install.candidates import (
     SEEN_AHEAD,
@@ -31,7 +31,7 @@ from skillhub.install.candidates import (
     read,
     spelled,
 )
-from skillhub.install.context import Place, Ports, Report, command
+from skillhub.install.context import Place, Ports, Report
 from skillhub.model.finding import is_kept_for_documentation
 from skillhub.model.hosts import Scope
 from skillhub.model.index import Index, Release
@@ -48,10 +48,8 @@ from skillhub.trust.registry import agrees, publisher_of
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-# One pipeline for every kind of source: bytes -> verified, unpacked, read and scanned, all in memory.
-# What comes out is a ``Candidate``: nothing of it is on disk and nobody has agreed to it yet.
-
-_Trees = Collection[Digest]
+# One pipeline for every kind of source, all in memory: bytes -> verified, unpacked, read and scanned. Nothing of the
+# ``Candidate`` that comes out is on disk, and nobody has agreed to it yet.
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +107,14 @@ def by_registry(
     registry, admission = ports.open(source), index.admissions[release.publisher or ""]
     _refuse_secret(release)
 
-    def verify(data: bytes) -> Candidate:
-        unpacked = unpack(data, "zip", wrapper=False)
+    def fetch() -> bytes | Unpacked:
+        data = registry.artifact(release)
+        with suppress(FormatError, SecurityError):  # what is larger, or no skill, waits for its turn
+            return unpack(data, "zip", Limits(total=_USUAL_SIZE), wrapper=False)
+        return data
+
+    def verify(came: bytes | Unpacked) -> Candidate:
+        unpacked = came if isinstance(came, Unpacked) else unpack(came, "zip", wrapper=False)
         # Publishers that the user trusts elsewhere do not count here: the registry says who owns the name.
         owner = publisher_of(admission, release.published)
         verdict = judge(unpacked.tree, [owner], source.alias, ports.clock(), locked)
@@ -122,15 +126,14 @@ def by_registry(
                 hint="a registry offers only skills signed by their publishers; report this to its operator",
             )
         content = read(verdict.tree)
-        version = content.manifest.version
-        agrees(release, name=content.manifest.name, version=version, tree=verdict.tree.digest)
+        agrees(release, name=content.manifest.name, version=content.manifest.version, tree=verdict.tree.digest)
         origin = {"url": release.url, "digest": release.digest, "size": release.size or 0}
         entry = _entry(content, verdict, source.alias, {**origin, "version": release.version})
         publishers = [owner, *candidates.trusted_publishers(ports.publishers)]
         found = candidate(content, entry, verdict, unpacked.warnings, publishers)
         return replace(found, published=release.published, voucher=ports.voucher(entry))
 
-    return Acquisition(lambda: registry.artifact(release), verify, release.size or 0)
+    return Acquisition(fetch, verify, release.size or 0)
 
 
 def _refuse_secret(release: Release) -> None:
@@ -158,8 +161,8 @@ def by_place(
         locked: The trees for which an expired certificate is tolerated.
     """
     _refuse_secret(release)
-    origin: dict[str, Any] = {"url": release.url, "digest": release.digest, "version": release.version}
-    origin |= {"path": release.path} if release.path else {}
+    path = {"path": release.path} if release.path else {}
+    origin: dict[str, Any] = {"url": release.url, "digest": release.digest, "version": release.version, **path}
     if release.type == "tree":
         origin = {"git": release.url, "rev": release.rev, "path": release.path, "version": release.version}
     source = of_plugin(source, release.plugin)
@@ -177,7 +180,7 @@ def by_path(
     path: str,
     ports: Ports,
     base: str = "",
-    locked: _Trees = (),
+    locked: Collection[Digest] = (),
     known: Locked | None = None,
     plugin: str | None = None,
 ) -> Acquisition:
@@ -256,8 +259,7 @@ def _entry(content: Content, verdict: Verdict, source: str, origin: dict[str, An
 
 def _check_folder_name(found: Candidate, folder: str | None) -> Candidate:
     """Return the candidate, with a warning if its folder is not named as the specification demands."""
-    name = os.path.basename(folder or "")
-    if name in ("", found.name):
+    if (name := os.path.basename(folder or "")) in ("", found.name):
         return found
     return found.noted(f"its folder is named {quote(name)}, the skill {found.name}")
 
@@ -268,16 +270,18 @@ AT_ONCE = 16
 _TELL_EVERY = 0.2  # seconds
 _BYTES_MAX = 64 * 1024 * 1024  # of what was fetched and is not verified yet
 _FIRST_SIZE = 16 * 1024 * 1024  # assumed where no size is known, until the first download
-_SCANNED_AHEAD_MIN = 60  # a process takes as long to start as the scan of about so many skills
+_SCANNED_AHEAD_MIN = 24  # even a copy of this process costs as much as the scan of about so many skills
 _USUAL_SIZE = 2 * 1024 * 1024  # assumed from then on, unless a larger one came: few skills are
 
 
 @contextmanager
-def prefetched(acquisitions: Sequence[Acquisition], report: Report) -> Iterator[Iterator[Callable[[], Candidate]]]:
+def prefetched(
+    acquisitions: Sequence[Acquisition], report: Report, is_scanned: Callable[[], bool] = lambda: True
+) -> Iterator[Iterator[Callable[[], Candidate]]]:
     """Yield a function for each acquisition, in order, that returns its candidate; up to 16 threads fetch ahead.
 
-    What is fetched and waits stays within ``_BYTES_MAX``. Threads only fetch, and have many skills scanned by other
-    processes; an error of either step is raised by the function that it belongs to.
+    What is fetched and waits stays within ``_BYTES_MAX``. Threads only fetch, unpack what is small, and while it
+    ``is_scanned`` have it scanned by other processes; an error is raised by the function that it belongs to.
     """
     if (count := sum(each.fetch is not nothing for each in acquisitions)) < 2:
         yield iter([each.run for each in acquisitions])
@@ -290,14 +294,13 @@ def prefetched(acquisitions: Sequence[Acquisition], report: Report) -> Iterator[
         if count >= _SCANNED_AHEAD_MIN:
             from skillhub.install.ahead import ScansAhead  # noqa: PLC0415
 
-            ahead = ScansAhead()
-        scan = ahead.begin if ahead is not None else lambda _: nothing_seen
+            ahead = ScansAhead(count=count)
+        scan = lambda fetched: ahead.begin(fetched) if ahead and is_scanned() else nothing_seen  # noqa: E731
         yield _Prefetcher(acquisitions, pool, scan).candidates(report)
     except KeyboardInterrupt:
-        is_stopped = True
+        is_stopped = True  # and waits for no server, which may take ten minutes over each answer
         raise
     finally:
-        # An interrupt does not wait for a server, which may take ten minutes over each answer.
         pool.shutdown(wait=not is_stopped, cancel_futures=True)
         if ahead is not None:
             ahead.close()
@@ -321,9 +324,9 @@ class _Prefetcher:
                 yield each.run
                 continue
             self._start()
-            self._tell = partial(report, "fetching", count - len(self._waiting) - len(self._started), count)
-            self._tell()
-            yield partial(self._candidate, each, self._started.popleft()[0])
+            tell = partial(report, "fetching", count - len(self._waiting) - len(self._started), count)
+            tell()
+            yield partial(self._candidate, each, self._started.popleft()[0], tell)
 
     def _start(self) -> None:
         while self._waiting and len(self._started) < AT_ONCE:
@@ -337,11 +340,11 @@ class _Prefetcher:
         found = acquisition.fetch()
         return found, self._scan(found)
 
-    def _candidate(self, acquisition: Acquisition, download: Future[tuple[Any, SeenAhead]]) -> Candidate:
+    def _candidate(self, acquisition: Acquisition, download: Future[Any], tell: Callable[[], None]) -> Candidate:
         from concurrent.futures import wait  # noqa: PLC0415
 
-        while not wait((download,), _TELL_EVERY).done:
-            self._tell()
+        while not (download.done() or wait((download,), _TELL_EVERY).done):
+            tell()
         fetched, seen = download.result()
         size = len(fetched) if isinstance(fetched, bytes) else fetched.tree.size
         self._size = max(_USUAL_SIZE, size, self._size if self._size != _FIRST_SIZE else 0)
@@ -410,8 +413,7 @@ def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scanned: bool)
 
 def undeclared(can: Iterable[str], entry: Locked) -> str | None:
     """Return the warning of capabilities that the lock leaves out; None if there are none."""
-    found = sorted(set(can) - set(entry.capabilities))
-    if not found:
+    if not (found := sorted(set(can) - set(entry.capabilities))):
         return None
     message = f"the lock does not list these capabilities: {', '.join(found)}"
     hosts = (each.removeprefix("network:") for each in found if not each.startswith("env:"))
@@ -506,8 +508,7 @@ def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool, scanned
     sized = entry if size is None else replace(entry, size=size)
     found = candidate(read(tree, scanned=scanned), sized, verdict, (), publishers)
     found = _verified(name, entry, found, ports)
-    is_stored = ports.store.listing(entry.tree) is not None
-    found = replace(found, stored=is_stored, voucher=ports.voucher(entry))
+    found = replace(found, stored=ports.store.listing(entry.tree) is not None, voucher=ports.voucher(entry))
     return replace(found, published=seen.published).noted(*status.yanked) if seen else found
 
 

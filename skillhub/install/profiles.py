@@ -10,8 +10,8 @@ from typing import NamedTuple
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import NotFound, UsageError
 from skillhub.formats.document import Items, SkillName, part
-from skillhub.formats.text import did_you_mean, is_name, quote, spelled_like
-from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, command, read_state, read_unchecked
+from skillhub.formats.text import command, did_you_mean, is_name, quote, spelled_like
+from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, read_state, read_unchecked
 from skillhub.install.install import enable
 from skillhub.project.project import Project
 
@@ -40,10 +40,6 @@ class SkillProfilesFile(StateDocument):
     profiles: Items[SkillProfile]
 
 
-def _parse(document: SkillProfilesFile | None) -> tuple[SkillProfile, ...]:
-    return () if document is None else document.profiles
-
-
 class UsedProfile(NamedTuple):
     """What became of the skills of a profile, and the names of those that it has disabled."""
 
@@ -68,9 +64,12 @@ class SkillProfiles:
         path = os.path.join(project.home.state, "profiles.json")
         self._file = StateFile(path, "the profiles of a user", _HINT, SkillProfilesFile)
 
+    def _rows(self) -> tuple[SkillProfile, ...]:
+        return self._file.read(lambda found: found.profiles if found else ())
+
     def all(self) -> Mapping[str, Sequence[str]]:
         """Return the skills of each profile, by its name."""
-        return {each.name: each.skills for each in self._file.read(_parse) if each.key == self._project.key}
+        return {each.name: each.skills for each in self._rows() if each.key == self._project.key}
 
     def get(self, name: str) -> Sequence[str]:
         """Return the skills of a profile.
@@ -88,7 +87,7 @@ class SkillProfiles:
     def put(self, name: str, skills: Sequence[str] | None) -> None:
         """Keep a profile, in place of one of its name; without skills forget it."""
         with self._file.locked():
-            kept = [each for each in self._file.read(_parse) if (each.key, each.name) != (self._project.key, name)]
+            kept = [each for each in self._rows() if (each.key, each.name) != (self._project.key, name)]
             if skills is not None:
                 kept.append(SkillProfile(self._project.key, self._project.base, name, tuple(sorted(skills))))
             kept.sort(key=lambda each: (each.project, each.key, each.name))

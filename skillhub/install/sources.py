@@ -20,8 +20,8 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, quote, word
-from skillhub.install.context import Options, Ports, State, ask, ask_person, command, read_state
+from skillhub.formats.text import as_command, command, quote, word
+from skillhub.install.context import Options, Ports, State, ask, ask_person, read_state
 from skillhub.model import mcp_server
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import LockedSource

@@ -318,3 +318,6 @@ def measured(name: str) -> Profile | None:
     folders: dict[SkillScope, str | None] = {"project": row.project_dir, "user": row.user_dir}
     places = tuple(AgentFolder(scope, path) for scope, path in folders.items() if path)
     return Profile(id=row.id, name=row.name, places=places, budget=Budget(chars=row.listing_chars, least=None))
+
+
+LinkKind: TypeAlias = Literal["copy", "symlink"]

@@ -453,6 +453,7 @@ class NamespacesDocument(_OfRegistry):
 class PinnedPart(Pinned):
     """What a part says of one below it; ``count`` is how many rows are there."""
 
+    size: Annotated[int, integer(f"0 to {PART_CAP}", PART_CAP)]
     count: Annotated[int, integer("a number of rows")]
 
 
@@ -584,8 +585,7 @@ def index_path(publisher: str) -> str:
     return f"idx/{publisher}.json"
 
 
-# Signed by `releases` itself, whose document each client has: who asks for it needs no further one. No publisher is
-# named so.
+# Signed by `releases` itself, whose document each client has. No publisher is named so.
 ADVISORIES = "idx/_advisories.json"
 
 

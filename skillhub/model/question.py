@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from skillhub.model.server_command import Risk
-from skillhub.model.tree import Tree
+if TYPE_CHECKING:
+    from skillhub.model.server_command import Risk
+    from skillhub.model.tree import Tree
 
 Kind = Literal[
     "install",  # first install of this tree in this project
@@ -47,6 +48,7 @@ Way = Literal["save", "merge", "take", "keep"]
 
 # What `--accept` takes; the first two answer questions, `needs` only makes an open need no failure.
 Accept = Literal["findings", "mcp", "needs"]
+McpChoice = Literal["ask", "configure", "skip"]  # what `--mcp` takes
 Rows = tuple[tuple[str, str, str], ...]
 Flag = Literal["--yes", "--allow-unsigned", "--accept findings", "--accept mcp"]
 
@@ -211,3 +213,24 @@ def chosen_edit(question: Question, answer: Answer) -> Way | None:
     if answer.said == "yes":
         return question.ways[0]
     return "keep" if "keep" in question.ways else None
+
+
+# Why a skill of a lock is not loaded: its files are not the lock's, nobody agreed to it on this machine, or it was
+# disabled or waits for a need.
+HeldStatus: TypeAlias = Literal["drifted", "not-agreed", "disabled", "known-bad", "withdrawn"]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Why a skill is not loaded.
+
+    Attributes:
+        reason: A sentence that its name begins.
+        command: What lifts it; empty where a person has to change ``file`` by hand.
+        file: The host's file, or ours, that disables it.
+    """
+
+    status: HeldStatus
+    reason: str
+    command: str
+    file: str = ""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -26,17 +25,17 @@ from skillhub.formats.document import (
     version_of,
     wrong,
 )
-from skillhub.formats.text import as_local, check_paths, clean
-from skillhub.model.hosts import SkillScope
+from skillhub.formats.text import check_paths, clean
+from skillhub.model.hosts import LinkKind, SkillScope
 from skillhub.model.lock import Locked, Signer
 from skillhub.model.provenance import RECORD, Provenance
+from skillhub.model.question import Held
 
 # What this machine knows of one project: what a person agreed to, what is enabled where, and facts shown often.
 # It lives in ``<state>``, belongs to the user and is never read from a repository. ``facts`` repeats what was
 # read off the stored bytes when the skill was installed, so that ``list`` opens one file and not a thousand.
 
 VERSION = 1
-LinkKind: TypeAlias = Literal["copy", "symlink"]
 
 
 def _four(value: object) -> object:
@@ -211,43 +210,10 @@ class RecordsFile(Document):
 # A skill as this machine has it: locked or merely found, enabled or waiting.
 
 State: TypeAlias = Literal["enabled", "disabled"]
-# Why a skill of a lock is not loaded: its files are not the lock's, nobody agreed to it on this machine, or it was
-# disabled or waits for a need.
-HeldStatus: TypeAlias = Literal["drifted", "not-agreed", "disabled", "known-bad", "withdrawn"]
 # What a host's rules say of loading it: do, ask the person first, do not.
 Permission: TypeAlias = Literal["allow", "ask", "deny"]
 # How far a skill reaches: no further than the disk, to the user who asks for it, to the model by itself.
 Reach: TypeAlias = Literal["disabled", "enabled", "active"]
-
-
-@dataclass(slots=True)
-class _Typed:
-    """The ``--project`` of the command that runs; what it tells a person to type is about the same project."""
-
-    project: str | None = None
-
-
-_TYPED = _Typed()
-
-
-@contextmanager
-def typed_project(folder: str | None) -> Iterator[None]:
-    """Have ``typed_flags`` repeat a ``--project`` that was typed; in threads as well, so for the whole process."""
-    before, _TYPED.project = _TYPED.project, folder
-    try:
-        yield
-    finally:
-        _TYPED.project = before
-
-
-def typed_flags(scope: SkillScope) -> tuple[str, ...]:
-    """Return what a command takes, as it is typed, to be about this scope and this project."""
-    if scope == "user":
-        return ("--global",)
-    folder = _TYPED.project
-    if folder is None:
-        return ()
-    return ("--project", as_local(folder) if folder.startswith("-") else folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,22 +232,6 @@ class Need(DeclaredNeed):
     def to_json(self) -> dict[str, Any]:
         """Return the NEED of the contract."""
         return {key: getattr(self, key) for key in ("kind", "name", "description", "required", "satisfied")}
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Why a skill is not loaded.
-
-    Attributes:
-        reason: A sentence that its name begins.
-        command: What lifts it; empty where a person has to change ``file`` by hand.
-        file: The host's file, or ours, that disables it.
-    """
-
-    status: HeldStatus
-    reason: str
-    command: str
-    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from skillhub.errors import UsageError
 from skillhub.formats.text import quote
@@ -58,6 +59,9 @@ class Range:
 
     def __str__(self) -> str:
         return self.text
+
+
+range_of = lru_cache(maxsize=256)(Range)  # few are spelled by the many lines of a project
 
 
 class _Clause:

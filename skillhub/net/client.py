@@ -8,17 +8,20 @@ import ssl
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Self, Unpack
+from functools import lru_cache, partial
+from http.cookiejar import CookieJar
+from typing import Any, Self
 
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
 from skillhub.formats.text import quote
 from skillhub.model.reference import errors_masked
-from skillhub.net.fetch import Arrived, Headers, RequestOptions, Response, Web, is_limited, unheard
-from skillhub.net.target import PERSON, Proxy, RequestTarget, is_public, judge, judged, look_up, proxy_for
+from skillhub.net.fetch import PLAIN, Arrived, Headers, RequestOptions, Response, Web, is_limited, unheard
+from skillhub.net.target import Proxy, RequestTarget, is_public, judge, judged, look_up, proxy_for
 
 # The command line of httpx loads rich, click and Pygments where they are installed; the library does without.
 if "httpx" not in sys.modules:
@@ -37,6 +40,8 @@ _MAY_HEAL = frozenset({408, 429, 500, 502, 503, 504})
 _OVERHEAD_MAX = 256 << 10
 _OVERHEAD_PER_BYTE = 16
 
+
+_url = lru_cache(maxsize=64)(httpx.URL)  # parsed once for all requests to a server
 
 # Returns the value of ``Authorization`` that a person has for an origin.
 Credentials = Callable[[RequestTarget], str | None]
@@ -115,6 +120,7 @@ class Http(Web):
         self._transport = _Transport(tls, arrived)
         self._client = httpx.Client(
             transport=self._transport,
+            cookies=_NoCookies(),
             trust_env=False,
             follow_redirects=False,
             timeout=None,  # noqa: S113 - each wait is bounded by the deadline, see `_Stream`
@@ -122,17 +128,17 @@ class Http(Web):
         self._proxies: dict[str, Proxy | None] = {}
 
     @errors_masked()
-    def ask(self, url: str, *, cap: int, **options: Unpack[RequestOptions]) -> Response:
+    def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
         """Return what the server answers, as ``Web.ask`` promises.
 
         Raises:
             SourceError, WrongBytes, UnsafeTransfer: see there.
         """
-        target = judge(url, options.get("named_by", PERSON), self._transport.private)
+        target = judge(url, options.named_by, self._transport.private)
         first, deadline = target.origin, Deadline(self._patience)
         for _ in range(1 + _MAX_REDIRECTS):
-            fields = _fields(target, options.get("headers", {}), first, self._credentials)
-            found = self._with_retries(target, (fields, options.get("body")), deadline, cap)
+            fields = _fields(target, options.headers, first, self._credentials)
+            found = self._with_retries(target, (fields, options.body), deadline, cap)
             if isinstance(found, Response):
                 return found
             target = found
@@ -164,7 +170,7 @@ class Http(Web):
             try:
                 with _errors_of(exchange):
                     # httpx knows, and logs, the origin alone: the path may hold a secret.
-                    request = httpx.Request(method, target.origin, headers=known + fields, content=body)
+                    request = httpx.Request(method, _url(target.origin), headers=known + fields, content=body)
                     with closing(self._client.send(request, stream=True)) as response:
                         return _judge(target, response, cap)
             except _MayHealError as broken:
@@ -210,7 +216,7 @@ class _MayHealError(Exception):
 
 
 def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Response | RequestTarget:
-    status, headers = response.status_code, dict(response.headers)
+    status, headers = response.status_code, dict(response.headers.items())
     if status in _REDIRECTS:
         following = target.follow(response.extensions["location"])
         if response.request.method == "POST" and (status not in _KEEPS_METHOD or following.origin != target.origin):
@@ -281,8 +287,15 @@ class _Exchange:
 _EXCHANGE: ContextVar[_Exchange] = ContextVar("exchange of this thread")
 
 
+class _NoCookies(CookieJar):
+    """Keeps no cookie, so none is read."""
+
+    def extract_cookies(self, response: object, request: object) -> None:
+        """Leave them."""
+
+
 class _Transport(httpx.BaseTransport):
-    """Sends what httpx asks for exactly to the target that was judged, over pools of connections.
+    """Sends what httpx asks for exactly to the target that was judged, over connections that are kept.
 
     Attributes:
         private: The origins that were found in a private network.
@@ -294,8 +307,10 @@ class _Transport(httpx.BaseTransport):
         self._turn = threading.Lock()
         self.private: set[str] = set()
         self._network = _Network(self.private)
+        # Each has one connection: for every request, httpcore looks at all connections of a pool.
+        self._pools: set[httpcore.ConnectionPool] = set()
         # Guarded connections are apart: one that a person's request made may lead where others must not go.
-        self._pools: dict[tuple[str, bool, bool], httpcore.ConnectionPool] = {}
+        self._idle: defaultdict[tuple[str, bool], list[httpcore.ConnectionPool]] = defaultdict(list)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send the request of this thread's exchange, and return the answer, its head read and its body not."""
@@ -305,52 +320,68 @@ class _Transport(httpx.BaseTransport):
         host, port = authority.rpartition(":")[0], target.port if authority == target.authority else None
         url = httpcore.URL(scheme=target.scheme, host=host, port=port, target=target.raw_path)
         asked = httpcore.Request(request.method, url, headers=request.headers.raw, content=request.content)
-        found = self._pool(exchange).handle_request(asked)
-        if not exchange.received:
-            found.close()  # It was left over from the answer before.
-            raise httpcore.RemoteProtocolError("the server answered before the request")
-        headers = httpx.Headers(found.headers)
+        pool = self._pool(exchange)
+        with ExitStack() as undo:
+            undo.callback(self._drop, pool)
+            found = pool.handle_request(asked)
+            if not exchange.received:
+                found.close()  # It was left over from the answer before.
+                raise httpcore.RemoteProtocolError("the server answered before the request")
+            undo.pop_all()
         # httpx would look at them: redirects are judged here, and no cookie is kept, or even read.
-        location, _ = headers.pop("location", ""), headers.pop("set-cookie", "")
-        body = _Body(found, exchange, self._arrived)
+        apart = [(name.lower() in (b"location", b"set-cookie"), name, value) for name, value in found.headers]
+        headers = [(name, value) for is_apart, name, value in apart if not is_apart]
+        location = httpx.Headers([(name, value) for is_apart, name, value in apart if is_apart]).get("location", "")
+        kept = self._idle[target.origin, target.public_only]
+        closed = partial(self._drop, pool) if exchange.fresh else partial(kept.append, pool)
+        body = _Body(found, exchange, self._arrived, closed)
         return httpx.Response(found.status, headers=headers, stream=body, extensions={"location": location})
 
     def close(self) -> None:
         """Close every connection."""
         while self._pools:
-            self._pools.popitem()[1].close()
+            self._pools.pop().close()
+
+    def _drop(self, pool: httpcore.ConnectionPool) -> None:
+        self._pools.discard(pool)
+        pool.close()
 
     def _pool(self, exchange: _Exchange) -> httpcore.ConnectionPool:
+        """Return one that nobody uses, the last one used if there are any."""
         target, proxy = exchange.target, exchange.proxy
-        key = target.origin, target.public_only, exchange.fresh
-        if (known := self._pools.get(key)) is not None:
-            return known
+        with suppress(IndexError):
+            if not exchange.fresh:
+                return self._idle[target.origin, target.public_only].pop()
         with self._turn:  # or each of several threads would read the certificate authorities
             if target.scheme == "https" and self._tls is None:
                 self._tls = ssl.create_default_context()
         options: dict[str, Any] = {
             "ssl_context": self._tls if target.scheme == "https" else None,
             "max_connections": None,
-            "max_keepalive_connections": 0 if exchange.fresh else None,
             "network_backend": self._network,
         }
         if proxy is None:
-            return self._pools.setdefault(key, httpcore.ConnectionPool(**options))
-        pool = httpcore.HTTPProxy(
-            httpcore.URL(scheme="http", host=proxy.host, port=proxy.port),
-            proxy_headers=[("Proxy-Authorization", proxy.authorization)] if proxy.authorization else [],
-            **options,
-        )
-        return self._pools.setdefault(key, pool)
+            pool = httpcore.ConnectionPool(**options)
+        else:
+            pool = httpcore.HTTPProxy(
+                httpcore.URL(scheme="http", host=proxy.host, port=proxy.port),
+                proxy_headers=[("Proxy-Authorization", proxy.authorization)] if proxy.authorization else [],
+                **options,
+            )
+        self._pools.add(pool)
+        return pool
 
 
 class _Body(httpx.SyncByteStream):
-    """The body of an answer, counted."""
+    """The body of an answer, counted; ``closed`` is called when it is."""
 
-    def __init__(self, response: httpcore.Response, exchange: _Exchange, arrived: Arrived) -> None:
+    def __init__(
+        self, response: httpcore.Response, exchange: _Exchange, arrived: Arrived, closed: Callable[[], None]
+    ) -> None:
         self._response = response
         self._exchange = exchange
         self._arrived = arrived
+        self._closed = closed
 
     def __iter__(self) -> Iterator[bytes]:
         for part in self._response.iter_stream():
@@ -359,6 +390,7 @@ class _Body(httpx.SyncByteStream):
 
     def close(self) -> None:
         self._response.close()
+        self._closed()
 
 
 class _Network(httpcore.NetworkBackend):

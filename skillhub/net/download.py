@@ -17,7 +17,7 @@ from skillhub.errors import FormatError, SourceError, StateError, TrustDowngrade
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Items, Members, Sha256, integer, part
 from skillhub.model.reference import holds_secret
-from skillhub.net.fetch import Response, Web, whole
+from skillhub.net.fetch import RequestOptions, Response, Web, whole
 from skillhub.net.target import Requester
 
 # Bytes that were fetched before, by their SHA-256; whatever is taken out is hashed again, so nothing is
@@ -274,7 +274,7 @@ class Downloads:
         known = copy if cached else None
         # RFC 9110, 13.1; what is empty is not sent.
         asked = {"If-None-Match": known.etag, "If-Modified-Since": known.modified} if known else {}
-        answer = self._web.ask(url, cap=cap, headers=asked)
+        answer = self._web.ask(url, cap=cap, options=RequestOptions(headers=asked))
         if known and cached and answer.status == 304 and answer.url == known.url:
             answer = replace(cached, headers={"etag": known.etag, "last-modified": known.modified, **answer.headers})
         elif answer.status == 304:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypedDict, Unpack
+from typing import Protocol
 from urllib.parse import unquote
 
 from skillhub.disk import files
@@ -70,12 +70,24 @@ class Fetcher(Protocol):
         ...
 
 
-class RequestOptions(TypedDict, total=False):
-    """What a request may say besides its URL; see ``Web.ask``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestOptions:
+    """What a request says besides its URL.
 
-    named_by: Requester
-    headers: Headers
-    body: bytes | None
+    Attributes:
+        named_by: Who named the URL, as for ``Fetcher.get``.
+        headers: Fields to send: ``Authorization`` goes to the origin of the URL and no further, and an empty one says
+            that nobody is told who asks.
+        body: What to send by POST: it goes to that origin alone, and maybe more than once, for it changes nothing
+            there.
+    """
+
+    named_by: Requester = PERSON
+    headers: Headers = field(default_factory=dict)
+    body: bytes | None = None
+
+
+PLAIN = RequestOptions()
 
 
 class Web(Fetcher, Protocol):
@@ -87,17 +99,15 @@ class Web(Fetcher, Protocol):
         Raises:
             NotFound, SourceError, WrongBytes, UnsafeTransfer: see there.
         """
-        return whole(self.ask(url, cap=cap, named_by=named_by))
+        return whole(self.ask(url, cap=cap, options=RequestOptions(named_by=named_by)))
 
-    def ask(self, url: str, *, cap: int, **options: Unpack[RequestOptions]) -> Response:
+    def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
         """Return what the server answers, whatever its status, once redirects and retries are done.
 
         Args:
             url: Absolute.
             cap: The bytes that the body may have at most; the body of an error may be cut.
-            **options: ``named_by``, as for ``get``; ``headers``, fields to send: ``Authorization`` goes to the origin
-                of ``url`` and no further, and an empty one says that nobody is told who asks; ``body``, what to send
-                by POST: it goes to that origin alone, and maybe more than once, for it changes nothing there.
+            options: Who named ``url``, and what is sent.
 
         Raises:
             SourceError, WrongBytes, UnsafeTransfer: as for ``get``, but for the status.
@@ -155,15 +165,15 @@ class UntrustedClient(Web):
         self._web = web
         self._hint = hint or f"only this repository names it; to use it: {as_command('skillhub', 'install', place)}"
 
-    def ask(self, url: str, *, cap: int, **options: Unpack[RequestOptions]) -> Response:
+    def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
         """Return what the server answers, as ``Web.ask`` promises.
 
         Raises:
             SourceError, WrongBytes, UnsafeTransfer: see there.
         """
-        options["named_by"] = Requester("repository", options.get("named_by", PERSON).site)
+        options = replace(options, named_by=Requester("repository", options.named_by.site))
         try:
-            return self._web.ask(url, cap=cap, **options)
+            return self._web.ask(url, cap=cap, options=options)
         except UnsafeTransfer as error:
             error.hint = error.hint or self._hint
             raise
@@ -185,7 +195,7 @@ class Mirrors(Web):
         self._web = web
         self._settings = settings
 
-    def ask(self, url: str, *, cap: int, **options: Unpack[RequestOptions]) -> Response:
+    def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
         """Return what the mirror answers, or without one the server itself, as ``Web.ask`` promises.
 
         Raises:
@@ -195,17 +205,18 @@ class Mirrors(Web):
         asked = f"{target.scheme}://{target.authority}{target.raw_path}"
         base = base_of(asked, self._settings.mirrors)
         if base is None:
-            options["named_by"] = by = PERSON if self._settings.trusts(url) else options.get("named_by", PERSON)
-            with _hinting_at_trust(url, by):
-                return self._web.ask(url, cap=cap, **options)
+            options = replace(options, named_by=PERSON) if self._settings.trusts(url) else options
+            with _hinting_at_trust(url, options.named_by):
+                return self._web.ask(url, cap=cap, options=options)
         _refuse_dots(url)
         mirror = self._settings.mirrors[base]
         if mirror.startswith("file:"):
             return _in_folder(mirror.removeprefix("file://"), base, asked, cap)
         # Who we are to the one is nobody else's business.
-        sent = options.get("headers", {}).items()
+        sent = options.headers.items()
         told = {name: value for name, value in sent if name.lower() != "authorization" or not value}
-        answer = self._web.ask(mirror + asked[len(base) :], cap=cap, headers=told, body=options.get("body"))
+        options = RequestOptions(headers=told, body=options.body)
+        answer = self._web.ask(mirror + asked[len(base) :], cap=cap, options=options)
         is_there = base_of(answer.url, [mirror]) is not None  # else a redirect led out of the mirror
         return replace(answer, url=base + answer.url[len(mirror) :] if is_there else url)
 

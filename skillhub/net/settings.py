@@ -14,17 +14,15 @@ from typing import Annotated, ClassVar, Self, get_args
 from pydantic import Field
 
 from skillhub.disk import files
-from skillhub.disk.home import Home
+from skillhub.disk.home import CONFIG, Home
 from skillhub.errors import FormatError, UnsafeTransfer, UsageError
 from skillhub.formats.document import Absent, Document, Items, Members, Read, one_of, part, visible
 from skillhub.formats.text import deferred, quote
 from skillhub.formats.toml import CAP, strict_toml
-from skillhub.model.hosts import Scope, host
-from skillhub.model.record import LinkKind
+from skillhub.model.hosts import LinkKind, Scope, host
 from skillhub.model.reference import NO_SECRET, PORTS, holds_secret, parse
 from skillhub.net.target import RequestTarget, is_loopback
 
-CONFIG = "config.toml"
 _HOST = deferred(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:]+)(?::[1-9][0-9]{0,4})?", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 

@@ -8,7 +8,7 @@ import socket
 from base64 import b64encode
 from collections.abc import Container, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import Thread
 from typing import Final, Literal
@@ -198,9 +198,7 @@ def judge(url: str, by: Requester, private: Container[str] = ()) -> RequestTarge
     if target.scheme not in rule.schemes and not (is_inside and target.loopback):
         where = by.site if who == "site" else url
         raise UnsafeTransfer(f"expected https, found {quote(url)}", where=where)
-    return RequestTarget.parse(
-        url, public_only=not (rule.anywhere or is_inside), sends_credentials=rule.sends_credentials
-    )
+    return replace(target, public_only=not (rule.anywhere or is_inside), sends_credentials=rule.sends_credentials)
 
 
 def is_beside(url: str, other: str) -> bool:

@@ -17,10 +17,10 @@ from skillhub.disk.files import FOLDER
 from skillhub.disk.folders import TreeProblem, clone_tree, is_link, remove_tree, write_tree
 from skillhub.disk.home import LOCK
 from skillhub.errors import SkillhubError, StateError
-from skillhub.formats.text import as_command
-from skillhub.model.hosts import Host, Scope, hosts, skill_folder
+from skillhub.formats.text import as_command, typed_flags
+from skillhub.model.hosts import Host, LinkKind, Scope, hosts, skill_folder
 from skillhub.model.lock import Locked, Signer
-from skillhub.model.record import Facts, LinkKind, Need, Record, Skill, typed_flags
+from skillhub.model.record import Facts, Need, Record, Skill
 from skillhub.model.tree import SKILL_MD, Listing, Tree
 from skillhub.project.project import Project, folders_matching
 from skillhub.project.store import Store
@@ -96,23 +96,23 @@ def portable(path: str, base: str) -> str:
     return full if relative.split("/")[0] == ".." else relative
 
 
-def place(project: Project, link: str) -> str:
-    """Return the absolute path of a link as ``Record.links`` spells it.
+def place(project: Project, link: str, folder: Callable[[str], str] | None = None) -> str:
+    """Return the absolute path of a link as ``Record.links`` spells it; ``folder`` is ``Project.folder`` or alike.
 
     Raises:
         LinkLeavesProject: a folder on the way is a link to somewhere outside of the project.
     """
     parent, name = os.path.split(link) if os.path.isabs(link) else link.rpartition("/")[::2]
-    return os.path.join(project.folder(parent), name)
+    return os.path.join((folder or project.folder)(parent), name)
 
 
-def places(project: Project, links: Iterable[str]) -> list[str]:
+def places(project: Project, links: Iterable[str], folder: Callable[[str], str] | None = None) -> list[str]:
     """Return the ``place`` of each.
 
     Raises:
         LinkLeavesProject: as for ``place``.
     """
-    return [place(project, link) for link in links]
+    return [place(project, link, folder) for link in links]
 
 
 def absolute(base: str, link: str) -> str:
@@ -448,6 +448,11 @@ def users_skills(project: Project, user_home: str, store: Store, environ: Mappin
         return []
     skills = managed(project.users(user_home), store, environ)
     return [skill for skill in skills if skill.state == "enabled"]
+
+
+def unproved(skill: Skill, store: Store) -> list[str]:
+    """Return the copies of a locked skill that may have changed since every byte of them was hashed."""
+    return [link for link in skill.links if skill.tree and not store.proved.holds(link, skill.tree)]
 
 
 def is_in_package(path: str | None, project: Project) -> bool:

@@ -37,9 +37,9 @@ from skillhub.formats.document import (
 )
 from skillhub.formats.text import clean, is_alias, is_name, quote
 from skillhub.formats.toml import CAP, LINES_CAP, spell_toml, strict_toml
+from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.provenance import is_same_source
-from skillhub.model.record import LinkKind
 from skillhub.model.reference import (
     NO_SECRET,
     Git,
@@ -53,7 +53,7 @@ from skillhub.model.reference import (
     parse_ref,
     parse_remote,
 )
-from skillhub.model.version import Range
+from skillhub.model.version import range_of
 from skillhub.policy.policy import Level, Policies, Policy, PolicyRules, parse_policy, policy_of
 
 if sys.platform == "win32":
@@ -68,9 +68,8 @@ _URL = re.compile(r"https?://[^/?#\\]|embedded:\Z", re.ASCII | re.IGNORECASE)
 
 
 def _range(value: object) -> str:
-    text = visible(value)
     try:
-        Range(text)
+        range_of(text := visible(value))
     except UsageError as error:
         raise FormatError(error.message) from error
     return text
@@ -315,6 +314,7 @@ class Intent:
     package: str = ""
 
     @classmethod
+    @lru_cache(maxsize=4)  # a command may read it for more than one purpose
     def parse(cls, data: bytes, where: str = "skillhub.toml") -> Intent:
         """Return the intent that these bytes spell.
 

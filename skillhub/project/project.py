@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from skillhub.disk import files
 from skillhub.disk.files import MACHINE, HeldFolder
@@ -28,7 +28,7 @@ from skillhub.project.user_state import SecretIndex
 # A project, or the user's own scope: its lock, its intent, and what this machine knows of it.
 
 _Parsed = TypeVar("_Parsed")
-
+_Parse: TypeAlias = Callable[[bytes, str], _Parsed]
 _RECORDS_CAP = 64 * 1024 * 1024
 
 
@@ -127,8 +127,12 @@ class Project:
 
     def last_lock(self) -> Lock:
         """Return the lock as it was last read or written here, for who asks once a skill. Raises as ``lock`` does."""
-        seen = self._seen.get(self.lock_path)
-        return seen[1] if seen else self.lock()
+        return self._seen[self.lock_path][1] if self.lock_path in self._seen else self.lock()
+
+    def read_bytes(self) -> str:
+        """Return what tells the bytes of lock, intents and record, as last read, from others; of a bundle nothing."""
+        rows = [(path, sha256(data).hexdigest()) for path, (data, _) in sorted(self._seen.items())]
+        return "" if self.brought is not None else repr(rows)
 
     def lock(self) -> Lock:
         """Return the lock; an absent one is empty.
@@ -137,8 +141,7 @@ class Project:
             FormatError: it is there and is no lock.
             StateError: it cannot be read, is another user's, or is a link that leaves the project.
         """
-        data = self._read(LOCK)
-        return (self.brought or Lock()) if data is None else self._parsed(Lock.parse, data, self.lock_path)
+        return self._parsed(Lock.parse, self._read(LOCK), self.lock_path, self.brought or Lock())
 
     def intent(self) -> Intent:
         """Return the intent, with that of the packages if it is a workspace's; an absent one is empty.
@@ -154,8 +157,7 @@ class Project:
         return with_packages(found, others, self.package)
 
     def _intent(self, name: str) -> Intent:
-        data = self._read(name)
-        return Intent() if data is None else self._parsed(Intent.parse, data, os.path.join(self.root, name))
+        return self._parsed(Intent.parse, self._read(name), os.path.join(self.root, name), Intent())
 
     def packages(self) -> list[str]:
         """Return the packages of the workspace as paths, sorted; none where there is no workspace.
@@ -196,8 +198,7 @@ class Project:
 
     def records(self) -> Records:
         """Return what this machine knows of the project."""
-        data = files.read(self._state, _RECORDS_CAP)
-        return Records() if data is None else self._parsed(Records.parse, data, self._state)
+        return self._parsed(Records.parse, files.read(self._state, _RECORDS_CAP), self._state, Records())
 
     def write_records(self, records: Records) -> None:
         """Replace what this machine knows of the project, atomically; a skill that is forgotten may have no value."""
@@ -238,8 +239,11 @@ class Project:
         with files.disk_errors(folder := os.path.dirname(self._state)):
             os.makedirs(folder, mode=0o700, exist_ok=True)
 
-    def _parsed(self, parse: Callable[[bytes, str], _Parsed], data: bytes, path: str) -> _Parsed:
+    def _parsed(self, parse: _Parse[_Parsed], data: bytes | None, path: str, absent: _Parsed) -> _Parsed:
         """Return what ``parse`` makes of ``data``; bytes that were parsed before are not parsed again."""
+        if data is None:
+            self._seen.pop(path, None)
+            return absent
         seen = self._seen.get(path)
         if seen is None or seen[0] != data:
             seen = self._seen[path] = data, parse(data, path)
@@ -258,9 +262,8 @@ class Project:
         return files.read(path, CAP, root=self.top)
 
     def _write(self, name: str, data: bytes) -> None:
-        if (self._read(name) or b"") == data:
-            return
-        files.write_atomic(files.inside(self.root, name), data, root=self.top)
+        if (self._read(name) or b"") != data:
+            files.write_atomic(files.inside(self.root, name), data, root=self.top)
 
 
 def workspace_folder(start: str) -> str:

@@ -59,7 +59,7 @@ class Store:
         path = self.path(tree.digest)
         try:
             if os.path.lexists(path):
-                if not self.check(tree.digest):
+                if self.has(tree.digest) and self.lists(tree) and not self.compare(path, tree.listing, _PARTS[0]):
                     return path
                 self.drop(tree.digest)
             self._write(path, tree)

@@ -1,4 +1,4 @@
-"""Publishers that a user trusts, pinned keys, what registries last said, what is known to be bad; in ``<state>``."""
+"""Publishers that a user trusts, pinned keys, whose word a signer has a name by, stored values; in ``<state>``."""
 
 from __future__ import annotations
 
@@ -6,48 +6,26 @@ import getpass
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Annotated, ClassVar
 
-from skillhub import errors
 from skillhub.disk import files
 from skillhub.disk.home import Home
-from skillhub.disk.proved import stamp_of
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import NAME, Document, Items, Members, Read, part, text_that
+from skillhub.formats.document import NAME, Items, Members, Read, part, text_that
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import NAME_MAX, as_command, deferred, is_name, quote, spell
-from skillhub.formats.toml import strict_toml
-from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Match, Said
+from skillhub.formats.text import NAME_MAX, deferred, is_name, quote
 from skillhub.model.hosts import Scope
-from skillhub.model.index import (
-    ADVISORIES,
-    DOCUMENT_CAP,
-    Admission,
-    Index,
-    Release,
-    admitted,
-    index_path,
-    namespace_path,
-    parse_namespaces,
-    parse_releases,
-    publisher_path,
-)
-from skillhub.model.lock import Lock, Locked, Signer, by_word
-from skillhub.model.record import Held, typed_flags
-from skillhub.model.reference import parse_remote, url_of
-from skillhub.model.tree import Listing
+from skillhub.model.lock import Lock, Locked
 
 # The publishers a user trusts, and what was pinned with what is installed; all in ``<state>``.
 
 _KEY_CAP = 1 << 16
-NO_FILE = "write the file, or take its line out of advisories in config.toml"
 _PUBLISHERS_HINT = "restore the file, or move it away and trust your publishers again"
 OWN_SUFFIX = ".pub.pem"
 _GIT_NAME = deferred(r'^[ \t]*\[user\][^\[]*?^[ \t]*name[ \t]*=[ \t]*"?([^"\n]*)', re.MULTILINE | re.IGNORECASE)
@@ -201,13 +179,16 @@ class Publishers:
             proven: Names what it was proven to have signed, and from where; it vouches for nothing else.
             pem: The key or root in PEM, or the identity's own spelling.
         """
-        path = os.path.join(self._pins, f"{proven.hex}.pem")
         if self.pinned(proven) is None:
-            files.write_atomic(path, pem.encode(), mode=0o600, sync=False)
+            files.write_atomic(self.pin_path(proven), pem.encode(), mode=0o600, sync=False)
+
+    def pin_path(self, proven: Digest) -> str:
+        """Return where what is pinned for ``proven`` is kept."""
+        return os.path.join(self._pins, f"{proven.hex}.pem")
 
     def pinned(self, proven: Digest) -> str | None:
         """Return the text that was pinned for ``proven``; None if a power cut left the file empty or torn."""
-        data = files.read(os.path.join(self._pins, f"{proven.hex}.pem"), 1 << 16)
+        data = files.read(self.pin_path(proven), 1 << 16)
         return data.decode("ascii", "replace") if data and b"\0" not in data else None
 
     def _write(self, publishers: Mapping[str, Trusted]) -> None:
@@ -235,13 +216,13 @@ def voucher(entry: Locked, lock: Lock, home: Home) -> str | None:
     """
     if not (entry.signed_by and entry.named):
         return None
-    locked, mine = lock.sources.get(entry.source), _own(home)
+    locked, mine = lock.sources.get(entry.source), own_roots(home)
     if locked is None:
         return None if entry.source in mine else entry.source
     return None if locked.root is None or mine.get(entry.source) == locked.root else entry.source
 
 
-def _own(home: Home) -> Mapping[str, str | None]:
+def own_roots(home: Home) -> Mapping[str, str | None]:
     """Return the root of each of the user's sources by alias."""
     path = os.path.join(home.state, FILE)
     try:
@@ -264,245 +245,7 @@ def _read_sources(path: str, stamp: tuple[int, int, int]) -> Mapping[str, str | 
 
 @lru_cache(maxsize=1)
 def _packaged() -> str | None:
-    data = files.read(_PACKAGED, _CAP)
-    return Digest.of(data) if data is not None else None
-
-
-# What registries said when they were last asked, read off the documents that were verified and kept then.
-# A release that was withdrawn, or a key that was revoked, stays refused without a network, and without TUF.
-
-HINTS = "publishers.json"
-
-
-def kept(folder: str, target: str) -> str:
-    """Return where the document of a target lies once it is verified."""
-    return os.path.join(folder, "targets", target.replace("/", "%2F"))
-
-
-def owners(folder: str) -> Mapping[str, str]:
-    """Return who owned which name when it was last seen: a hint, which the signed documents must bear out."""
-    # Written without being flushed: after a power cut it may be torn, and is then no worse than absent.
-    with suppress(FormatError, StateError):
-        data = files.read(os.path.join(folder, HINTS), DOCUMENT_CAP) or b"{}"
-        return OwnersFile.parse({"owners": strict_json(data, HINTS, DOCUMENT_CAP)}, HINTS).owners
-    return {}
-
-
-class OwnersFile(Document):
-    """``publishers.json`` in the cache of a registry: who owned which name when it was last seen."""
-
-    owners: Members[str, Annotated[str, Read(text_that(is_name, "a publisher"), **NAME)]]
-
-
-class LastSeen:
-    """The word of one registry as it was last heard on this machine; nothing at all if it never was.
-
-    Args:
-        folder: Where its trusted metadata is kept.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._said: dict[str, tuple[Admission | None, Mapping[str, tuple[Release, ...]]]] = {}
-
-    def index(self, names: Iterable[str]) -> Index:
-        """Return the releases of these names, as far as any were seen, and the publishers that they are said to have.
-
-        One that the registry no longer admits is here with no name of its own; where the document is not at hand, or
-        is damaged, there is no admission at all.
-        """
-        skills: dict[str, tuple[Release, ...]] = {}
-        admissions: dict[str, Admission] = {}
-        for name in names:
-            if (publisher := self._owners.get(name)) is None:
-                continue
-            if publisher not in self._said:
-                self._said[publisher] = self._admission(publisher), self._skills(publisher)
-            admission, releases = self._said[publisher]
-            if name in releases:
-                skills[name] = releases[name]
-            if admission is not None:
-                admissions[publisher] = admission
-        return Index(skills, admissions)
-
-    def advisories(self, root: Digest) -> Said:
-        """Return what it said to be known to be bad; nothing if that was never heard, or is damaged."""
-        path = kept(self._folder, ADVISORIES)
-        with suppress(FormatError, StateError):
-            return Said.parse(files.read(path, CAP) or b"{}", path, root)
-        return Said(AdvisoriesDocument(), root)
-
-    @property
-    def refreshed(self) -> str | None:
-        """When the registry was last asked (UTC); None if never."""
-        try:
-            changed = os.stat(os.path.join(self._folder, "timestamp.json")).st_mtime
-        except OSError:
-            return None
-        return spell(datetime.fromtimestamp(changed, UTC))
-
-    @cached_property
-    def _owners(self) -> Mapping[str, str]:
-        return owners(self._folder)
-
-    def _admission(self, publisher: str) -> Admission | None:
-        # A neighbour's document may be newer here than the publisher's own: what the bucket pins by now was
-        # perhaps never asked for, or withheld, and that must not make a revocation forgotten that was heard of.
-        bucket, path = (kept(self._folder, each) for each in (namespace_path(publisher), publisher_path(publisher)))
-        with suppress(FormatError, errors.NameNotOwned, StateError):
-            if publisher not in parse_namespaces(files.read(bucket, DOCUMENT_CAP) or b"", bucket):
-                return Admission(publisher=publisher)
-            return admitted(publisher, files.read(path, DOCUMENT_CAP) or b"", path)
-        return None
-
-    def _skills(self, publisher: str) -> Mapping[str, tuple[Release, ...]]:
-        path = kept(self._folder, index_path(publisher))
-        found: dict[str, list[Release]] = {}
-        with suppress(FormatError, StateError):
-            for release in parse_releases(files.read(path, DOCUMENT_CAP) or b"", path)[1]:
-                found.setdefault(release.name, []).append(release)
-        return {name: tuple(releases) for name, releases in found.items()}
-
-
-def last_seen(home: Home, root: Digest) -> LastSeen:
-    """Return what the registry with this first root last said, read anew only if its files have changed."""
-    folder = os.path.join(home.state, "tuf", root.hex)
-    return _last_seen(folder, (*_stamps(folder), *_stamps(os.path.join(folder, "targets"))))
-
-
-@lru_cache(maxsize=4)
-def _last_seen(folder: str, stamps: tuple[str, ...]) -> LastSeen:
-    return LastSeen(folder)
-
-
-def _stamps(folder: str) -> list[str]:
-    with suppress(OSError), os.scandir(folder) as entries:
-        return sorted(f"{stamp_of(each.stat())} {each.name}" for each in entries)
-    return []  # never asked, or being written
-
-
-def recalled(name: str, entry: Locked, said: Index) -> errors.SecurityError | None:
-    """Return why a locked release may not be used any more by what its registry says; None if it may."""
-    own = entry.own_name(name)
-    release = next(
-        (
-            each
-            for each in said.skills.get(own, ())
-            if each.digest == entry.digest or each.tree == entry.original.tree
-        ),
-        None,
-    )
-    if release is None:
-        return None
-    found, where = f"{name} {release.version}", entry.url
-    if release.withdrawn is not None:
-        reason = release.withdrawn or "no reason given"
-        return errors.Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=where)
-    admission = said.admissions.get(release.publisher or "")
-    if admission is None:
-        return None
-    publisher = by_word(admission.publisher, entry.source)
-    if own not in admission.names:
-        message = f"the registry has taken the name {own} from {publisher}, who published {found}"
-        return errors.NameNotOwned(message, where=where)
-    published = release.published or ""
-    void = {each.fingerprint for each in admission.revoked if not published or published >= each.since}
-    for signer in map(Signer.parse, entry.signed_by):
-        if signer.fingerprint in void:
-            message = f"{found} is signed by the key {signer.fingerprint}, which {publisher} has revoked"
-            return errors.BadSignature("revoked", message, where=where)
-    return None
-
-
-# What this machine has heard to be known bad, for who loads skills: read off this disk, whoever said it; the rules
-# are those of ``skillhub.sources.advisories``, which asks mirrors and registries.
-
-
-BadCheck = Callable[[str, Locked], Match | None]  # name and entry -> why nobody may load it any more, if so
-
-
-def known_bad(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home) -> BadCheck:
-    """Return what tells of a locked skill why nobody may load it any more; None where nothing on this disk says so.
-
-    Raises:
-        NotFound, FormatError, StateError: what the user names cannot be read, so that nobody can tell.
-    """
-    known, mine = _heard(tuple(_said(home))), _own(home)
-
-    def match(name: str, entry: Locked) -> Match | None:
-        source = lock.sources.get(entry.source) if entry.named else None
-        root = mine.get(entry.source) if entry.named else None
-
-        def urls() -> tuple[str, ...]:
-            if entry.named or entry.local:
-                return (source.url,) if source is not None else ()
-            asked = url_of(parse_remote(entry.place), os.environ)
-            return tuple(dict.fromkeys((asked, entry.git or asked)))
-
-        signed = Digest(root) if root else None
-        subject = AdvisorySubject.of(name, entry, signed, urls, lambda: listing(entry.tree))
-        return next((each for each in known.matches(subject) if each.is_refused), None)
-
-    return match if known else lambda name, entry: None
-
-
-BarringCheck = Callable[[str, Locked], Held | None]  # name and entry -> why nobody may load it, if so
-
-
-def barring(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home, scope: Scope) -> BarringCheck:
-    """Return what tells why nobody may load a locked skill: it is known to be bad, or was recalled by its registry.
-
-    Raises:
-        NotFound, FormatError, StateError: as ``known_bad``.
-    """
-    bad, flags = known_bad(lock, listing, home), typed_flags(scope)
-    mine = _own(home)  # a repository may change what its lock says of the registry
-    every = {*mine.values(), *map(lock.root_of, lock.skills.values())}
-    said = {root: last_seen(home, Digest(root)) for root in every if root}
-
-    def barred(name: str, entry: Locked) -> Held | None:
-        if match := bad(name, entry):
-            return Held("known-bad", f"is known to be bad: {match}", as_command("skillhub", "remove", name, *flags))
-        roots = filter(None, {lock.root_of(entry), mine.get(entry.source)})
-        found = (recalled(name, entry, said[root].index([entry.own_name(name)])) for root in roots)
-        error = next(filter(None, found), None)
-        if error is None:
-            return None
-        return Held("withdrawn", f"must not be used: {error.message}", as_command("skillhub", "update", name, *flags))
-
-    return barred
-
-
-def _said(home: Home) -> Iterator[tuple[str, str | None, tuple[int, ...]]]:
-    """Yield each file that says what is known to be bad, the root of the registry that it is of, and its stamp."""
-    for root in filter(None, _own(home).values()):
-        path = kept(os.path.join(home.state, "tuf", root.removeprefix("sha256:")), ADVISORIES)
-        if os.path.isfile(path):
-            yield path, root, _stamp(path)
-    path = os.path.join(home.config, "config.toml")
-    data = files.read(os.path.realpath(path), _CAP)
-    named = strict_toml(data, path).get("advisories", []) if data else []
-    for place in filter(lambda each: isinstance(each, str), named if isinstance(named, list) else []):
-        if "://" not in place:
-            own = os.path.realpath(os.path.join(home.config, os.path.expanduser(place)))
-            yield own, None, _stamp(own)
-        elif os.path.isfile(own := os.path.join(home.state, "advisories", f"{Digest.of(place.encode()).hex}.json")):
-            yield own, None, _stamp(own)
-
-
-def _stamp(path: str) -> tuple[int, ...]:
-    try:
-        status = os.stat(path)
-    except OSError as error:
-        raise NotFound("there is no file with advisories", where=path, hint=NO_FILE) from error
-    return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-@lru_cache(maxsize=4)
-def _heard(places: tuple[tuple[str, str | None, tuple[int, ...]], ...]) -> AdvisoryIndex:
-    return AdvisoryIndex(
-        [Said.parse(files.read(path, CAP) or b"{}", path, Digest(root) if root else None) for path, root, _ in places]
-    )
+    return Digest.of(data) if (data := files.read(_PACKAGED, _CAP)) is not None else None
 
 
 _Skill = Annotated[str, Read(text_that(is_name, "a skill"), **NAME)]

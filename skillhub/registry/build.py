@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -264,9 +264,13 @@ def add(
     for path in skills:
         refuse_within(path, folder, signing.keys)
     with opened(folder, signing) as hub:
-        before = index = hub.index(_names(skills) if hub.large else ())
+        index = hub.index([*_names(skills)] if hub.large else None)
         publishers = [publisher_of(each, signing.time) for each in index.admissions.values()]
         submissions = [submit(path, hub, index, publishers, mine, prepare) for path in skills]
+        if hub.large:  # who has signed what is known by now
+            owners = {each.release.publisher or "" for each in submissions}
+            index = hub.index([each.release.name for each in submissions], owners)
+        before = index
         for each in submissions:
             if agreed is not None and each.tree.digest not in agreed:
                 message = "the skill was changed after its differences were shown"
@@ -283,11 +287,11 @@ def add(
     return Added(tuple(each.release for each in fresh), old, tuple(submissions), before)
 
 
-def _names(skills: Sequence[str]) -> list[str]:
-    """Return the names of skills; none if one cannot be read, which ``submit`` says."""
-    with suppress(SkillhubError):
-        return [Manifest.read(read_local(path, wrapper=False)[0].tree).name for path in skills]
-    return []
+def _names(skills: Sequence[str]) -> Iterator[str]:
+    """Yield the names of skills but of those that cannot be read, which ``submit`` says."""
+    for path in skills:
+        with suppress(SkillhubError):
+            yield Manifest.read(read_local(path, wrapper=False)[0].tree).name
 
 
 def refuse_within(path: str, *places: str | None) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha512
-from itertools import chain, groupby
+from itertools import chain
 from urllib.parse import quote as encode
 
 from skillhub import errors
@@ -46,12 +46,21 @@ from skillhub.registry.outputs import changed_files, known_bad
 from skillhub.registry.shapes import MARKETPLACES, OPENCODE, SEARCH, ClientDocument, StaticRepository
 from skillhub.sources.history import ShownTime
 from skillhub.sources.registry import TufRegistry, fetch_root
-from skillhub.trust.documents import best_release, best_rows, rows_of, shard_path, shards
+from skillhub.trust.documents import (
+    SHARD_PATHS,
+    best_release,
+    best_rows,
+    listed_releases,
+    rows_of,
+    shard_path,
+    shards,
+    short_listing,
+)
 from skillhub.trust.log import leaf_hash, nodes_of
 from skillhub.trust.log_client import RegistryLog, read_entry
 from skillhub.trust.metadata import AHEAD_PATH
 from skillhub.trust.publishers import judge
-from skillhub.trust.registry import agrees, publisher_of, skill_of
+from skillhub.trust.registry import agrees, documents_of, publisher_of
 from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, WELL_KNOWN, metadata_files, rule_of, skill_path
 
 ONLINE_DAYS = 1
@@ -145,23 +154,24 @@ def _in_parts(registry: TufRegistry, first: PartDocument, fetcher: Fetcher) -> I
     for name, pinned in _documents(registry, first, listed):
         path = skill_path(name)
         data = registry.pinned(path, pinned, lambda data, _: data)
-        releases = skill_of(name, data, path)
-        skills[name] = tuple(replace(each, url=each.url.removeprefix("../../../")) for each in releases)
+        skills[name] = listed_releases(name, data)
         made += sum(map(_number, rows_of(name, data).values()))
         _same(registry, fetcher, {f"{WELL_KNOWN}/{path}": data})
     if listed != [made]:
         raise errors.BadMetadata("the parts of the listing differ from the skills in it", where=registry.url)
-    for _, names in groupby(sorted(skills, key=shard_path), key=shard_path):
-        _same(registry, fetcher, shards(Index(skills), names, lambda _: None))
+    _same(registry, fetcher, short_listing())
+    lists: dict[str, list[str]] = {path: [] for path in SHARD_PATHS}
+    for name in skills:
+        lists[shard_path(name)].append(name)
+    for path, names in lists.items():
+        _same(registry, fetcher, shards(Index(skills), names, lambda _: None) or {path: None})
     return Index({name: (best_release(releases),) for name, releases in skills.items()})
 
 
 def _documents(registry: TufRegistry, part: PartDocument, listed: list[int]) -> Iterator[tuple[str, Pinned]]:
     """Yield what is pinned of skills below a part; ``listed`` grows by the number of each row."""
-    for row in part.rows if not part.parts else ():
-        listed[0] += _number(row)
-        if row.document:
-            yield row.name, row.document
+    listed[0] += sum(map(_number, part.rows if not part.parts else ()))
+    yield from documents_of(part)
     best: list[PartRow] = []
     for prefix, pinned in part.parts.items():
         below = registry.part(prefix, pinned)
@@ -175,10 +185,18 @@ def _number(row: PartRow) -> int:
     return int.from_bytes(sha512(json.dumps(row.model_dump(), sort_keys=True).encode()).digest())
 
 
-def _same(registry: TufRegistry, fetcher: Fetcher, files: Mapping[str, bytes]) -> None:
+def _same(registry: TufRegistry, fetcher: Fetcher, files: Mapping[str, bytes | None]) -> None:
+    """Refuse a public file that is another than these are; None for one that is not to be there."""
     for path, data in files.items():
-        if fetcher.get(f"{registry.url}/{path}", cap=len(data)).data != data:
-            raise errors.WrongBytes("the public file differs from the signed one", where=f"{registry.url}/{path}")
+        where = f"{registry.url}/{path}"
+        try:
+            found = fetcher.get(where, cap=len(data or b"")).data
+        except NotFound:
+            if data is None:
+                continue
+            raise
+        if found != data:
+            raise errors.WrongBytes("the public file differs from the signed one", where=where)
 
 
 def _log(known: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iterator[Issue]:

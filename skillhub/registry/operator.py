@@ -18,6 +18,7 @@ from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 from skillhub.disk import files
 from skillhub.errors import (
     BadMetadata,
+    FormatError,
     NotFound,
     Refused,
     Rollback,
@@ -40,6 +41,7 @@ from skillhub.formats.document import (
 )
 from skillhub.formats.text import as_command, check_port, is_name, quote
 from skillhub.model.index import (
+    Admission,
     Index,
     PartRow,
     Pinned,
@@ -72,9 +74,7 @@ from skillhub.trust.roles import (
     skill_path,
 )
 
-# A registry on its operator's disk: what is served, the keys, and the settings.
-# DIR/site/           what any web server may serve as it is DIR/keys/           the private keys, see
-# ``registry.keys``   DIR/registry.json   the settings
+# DIR/site: what any web server may serve; DIR/keys: see ``registry.keys``; DIR/registry.json: the settings
 
 _CAP = 64 * 1024 * 1024
 _BIN_BITS_MAX = 12  # each bin is a row of the snapshot, which every client reads
@@ -324,6 +324,10 @@ class Signing:
         return times.spell(self.now)
 
 
+_Skills = Mapping[str, tuple[Release, ...]]
+_NONE: _Skills = MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class Opened:
     """A registry, what its documents say, and what to sign the next ones with."""
@@ -333,6 +337,7 @@ class Opened:
     metadata: MetadataSet
     keys: RegistryKeys
     signing: Signing
+    _read: dict[tuple[str, str], Admission] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def dates(self) -> Dates:
@@ -367,38 +372,52 @@ class Opened:
         data = self.registry.target(self.metadata, PARTS)
         return None if data is None else written.LargeListing(part_of("", None, data, PARTS), self.registry.content)
 
-    def index(self, names: Collection[str] = ()) -> Index:
+    def index(
+        self, names: Collection[str] | None = None, publishers: Collection[str] = (), listed: _Skills = _NONE
+    ) -> Index:
         """Return what the registry offers, read from its documents; descriptions are in the listing alone.
 
         Args:
-            names: Of a large registry that has all of these skills, what their publishers have is enough; there only
-                these have a description.
+            names: Of a large registry, the releases of who may publish these skills are enough, and who else is
+                admitted if one of them is new; there only these have a description.
+            publishers: With ``names``, whose releases are needed besides.
+            listed: Without, what its public lists say, which suffices if they have all skills and nothing is signed.
 
         Raises:
             SecurityError: a document is not what is signed of it.
             StateError: one is gone.
         """
         if self.large is None:
-            return self._offered(self.publishers(), parse_listing(self.signed(LISTING_PATH), LISTING_PATH).skills)
+            return self._offered(self._admitted(), parse_listing(self.signed(LISTING_PATH), LISTING_PATH).skills)
+        if names is None:
+            found = self._offered(self._admitted(), listed)
+            is_whole = found.skills.keys() == listed.keys()
+            return found if is_whole else self._offered(found.admissions, self.large.every())
         described = {name: self.large.skill(name) for name in names}
-        if names and all(described.values()):
-            owners = {releases[0].publisher or "" for releases in described.values()}
-            found = self._offered(self.publishers({self.settings.publisher, *owners}), described)
-            if all(map(found.owner, names)):  # else a name has moved
-                return found
-        return self._offered(self.publishers(), self.large.every())
+        owners = {releases[0].publisher or "" for releases in described.values() if releases}
+        owners |= {self.settings.publisher, *publishers}
+        admissions = self._admitted(owners)
+        if not {*names} <= {name for each in admissions.values() for name in each.names}:
+            admissions = self._admitted()  # the name is new, or has moved: each publisher may have it
+        owners |= {publisher for publisher, each in admissions.items() if not each.names.isdisjoint(names)}
+        return self._offered(admissions, described, owners)
+
+    def _admitted(self, publishers: Collection[str] = ()) -> dict[str, Admission]:
+        """Return what these publishers are admitted to, or all; each document is read once."""
+        found = {}
+        for publisher, target in self.publishers(publishers).items():
+            key = (publisher, path_of(target))
+            if key not in self._read:
+                self._read[key] = admitted(publisher, self.registry.content(target), target.path)
+            found[publisher] = self._read[key]
+        return found
 
     def _offered(
-        self,
-        publishers: Mapping[str, TargetFile],
-        described: Mapping[str, tuple[Release, ...]] = MappingProxyType({}),
+        self, admissions: Mapping[str, Admission], described: _Skills = _NONE, owners: Collection[str] | None = None
     ) -> Index:
-        admissions = {
-            publisher: admitted(publisher, self.registry.content(target), target.path)
-            for publisher, target in publishers.items()
-        }
+        """Return the releases of these publishers, or of those of them that are ``owners``."""
         skills: dict[str, tuple[Release, ...]] = {}
-        for publisher in admissions:
+        for publisher in admissions if owners is None else filter(owners.__contains__, admissions):
             path = index_path(publisher)
             data = self.registry.target(self.metadata, path)
             for release in parse_releases(data, path)[1] if data else ():
@@ -427,7 +446,7 @@ class Opened:
         """
         refuse_shared(index.admissions.values())
         state = state or self.metadata
-        index, head, logged = self._logged(index, state) if LOG in state.documents else (index, {}, {})
+        index, head, logged = self._logged(index, state, publishers) if LOG in state.documents else (index, {}, {})
         if self.large is None and len(index.skills) <= self.settings.listed_whole:
             targets, gone, parts = signed_documents(index, publishers, names), dict[str, None](), dict[str, bytes]()
             public = written.public_documents(index, targets, names)
@@ -450,8 +469,10 @@ class Opened:
         large = self.large or written.LargeListing(part_of("", None, written.NO_PARTS, PARTS), self.registry.content)
         names = names if self.large else index.skills
         signed = signed_documents(index, publishers, names, self.pins)
-        public = written.public_documents(index, signed, names)
         documents = {skill_path(name): signed.pop(skill_path(name)) for name in names}
+        # Lists say what these documents say, of which `check` and `push` make them again.
+        index = Index({name: written.listed_releases(name, documents[skill_path(name)]) for name in names})
+        public = written.public_documents(index, documents, names) | written.short_listing()
         before = (written.rows_of(name, data) for name in names if (data := large.document(name)) is not None)
         changes: dict[str, PartRow | None] = {key: None for rows in before for key in rows}
         for name in names:
@@ -459,17 +480,27 @@ class Opened:
         made = written.PartsWriter(large.read)
         first = made.revised(large.first, changes)
         pins = {path_of(TargetFile.from_data(path, data, ["sha256"])): data for path, data in documents.items()}
-        lists = written.shards(index, names, self.registry.read if self.large else lambda _: None)
-        if self.large:
-            return {**signed, PARTS: first}, public | lists, {**pins, **made.made}
-        # The lists of all skills come first: a call that finishes this one would make those of its own skills alone.
-        early = {path: data for path, data in lists.items() if "/lists/" in path}
-        return {**signed, PARTS: first}, public | lists, {**pins, **made.made, **early}
+        if not self.large:
+            # These lists come first: a call that finishes this one would make those of its own skills alone.
+            lists = written.shards(index, names, lambda _: None)
+            return {**signed, PARTS: first}, public, {**pins, **made.made, **lists}
+        try:
+            lists = written.shards(index, names, self.registry.served)
+        except (FormatError, StateError):  # one is damaged or lost: all are made again of what is signed
+            every = Index({**large.every(), **index.skills})
+            lists = written.shards(every, every.skills, lambda _: None)
+        return {**signed, PARTS: first}, public | lists, {**pins, **made.made}
 
-    def _logged(self, index: Index, state: MetadataSet) -> tuple[Index, dict[str, bytes], dict[str, bytes]]:
-        """Log what is new in ``index``: return it with positions, the new target, and the files that are new."""
+    def _logged(
+        self, index: Index, state: MetadataSet, publishers: Collection[str]
+    ) -> tuple[Index, dict[str, bytes], dict[str, bytes]]:
+        """Log what is new in ``index``: return it with positions, the new target, and the files that are new.
+
+        Of the publishers in it, those that have releases there are compared, and ``publishers``.
+        """
         head = self.log_head(self.metadata)
-        before = self._offered(self.publishers(index.admissions)) if head else Index({})
+        owners = {*publishers, *(each.publisher or "" for releases in index.skills.values() for each in releases)}
+        before = self._offered(self._admitted(index.admissions), owners=owners) if head else Index({})
         entries, index = log_writer.logged(before, index, head.checkpoint.size if head else 0, self.signing.time)
         key = self.log_key(state)
         if state.keyids(LOG) != self.metadata.keyids(LOG):

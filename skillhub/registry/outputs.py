@@ -23,10 +23,10 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_inner_path
 from skillhub.model.advisory import AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Match, Said
-from skillhub.model.index import ADVISORIES, Admission, Index, Release
+from skillhub.model.index import ADVISORIES, Admission, Index, Release, parse_listing
 from skillhub.model.tree import Tree
 from skillhub.registry.operator import Opened
-from skillhub.trust.documents import best_release
+from skillhub.trust.documents import SHARD_PATHS, best_release
 
 # What no skill can be named, so that nothing of a skill is ever below it.
 OWN = "-"
@@ -46,17 +46,24 @@ class Offer:
     """All that a registry offers, for those who make files of it.
 
     Attributes:
+        quick: Whether the public lists of a large registry, which nobody signs, are taken for what they were.
         built: The SHA-256 of what the last build of a part made of all skills, by path; empty if each file is read.
     """
 
     hub: Opened
     scans: ScanCache
+    quick: bool = False
     built: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def index(self) -> Index:
         """Every release of every skill, and who is admitted."""
-        return self.hub.index()
+        listed: dict[str, tuple[Release, ...]] = {}
+        with suppress(FormatError):
+            for path in SHARD_PATHS if self.quick and self.hub.large else ():
+                if (data := self.hub.registry.read(path)) is not None:
+                    listed |= parse_listing(data, path).skills
+        return self.hub.index(listed=listed)
 
     @cached_property
     def root(self) -> Digest:
@@ -187,7 +194,7 @@ def build(hub: Opened, parts: Sequence[Part], scans: ScanCache, *, quick: bool =
         SecurityError: an archive, or a document of the registry, is not what was signed.
         StateError: one is gone, or the disk refuses.
     """
-    offer, built = Offer(hub, scans), Built()
+    offer, built = Offer(hub, scans, quick), Built()
     built.skills = len(offer.index.skills)
     for part in parts:
         _Build(offer, part, built, quick=quick).run()

@@ -31,7 +31,7 @@ from skillhub.model.finding import Finding
 from skillhub.model.index import Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
-from skillhub.registry.outputs import OWN, Files, Offer, OfferedSkill, Part, record_path
+from skillhub.registry.outputs import OWN, Files, Offer, OfferedSkill, Part, bucket_of, record_path
 from skillhub.registry.rendering import STYLE, as_lines, environment
 from skillhub.registry.shapes import document_of, offered
 from skillhub.scan.capability import is_text
@@ -50,7 +50,7 @@ _FINDINGS_MAX = 200
 _FEED = 50
 _COMPARED = 8  # newest versions, each of which is compared with each
 _SITEMAP_MAX = 50_000  # of the protocol
-_HISTORY_CAP = 64 << 20
+_HISTORY_CAP = 1 << 30  # bytes: 100 for each release, yank and publisher
 _KINDS = {"+": "added", "-": "removed", "@": "place", "d": "place"}
 _TEMPLATES = resources.files(__package__).joinpath("templates")
 # The client, the shape that it reads (nothing if that is all of them), and what to type; only ours checks who signed.
@@ -487,16 +487,15 @@ def _history(site: _Site, events: Sequence[Event]) -> Files:
     yield site.page("feed.xml", "feed.xml", events=events[: -_FEED - 1 : -1])
 
 
-def _sitemap(site: _Site, places: Mapping[str, str]) -> Files:
+def _sitemap(site: _Site, places: Mapping[str, str], most: int = _SITEMAP_MAX) -> Files:
+    """Yield the map of pages; of more than so many, 256 by path and their list: a release changes one of them."""
     rows = [*places.items()] if site.url else []  # its protocol knows no relative links
-    parts = [rows[at : at + _SITEMAP_MAX] for at in range(0, len(rows), _SITEMAP_MAX)]
-    if len(parts) < 2:
-        yield site.page("sitemap.xml", "sitemap.xml", rows=rows, maps=[])
-        return
-    maps = [f"{OWN}/sitemap-{number}.xml" for number in range(1, len(parts) + 1)]
-    for path, part in zip(maps, parts, strict=True):
+    parts: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    for row in rows if len(rows) > most else ():
+        parts[f"{OWN}/sitemap-{bucket_of(row[0])}.xml"].append(row)
+    for path, part in sorted(parts.items()):
         yield site.page(path, "sitemap.xml", rows=part, maps=[])
-    yield site.page("sitemap.xml", "sitemap.xml", rows=[], maps=maps)
+    yield site.page("sitemap.xml", "sitemap.xml", rows=[] if parts else rows, maps=sorted(parts))
 
 
 def _version() -> str:

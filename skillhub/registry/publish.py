@@ -39,6 +39,7 @@ BUMPS: tuple[Bump, ...] = ("major", "minor", "patch")
 _SHOWN = 40  # files; a question is read on a screen
 _CAP = 64 << 20
 _NOTHING = File(b"")  # in the place of a signature, which is always another
+_FIRST = "the first time, name the registry's folder too: skillhub publish --to TARGET --registry DIR"
 _HINT = "move the file away, and name the registry again with --registry DIR"
 
 
@@ -93,8 +94,8 @@ class PublishTargets:
             hint = "add --registry DIR, its folder; to make one: skillhub registry init DIR"
             raise UsageError("no known registry publishes to this target", where=address, hint=hint)
         if len(fit) != 1:
-            names = ", ".join(quote(each.address) for each in fit) or "none; name the first with --registry DIR too"
-            raise UsageError("expected --to TARGET", hint=f"there are: {names}")
+            hint = f"there are: {', '.join(quote(each.address) for each in fit)}" if fit else _FIRST
+            raise UsageError("expected --to TARGET", hint=hint)
         return fit[0]
 
     def remember(self, target: PublishTarget) -> None:

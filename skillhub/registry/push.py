@@ -30,7 +30,7 @@ from skillhub.registry.check import check
 from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import Opened, Signing, opened
 from skillhub.registry.outputs import OWN, SIGNED_FOLDERS, built_files
-from skillhub.trust.documents import LISTING_PATH, public_documents, shards
+from skillhub.trust.documents import LISTING_PATH, SHARD_PATHS, public_documents, shards, short_listing
 from skillhub.trust.metadata import MetadataSet, path_of, verify
 from skillhub.trust.roles import ROOT, SNAPSHOT, TARGETS, TIMESTAMP, WELL_KNOWN, skill_path
 
@@ -161,7 +161,8 @@ def in_stages(changed: Sequence[SiteFile], write: Callable[[SiteFile], None]) ->
     early = list(takewhile(lambda file: file.path != _TIMESTAMP, changed))
     stages: list[list[SiteFile]] = [[], [], []]
     for file in early:
-        stages[0 if file.fixed else 2 if file.path.endswith("index.json") else 1].append(file)
+        is_list = file.path.endswith("index.json") or file.path in SHARD_PATHS
+        stages[0 if file.fixed else 2 if is_list else 1].append(file)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for stage in stages:
             deque(pool.map(write, stage), 0)
@@ -371,7 +372,8 @@ def _public(hub: Opened, index: Index) -> Iterator[SiteFile]:
         signed = {path: hub.signed(path) for path in (LISTING_PATH, *map(skill_path, index.skills))}
         public = public_documents(index, signed, index.skills)
     else:
-        public = public_documents(index, {}, index.skills) | shards(index, index.skills, lambda _: None)
+        lists = shards(index, index.skills, lambda _: None)
+        public = public_documents(index, {}, index.skills) | lists | short_listing()
         documents = (each for each in hub.large.targets() if each.path.startswith("skills/"))
         yield from (SiteFile(f"{WELL_KNOWN}/{each.path}", partial(hub.registry.content, each)) for each in documents)
     yield from (_fixed_file(path, data) for path, data in public.items())

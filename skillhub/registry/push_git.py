@@ -9,8 +9,8 @@ from skillhub.formats.text import is_object_id, quote
 from skillhub.model.reference import Git, GitHub, parse_ref, url_of
 from skillhub.registry.push import SiteFile, Target, other_content, overtaken
 from skillhub.sources.git_program import GitLimits
-from skillhub.sources.git_repository import GitCache, check, remote, spellings
-from skillhub.sources.git_snapshot import GitSnapshot, object_id
+from skillhub.sources.git_repository import GitCache, check, remote
+from skillhub.sources.git_snapshot import GitSnapshot, object_id, spellings
 from skillhub.sources.github import login_for
 
 BRANCH = "gh-pages"

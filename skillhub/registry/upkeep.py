@@ -313,6 +313,8 @@ def _walk(hub: Opened, role: str, kept: Sequence[str], made: Sequence[PrivateKey
                 hub.publish(index, *everything, state=state)
             else:
                 hub.serve(state)
+    elif role == LOG:
+        hub.serve(hub.metadata)  # the call that was killed has perhaps not written the checkpoint
     hub.keys.settle(role, lasting)
 
 
@@ -428,7 +430,9 @@ def delegate(folder: str, mandate: Mandate, signing: Signing) -> Delegated:
     """
     _check(mandate, signing)
     with opened(folder, signing) as hub:
-        before = hub.index()
+        before = hub.index(mandate.names if hub.large else None, [mandate.publisher])
+        if hub.large:  # the documents of its skills are written again, with their descriptions
+            before = hub.index([*mandate.names, *_names(before, mandate.publisher)], [mandate.publisher])
         admission = before.admissions.get(mandate.publisher, Admission(publisher=mandate.publisher))
         if not (admission.keys or admission.certificates or mandate.keys or mandate.certificates):
             hint = "give it one: --key FILE or --certificate FILE"

@@ -17,10 +17,11 @@ from typing import Any, Final
 
 from skillhub.errors import Drifted, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, quote
+from skillhub.formats.text import as_command, quote, typed_flags
 from skillhub.model.hosts import Profile
 from skillhub.model.manifest import FOLDER_NAME
-from skillhub.model.record import Held, Skill, typed_flags
+from skillhub.model.question import Held
+from skillhub.model.record import Skill
 from skillhub.project.copies import NeedCheck, need_check
 from skillhub.runtime.catalog import Catalog, Problem, Root, folded
 from skillhub.runtime.discover import Search, Surroundings, discover, roots
@@ -55,6 +56,26 @@ def catalog_of(
         reload: Read everything, whatever the cache has.
         ignore_locks: Show each skill as the host alone would, whatever a lock or this machine's record says of it.
     """
+    search = Search(rules=profile.rules, bounds=profile.bounds, cache=cache, reload=reload)
+    return _catalog(profile, around, known, search, None if ignore_locks else {})
+
+
+def catalog_after_writing(profile: Profile, around: Surroundings, written: Mapping[str, Digest]) -> Catalog:
+    """Return what ``catalog_of`` returns, for a list that a person sees at the end of a command; not for hosts.
+
+    ``written`` are folders that hold these trees, as this process has just written them: they are not hashed again.
+    """
+    return _catalog(profile, around, (), Search(rules=profile.rules, bounds=profile.bounds), written)
+
+
+def _catalog(
+    profile: Profile,
+    around: Surroundings,
+    known: Iterable[Skill],
+    search: Search,
+    written: Mapping[str, Digest] | None,
+) -> Catalog:
+    """Return the catalogue; without ``written`` no lock counts."""
     # Locks and records speak of absolute places.
     around = replace(around, cwd=os.path.abspath(around.cwd), home=os.path.abspath(around.home))
     said, problems = layers(profile, around)
@@ -63,15 +84,15 @@ def catalog_of(
     places = roots(profile, wider)
     locks = (
         NoLocks()
-        if ignore_locks
+        if written is None
         else Locks(
             around,
             (around.cwd, *(_folder(root) for root in places if not root.problem)),
             holders=(root.path for root in places if not (root.problem or root.is_commands)),
+            written=written,
         )
     )
-    search = Search(rules=profile.rules, bounds=profile.bounds, cache=cache, reload=reload, locks=locks)
-    found = discover(places, search)
+    found = discover(places, replace(search, locks=locks))
     led = {os.path.dirname(each.path or "") for each in found.skills if each.links != (each.path,)}
     facts = _more(locks.read(led), known)
     namespaces = {root.path: root.namespace for root in places}

@@ -91,9 +91,6 @@ class Root:
     command: NamedCommand | None = None
 
 
-NOT_CHECKED = "the rest was not checked"
-
-
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A skill that cannot be read (``error``), or something about one that should be mended (``warning``).
@@ -103,12 +100,14 @@ class Problem:
         message: What was expected and what was found.
         line: The line in that file, from 1.
         level: Whether something is missing for it.
+        is_cut: Whether the folder holds more than is looked at.
     """
 
     path: str
     message: str
     line: int | None = None
     level: Literal["error", "warning"] = "error"
+    is_cut: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the problem as the contract has it."""
@@ -192,7 +191,7 @@ class Catalog:
     @property
     def unchecked(self) -> tuple[Problem, ...]:
         """The folders that hold more than is looked at."""
-        return tuple(each for each in self.problems if each.message.endswith(NOT_CHECKED))
+        return tuple(each for each in self.problems if each.is_cut)
 
     @cached_property
     def _by_name(self) -> Mapping[str, Sequence[Skill]]:

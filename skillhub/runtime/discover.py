@@ -233,8 +233,6 @@ class Surroundings:
         extra: Folders of skills that the user names; relative ones are below ``cwd``.
         plugins: For each plugin that is installed, by its name, the folder of its skills.
         markers: What a project's root holds, beside what the profile says.
-        written: Folders of skills that this process has just written, each with the tree; what a list for a person
-            need not hash again.
 
     Raises:
         UsageError: one of the folders is none that a file system may have.
@@ -247,7 +245,6 @@ class Surroundings:
     extra: tuple[str, ...] = ()
     plugins: Mapping[str, str] = field(default_factory=dict)
     markers: tuple[str, ...] = ()
-    written: Mapping[str, Digest] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_paths(self.cwd, self.home, self.state, *self.extra, *self.plugins.values(), *self.markers)

@@ -22,15 +22,16 @@ from skillhub.disk.proved import Stamp, is_proof, stamp_of
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import as_command, check_paths, is_segment, quote
+from skillhub.formats.text import as_command, check_paths, is_segment, quote, typed_flags
 from skillhub.model.hosts import hosts
 from skillhub.model.lock import Locked
-from skillhub.model.record import Held, Record, Skill, typed_flags
+from skillhub.model.question import Held
+from skillhub.model.record import Record, Skill
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.project.copies import absolute, folders_of, need_check, view
+from skillhub.project.heard import BarringCheck, barring
 from skillhub.project.project import Project, state_key, workspace_folder
 from skillhub.project.store import Store
-from skillhub.project.user_state import BarringCheck, barring
 from skillhub.runtime.catalog import LockedNames, folded
 from skillhub.runtime.discover import HEAD, Surroundings, upwards
 from skillhub.runtime.walk import are_facts, facts_in, opened, write_own
@@ -392,13 +393,20 @@ class Locks:
         around: Where the host runs; its variables, or else those of the process, say where skillhub's state is.
         folders: Where skills are looked for: the names in the locks of their projects are nobody else's there.
         holders: Those of them that hold skills: what is not enabled may be in none of these.
+        written: Folders that hold these trees, as this process has just written them; they are not hashed again.
     """
 
-    def __init__(self, around: Surroundings, folders: Iterable[str], holders: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        around: Surroundings,
+        folders: Iterable[str],
+        holders: Iterable[str] = (),
+        written: Mapping[str, Digest] | None = None,
+    ) -> None:
         self._environ = around.environ or os.environ
         self._user_home = os.path.abspath(around.home)
         self._state = around.state
-        self.written = around.written
+        self.written = dict(written or {})
         self._folders = tuple(dict.fromkeys(folders))
         self._holders = tuple(dict.fromkeys(holders))
         self._projects: dict[str, Project] = {}
@@ -413,15 +421,14 @@ class Locks:
     @property
     def _asked(self) -> tuple[object, ...]:
         named = self._environ.get("SKILLHUB_HOME"), self._state, self._user_home
-        return (*named, self._folders, self._holders)
+        return (*named, self._folders, self._holders, frozenset(self.written.items()))
 
     @classmethod
     def near(cls, skill: Skill) -> Locks:
         """Return the locks for a skill of which nothing is known but its folder."""
         folder = os.path.abspath(skill.path or "")
-        around = Surroundings(cwd=folder, home=os.path.expanduser("~"))
         folders = [*map(os.path.dirname, (folder, *map(os.path.abspath, skill.links)))]
-        return cls(around, folders, folders)
+        return cls(Surroundings(cwd=folder, home=os.path.expanduser("~")), folders, folders)
 
     @property
     def state(self) -> str | None:
@@ -443,10 +450,10 @@ class Locks:
         except SkillhubError as error:
             return KnownLocks(errors=(error,))
         skills: list[Skill] = []
-        places: dict[str, Skill] = {}
-        left: set[str] = set()
-        waiting: dict[str, Mapping[str, Skill]] = {}
         errors: list[SkillhubError] = []
+        left: set[str] = set()
+        places: dict[str, Skill] = {}
+        waiting: dict[str, Mapping[str, Skill]] = {}
         real = one_look()
         for project, by_name in self._found(self._home, others, real):
             try:
@@ -463,10 +470,8 @@ class Locks:
             away = {folded(each.skill.name): each.skill for each in installed if each.skill.held is not None}
             for folder in self._folders_of(project, by_name, real) if away else ():
                 waiting[folder] = {**waiting[folder], **away} if folder in waiting else away
-        known = KnownLocks(
-            skills=tuple(skills), places=places, left=frozenset(left), store=real(store.root), errors=tuple(errors)
-        )
-        return replace(known, waiting=waiting)
+        known = KnownLocks(skills=tuple(skills), places=places, left=frozenset(left), errors=tuple(errors))
+        return replace(known, waiting=waiting, store=real(store.root))
 
     def _folders_of(self, project: Project, is_around: bool, real: Callable[[str], str]) -> set[str]:
         """Return where skills of a project may be put, spelled by ``folded``: in its agents' folders, and in ours."""

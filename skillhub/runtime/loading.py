@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final
@@ -27,7 +27,6 @@ from skillhub.model import manifest
 from skillhub.model.hosts import Rules
 from skillhub.model.record import Skill
 from skillhub.project.project import Project
-from skillhub.project.store import Store
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.folder import STORED, Agreed, Folder, Locks, holding, imitates, is_inside
 from skillhub.runtime.meaning import Caller, called, refusal, usable
@@ -498,24 +497,17 @@ def _notes(skill: Skill, tools: tuple[str, ...] | None, folder: Folder) -> tuple
     return tuple(notes)
 
 
-def with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list[Skill]:
-    """Return the skills, each with those of its copies that agents are refused, as the catalogue judges it.
-
-    A copy that was found whole and has not changed since is not looked at again.
-    """
-    return [replace(skill, edited=(*_edited(skill, project.home.state, store),)) for skill in skills]
+def with_edits(skill: Skill, changed: Iterable[str], project: Project) -> Skill:
+    """Return a locked skill with those of its ``changed`` copies that agents are refused."""
+    return replace(skill, edited=tuple(link for link in changed if _is_edited(skill, link, project.home.state)))
 
 
-def _edited(skill: Skill, state: str, store: Store) -> Iterator[str]:
-    if skill.tree is None:
-        return
-    for link in skill.links:
-        if store.proved.holds(link, skill.tree):
-            continue
-        try:
+def _is_edited(skill: Skill, link: str, state: str) -> bool:
+    try:
+        if skill.tree is not None:
             Folder(link).check(Agreed(skill.tree, state=state))
-        except Drifted:
-            yield link
-        except StateError:  # it is gone, or no folder
-            if os.path.lexists(link):
-                yield link
+    except Drifted:
+        return True
+    except StateError:  # it is gone, or no folder
+        return os.path.lexists(link)
+    return False

@@ -10,8 +10,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
 
-from skillhub.formats.text import as_command, clean, quote
-from skillhub.model.record import Skill, typed_flags
+from skillhub.formats.text import as_command, clean, quote, typed_flags
+from skillhub.model.record import Skill
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.mention import NOT_WITHIN, Suggested, Suggestions, Typed, code_spans, mentions
 

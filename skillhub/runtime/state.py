@@ -16,10 +16,11 @@ from skillhub.disk.home import Home
 from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.formats import json as jsonc
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import as_command, clean, is_path
+from skillhub.formats.text import as_command, clean, is_path, typed_flags
 from skillhub.formats.toml import others_toml, spell_toml
 from skillhub.model.hosts import Profile, Scope, expand
-from skillhub.model.record import Held, Permission, Reach, Skill, typed_flags
+from skillhub.model.question import Held
+from skillhub.model.record import Permission, Reach, Skill
 from skillhub.runtime.catalog import Problem
 from skillhub.runtime.discover import Surroundings, expanded, project_root
 from skillhub.runtime.walk import write_own

@@ -22,7 +22,7 @@ from skillhub.model.hosts import Bounds, Rules
 from skillhub.model.manifest import Head, one_line, read_head
 from skillhub.model.record import Need, Skill
 from skillhub.model.tree import SKILL_MD, File, Tree
-from skillhub.runtime.catalog import NOT_CHECKED, NamedCommand, Problem
+from skillhub.runtime.catalog import NamedCommand, Problem
 
 # Files of skills, of which only regular ones are opened, and what tells that they changed; files of our own.
 
@@ -162,8 +162,7 @@ class Walk:
             except OSError as error:
                 look.problems.append(Problem(step.found, f"cannot be read: {error.strerror}"))
         if self._is_cut:
-            message = f"more than {self.bounds.folders} folders; {NOT_CHECKED}"
-            look.problems.append(Problem(self.root, message))
+            look.problems.append(_cut(self.root, f"{self.bounds.folders} folders"))
         return look
 
     def _visit(self, step: _Step, look: Look) -> list[_Step]:
@@ -265,7 +264,7 @@ def commands(root: str, rules: Rules, bounds: Bounds, named: NamedCommand | None
                 continue
             shown = os.path.join(found, entry.name)
             if len(look.finds) + len(queue) >= bounds.folders:
-                look.problems.append(Problem(root, f"more than {bounds.folders} files; {NOT_CHECKED}"))
+                look.problems.append(_cut(root, f"{bounds.folders} files"))
                 return look
             if entry.is_dir(follow_symlinks=False) and depth < bounds.depth:
                 queue.append((os.path.join(folder, entry.name), shown, depth + 1))
@@ -424,6 +423,10 @@ def _problem(folder: str, error: SkillhubError | OSError) -> Problem:
     return _issue(folder, error.where or SKILL_MD, error.message, is_broken=True)
 
 
+def _cut(root: str, most: str) -> Problem:
+    return Problem(root, f"more than {most}; the rest was not checked", is_cut=True)
+
+
 def _issue(folder: str, where: str, message: str, is_broken: bool = False) -> Problem:
     """Return the problem at ``FILE:LINE`` or ``FILE: key`` of the skill in ``folder``."""
     file, _, line = where.partition(":")
@@ -436,7 +439,7 @@ def _issue(folder: str, where: str, message: str, is_broken: bool = False) -> Pr
 # Measured with 10,000 skills: JSON takes 0.7 µs for the facts of one, SQLite 1.2 µs and twice the time to
 # import.
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 # What a walk may say of a skill; the rest is said by locks and records, of which the cache knows nothing.
 _FACTS: Final[Mapping[str, type]] = {
     **dict.fromkeys(("name", "description", "version", "namespace", "argument_hint", "invocation"), str),
@@ -522,7 +525,7 @@ def _dump(find: Find) -> list[Any]:
 
 
 def _row(problem: Problem) -> list[Any]:
-    return [problem.path, problem.message, problem.line, problem.level]
+    return [problem.path, problem.message, problem.line, problem.level, problem.is_cut]
 
 
 def _parse(block: dict[str, Any], root: str) -> Look:

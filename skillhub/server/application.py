@@ -1,35 +1,242 @@
-"""The application of all routes: reads requests strictly, answers errors in one form, adds nothing that may run."""
+"""The HTTP server: the process that listens, its application of all routes, the page, and the stream of changes.
+
+Requests are read strictly, errors have one form, and nothing is added that may run.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from functools import partial
+import signal
+import socket
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from threading import Event, Lock
+from time import monotonic
 from typing import Any, Final
 
+import uvicorn
 from anyio import to_thread
+from jinja2 import Template
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as StarletteRoute
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from skillhub import __version__
 from skillhub.answers import VERSION
 from skillhub.answers.http_api import FileTaken, openapi
-from skillhub.audit.workplace import Workplace
-from skillhub.errors import FormatError, NotFound, OutsideSkill, SkillhubError, UsageError
+from skillhub.errors import FormatError, NotFound, OutsideSkill, SkillhubError, StateError, UsageError
+from skillhub.formats.browser import NOTHING_LOADS
 from skillhub.formats.document import faults
 from skillhub.formats.json import strict_json
-from skillhub.registry.rendering import STYLE
+from skillhub.formats.text import quote
+from skillhub.model.finding import in_words
+from skillhub.model.hosts import profile, profiles
+from skillhub.model.record import Skill
+from skillhub.registry.rendering import STYLE, environment
+from skillhub.runtime.agent import changes
+from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.overview import section
 from skillhub.server.content import ServedContent
-from skillhub.server.events import ChangeStreams
-from skillhub.server.guard import BODY_MAX, AccessRules, Guard, error_response
+from skillhub.server.guard import BODY_MAX, HEADERS_MAX, TARGET_MAX, AccessRules, Guard, error_response, is_loopback
 from skillhub.server.mcp import McpEndpoint
-from skillhub.server.page import PAGE_HEADERS, StatusPage
-from skillhub.server.routes import EVENTS, FILE, ROUTES, Route
+from skillhub.server.routes import EVENTS, FILE, ROUTES, Route, Workplace
+
+# The stream of changes: tells every client that listens when the skills that agents find here have changed.
+
+STREAMS_MAX: Final = 64
+_KEPT: Final = 100
+_HEARTBEAT: Final = 15.0
+
+
+class ChangeStreams:
+    """Tells all streams of each change; looks while one is open, and keeps the last hundred for who was away.
+
+    Args:
+        workplace: Whose skills.
+        interval: Seconds between two looks, where the system does not tell of changes.
+    """
+
+    def __init__(self, workplace: Workplace, interval: float = 2.0) -> None:
+        self._workplace = workplace
+        self._interval = interval
+        self._kept: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
+        self._streams = 0
+        self._told = asyncio.Event()
+        self._stop = Event()
+        self._looking: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """End every stream."""
+        self._is_closed = True
+        self._stop.set()
+        self._told.set()
+
+    async def stream(self, after: int | None) -> Response:
+        """Return the events behind number ``after``, and each as it comes; a slow client gets what is still kept.
+
+        Raises:
+            StateError: too many streams are open.
+        """
+        if self._streams >= STREAMS_MAX or self._is_closed:
+            raise StateError(f"expected at most {STREAMS_MAX} open streams", hint="close one, or ask again later")
+        self._streams += 1
+        with ExitStack() as undo:
+            undo.callback(self._leave)
+            await self._look_on()
+            undo.pop_all()
+        last = self._number if after is None else after
+        # A number that is still to come is of a server before this one.
+        return _Stream(self._events(last if last <= self._number else 0), self._leave)
+
+    async def _events(self, last: int) -> AsyncIterator[bytes]:
+        yield f"retry: 2000\nid: {last}\n\n".encode()
+        while not self._is_closed:
+            told = self._told
+            for number, text in [each for each in self._kept if each[0] > last]:
+                last = number
+                yield text
+            try:
+                await asyncio.wait_for(told.wait(), _HEARTBEAT)
+            except TimeoutError:
+                yield b": no change\n\n"
+                await self._look_on()
+
+    def _leave(self) -> None:
+        self._streams -= 1
+        if self._streams == 0:
+            self._stop.set()
+
+    async def _look_on(self) -> None:
+        """Look for changes from now on, unless that is done already."""
+        async with self._starting:
+            if self._looking is None or self._looking.done() or self._stop.is_set():
+                _, seen = await asyncio.to_thread(self._workplace.seen, "agents")
+                self._stop = Event()
+                look = asyncio.to_thread(self._look, seen, asyncio.get_running_loop(), self._stop)
+                self._looking = asyncio.create_task(look)
+
+    @property
+    def _number(self) -> int:
+        return self._kept[-1][0] if self._kept else 0
+
+    def _look(self, seen: Catalog, loop: asyncio.AbstractEventLoop, stop: Event) -> None:
+        for found in changes(profile("agents"), self._workplace.around, seen, stop, self._interval):
+            if not stop.is_set():
+                loop.call_soon_threadsafe(self._tell, _difference(seen, found))
+            seen = found
+
+    def _tell(self, change: dict[str, Any]) -> None:
+        number = self._number + 1
+        text = json.dumps({"schema": VERSION, **change})
+        self._kept.append((number, f"event: change\nid: {number}\ndata: {text}\n\n".encode()))
+        told, self._told = self._told, asyncio.Event()
+        told.set()
+
+
+class _Stream(StreamingResponse):
+    """A stream that says when it is over, however it ends."""
+
+    def __init__(self, events: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._leave = leave
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._leave()
+
+
+def _difference(before: Catalog, after: Catalog) -> dict[str, list[str]]:
+    old, new = ({skill.path or skill.name: skill for skill in each.skills} for each in (before, after))
+    return {
+        "added": sorted(new.keys() - old.keys()),
+        "removed": sorted(old.keys() - new.keys()),
+        "changed": sorted(path for path in new.keys() & old.keys() if new[path] != old[path]),
+    }
+
+
+# The page of what is installed here; every text of a skill is escaped, and nothing on it runs.
+
+PER_PAGE: Final = 50
+_FINDINGS: Final = 20
+_NAMES: Final = 40
+_FRESH: Final = 1.0
+PAGE_HEADERS: Final = {"Content-Security-Policy": f"{NOTHING_LOADS}; style-src 'self'"}
+
+
+class StatusPage:
+    """The page; what agents see of all skills takes the longest, and is read once a second at most."""
+
+    def __init__(self, workplace: Workplace) -> None:
+        self._workplace = workplace
+        self._lock = Lock()
+        self._agents: list[tuple[dict[str, Any], Catalog]] = []
+        self._read_at = -_FRESH
+
+    def text(self, number: int) -> str:
+        """Return the page with the skills of this number, from 1; what is past the end is the last."""
+        workplace = self._workplace
+        every = workplace.skills()
+        last = max(1, -(-len(every) // PER_PAGE))
+        number = min(max(1, number), last)
+        with self._lock:
+            if monotonic() - self._read_at >= _FRESH:
+                self._agents, self._read_at = [*_agents(workplace)], monotonic()
+            agents = self._agents
+        why = {skill.path: skill.why["message"] for _, catalog in agents for skill in catalog.skills if skill.held}
+        return _template().render(
+            version=__version__,
+            folder=workplace.around.cwd,
+            total=len(every),
+            number=number,
+            last=last,
+            skills=[_row(workplace, each, why) for each in every[(number - 1) * PER_PAGE : number * PER_PAGE]],
+            agents=[row for row, _ in agents],
+            most=_NAMES,
+        )
+
+
+@cache
+def _template() -> Template:
+    return environment("skillhub.server").get_template("page.html")
+
+
+def _row(workplace: Workplace, skill: Skill, why: dict[str | None, str]) -> dict[str, Any]:
+    found = workplace.contents(skill)
+    links = (skill.path, *skill.links)
+    return {
+        "skill": skill,
+        "why": next((why[each] for each in links if each in why), ""),
+        "signers": [f"{each.named(skill.vouched_by)} ({each.kind} {each.fingerprint})" for each in skill.signed_by],
+        "can": "unknown" if found.capabilities is None else in_words(found.capabilities),
+        "open": [need for need in skill.requires if need.open],
+        "fault": found.fault,
+        "findings": found.findings[:_FINDINGS],
+        "more": max(0, len(found.findings) - _FINDINGS),
+    }
+
+
+def _agents(workplace: Workplace) -> Iterator[tuple[dict[str, Any], Catalog]]:
+    for host in profiles():
+        row, catalog = workplace.seen(host)
+        seen = section(catalog, row)
+        share = min(100, round(100 * seen.used / seen.budget)) if seen.budget else None
+        yield {"name": row.name, "seen": seen, "share": share, "skills": catalog.skills}, catalog
+
 
 _THREADS: Final = 8
 _STATUS: Final = {2: 400, 3: 502, 4: 409, 5: 409, 6: 403, 7: 503}  # by the exit status of a command
@@ -169,3 +376,151 @@ async def _bug(workplace: Workplace, request: Request, error: Exception) -> Resp
     # The type alone: a message may hold anything.
     workplace.warn(f"warning: {request.url.path}: unexpected {type(error).__name__}")
     return error_response(500, f"unexpected {type(error).__name__}")
+
+
+# The process that listens: HTTP/1.1 of uvicorn, which no slow client holds up, ended without waiting for streams.
+
+STALLED: Final = 30.0  # seconds in which a head has to end, and something of an answer has to be taken
+_CONNECTIONS: Final = 512
+_GRACE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen: ``host`` as it was typed, and the address that it is.
+
+    Attributes:
+        port: 0 takes a free one.
+    """
+
+    host: str
+    ip: str
+    port: int
+
+    @classmethod
+    def of(cls, host: str, port: int) -> Address:
+        """Return the address of a host. Raises UsageError for one that has none, or a port that is none."""
+        if not 0 <= port <= 65535:
+            raise UsageError(f"expected a port from 0 to 65535, found {port}")
+        bare = host.removeprefix("[").removesuffix("]")
+        try:
+            found = socket.getaddrinfo(bare, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        except (OSError, UnicodeError) as error:
+            raise UsageError(f"expected an address of this machine, found {quote(host)}") from error
+        # A name may have several; one of them decides whether strangers reach it.
+        loopback_last = sorted((str(each[4][0]) for each in found), key=is_loopback)
+        return cls(bare, loopback_last[0].partition("%")[0], port)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        return is_loopback(self.ip)
+
+    def url(self, port: int) -> str:
+        """Return what to open in a browser on this machine."""
+        ip = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.ip, self.ip)  # noqa: S104 - compared, not listened on
+        return f"http://[{ip}]:{port}" if ":" in ip else f"http://{ip}:{port}"
+
+    def listen(self) -> socket.socket:
+        """Return a socket that listens; who connects from now on is answered once the server runs.
+
+        Raises:
+            StateError: the address is taken or not this machine's.
+        """
+        family = socket.AF_INET6 if ":" in self.ip else socket.AF_INET
+        try:
+            return socket.create_server((self.ip, self.port), family=family, backlog=256)
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise StateError(f"cannot listen: {why}", where=f"{self.host}:{self.port}") from error
+
+
+def server_of(workplace: Workplace, access: AccessRules) -> uvicorn.Server:
+    """Return a server that does not run yet."""
+    changes = ChangeStreams(workplace)
+    config = uvicorn.Config(
+        application(workplace, access, changes),
+        http=_Protocol,
+        ws="none",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=_CONNECTIONS,
+        timeout_graceful_shutdown=_GRACE,
+        h11_max_incomplete_event_size=TARGET_MAX + HEADERS_MAX,
+    )
+    server = _Server(config)
+    server.changes = changes
+    return server
+
+
+def run(server: uvicorn.Server, listener: socket.socket, announce: Callable[[], None]) -> None:
+    """Announce the server and answer until Ctrl-C or SIGTERM; then end streams, and give requests three seconds."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    gc.freeze()
+    gc.enable()  # a command has it off, for it ends soon
+    try:
+        announce()
+        server.run(sockets=[listener])
+    except KeyboardInterrupt:
+        pass  # which uvicorn raises again at its end
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        listener.close()
+
+
+class _Protocol(H11Protocol):
+    """HTTP/1.1 of uvicorn, with a limit to how long a client may take for a head, or take nothing of an answer."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - as uvicorn has it
+        super().connection_made(transport)
+        self._watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch_head()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(STALLED, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        _cancel(self._write_timer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _cancel(self._head_timer)
+        _cancel(self._write_timer)
+        super().connection_lost(exc)
+
+    def _watch_head(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            _cancel(self._head_timer)
+            self._head_timer = None
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(STALLED, self.transport.abort)
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
+
+
+class _Server(uvicorn.Server):
+    """A server that ends its streams before it waits for them."""
+
+    changes: ChangeStreams
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End."""
+        self.changes.close()
+        await super().shutdown(sockets)

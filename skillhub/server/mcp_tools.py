@@ -15,8 +15,7 @@ from skillhub.formats.text import clean, quote
 from skillhub.runtime.envelope import inject
 from skillhub.runtime.meaning import may_invoke
 from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, search
-from skillhub.server.content import ServedContent, ServedSkill
-from skillhub.server.uris import mime_type_of, provenance, uri_of, why_not
+from skillhub.server.content import ServedContent, ServedSkill, mime_type_of, provenance, uri_of, why_not
 
 _TEXT_MAX: Final = 100_000  # characters of a file in one answer, if no other number is asked for
 _BLOB_MAX: Final = 1024 * 1024

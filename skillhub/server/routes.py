@@ -1,12 +1,15 @@
-"""The routes of the HTTP API, and JSON-RPC 2.0: what each takes and answers; OpenAPI is made of these classes."""
+"""The routes of the HTTP API, and JSON-RPC 2.0, over what is installed here; OpenAPI is made of these classes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from hashlib import sha256
 from os import fsencode
+from threading import Lock
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -24,20 +27,122 @@ from skillhub.answers.http_api import (
 )
 from skillhub.answers.reading import CatalogAnswer, LoadAnswer, ResolveAnswer, SearchAnswer, ShowAnswer
 from skillhub.answers.skills import JsonAnswer
+from skillhub.audit import show as shown
+from skillhub.audit.scan_cache import ScannedSkill
 from skillhub.audit.show import found_json, search
-from skillhub.audit.workplace import Workplace
-from skillhub.errors import FormatError, NotFound, SkillhubError, UsageError
+from skillhub.errors import FormatError, NotFound, Refused, SkillhubError, UsageError
+from skillhub.formats.digest import Digest
 from skillhub.formats.document import faults
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import quote
+from skillhub.install.context import Ports
+from skillhub.model.hosts import Profile, SkillScope, profile
 from skillhub.model.record import Skill
-from skillhub.runtime.agent import codex_rows, context_inspect, record
+from skillhub.model.reference import Named
+from skillhub.project.store import Store
+from skillhub.runtime.agent import catalog_of, codex_rows, context_inspect, record
+from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.envelope import inject, to_json
 from skillhub.runtime.loading import Request, Session, load, pick
 from skillhub.runtime.meaning import MentionRules, mentioned
 from skillhub.runtime.overview import section
 from skillhub.runtime.toolset import call_tool, tools
+from skillhub.runtime.walk import Cache
 from skillhub.server.guard import BODY_MAX
+from skillhub.sources.local import read_local
+
+# What is installed here and what agents see of it, read anew for each question; nothing is changed, nothing run.
+
+_KEPT = 256  # trees of which is kept what they hold
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """A project, or the user's scope, as a server shows it.
+
+    Attributes:
+        ports: Opens the world for one question about a scope, without a network.
+        installed: Returns what is installed here, that of the user's scope beside a project's.
+        around: Where agents run.
+        error_json: Returns an error as ``--json`` prints it.
+        warn: Tells whoever started the server.
+    """
+
+    ports: Callable[[SkillScope], AbstractContextManager[Ports]]
+    installed: Callable[[], Sequence[Skill]]
+    around: Surroundings
+    error_json: Callable[[SkillhubError], Mapping[str, Any]]
+    warn: Callable[[str], None]
+    _cache: Cache = field(default_factory=Cache, init=False)
+    _one_at_a_time: Lock = field(default_factory=Lock, init=False)
+
+    def skills(self) -> list[Skill]:
+        """Return what is installed, by name and scope."""
+        return sorted(self.installed(), key=lambda skill: (skill.name, skill.scope, skill.path or ""))
+
+    def seen(self, host: str, folder: str | None = None, reload: bool = False) -> tuple[Profile, Catalog]:
+        """Return the profile of a host, and what it finds in a folder of this project.
+
+        Raises:
+            UsageError: there is no such host.
+            Refused: the folder is not in the project.
+        """
+        row = profile(host)
+        around = self.within(folder)
+        with self._one_at_a_time:  # the cache is one
+            return row, catalog_of(row, around, cache=self._cache, reload=reload)
+
+    def within(self, folder: str | None) -> Surroundings:
+        """Return where an agent runs that works in a folder of this project.
+
+        Raises:
+            Refused: the folder is no absolute path, or is not in the project.
+        """
+        if folder is None:
+            return self.around
+        base = os.path.realpath(self.around.cwd)
+        real = os.path.realpath(folder) if os.path.isabs(folder) and "\0" not in folder else ""
+        if real != base and not real.startswith(base + os.sep):
+            message = f"expected a folder of this project, found {quote(folder)}"
+            raise Refused(message, hint=f"an absolute path below {self.around.cwd}")
+        return replace(self.around, cwd=folder)
+
+    def show(self, name: str) -> dict[str, Any]:
+        """Return everything about one installed skill; what is only offered by a source is not looked for.
+
+        Raises:
+            NotFound: it is not installed.
+            SecurityError, FormatError, StateError: it cannot be read, or is not what was locked.
+        """
+        with self.ports(self.one(name).scope) as ports:
+            return shown.show(Named(name), ports).to_json()
+
+    def one(self, name: str) -> Skill:
+        """Return an installed skill: the project's, if the user has one of that name too. Raises NotFound."""
+        found = [skill for skill in self.skills() if skill.name == name]
+        if not found:
+            raise NotFound(f"there is no skill {quote(name)}", hint="GET /api/v1/skills lists the installed skills")
+        return min(found, key=lambda skill: (not skill.managed, skill.scope == "user"))
+
+    def contents(self, skill: Skill) -> ScannedSkill:
+        """Return what a skill holds: of a locked one the tree of the lock, of another one what its folder has now."""
+        try:
+            if skill.managed and skill.tree is not None:
+                with self.ports(skill.scope) as ports:
+                    return _of_store(skill.tree, os.path.dirname(ports.store.root))
+            return ScannedSkill.read(read_local(skill.path or "")[0].tree)
+        except SkillhubError as error:
+            return ScannedSkill((), None, error.message)
+
+
+@lru_cache(_KEPT)
+def _of_store(tree: Digest, data: str) -> ScannedSkill:
+    found = Store(data).read(tree)
+    if found is None:
+        raise NotFound("the store does not hold it")
+    return ScannedSkill.read(found)
+
 
 BATCH_MAX: Final = 50
 # JSON-RPC 2.0: ``skills.list``, ``skills.search``, ``skills.load``, ``context.inspect``; Codex's ``skills/list``.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock as Mutex
-from typing import Annotated, Unpack
+from typing import Annotated
 
 from skillhub.archive import Limits, Unpacked, unpack
 from skillhub.archive.unpack import zip_parts
@@ -19,7 +19,7 @@ from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock
 from skillhub.model.reference import holds_secret
 from skillhub.model.tree import File
-from skillhub.net.fetch import RequestOptions, Response, Web
+from skillhub.net.fetch import PLAIN, RequestOptions, Response, Web
 from skillhub.sources.git_snapshot import checked, file_id, folder_at, nodes_of
 from skillhub.sources.layout import SnapshotNode
 from skillhub.sources.repository import Folders
@@ -152,7 +152,7 @@ class BundleWeb(Web):
     def __init__(self, bundle: SkillBundle) -> None:
         self._bundle = bundle
 
-    def ask(self, url: str, *, cap: int, **options: Unpack[RequestOptions]) -> Response:
+    def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
         """Return what the bundle has, as ``Web.ask`` promises.
 
         Raises:
@@ -178,7 +178,7 @@ class Recorder(Web):
         self._answers = answers
         self._turn = Mutex()
 
-    def ask(self, url: str, *, cap: int, **options: Unpack[RequestOptions]) -> Response:
+    def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
         """Return what the server answers, as ``Web.ask`` promises; what a registry packs for new clients is left out.
 
         Raises:
@@ -187,8 +187,8 @@ class Recorder(Web):
         """
         if url.endswith(f"/{AHEAD_PATH}"):
             raise NotFound("a bundle holds each document by itself", where=url)
-        found = self._web.ask(url, cap=cap, **options)
-        if found.status == 200 and options.get("body") is None and not holds_secret(url):
+        found = self._web.ask(url, cap=cap, options=options)
+        if found.status == 200 and options.body is None and not holds_secret(url):
             kind = found.content_type if _TYPE.fullmatch(found.content_type) else ""
             with self._turn:
                 self._answers[url] = kind, found.data

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
-from typing import Annotated
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import unquote
 
 from skillhub import errors
@@ -19,17 +19,20 @@ from skillhub.errors import FormatError, NotFound, SourceMismatch, StateError, U
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Items, Members, Read, Sha256, part, text_that, wrong
 from skillhub.formats.text import RESERVED_ALIASES, as_command, check_port, is_alias, quote
-from skillhub.model.index import Index
 from skillhub.model.lock import LockedSource
 from skillhub.model.provenance import is_same_source
-from skillhub.model.record import Skill
 from skillhub.model.reference import NO_SECRET, Local, Remote, SiteReference, canonical, holds_secret, parse, url_of
-from skillhub.net.fetch import FolderFetcher
-from skillhub.net.target import Who
 from skillhub.project.intent import PLACE_KINDS, Place, SourceKind, is_proposed, place_at, proposals
 from skillhub.project.project import Project
-from skillhub.project.user_state import LastSeen
-from skillhub.sources.history import KeptListing, KeptListings
+
+if TYPE_CHECKING:
+    from skillhub.model.advisory import Said
+    from skillhub.model.index import Index
+    from skillhub.model.record import Skill
+    from skillhub.net.fetch import FolderFetcher
+    from skillhub.net.target import Who
+    from skillhub.project.heard import LastSeen
+    from skillhub.sources.history import KeptListing, KeptListings
 
 # The registry inside the package. Its keys are public test keys: it is read from nowhere but the package.
 
@@ -41,6 +44,8 @@ _ROOT_CAP = 512_000
 
 def embedded() -> FolderFetcher:
     """Return the fetcher of the registry inside the package."""
+    from skillhub.net.fetch import FolderFetcher  # noqa: PLC0415 - ``list`` and ``verify`` fetch nothing
+
     return FolderFetcher(_FOLDER, EMBEDDED_URL)
 
 
@@ -51,10 +56,10 @@ def embedded_root() -> bytes:
     Raises:
         StateError: the package is not whole.
     """
-    try:
-        return embedded().get(f"{EMBEDDED_URL}/metadata/1.root.json", cap=_ROOT_CAP).data
-    except NotFound as error:
-        raise StateError("the embedded registry is missing", where=_FOLDER, hint="install skillhub again") from error
+    data = files.read(os.path.realpath(os.path.join(_FOLDER, "metadata", "1.root.json")), _ROOT_CAP)
+    if data is None:
+        raise StateError("the embedded registry is missing", where=_FOLDER, hint="install skillhub again")
+    return data
 
 
 @cache
@@ -220,7 +225,6 @@ class Sources:
     def __init__(self, home: Home, *, remember: bool = True) -> None:
         self._home = home
         self._remember = remember
-        self._listings = KeptListings(home, remember=remember)
         path = os.path.join(home.state, "sources.json")
         self._file = StateFile(path, "the sources of a user", _HINT, SourcesFile)
         path, what = os.path.join(home.state, "project-sources.json"), "the sources of projects that a user agreed to"
@@ -228,6 +232,12 @@ class Sources:
         self._roots = os.path.join(home.state, "roots")
         self._metadata = os.path.join(home.state, "tuf")
         self._last_seen: dict[Digest, LastSeen] = {}
+
+    @cached_property
+    def _listings(self) -> KeptListings:
+        from skillhub.sources.history import KeptListings  # noqa: PLC0415 - only what lists a place asks for them
+
+        return KeptListings(self._home, remember=self._remember)
 
     def mine(self) -> Mapping[str, Source]:
         """Return the user's own by alias; on first use that is the embedded registry, as ``github``."""
@@ -309,9 +319,24 @@ class Sources:
         """Return the folder of what is trusted of a registry."""
         return os.path.join(self._metadata, _root_of(source).hex)
 
+    def was_heard(self, root: Digest | None) -> bool:
+        """Say whether the registry with this first root ever said anything on this machine."""
+        return root is not None and os.path.lexists(os.path.join(self._metadata, root.hex))
+
+    def last_advisories(self, heard: Collection[Digest] = ()) -> list[Said]:
+        """Return what each registry last said of advisories, but for those with these roots."""
+        roots = [each.root for each in self.all().values() if each.root and each.root not in heard]
+        return [self.last_seen(root).advisories(root) for root in roots]
+
     def last_seen(self, root: Digest) -> LastSeen:
         """Return what the registry with this first root last said; read once, when it is first asked for."""
+        from skillhub.project.heard import LastSeen  # noqa: PLC0415 - of most sources nobody asks it
+
         return self._last_seen.setdefault(root, LastSeen(os.path.join(self._metadata, root.hex)))
+
+    def forget_last_seen(self) -> None:
+        """Have ``last_seen`` read the disk again: a registry may have been asked since."""
+        self._last_seen.clear()
 
     def meant(self, alias: str, url: str, first_root: bytes | None, instead_of: Source | None = None) -> Source:
         """Return what ``add`` would add.
@@ -567,7 +592,8 @@ def with_withdrawn(skills: Iterable[Skill], sources: Sources) -> list[Skill]:
     known, found = sources.all(), []
     for skill in skills:
         source, name = known.get(skill.source or ""), skill.own_name or skill.name
-        said = sources.last_seen(source.root).index([name]).skills if source and source.root else {}
+        root = source.root if source else None
+        said = sources.last_seen(root).index([name]).skills if root and sources.was_heard(root) else {}
         locked = [each for each in said.get(name, ()) if each.digest == skill.digest]
         reasons = [each.withdrawn or "no reason given" for each in locked if each.withdrawn is not None]
         found.append(replace(skill, withdrawn=reasons[0]) if reasons else skill)

@@ -59,6 +59,11 @@ class GitError(Exception):
         return self._cause is None or self._cause.error == FormatError.__name__
 
     @property
+    def is_unexplained(self) -> bool:
+        """Whether nothing is known of what the words mean."""
+        return self._cause is None
+
+    @property
     def is_unserved(self) -> bool:
         """Whether the server gives branches and tags alone, or the object that was asked for does not exist."""
         return _UNSERVED.search(str(self)) is not None

@@ -17,9 +17,9 @@ from urllib.parse import unquote
 from skillhub.disk import files
 from skillhub.disk.folders import is_link, remove_tree
 from skillhub.errors import NotFound, SourceError, UnsafeTransfer, UsageError, WrongBytes
-from skillhub.formats.text import as_command, quote
-from skillhub.model.reference import Git, base_of, is_rev, parse_ref
-from skillhub.net.fetch import Response, Web
+from skillhub.formats.text import as_command, is_object_id, quote
+from skillhub.model.reference import Git, base_of, parse_ref
+from skillhub.net.fetch import RequestOptions, Response, Web
 from skillhub.net.target import RULES, RequestTarget, Who, judged, proxy_for
 from skillhub.sources.git_program import CatFile, GitError, GitLimits, GitProgram, GoneError
 
@@ -211,7 +211,7 @@ def redirected(remote: Remote, environ: Mapping[str, str], bounds: GitLimits) ->
 
 def _asked(web: Web, place: str, headers: Mapping[str, str]) -> Response:
     try:
-        return web.ask(place + _ASKED, cap=_CAP, headers=headers)
+        return web.ask(place + _ASKED, cap=_CAP, options=RequestOptions(headers=headers))
     except UnsafeTransfer as error:
         found = (error.where or "").removesuffix(_ASKED)
         meant = as_command("skillhub", "install", f"git+{found}")
@@ -253,6 +253,7 @@ _IMPORT = ("-c", "fastimport.unpackLimit=1", "fast-import", "--quiet", "--force"
 _UNASKED = ("push.gpgSign=false", "push.followTags=false", "push.recurseSubmodules=no", "push.pushOption=")
 _PUSH = (*(word for each in _UNASKED for word in ("-c", each)), "push", "--quiet")
 _NEW = "refs/commits/new"
+_FIRST = "refs/commits/first"
 _REJECTED = re.compile(r"\[rejected\]|stale info|cannot lock ref|failed to update ref|reference already exists", re.I)
 _T = TypeVar("_T")
 _ALL = ("+refs/heads/*:refs/all/heads/*", "+refs/tags/*:refs/all/tags/*")
@@ -274,17 +275,14 @@ class GitCache:
         self._environ = environ
         name = os.path.join("git", sha256(remote.url.encode()).hexdigest()[:32])
         self._folder = os.path.join(cache, name)
-        self._tell(remote)
+        self._remote = remote
+        self._git = GitProgram(self._folder, environ, remote.options, remote.variables)
         self._beneath = bounds.beneath and os.path.join(bounds.beneath, name, "objects")
         more = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": self._beneath} if self._beneath else {}
         # Not for a fetch, which would go on from commits whose parents are not there.
         self._looking = GitProgram(self._folder, environ, remote.options, {**remote.variables, **more})
         self._reader: CatFile | None = None
         self._turn = threading.Lock()
-
-    def _tell(self, remote: Remote) -> None:
-        self._remote = remote
-        self._git = GitProgram(self._folder, self._environ, remote.options, remote.variables)
 
     def ask(self, refs: Iterable[str]) -> dict[str, str]:
         """Return the ids of those of these refs that the repository has, and perhaps of others.
@@ -298,9 +296,45 @@ class GitCache:
             self._prepare()
             return self._git.run((*address, "ls-remote", "--quiet", REMOTE, *refs), self._bounds)
 
-        said = self._online(listed).decode("utf-8", "replace")
-        rows = (line.partition("\t") for line in said.splitlines())
+        rows = (line.partition("\t") for line in self._online(listed).decode("utf-8", "replace").splitlines())
         return {name: id_ for id_, _, name in rows}
+
+    def first(self) -> str | None:
+        """Bring the newest commit of the first branch as ``fetch`` does, without asking first which it is.
+
+        Return which; None if this cache is not empty, or if only ``ask`` will tell what is the matter.
+
+        Raises:
+            The same as ``fetch``.
+        """
+
+        def brought(way: Sequence[str]) -> str | None:
+            with files.lock(self._folder + ".lock", timeout=self._bounds.seconds):
+                self._prepare()
+                if not self._is_empty():
+                    return None
+                self._forget_shallow()
+                try:
+                    self._fetch((*_PARTIAL, *way, *_FETCH, "--depth=1", f"+HEAD:{_FIRST}"), ())
+                except GitError as error:
+                    if error.is_unserved or error.is_unexplained:
+                        return None
+                    raise
+                return self._renamed_first()
+
+        if os.path.isdir(os.path.join(self._folder, "objects", "pack")) and not self._is_empty():
+            return None  # it need not wait for who is at work there
+        return self._online(brought)
+
+    def _renamed_first(self) -> str | None:
+        """Return what was fetched, under the ref that ``fetch`` gives it."""
+        path = os.path.join(self._folder, *_FIRST.split("/"))
+        commit = (files.read(path, 1 << 10) or b"").decode("ascii", "replace").strip()
+        if not is_object_id(commit):
+            return None
+        with files.disk_errors(path):
+            os.replace(path, os.path.join(os.path.dirname(path), commit))
+        return commit
 
     def fetch(self, commit: str) -> None:
         """Bring a commit with its trees; with its files too where the server knows no partial clone.
@@ -419,13 +453,13 @@ class GitCache:
             try:
                 return act(self._remote.pinned_options())
             except GitError as error:
-                there = None
-                if is_first and error.is_redirected:
-                    there = redirected(self._remote, self._environ, self._bounds)
+                is_led = is_first and error.is_redirected
+                there = redirected(self._remote, self._environ, self._bounds) if is_led else None
                 if there is None:
                     hint = None if RULES[self._remote.named_by].settings else self._remote.hint
                     raise error.explained(self.url, hint) from error
-                self._tell(there)
+                self._remote = there
+                self._git = GitProgram(self._folder, self._environ, there.options, there.variables)
                 is_first = False
 
     def _bring(self, way: Sequence[str], words: Sequence[str], ids: Sequence[str]) -> None:
@@ -436,8 +470,7 @@ class GitCache:
                 self._discard()
                 fresh = True
             if fresh:
-                with files.disk_errors(self._folder), suppress(FileNotFoundError):
-                    os.unlink(os.path.join(self._folder, "shallow"))  # It would speak of what is not here.
+                self._forget_shallow()
             here = {} if fresh else self.sizes(ids)
             wanted = [id_ for id_ in ids if id_ not in here]
             if not wanted:
@@ -453,6 +486,10 @@ class GitCache:
                 # Perhaps it is the cache that git stumbles over.
                 self._discard()
                 fresh = True
+
+    def _forget_shallow(self) -> None:
+        with files.disk_errors(self._folder), suppress(FileNotFoundError):
+            os.unlink(os.path.join(self._folder, "shallow"))  # It would speak of what is not here.
 
     def _bring_all(self, way: Sequence[str], wanted: Sequence[str]) -> None:
         """Bring every branch and tag whole, from a server that gives no single objects."""
@@ -543,46 +580,3 @@ def _imported(
         yield data
         yield b"\n"
     yield b"done\n"
-
-
-# Which commit a person means by a branch or a tag.
-
-_SHORT = re.compile(r"[0-9a-f]{4,39}", re.ASCII)
-
-
-def spellings(rev: str | None) -> list[str]:
-    """Return the refs that ``rev`` may be short for; None is whatever the repository itself puts first.
-
-    Raises:
-        UsageError: it is no name.
-    """
-    if rev is None:
-        return ["HEAD"]
-    if not is_rev(rev):
-        raise UsageError(f"expected a branch, a tag or a commit, found {quote(rev)}")
-    refs = [f"refs/heads/{rev}", f"refs/tags/{rev}"]
-    if rev.startswith(("heads/", "tags/")):
-        refs.append(f"refs/{rev}")
-    if rev.startswith(("refs/heads/", "refs/tags/")):
-        refs.append(rev)
-    return refs
-
-
-def choose(commits: Mapping[str, str], rev: str | None, url: str) -> str:
-    """Return the one commit that these refs are at.
-
-    Git has a rule for which of a branch and a tag wins; whoever may push one could so take the other's place.
-
-    Raises:
-        NotFound: there are no refs.
-        UsageError: they are at different commits.
-    """
-    if len(set(commits.values())) == 1:
-        return next(iter(commits.values()))
-    if commits:
-        hint = "say which: " + ", ".join(f"@{ref}" for ref in commits)
-        raise UsageError(f"{quote(rev)} is a branch and a tag, at different commits", where=url, hint=hint)
-    if rev is None:
-        raise NotFound("the repository has no commits on its first branch", where=url)
-    short = "name a commit by its full 40 digits" if _SHORT.fullmatch(rev) else None
-    raise NotFound(f"the repository has no branch and no tag {quote(rev)}", where=url, hint=short)

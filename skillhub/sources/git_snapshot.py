@@ -13,12 +13,13 @@ from hashlib import sha1
 from typing import TypeVar
 
 from skillhub.archive.entries import unsafe
-from skillhub.errors import FormatError, NotFound, SourceError, WrongBytes
+from skillhub.errors import FormatError, NotFound, SourceError, UsageError, WrongBytes
 from skillhub.formats import text as times
 from skillhub.formats.text import is_object_id, quote
+from skillhub.model.reference import is_rev
 from skillhub.model.tree import SKILL_MD
 from skillhub.sources.git_program import AT_ONCE, GitLimits, GoneError
-from skillhub.sources.git_repository import GitCache, choose, remote, spellings
+from skillhub.sources.git_repository import GitCache, remote
 from skillhub.sources.layout import SnapshotNode
 
 # Objects of git, checked: what is read under an id has that id, so a commit's files are the commit's.
@@ -223,6 +224,49 @@ def of_skills(leaves: Mapping[str, Leaf]) -> set[str]:
     return {ids[path] for path, at in slashes if path[: at + 1] in homes}
 
 
+# Which commit a person means by a branch or a tag.
+
+_SHORT = re.compile(r"[0-9a-f]{4,39}", re.ASCII)
+
+
+def spellings(rev: str | None) -> list[str]:
+    """Return the refs that ``rev`` may be short for; None is whatever the repository itself puts first.
+
+    Raises:
+        UsageError: it is no name.
+    """
+    if rev is None:
+        return ["HEAD"]
+    if not is_rev(rev):
+        raise UsageError(f"expected a branch, a tag or a commit, found {quote(rev)}")
+    refs = [f"refs/heads/{rev}", f"refs/tags/{rev}"]
+    if rev.startswith(("heads/", "tags/")):
+        refs.append(f"refs/{rev}")
+    if rev.startswith(("refs/heads/", "refs/tags/")):
+        refs.append(rev)
+    return refs
+
+
+def choose(commits: Mapping[str, str], rev: str | None, url: str) -> str:
+    """Return the one commit that these refs are at.
+
+    Git has a rule for which of a branch and a tag wins; whoever may push one could so take the other's place.
+
+    Raises:
+        NotFound: there are no refs.
+        UsageError: they are at different commits.
+    """
+    if len(set(commits.values())) == 1:
+        return next(iter(commits.values()))
+    if commits:
+        hint = "say which: " + ", ".join(f"@{ref}" for ref in commits)
+        raise UsageError(f"{quote(rev)} is a branch and a tag, at different commits", where=url, hint=hint)
+    if rev is None:
+        raise NotFound("the repository has no commits on its first branch", where=url)
+    short = "name a commit by its full 40 digits" if _SHORT.fullmatch(rev) else None
+    raise NotFound(f"the repository has no branch and no tag {quote(rev)}", where=url, hint=short)
+
+
 # Any git repository at one commit, through the program ``git``: nothing is checked out or run, all is hashed.
 
 _AT_ONCE_BYTES = 16 << 20
@@ -264,6 +308,8 @@ def open_git(
     store = GitCache(remote(url, environ, bounds, token), cache, environ, bounds)
     if rev is not None and is_object_id(rev):
         return GitSnapshot(store, rev)
+    if rev is None and (first := store.first()) is not None:
+        return GitSnapshot(store, first)
     refs = spellings(rev)
     found = store.ask([*refs, *(f"{ref}^{{}}" for ref in refs)])
     # What an annotated tag is put on has its name with ^{} behind it.

@@ -37,12 +37,11 @@ from skillhub.formats import yaml
 from skillhub.formats.document import ForeignDocument, Items, matching
 from skillhub.formats.text import is_object_id, quote
 from skillhub.model.reference import PUBLIC, site_of
-from skillhub.net.fetch import Response, UntrustedClient, Web, whole
+from skillhub.net.fetch import RequestOptions, Response, UntrustedClient, Web, whole
 from skillhub.net.target import RULES, RequestTarget
 from skillhub.sources import git_snapshot
 from skillhub.sources.git_program import GitLimits
-from skillhub.sources.git_repository import choose, spellings
-from skillhub.sources.git_snapshot import GitSnapshot, object_id, of_skills, open_git
+from skillhub.sources.git_snapshot import GitSnapshot, choose, object_id, of_skills, open_git, spellings
 
 # Which GitHub is meant, github.com or a server of a company, and the token for it; tokens for other servers.
 
@@ -326,7 +325,7 @@ class _Api:
     def commit(self, ref: str) -> str | None:
         """Return the commit that a ref is at, None if there is no such ref."""
         url = f"{self.url}/commits/{escape(ref)}"
-        answer = self._web.ask(url, cap=_CAP, headers={**self._fields, "Accept": _SHA})
+        answer = self._web.ask(url, cap=_CAP, options=RequestOptions(headers={**self._fields, "Accept": _SHA}))
         # 409: an empty repository; 422: no such commit.
         if answer.status in (404, 409, 422):
             return None
@@ -343,7 +342,9 @@ class _Api:
     def ask(self, path: str, media: str, cap: int) -> Response:
         """Return the answer to a request for this path."""
         url = f"{self.url}/{path}".rstrip("/")
-        return self._judged(self._web.ask(url, cap=cap, headers={**self._fields, "Accept": media}))
+        return self._judged(
+            self._web.ask(url, cap=cap, options=RequestOptions(headers={**self._fields, "Accept": media}))
+        )
 
     def _judged(self, answer: Response) -> Response:
         # A redirect to the archive of a private repository has a token in its query.

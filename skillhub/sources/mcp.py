@@ -28,7 +28,7 @@ from skillhub.model.index import LISTING_CAP, Index, LeadsOut, Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import Mcp, name_in_uri
 from skillhub.model.tree import SKILL_MD, File, ListedFile, Listing, Tree
-from skillhub.net.fetch import Response, Web, whole
+from skillhub.net.fetch import RequestOptions, Response, Web, whole
 from skillhub.net.target import RequestTarget
 
 # JSON-RPC over Streamable HTTP, as servers of 2026-07-28 speak it, each request on its own, and as those before do,
@@ -146,7 +146,9 @@ class McpSession:
         if method.startswith("notifications/"):
             message.pop("id")
         headers = era.headers(method, params)
-        return self._web.ask(self.url, cap=cap, headers=headers, body=json.dumps(message).encode()), number
+        return self._web.ask(
+            self.url, cap=cap, options=RequestOptions(headers=headers, body=json.dumps(message).encode())
+        ), number
 
     def _result(self, answer: Response, number: str, cap: int) -> Mapping[str, Any]:
         if answer.status != 200:

@@ -26,7 +26,7 @@ from skillhub.model.index import LISTING_CAP, Index, Release, parse_listing
 from skillhub.model.manifest import glance
 from skillhub.model.reference import Oci, parse_ref
 from skillhub.model.tree import SKILL_MD
-from skillhub.net.fetch import Response, Web, is_limited, whole
+from skillhub.net.fetch import RequestOptions, Response, Web, is_limited, whole
 from skillhub.net.target import Requester, RequestTarget
 from skillhub.sources.layout import name_of_folder
 
@@ -256,7 +256,7 @@ class OciWire:
 
     def _ask(self, url: str, cap: int, headers: Mapping[str, str]) -> Response:
         known = {"Authorization": self._authorization} if self._authorization else {}
-        return self._web.ask(url, cap=cap, headers={**headers, **known})
+        return self._web.ask(url, cap=cap, options=RequestOptions(headers={**headers, **known}))
 
     def _answered(self, challenge: str, url: str) -> str | None:
         """Return what the registry wants to be told, as far as we know it; None is nothing."""
@@ -277,9 +277,11 @@ class OciWire:
         answer = self._web.ask(
             f"{realm}{'&' if '?' in realm else '?'}{query}",
             cap=_TOKEN_CAP,
-            named_by=Requester("site", self._base),
-            # What another host gives to us goes to this registry: it must not know who asks, trusted or not.
-            headers={"Authorization": login or ""} if login or not is_told else {},
+            options=RequestOptions(
+                named_by=Requester("site", self._base),
+                # What another host gives to us goes to this registry: it must not know who asks, trusted or not.
+                headers={"Authorization": login or ""} if login or not is_told else {},
+            ),
         )
         if answer.status in (401, 403):
             raise SourceError("the registry needs a login", where=self._host, hint=self._hint)

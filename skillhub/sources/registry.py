@@ -38,7 +38,7 @@ from skillhub.model.index import (
     namespace_path,
 )
 from skillhub.net.fetch import Fetcher
-from skillhub.project.user_state import HINTS, kept, owners
+from skillhub.project.heard import HINTS, kept, owners
 from skillhub.sources.history import ShownTime
 from skillhub.trust import roles
 from skillhub.trust.keys import PublicKey
@@ -192,13 +192,13 @@ class TufRegistry:
             registry = cls(base, Digest.of(root), fetcher, updater, folder)
             if updater.log_key is not None or os.path.exists(os.path.join(folder, roles.LOG_SEEN)):
                 # Most registries have none, and an install loads what it needs.
-                from skillhub.trust.log_client import RegistryLog  # noqa: PLC0415
+                from skillhub.trust.log_client import AnnouncedLog, RegistryLog  # noqa: PLC0415
 
                 def get(url: str, cap: int) -> bytes:
                     return fetcher.get(url, cap=cap).data
 
-                known = registry.fingerprint, updater.log_key
-                registry.log = RegistryLog(base, *known, folder, get, registry._log_head)
+                announced = AnnouncedLog(base, registry.fingerprint, updater.log_key)
+                registry.log = RegistryLog(announced, folder, get, registry._log_head)
         return registry
 
     @property

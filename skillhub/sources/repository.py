@@ -1,7 +1,9 @@
-"""A repository that holds skills: its snapshot, plugins, layout, and the files of each skill."""
+"""A repository, or a local folder, that holds skills: its snapshot, plugins, layout, and the files of each skill."""
 
 from __future__ import annotations
 
+import os
+import stat
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +13,7 @@ from functools import cached_property
 from hashlib import sha256
 
 from skillhub.archive import Entry, Limits, Unpacked, gather
+from skillhub.disk import files
 from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UnsafeArchive, UnsafeTransfer, WrongBytes
 from skillhub.formats.text import is_object_id, quote
 from skillhub.model.index import Index, Release
@@ -327,3 +330,79 @@ class Repository:
 def _words(found: Iterable[Release]) -> Collection[str]:
     """Return the names and folders of these releases, by which they can be asked for."""
     return {text for release in found for text in (release.name, release.path) if text}
+
+
+# A local folder that holds several skills, as a snapshot; no link in it is followed.
+
+_NODES_MAX = 200_000
+# A repository's own, and what is installed into a project: neither is where somebody keeps skills.
+_SKIPPED = frozenset({".git", "node_modules"})
+_FILE_CAP = Limits().total
+
+
+class FolderSnapshot:
+    """The files of a folder as they are now, ``.git`` and ``node_modules`` apart.
+
+    Args:
+        path: The folder; it may itself be reached through a link.
+    """
+
+    rev = None
+    date = None
+
+    def __init__(self, path: str) -> None:
+        self._path = os.path.realpath(path)
+
+    @cached_property
+    def nodes(self) -> Mapping[str, SnapshotNode]:
+        """Every path below the folder that is no folder.
+
+        Raises:
+            FormatError: there are more than anybody keeps skills among.
+            StateError: a folder cannot be read.
+        """
+        found: dict[str, SnapshotNode] = {}
+        waiting = [""]
+        while waiting:
+            prefix = waiting.pop()
+            folder = os.path.join(self._path, prefix)
+            with files.disk_errors(folder), os.scandir(folder) as rows:
+                for row in rows:
+                    if row.name in _SKIPPED:
+                        continue
+                    if row.is_dir(follow_symlinks=False):
+                        waiting.append(f"{prefix}{row.name}/")
+                    else:
+                        status = row.stat(follow_symlinks=False)
+                        file = SnapshotNode("file", bool(status.st_mode & 0o100), status.st_size)
+                        found[prefix + row.name] = file if stat.S_ISREG(status.st_mode) else SnapshotNode("link")
+            if len(found) > _NODES_MAX:
+                raise FormatError(
+                    f"expected at most {_NODES_MAX} files, found more",
+                    where=self._path,
+                    hint="name the folder in it that holds the skills",
+                )
+        return found
+
+    def read(self, paths: Iterable[str]) -> Iterator[bytes]:
+        """Yield the bytes of these files.
+
+        Raises:
+            NotFound: one is gone by now.
+            StateError: one cannot be read.
+        """
+        for path in paths:
+            full = os.path.join(self._path, *path.split("/"))
+            data = files.read(full, _FILE_CAP)
+            if data is None:
+                raise NotFound("the file is gone", where=full)
+            yield data
+
+
+def open_folder(path: str) -> Repository:
+    """Return the place that a local folder is: its skills, their paths relative to it."""
+    return Repository(FolderSnapshot(path), url=path, elsewhere=_nowhere)
+
+
+def _nowhere(url: str, rev: str | None) -> Snapshot:
+    raise NotFound(f"it is in another repository, {quote(url)}; install from there")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import groupby
 from types import MappingProxyType
 
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 
-from skillhub.errors import Refused
+from skillhub.errors import FormatError, Refused
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import json_bytes
 from skillhub.formats.text import collapsed
@@ -37,10 +37,21 @@ from skillhub.model.index import (
     namespace_path,
 )
 from skillhub.trust.metadata import path_of, pinned_target, publisher_target
-from skillhub.trust.registry import BEST_MAX, ROWS_MAX, every_part, keys_of, part_of, part_path, skill_of, walk
+from skillhub.trust.registry import (
+    BEST_MAX,
+    ROWS_MAX,
+    documents_of,
+    every_part,
+    keys_of,
+    part_of,
+    part_path,
+    skill_of,
+    walk,
+)
 from skillhub.trust.roles import WELL_KNOWN, skill_path
 
 LISTING_PATH = "index.json"
+SHARD_PATHS = tuple(f"{WELL_KNOWN}/lists/{number:02x}.json" for number in range(256))
 _SHORT = 160  # characters of a description in a part of a large listing
 
 
@@ -91,27 +102,47 @@ def public_documents(index: Index, signed: Mapping[str, bytes], names: Collectio
 
 
 def shards(index: Index, names: Iterable[str], read: Callable[[str], bytes | None]) -> dict[str, bytes]:
-    """Return what a large registry has for clients without TUF: lists, and a short listing that names them.
+    """Return the lists of a large registry for clients without TUF, as far as they have these skills.
 
     Args:
         index: What it offers.
         names: The skills that have changed.
         read: Returns a list of before, by its path.
+
+    Raises:
+        FormatError: a list of before is none that this function returns.
     """
     found, groups = {}, dict[str, list[str]]()
     for name in names:
         groups.setdefault(shard_path(name), []).append(name)
     for path, group in groups.items():
-        before = IndexListing.parse(data, path).skills if (data := read(path)) else ()
+        before = () if (data := read(path)) is None else _rows_before(data, path)
         rows = {row.name: row for row in (*before, *_entries(index, group, "../../../"))}
         found[path] = IndexListing.model_construct(skills=tuple(rows[name] for name in sorted(rows))).dump()
-    whole = {"$schema": SCHEMA, "skills": [], "lists": [f"lists/{number:02x}.json" for number in range(256)]}
-    return {**found, f"{WELL_KNOWN}/{LISTING_PATH}": json_bytes(whole)}
+    return found
+
+
+def _rows_before(data: bytes, path: str) -> tuple[IndexEntry, ...]:
+    found = IndexListing.parse(data, path)
+    names = [row.name for row in found.skills]
+    if (
+        IndexListing.model_construct(skills=found.skills).dump() != data
+        or names != sorted({*names})
+        or any(shard_path(name) != path for name in names)
+    ):
+        raise FormatError("expected a list of skills as a release writes it", where=path)
+    return found.skills
+
+
+def short_listing() -> dict[str, bytes]:
+    """Return the public listing of a large registry, which names its lists."""
+    lists = [path.removeprefix(f"{WELL_KNOWN}/") for path in SHARD_PATHS]
+    return {f"{WELL_KNOWN}/{LISTING_PATH}": json_bytes({"$schema": SCHEMA, "skills": [], "lists": lists})}
 
 
 def shard_path(name: str) -> str:
     """Return the path of the public list of a large registry that has this skill."""
-    return f"{WELL_KNOWN}/lists/{sha256(name.encode()).hexdigest()[:2]}.json"
+    return SHARD_PATHS[sha256(name.encode()).digest()[0]]
 
 
 def refuse_large(documents: Mapping[str, bytes]) -> None:
@@ -152,6 +183,17 @@ def _entries(index: Index, names: Iterable[str], home: str) -> Iterator[IndexEnt
         newest = best_release(index.skills[name])
         document = f"{home}{WELL_KNOWN}/{skill_path(name)}"
         yield IndexEntry.of(newest, name=name, url=home + newest.url, releases=document)
+
+
+def listed_releases(name: str, document: bytes) -> tuple[Release, ...]:
+    """Return the releases in the document of a skill, by the URLs that signed documents have.
+
+    Raises:
+        BadMetadata: it is another skill's.
+        FormatError: it is malformed.
+    """
+    found = skill_of(name, document, skill_path(name))
+    return tuple(replace(each, url=each.url.removeprefix("../../../")) for each in found)
 
 
 def best_release(releases: tuple[Release, ...]) -> Release:
@@ -241,19 +283,18 @@ class LargeListing:
     def skill(self, name: str) -> tuple[Release, ...]:
         """Return the releases of a skill as its document has them, newest first; none if there is no such skill."""
         data = self.document(name)
-        return () if data is None else skill_of(name, data, skill_path(name))
+        return () if data is None else listed_releases(name, data)
 
     def every(self) -> Mapping[str, tuple[Release, ...]]:
         """Return what ``skill`` does, of each."""
-        rows = (row for part in every_part(self.first, self.read) for row in part.rows if not part.parts)
-        return {row.name: self.skill(row.name) for row in rows if row.document}
+        pins = (pin for part in every_part(self.first, self.read) for pin in documents_of(part))
+        return {name: listed_releases(name, self.content(pinned_target(skill_path(name), pin))) for name, pin in pins}
 
     def targets(self) -> Iterator[TargetFile]:
         """Yield all that is pinned: the documents of skills, and the parts below the first."""
         for part in every_part(self.first, self.read):
-            pinned = ((skill_path(row.name), row.document) for row in part.rows if row.document and not part.parts)
-            for path, pin in (*pinned, *((part_path(prefix), pin) for prefix, pin in part.parts.items())):
-                yield pinned_target(path, pin)
+            yield from (pinned_target(skill_path(name), pin) for name, pin in documents_of(part))
+            yield from (pinned_target(part_path(prefix), pin) for prefix, pin in part.parts.items())
 
 
 @dataclass

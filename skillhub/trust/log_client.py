@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import BadLog, FormatError, NotFound, Rollback, WrongBytes
@@ -67,6 +67,20 @@ def _seen(document: LogSeenFile | None) -> tuple[int, Digest] | None:
 Get = Callable[[str, int], bytes]
 
 
+class AnnouncedLog(NamedTuple):
+    """Which log a registry announces.
+
+    Attributes:
+        url: The registry's, without a slash at the end.
+        root: The registry's first one, which names the log.
+        key: The log's; None if the registry announces none.
+    """
+
+    url: str
+    root: Digest
+    key: PublicKey | None
+
+
 class RegistryLog:
     """The log that a registry has announced; usable by many threads at once.
 
@@ -74,9 +88,7 @@ class RegistryLog:
         is_bundled: Whether a bundle answers.
 
     Args:
-        url: The registry's, without a slash at the end.
-        root: The registry's first one, which names the log.
-        key: The log's, as the registry announces it; None if it announces none.
+        announced: Which log it is.
         folder: Where the registry's trusted metadata is kept, and what was seen of the log.
         get: Returns the file at a URL, of so many bytes at most.
         head: Returns the newest checkpoint, as the registry's metadata has it.
@@ -86,9 +98,8 @@ class RegistryLog:
         StateError: what was seen before cannot be read.
     """
 
-    def __init__(
-        self, url: str, root: Digest, key: PublicKey | None, folder: str, get: Get, head: Callable[[], bytes]
-    ) -> None:
+    def __init__(self, announced: AnnouncedLog, folder: str, get: Get, head: Callable[[], bytes]) -> None:
+        url, root, key = announced
         if key is None:
             message = "the registry announced a log before, and announces none now"
             raise BadLog(message, where=url, hint="ask its operator; without its log a release could stay secret")

@@ -111,9 +111,11 @@ def judge(
             (``sigstore``), if only for lack of the extra.
         FormatError: a pinned root is invalid.
     """
-    from skillhub.trust import oms  # noqa: PLC0415 - where no signature is looked at, cryptography stays out
+    envelope = None
+    if SIGNATURE in tree:
+        from skillhub.trust import oms  # noqa: PLC0415 - where nothing is signed, cryptography stays out
 
-    envelope = oms.read(tree)
+        envelope = oms.read(tree)
     if envelope is None:
         return Verdict("unsigned", tree)
     publishers = tuple(publishers)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from skillhub.errors import BadMetadata, FormatError, NameNotOwned, NotFound, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
-from skillhub.model.index import Admission, PartDocument, PinnedPart, Release, Revocation, parse_skill
+from skillhub.model.index import Admission, PartDocument, Pinned, PinnedPart, Release, Revocation, parse_skill
 from skillhub.trust.publishers import Publisher, certificates_of
 
 if TYPE_CHECKING:
@@ -253,6 +253,13 @@ def every_part(part: PartDocument, read: Callable[[str, PinnedPart], PartDocumen
     yield part
     for prefix, pinned in part.parts.items():
         yield from every_part(read(prefix, pinned), read)
+
+
+def documents_of(part: PartDocument) -> Iterator[tuple[str, Pinned]]:
+    """Yield the name of each skill whose document a part pins, and the pin; a part above others repeats rows only."""
+    for row in () if part.parts else part.rows:
+        if row.document:
+            yield row.name, row.document
 
 
 def part_path(prefix: str) -> str:

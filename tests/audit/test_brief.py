@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.audit.brief import FILE_MAX, LINE_MAX, TOTAL_MAX, brief
+from skillhub.audit.report import FILE_MAX, LINE_MAX, TOTAL_MAX, brief
 from skillhub.model.finding import Finding
 from skillhub.model.tree import File, Tree
 

@@ -206,7 +206,8 @@ def git_server(folder: Path) -> Iterator[str]:
 class Shelf:
     """The corpus on a site, in a registry and in a git repository, and a home whose user trusts that registry."""
 
-    def __init__(self, top: Path, count: int) -> None:
+    def __init__(self, top: Path, count: int, program: list[str]) -> None:
+        self._program = program
         self.offers = Offers(top, count)
         self.offers.write()
         self.home, self._registry = top / "trusting", top / "registry"
@@ -233,16 +234,18 @@ class Shelf:
 
     def _run(self, *words: str, **more: str) -> None:
         environ = {"PATH": "/usr/bin:/bin", "HOME": str(self.home), "SKILLHUB_HOME": str(self.home / "hub")}
-        measure([*SKILLHUB, *words], self.home, {**environ, **more})
+        measure([*self._program, *words], self.home, {**environ, **more})
 
 
-def raced(top: Path, count: int, npm: str | None, rounds: int, line: Line | None = None) -> Iterator[Row]:
+def raced(
+    top: Path, count: int, npm: str | None, rounds: int, line: Line | None = None, program: list[str] = SKILLHUB
+) -> Iterator[Row]:
     """Print and yield what a first install of so many skills took over the line."""
     top.mkdir(parents=True)
     certificates(top)
-    shelf, line = Shelf(top, count), line or Line(top)
+    shelf, line = Shelf(top, count, program), line or Line(top)
     with shelf.online(line) as urls:
-        ours = [*SKILLHUB, "install"]
+        ours = [*program, "install"]
         rest = ["--yes", "--allow-unsigned", "--agent", "claude-code"]
         names = [f"bench:{name}" for name in shelf.offers.names]
         works = {

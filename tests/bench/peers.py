@@ -59,18 +59,18 @@ class Tool:
     installs: str = _COPIES
 
 
-def skillhub(offers: Offers, url: str) -> Tool:
+def skillhub(offers: Offers, url: str, program: list[str] = SKILLHUB) -> Tool:
     def install(ref: str) -> list[str]:
-        return [*SKILLHUB, "install", ref, "--all", "--yes", "--allow-unsigned", "--agent", "claude-code"]
+        return [*program, "install", ref, "--all", "--yes", "--allow-unsigned", "--agent", "claude-code"]
 
     works = {
         SITE: install(url),
         GIT: install(f"git+file://{offers.top}/repository"),
-        AGAIN: [*SKILLHUB, "install"],
-        FROZEN: [*SKILLHUB, "install", "--frozen"],
-        CHECK: [*SKILLHUB, "update", "--check"],
-        LIST: [*SKILLHUB, "list"],
-        REMOVE: [*SKILLHUB, "remove", _NAME, "--yes"],
+        AGAIN: [*program, "install"],
+        FROZEN: [*program, "install", "--frozen"],
+        CHECK: [*program, "update", "--check"],
+        LIST: [*program, "list"],
+        REMOVE: [*program, "remove", _NAME, "--yes"],
     }
     return Tool(works, [works[SITE]])
 

@@ -12,6 +12,7 @@ from skillhub.errors import UnsafeTransfer
 from skillhub.net.client import Http
 from tests.bench.link import GIT, REGISTRY, SITE, Line, certificates, raced
 from tests.bench.offers import served
+from tests.support.cli import Shell
 
 
 @pytest.fixture
@@ -41,7 +42,8 @@ def test_bytes_of_many_connections_arrive_whole_and_in_order(line, tmp_path):
 
 def test_a_site_a_registry_and_a_git_server_are_installed_from_over_it(tmp_path, capsys):
     top = tmp_path / "all"
-    rows = list(raced(top, 1, None, 0, Line(top, rtt=0.001, rate=10_000.0)))
+    line = Line(top, rtt=0.001, rate=10_000.0)
+    rows = list(raced(top, 1, None, 0, line, Shell(tmp_path / "unused").words()))
     assert capsys.readouterr().err == ""
     assert [row.work for row in rows] == [SITE, REGISTRY, GIT]
     assert all(row.took["skillhub"] and row.others == [] for row in rows)

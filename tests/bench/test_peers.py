@@ -6,6 +6,7 @@ import sys
 
 from tests.bench.offers import Offers, served
 from tests.bench.peers import FROZEN, GIT, LIMITS, REMOVE, SITE, WORKS, Desk, Row, Sample, Tool, compare, skillhub
+from tests.support.cli import Shell
 
 COPY = "import shutil, sys; shutil.copytree(sys.argv[1], '.claude/skills')"
 
@@ -23,8 +24,8 @@ def test_who_installs_the_same_is_compared_and_who_fails_is_told(tmp_path, capsy
         [[sys.executable, "-c", COPY, str(tmp_path / "skills")]],
     )
     with served(tmp_path / "site") as url:
-        ours = skillhub(offers, url)
-        rows = {row.work: row for row in compare(Desk(offers), {"skillhub": ours, "copying": copying}, 1)}
+        ours = skillhub(offers, url, Shell(tmp_path / "unused").words())
+        rows = {row.work: row for row in compare(Desk(offers), {"skillhub": ours, "copying": copying}, 0)}
     assert list(rows) == list(WORKS)
     assert rows[SITE].ratio("copying") > 0 and rows[SITE].ratio("copying", "cpu") > 0
     assert [work for work in WORKS if "copying" in rows[work].took] == [SITE, GIT, FROZEN, REMOVE]

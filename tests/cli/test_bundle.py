@@ -21,6 +21,7 @@ from skillhub.formats.document import json_bytes
 from skillhub.model.tree import File
 from skillhub.sources.bundle import SkillBundle
 from tests.support import oci
+from tests.support.bare import run_bare
 from tests.support.cli import REPO, Shell
 from tests.support.gitrepos import Repo
 from tests.support.here import Here
@@ -398,6 +399,15 @@ def test_attack_a_bundle_is_no_promise_of_a_site_and_leaves_no_document(machine,
 def test_attack_a_login_gets_into_a_bundle(exported):
     for data in contents(exported).values():
         assert SECRET.encode() not in data and b"/token" not in data
+
+
+def test_an_export_scans_nothing(tmp_path):
+    machine = Here(tmp_path)
+    machine.skill("project/skills/mine")
+    assert machine.run("install", "./skills/mine", "--yes", "--allow-unsigned").status == 0
+    code = "from skillhub.cli.main import main\ntry: main()\nfinally: print('skillhub.scan.scanner' in sys.modules)"
+    told = run_bare(code, "bundle", "export", "x.bundle", environ=machine.environ, cwd=machine.project)
+    assert (told.split()[-1], (machine.project / "x.bundle").exists()) == ("False", True)
 
 
 def test_what_cannot_be_exported_leaves_no_file(exported, tmp_path):

@@ -263,7 +263,7 @@ def test_attack_a_workspace_has_another_git(runner):
     assert not pwned.exists()
 
 
-@pytest.mark.parametrize("path", [".", ":", None, ":/nowhere"])
+@pytest.mark.parametrize("path", [":.:./:/nowhere", None])
 def test_attack_modules_of_a_repository_run_in_no_hook(runner, path):
     by_new_interpreters(runner)
     pwned = runner.folder / "pwned"
@@ -325,7 +325,7 @@ def test_the_page_names_what_there_is():
         assert f"`{name}`" in PAGE
 
 
-@pytest.mark.parametrize("path", [None, ".", ":"])
+@pytest.mark.parametrize("path", [None, ":.:"])
 def test_what_the_page_says_about_the_driver_is_so_in_a_hostile_repository_too(runner, path):
     by_new_interpreters(runner)
     pwned = runner.folder / "pwned"

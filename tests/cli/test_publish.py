@@ -129,6 +129,12 @@ def test_nobody_there_is_no_yes(published):
     assert published.state() == before
 
 
+def test_where_no_target_is_known_the_hint_says_what_to_type(tmp_path):
+    with pytest.raises(UsageError) as refused:
+        PublishTargets(str(tmp_path)).choose(None, None)
+    assert refused.value.hint.endswith(": skillhub publish --to TARGET --registry DIR")
+
+
 def test_the_registry_of_a_target_is_named_once(published):
     assert published.publish("--yes", to="").status == 0
     done = published.run("publish", published.folder / "src/greeting", "--to", published.folder / "other", "--json")

@@ -13,6 +13,7 @@ import urllib.request
 
 import pytest
 
+from skillhub.cli.terminal import Terminal
 from tests.support.cli import SECONDS
 from tests.support.gitrepos import SKILL, Repo
 
@@ -260,3 +261,9 @@ def test_a_umask_of_nothing_makes_no_home_that_others_may_write(shell):
     finally:
         os.umask(before)
     assert not (shell.project / "skillhub.lock").stat().st_mode & 0o022
+
+
+def test_attack_a_value_without_json_leaves_half_a_document(capsys):
+    with pytest.raises(TypeError):
+        Terminal().json({"skills": [{"name": "one"}], "more": [{"name": object()}]})
+    assert capsys.readouterr().out == ""

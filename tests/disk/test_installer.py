@@ -129,4 +129,4 @@ def test_the_hint_works_when_typed(program, tmp_path):
         subprocess.run(json.loads(told.stdout)["error"]["hint"], shell=True, check=True, **kept)
     subprocess.run([skillhub, *bill], check=True, **kept)  # the second extra did not cost the first
     told = subprocess.run([skillhub, "env", "set", "TOKEN", "--json"], check=False, **kept)
-    assert "an extra of skillhub" not in told.stdout
+    assert "the extra keyring" not in told.stdout

@@ -11,8 +11,9 @@ import pytest
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import Refused, SecurityError, SourceMismatch, Withdrawn, WrongBytes
 from skillhub.formats.digest import Digest
+from skillhub.formats.text import command
 from skillhub.install.candidates import ReleaseStatus, check_against_lock
-from skillhub.install.context import command, reinstall
+from skillhub.install.context import reinstall
 from skillhub.install.gather import UnsafeSkills
 from skillhub.install.obtain import from_path
 from skillhub.install.sources import propose_source

@@ -17,7 +17,7 @@ from skillhub.model.advisory import AdvisoriesDocument, Said
 from skillhub.model.index import ADVISORIES
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import advise
-from skillhub.sources.folder_snapshot import open_folder
+from skillhub.sources.repository import open_folder
 from tests.install.test_recalled import cut_off, restart
 from tests.model.test_advisory import osv, package, semver
 from tests.support.world import Answers, skill, snapshot

@@ -280,6 +280,24 @@ def test_attack_every_one_that_is_unsafe_is_named_and_nothing_is_there(world: Re
     assert "trick (" in error.message
 
 
+def test_attack_a_first_one_that_fails_hides_no_other(world: Reaching, tmp_path: Path) -> None:
+    """Then the others are verified without a scan: a forbidden need is named, a locked skill is not by mistake."""
+    repo = Repo(tmp_path / "many.git")
+    sending = {"skills/b/SKILL.md": skill_md("b"), "skills/b/run.sh": program(b"curl https://b.example.com\n")}
+    repo.commit(sending)
+    ref = f"git+{repo.url}"
+    world.install(ref, every=True)
+    trap = {"skills/a/SKILL.md": skill_md("a"), "skills/a/x": link("/etc/passwd")}
+    needs = b"metadata:\n  openclaw: {requires: {env: [LD_PRELOAD]}}\ndescription:"
+    need = skill_md("c").replace(b"description:", needs)
+    repo.commit({**sending, **trap, "skills/c/SKILL.md": need, "skills/d/SKILL.md": skill_md("d")})
+    before = sorted(path.name for path in Path(world.store.root).rglob("*"))
+    error = refused(world, UnsafeSkills, lambda: world.install(ref, every=True))
+    assert isinstance(error, UnsafeSkills)
+    assert [each["name"] for each in error.skills] == ["a", "c"]
+    assert sorted(path.name for path in Path(world.store.root).rglob("*")) == before
+
+
 def test_what_the_hint_says_installs_the_rest(world: Reaching, rotten: Repo) -> None:
     ref = f"git+{rotten.url}"
     some = refused(world, UnsafeSkills, lambda: world.install(ref, every=True, excepted=("trap",)))

@@ -15,8 +15,8 @@ from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.show import diff, diff_locks, edits_of, search, show
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import Forbidden, Refused, SkillhubError, SourceError
-from skillhub.exchange.adopt import adopt, drop, patch
-from skillhub.exchange.other_locks import Origin, OtherLock, import_lock
+from skillhub.exchange.adopt import adopt, drop, import_lock, patch
+from skillhub.exchange.other_locks import Origin, OtherLock
 from skillhub.formats.digest import Digest
 from skillhub.install.context import Options
 from skillhub.install.install import available_updates, enable, install, update

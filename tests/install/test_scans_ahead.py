@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.archive import Unpacked, pack, unpack
+from skillhub.archive import Unpacked
 from skillhub.install.ahead import ScansAhead, serve
-from skillhub.install.candidates import read
+from skillhub.install.candidates import read, scanning
 from skillhub.install.obtain import Acquisition, prefetched
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
@@ -56,8 +56,7 @@ def told(scans, came):
 def test_a_scan_ahead_says_what_a_scan_here_says(ahead):
     for script in ("", HOSTILE, "import os\nos.environ['A_KEY']\n"):
         tree = skill(script=script)
-        for came in (Unpacked(tree), pack(tree)):
-            assert told(ahead, came)(tree) == seen_here(tree)
+        assert told(ahead, Unpacked(tree))(tree) == seen_here(tree)
     assert scan(skill(script=HOSTILE))
 
 
@@ -68,8 +67,8 @@ def test_only_of_the_very_tree_is_told_what_was_seen(ahead):
 def test_attack_what_is_no_skill_stops_no_process(ahead):
     bomb = Tree({"SKILL.md": File(b"---\nname: [\n---\n")})
     no_manifest = Tree({"\udc80": File(b"")})
-    for came in (b"PK\x03\x04 no zip", b"", Unpacked(bomb), pack(skill())[:-9], Unpacked(no_manifest)):
-        assert told(ahead, came)(bomb) is None
+    for came in (b"PK\x03\x04 a zip", Unpacked(bomb), Unpacked(no_manifest), Unpacked(Tree({}))):
+        assert told(ahead, came)(getattr(came, "tree", bomb)) is None
     assert told(ahead, Unpacked(skill()))(skill()) == seen_here(skill())
 
 
@@ -89,10 +88,19 @@ def test_one_processor_starts_nothing():
 def test_many_skills_are_scanned_ahead_and_come_in_their_order():
     """Sixty are many; none of them is scanned by this process where another one did."""
     shelf = [skill(number, HOSTILE if number % 7 == 0 else "print(1)\n") for number in range(60)]
-    ways = [Acquisition(partial(pack, each), lambda came: read(unpack(came, "zip").tree)) for each in shelf]
+    ways = [Acquisition(partial(Unpacked, each), lambda came: read(came.tree)) for each in shelf]
     with prefetched(ways, lambda *_: None) as coming:
         found = [turn() for turn in coming]
     assert found == [read(each) for each in shelf]
+
+
+def test_what_is_not_scanned_is_scanned_nowhere():
+    shelf = [skill(number, HOSTILE) for number in range(60)]
+    ways = [Acquisition(partial(Unpacked, each), lambda came: read(came.tree)) for each in shelf]
+    with prefetched(ways, lambda *_: None, lambda: False) as coming, scanning(is_scanned=False):
+        found = [turn() for turn in coming]
+    assert found == [read(each, scanned=False) for each in shelf]
+    assert all(read(each).findings for each in shelf[:2])
 
 
 def test_what_waits_when_all_is_closed_is_lost(ahead):
@@ -117,12 +125,72 @@ def test_attack_modules_of_the_working_folder_reach_no_process(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+def test_attack_a_forked_process_holds_nothing_of_this_one_and_ends_with_it(tmp_path):
+    """Neither its locks and connections, nor what it had not written yet; where threads run, nothing is forked."""
+    program = (
+        f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
+        "import os, fcntl, threading\n"
+        "from tests.install.test_scans_ahead import ScansAhead, Unpacked, skill, seen_here, told\n"
+        f"lock = open({os.fspath(tmp_path / 'lock')!r}, 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
+        "pipe, end = os.pipe(); print('once')\n"
+        "scans = ScansAhead(2, count=24); os.close(end)\n"
+        "print(told(scans, Unpacked(skill()))(skill()) == seen_here(skill()))\n"
+        "print(os.read(pipe, 1), os.getpgid(scans._processes[0]._pid) != os.getpgid(0))\n"
+        "print({type(each).__name__ for each in scans._processes})\n"
+        "print(ScansAhead(2, count=24)._processes)\n"  # the scans of the first are threads by now
+        f"lock.close(); fcntl.flock(open({os.fspath(tmp_path / 'lock')!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+        "print(*(each._pid for each in scans._processes), flush=True); os._exit(0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
+    *lines, numbers = done.stdout.splitlines()
+    assert (lines, done.stderr) == (["once", "True", "b'' True", "{'_Forked'}", "[]"], "")
+    # Their error stream is none, and the program's ends were all there was: `run` has returned, so they closed them.
+    assert len(numbers.split()) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+@pytest.mark.parametrize("handler", ["signal.SIG_IGN", "reap"])
+def test_an_application_that_waits_for_all_children_stops_no_install(handler):
+    """It may wait for each child that ends; and that the end of children is ignored is inherited from a parent."""
+    program = (
+        f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
+        "import os, signal\n"
+        "from tests.install.test_scans_ahead import ScansAhead, Unpacked, skill, told\n"
+        "def reap(*_):\n"
+        "    try:\n"
+        "        while os.waitpid(-1, os.WNOHANG)[0]: pass\n"
+        "    except ChildProcessError: pass\n"
+        f"signal.signal(signal.SIGCHLD, {handler})\n"
+        "scans = ScansAhead(4, count=24); print(told(scans, Unpacked(skill()))(skill()) is not None)\n"
+        "os.kill(scans._processes[0]._pid, signal.SIGKILL)\n"
+        "scans.close(); scans.close(); print(os.path.exists(f'/proc/{scans._processes[1]._pid}'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
+    assert (done.stdout, done.stderr) == ("True\nFalse\n", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+def test_a_forked_process_does_not_do_what_the_application_does_when_told_to_end():
+    program = (
+        f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
+        "import os, signal\n"
+        "from tests.install.test_scans_ahead import ScansAhead, Unpacked, skill, told\n"
+        "signal.signal(signal.SIGTERM, lambda *_: os.write(2, b'its files are taken away'))\n"
+        "scans = ScansAhead(2, count=24); print(told(scans, Unpacked(skill()))(skill()) is not None)\n"
+        "for each in scans._processes: os.kill(each._pid, signal.SIGTERM); each.wait()\n"
+        "print([each.returncode for each in scans._processes]); scans.close()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
+    assert (done.stdout, done.stderr) == ("True\n[-15, -15]\n", "")
+
+
 def test_the_answers_are_lines_of_json():
     tree, answers = skill(), io.BytesIO()
     rows = [[path, file.executable, len(file.data)] for path, file in tree.items()]
     asked = json.dumps(rows).encode() + b"\n" + b"".join(file.data for file in tree.values())
-    serve(io.BytesIO(asked * 2 + b'[["", false, 3]]\nPK?'), answers)
+    serve(io.BytesIO(asked * 2 + b'[["a", false, 3]]\nPK?'), answers)
     first, second, third = map(json.loads, answers.getvalue().splitlines())
     assert first == second
-    assert first[0] == str(tree.digest)
+    assert len(first) == 2
     assert third is None

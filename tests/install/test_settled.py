@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -10,11 +12,15 @@ import pytest
 
 from skillhub.disk import folders, proved
 from skillhub.disk.proved import ProvedFolders
-from skillhub.errors import KnownBad, Refused, Withdrawn
-from skillhub.project.copies import managed
+from skillhub.errors import KnownBad, Refused, SkillhubError, Withdrawn
+from skillhub.install.context import Options
+from skillhub.install.install import install
+from skillhub.project.copies import managed, unproved
 from skillhub.project.store import Store
+from skillhub.project.user_state import Publishers
 from skillhub.registry.upkeep import withdraw, yank
 from skillhub.runtime.loading import with_edits
+from skillhub.sources.configured import Sources
 from tests.install.test_known_bad import digests_of, found, tell
 from tests.install.test_recalled import change, heard, restart
 from tests.support.world import Answers, World, skill
@@ -225,7 +231,8 @@ def test_attack_a_signer_who_is_no_longer_known_is_looked_for(scene, read):
 def test_attack_list_names_a_copy_that_was_edited_since_it_was_found_whole(world, read):
     def edited():
         skills = list(managed(world.project, world.store, {}))
-        return [name for each in with_edits(skills, world.project, world.store) for name in each.edited]
+        seen = [with_edits(each, unproved(each, world.store), world.project) for each in skills]
+        return [name for each in seen for name in each.edited]
 
     world.ports()
     assert edited() == []
@@ -235,3 +242,183 @@ def test_attack_list_names_a_copy_that_was_edited_since_it_was_found_whole(world
     assert edited() == [str(copy.parent)]
     copy.write_text(text)
     assert edited() == []
+
+
+def in_place(path: Path, old: bytes, new: bytes) -> None:
+    """Change bytes of a file, and keep its inode and the time of its last change of content."""
+    was, data = path.stat(), path.read_bytes()
+    assert old in data, path
+    with path.open("r+b") as file:
+        file.truncate()
+        file.write(data.replace(old, new))
+    os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+
+
+def led_away(path: Path) -> None:
+    """Put a link in the place of a file or folder, to the very same content."""
+    path.rename(path.with_name("moved"))
+    path.symlink_to(path.with_name("moved"))
+
+
+def swapped(path: Path) -> None:
+    """Put another file in the place of one, of the same size and times."""
+    was, other = path.stat(), path.with_name("other")
+    other.write_bytes(path.read_bytes()[:-1] + b"!")
+    os.utime(other, ns=(was.st_atime_ns, was.st_mtime_ns))
+    other.replace(path)
+
+
+def add(path: Path, text: str) -> None:
+    path.write_text(f"{text}\n{path.read_text()}")
+
+
+def policy(at: dict[str, Path], line: str) -> None:
+    """Let the user's policy say this."""
+    at["config"].mkdir()
+    (at["config"] / "policy.toml").write_text(f"{line}\n")
+
+
+def paths_of(machine) -> dict[str, Path]:
+    state, entry = Path(machine.home.state), machine.lock().skills["hello"]
+    trust = Path(machine.trust_folder(machine.sources.get("acme")))
+    return {
+        "lock": machine.base / "skillhub.lock",
+        "intent": machine.base / "skillhub.toml",
+        "record": next((state / "projects").glob("*.json")),
+        "index": next((trust / "targets").glob("idx*")),
+        "names": next((trust / "targets").glob("ns*")),
+        "owners": trust / "publishers.json",
+        "targets": trust / "targets",
+        "trust": trust,
+        "pin": next((state / "signers").iterdir()),
+        "copy": machine.copy("hello"),
+        "stored": Path(machine.store.path(entry.tree)),
+        "proved": state / "proved" / "key.json",
+        "config": Path(machine.home.config),
+        "state": state,
+        "hidden": machine.base / ".claude" / "skills",
+    }
+
+
+# What changes beside the bytes of a skill, each where everything was in order: what it is, and what is done.
+CHANGES = {
+    "capabilities in the lock": lambda at: in_place(at["lock"], b'"capabilities": []', b'"capabilities": ["shell"]'),
+    "another size in the lock": lambda at: in_place(at["lock"], b'"size": ', b'"size": 1'),
+    "another URL in the lock": lambda at: in_place(at["lock"], b".zip", b".zap"),
+    "another version in the lock": lambda at: in_place(at["lock"], b'"version": "1.0.0"', b'"version": "1.0.1"'),
+    "no signer in the lock": lambda at: at["lock"].write_bytes(
+        re.sub(rb'"signed_by": \[[^]]*\],\s*', b"", at["lock"].read_bytes())
+    ),
+    "no lock": lambda at: at["lock"].unlink(),
+    "the lock is a link": lambda at: led_away(at["lock"]),
+    "a range in the intent": lambda at: in_place(at["intent"], b"1.0.0", b"2.0.0"),
+    "links in the intent": lambda at: at["intent"].write_text(
+        '[install]\nlink = "symlink"\n' + at["intent"].read_text()
+    ),
+    "a line less in the intent": lambda at: at["intent"].write_text("[skills]\n"),
+    "no intent": lambda at: at["intent"].unlink(),
+    "a package in the intent": lambda at: add(at["intent"], '[workspace]\nmembers = ["src"]'),
+    "disabled in the record": lambda at: in_place(at["record"], b'"enabled": true', b'"enabled": false'),
+    "held in the record": lambda at: in_place(at["record"], b'"held": ""', b'"held": "user"'),
+    "another signer in the record": lambda at: in_place(at["record"], b"key:sha256:", b"key:sha256:0"),
+    "a link less in the record": lambda at: in_place(
+        at["record"], b'".claude/skills/hello"', b'".agents/skills/hello"'
+    ),
+    "other agents in the record": lambda at: in_place(at["record"], b'["claude-code"]', b'["windsurf"]'),
+    "no record": lambda at: at["record"].unlink(),
+    "a policy of sources": lambda at: policy(at, 'sources = ["https://elsewhere.example/"]'),
+    "a policy of publishers": lambda at: policy(at, 'publishers = ["somebody"]'),
+    "a policy of agents": lambda at: policy(at, 'agents = ["windsurf"]'),
+    "a policy that is none": lambda at: policy(at, "agents = 1"),
+    "another agent": lambda at: {"agents": ("windsurf",)},
+    "links": lambda at: {"link": "symlink"},
+    "copies": lambda at: {"link": "copy"},
+    "a value": lambda at: {"env": {"TOKEN": "x"}},
+    "the lock alone": lambda at: {"frozen": True},
+    "no enabling": lambda at: {"enable": False},
+    "a publisher": lambda at: (at["state"] / "publishers.json").write_text("{}"),
+    "sources that say otherwise": lambda at: in_place(at["state"] / "sources.json", b"acme", b"acne"),
+    "a pin": lambda at: in_place(at["pin"], b"A", b"B"),
+    "another pin in its place": lambda at: swapped(at["pin"]),
+    "a pin that is a link": lambda at: led_away(at["pin"]),
+    "no pin": lambda at: at["pin"].unlink(),
+    "nobody's pins": lambda at: shutil.rmtree(at["state"] / "signers"),
+    "a withdrawn release": lambda at: in_place(at["index"], b'"withdrawn":null', b'"withdrawn":"bad"'),
+    "a withdrawn release in another file": lambda at: swapped(at["index"]),
+    "a name taken away": lambda at: in_place(at["names"], b"acme", b"acne"),
+    "documents behind a link": lambda at: led_away(at["targets"]),
+    "a registry behind a link": lambda at: led_away(at["trust"]),
+    "no registry heard": lambda at: shutil.rmtree(at["state"] / "tuf"),
+    "no owners": lambda at: at["owners"].unlink(),
+    "an edit": lambda at: hidden_edit(at["copy"] / "SKILL.md"),
+    "another file": lambda at: swapped(at["copy"] / "SKILL.md"),
+    "a file more": lambda at: (at["copy"] / "more.md").write_text("more"),
+    "a folder more": lambda at: (at["copy"] / "more").mkdir(),
+    "a mode": lambda at: (at["copy"] / "SKILL.md").chmod(0o755),
+    "a copy that is a link": lambda at: led_away(at["copy"]),
+    "no copy": lambda at: shutil.rmtree(at["copy"]),
+    "an agent's folder that is a link": lambda at: led_away(at["hidden"]),
+    "no agent's folder": lambda at: shutil.rmtree(at["hidden"].parent),
+    "a file in place of an agent's folder": lambda at: (shutil.rmtree(at["hidden"]), at["hidden"].write_text("")),
+    "an edit in the store": lambda at: hidden_edit(at["stored"] / "SKILL.md"),
+    "another list in the store": lambda at: hidden_edit(at["stored"].with_suffix(".listing")),
+    "no store": lambda at: shutil.rmtree(at["stored"].parent.parent),
+    "an index that others may read": lambda at: at["proved"].chmod(0o644),
+    "a damaged index": lambda at: at["proved"].write_bytes(at["proved"].read_bytes()[:-9]),
+    "an index with other folders": lambda at: in_place(at["proved"], b'"folders": {', b'"folders": {"/x": [1], '),
+}
+
+
+def test_attack_whatever_decides_about_a_skill_is_noticed_if_it_changes(scene):
+    """The answer is the one of who believes no index, whatever has changed since nothing was left to do."""
+    machine, backup = remembering(scene.machine), scene.machine.folder.with_name("backup")
+    machine.install("acme:hello", agents=("claude-code",))
+    heard(scene)
+    for _ in range(3):
+        machine.install()
+    before = noted(machine)
+    shutil.copytree(machine.folder, backup, symlinks=True)
+
+    def told(believed, options):
+        machine.sources, machine.publishers = Sources(machine.home), Publishers(machine.home)
+        ports = machine.ports()
+        ports.store.proved.is_believed = believed
+        try:
+            outcome = install([], Options(dry_run=True, **options), ports)
+        except SkillhubError as error:
+            return type(error), error.message, error.where
+        return outcome.changed, outcome.unchanged, outcome.restored, outcome.warnings, outcome.skills, outcome.left
+
+    for what, change_it in CHANGES.items():
+        shutil.rmtree(machine.folder)
+        shutil.copytree(backup, machine.folder, symlinks=True)
+        machine.sources, machine.publishers = Sources(machine.home), Publishers(machine.home)
+        machine.install()
+        assert noted(machine) != before, what  # all is noted anew: it lies in other files by now
+        changed = change_it(paths_of(machine))
+        options = changed if isinstance(changed, dict) else {}
+        assert told(True, options) == told(False, options), what
+
+
+def noted(machine) -> object:
+    """Return what is noted of everything that decides about the skills of a project."""
+    machine.ports()
+    return json.loads(paths_of(machine)["proved"].read_bytes())["folders"][machine.home.state]
+
+
+def test_attack_what_was_read_before_a_registry_was_asked_decides_nothing(scene):
+    """One command may read what is kept for its first word, ask the registry for the second, and decide then."""
+    machine = remembering(scene.machine)
+    machine.install("acme:hello")
+    assert not machine.install().changed
+    restart(machine)
+    ports = machine.ports()
+    assert ports.sources.last_seen(machine.sources.get("acme").root).index(["hello"]).skills
+    change(scene, withdraw, "hello@1.0.0", "it steals")
+    heard(scene)
+    with pytest.raises(Withdrawn):
+        install([], Options(), ports)
+    machine.store = ports.store  # and so its index
+    restart(machine)
+    with pytest.raises(Withdrawn):
+        machine.install()

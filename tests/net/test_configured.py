@@ -6,7 +6,7 @@ import pytest
 
 from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
 from skillhub.net.client import Http
-from skillhub.net.fetch import Mirrors
+from skillhub.net.fetch import Mirrors, RequestOptions
 from skillhub.net.settings import Logins, Settings
 from tests.support.web import answer, by, redirect
 
@@ -61,7 +61,7 @@ def test_attack_a_mirror_does_not_learn_who_we_are_to_the_site(web, tmp_path):
     with Http(credentials=known) as http:
         road = mirrored(http, {"https://a.example": web.url("")})
         web.at("/x", answer(b"x"))
-        road.ask("https://a.example/x", cap=9, headers={"Authorization": "Bearer for-a"})
+        road.ask("https://a.example/x", cap=9, options=RequestOptions(headers={"Authorization": "Bearer for-a"}))
     assert "for-a" not in web.heads[0]
     assert "Authorization: Bearer for-the-mirror" in web.heads[0]
 

@@ -8,6 +8,7 @@ import pytest
 
 from skillhub.errors import FormatError, RateLimited, SkillhubError, SourceError, UnsafeTransfer
 from skillhub.net.client import Http
+from skillhub.net.fetch import RequestOptions
 from skillhub.net.settings import Logins
 from skillhub.net.target import RequestTarget
 from tests.support.web import Web, answer, by, redirect
@@ -100,7 +101,8 @@ def test_headers_of_a_caller_stay_with_the_first_origin(web):
     with Http() as http:
         url = web.at("/a", redirect("/b"))
         web.at("/b", answer(b"x"))
-        http.ask(url, cap=1, headers={"Authorization": f"Bearer {SECRET}", "X-Line": "a\r\nX-Evil: 1"})
+        headers = {"Authorization": f"Bearer {SECRET}", "X-Line": "a\r\nX-Evil: 1"}
+        http.ask(url, cap=1, options=RequestOptions(headers=headers))
         assert len(told(web, "/a")) == len(told(web, "/b")) == 1
         assert not any("X-Evil" in head or "X-Line" in head for head in web.heads)
 

@@ -11,7 +11,7 @@ import pytest
 from skillhub.errors import SourceError, StateError, UnsafeTransfer, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.net.download import Copy, DownloadCache, Seen
-from skillhub.net.fetch import Response
+from skillhub.net.fetch import PLAIN, RequestOptions, Response
 from skillhub.net.target import PERSON
 from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
 from tests.support.web import answer, by, redirect
@@ -268,14 +268,14 @@ def test_a_media_type_cannot_pass_for_content(tmp_path):
 class Elsewhere:
     """A web in which everything is somewhere else: public addresses, which no test can have."""
 
-    def ask(self, url, *, cap, named_by=PERSON, headers=None, body=None):
+    def ask(self, url, *, cap, options=PLAIN):
         if url.endswith("index.json"):
             document = {"skills": [{"name": "old", "files": ["SKILL.md"]}]}
             return Response(url, json.dumps(document).encode()) if "/skills/" in url else Response(url, b"", "", 404)
         return Response(url.replace("a.example", "b.example"), skill_md("old"))
 
     def get(self, url, *, cap, named_by=PERSON):
-        return self.ask(url, cap=cap, named_by=named_by)
+        return self.ask(url, cap=cap, options=RequestOptions(named_by=named_by))
 
 
 def test_attack_files_that_nothing_pins_come_from_another_origin(machine):

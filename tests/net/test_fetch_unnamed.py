@@ -4,7 +4,7 @@ import pytest
 
 from skillhub.errors import NotFound, UnsafeTransfer
 from skillhub.net.client import Http, Patience
-from skillhub.net.fetch import Response, UntrustedClient
+from skillhub.net.fetch import PLAIN, RequestOptions, Response, UntrustedClient
 from skillhub.net.settings import Logins
 from skillhub.net.target import PERSON
 from tests.support.web import Web, answer, by, redirect
@@ -17,12 +17,12 @@ class Recorder:
     def __init__(self):
         self.asked = []
 
-    def ask(self, url, *, cap, named_by=PERSON, headers=None, body=None):
-        self.asked.append((url, named_by))
+    def ask(self, url, *, cap, options=PLAIN):
+        self.asked.append((url, options.named_by))
         return Response(url, b"")
 
     def get(self, url, *, cap, named_by=PERSON):
-        return self.ask(url, cap=cap, named_by=named_by)
+        return self.ask(url, cap=cap, options=RequestOptions(named_by=named_by))
 
 
 @pytest.fixture

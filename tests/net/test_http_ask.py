@@ -9,6 +9,8 @@ import pytest
 
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.net.client import Http, Patience, _fields
+from skillhub.net.fetch import Mirrors, RequestOptions
+from skillhub.net.settings import Settings
 from skillhub.net.target import PERSON, judge
 from tests.support.web import answer, by
 
@@ -84,8 +86,19 @@ def test_after_one_dead_connection_a_new_one_is_made(web):
 def test_answer_is_what_came_and_nothing_else(web):
     large = bytes(range(256)) * 10_000
     with Http() as http:
-        found = http.ask(web.at("/a", answer(large)), cap=len(large), headers={"if-none-match": '"x"'})
+        found = http.ask(
+            web.at("/a", answer(large)), cap=len(large), options=RequestOptions(headers={"if-none-match": '"x"'})
+        )
         assert (found.data == large, found.content_type) == (True, "")
         assert 'If-None-Match: "x"\r\n' in web.heads[0]
         with pytest.raises(UnsafeTransfer, match="at most 5 redirects"):
             http.ask(web.at("/b", answer(b"", status="302 Nowhere")), cap=1)
+
+
+@pytest.mark.parametrize("slip", ["header", "named", "data", "Headers", "timeout"])
+def test_attack_an_option_of_a_request_is_misspelled(web, slip):
+    with pytest.raises(TypeError, match=slip):
+        RequestOptions(**{slip: {}})
+    with Http() as http, pytest.raises(TypeError, match=slip):
+        Mirrors(http, Settings.parse({}, "")).ask(web.at("/a", answer(b"x")), cap=1, **{slip: {}})
+    assert not web.seen["/a"]

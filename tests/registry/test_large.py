@@ -8,16 +8,29 @@ from hashlib import sha256
 
 import pytest
 
-from skillhub.errors import BadMetadata, FormatError, NotFound, SecurityError, SourceError, UsageError, WrongBytes
+from skillhub.errors import (
+    BadMetadata,
+    FormatError,
+    NameNotOwned,
+    NotFound,
+    Refused,
+    SecurityError,
+    SourceError,
+    UsageError,
+    WrongBytes,
+)
 from skillhub.formats.digest import Digest
-from skillhub.model.index import PART_CAP, parse_listing
+from skillhub.model.index import PART_CAP, NamespacesDocument, namespace_path, parse_listing, parse_namespaces
 from skillhub.registry.build import add
-from skillhub.registry.check import check
+from skillhub.registry.check import _in_parts, check
 from skillhub.registry.operator import RegistrySettings, Signing, opened
 from skillhub.registry.push import FolderTarget, push
-from skillhub.registry.upkeep import withdraw, yank
-from skillhub.trust.documents import NO_PARTS, PartsWriter, rows_of, shard_path
+from skillhub.registry.upkeep import Mandate, delegate, withdraw, yank
+from skillhub.sources.local import read_local
+from skillhub.trust.documents import NO_PARTS, SHARD_PATHS, PartsWriter, rows_of, shard_path
+from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import path_of, pinned_target
+from skillhub.trust.oms import sign
 from skillhub.trust.registry import BEST_MAX, DEPTH_MAX, ROWS_MAX, every_part, keys_of, part_of, part_path, searched
 from skillhub.trust.roles import PARTS, WELL_KNOWN
 from tests.support.published import tree_of
@@ -124,7 +137,108 @@ def test_release_of_a_known_skill_reads_no_other_publisher(hub, tmp_path):
         some, every = found.index(["merge-c"]), found.index()
         assert some.releases("merge-c") == every.releases("merge-c")
         assert some.admissions["acme"] == every.admissions["acme"]
-        assert found.index(["merge-c", "unheard-of"]) == every
+        again = found.index(["merge-c", "unheard-of"])
+        assert again.admissions == every.admissions and again.releases("merge-c") == every.releases("merge-c")
+
+
+def with_rival(hub, *names):
+    """Admit a second publisher who has these names, and return its key."""
+    key = PrivateKey.from_seed(b"7" * 32)
+    mandate = Mandate(publisher="rival", keys=(key.public.pem,), names=names)
+    delegate(hub.dir.path, mandate, Signing(now=hub.when))
+    return key
+
+
+def signed_by(key, parent, name, version="1.0.0"):
+    folder = write_skill(parent, name, version)
+    with open(f"{folder}/skill.oms.sig", "wb") as file:
+        file.write(sign(read_local(folder)[0].tree, name, key))
+    return folder
+
+
+def lose(hub, begins, but=()):
+    """Remove files below ``targets``; what the next command does not need stays away."""
+    folder = os.path.join(hub.dir.site, *begins.split("/"))
+    lost = [name for name in os.listdir(folder) if name.partition(".")[2] not in but]
+    for name in lost:
+        os.remove(os.path.join(folder, name))
+    assert lost
+
+
+def test_new_name_reads_what_publishers_are_admitted_to_and_no_other_skill(hub, tmp_path):
+    key = with_rival(hub, "rivals-own", "rivals-next")
+    add(hub.dir.path, [signed_by(key, tmp_path, "rivals-own")], Signing(now=hub.when))
+    lose(hub, "targets/skills", but=["_all.json"])
+    lose(hub, "targets/idx", but=["acme.json"])
+    name = next(each for each in map("brand-new-{}".format, range(999)) if shard_path(each) in hub.files)
+    add(hub.dir.path, [write_skill(tmp_path, name)], Signing(now=hub.when))
+    hub.pull()
+    assert hub.open(tmp_path / "m").release_index([name]).names == (name,)
+    assert name in hub.open(tmp_path / "m").listing(name).skills
+
+
+def test_new_name_of_another_publisher_leaves_its_other_releases(hub, tmp_path):
+    key = with_rival(hub, "rivals-own", "rivals-next")
+    add(hub.dir.path, [signed_by(key, tmp_path, "rivals-own")], Signing(now=hub.when))
+    add(hub.dir.path, [signed_by(key, tmp_path, "rivals-next"), write_skill(tmp_path, "ours")], Signing(now=hub.when))
+    hub.pull()
+    both = ["rivals-own", "rivals-next"]
+    assert set(hub.open(tmp_path / "m").release_index(both).admissions) == {"rival"}
+    assert check(hub.dir.path, now()).problems == ()
+
+
+def test_delegate_reads_no_other_skill_and_keeps_what_documents_say(hub, tmp_path):
+    key = with_rival(hub, "rivals-own")
+    add(hub.dir.path, [signed_by(key, tmp_path, "rivals-own")], Signing(now=hub.when))
+    lose(hub, "targets/skills", but=["_all.json", "rivals-own.json"])
+    second = PrivateKey.from_seed(b"8" * 32).public.pem
+    mandate = Mandate(publisher="rival", keys=(second,), names=("rivals-next",))
+    delegate(hub.dir.path, mandate, Signing(now=hub.when))
+    delegate(hub.dir.path, Mandate(publisher="third", keys=(second,)), Signing(now=hub.when))
+    hub.pull()
+    registry = hub.open(tmp_path / "m")
+    (admission,) = registry.release_index(["rivals-own"]).admissions.values()
+    assert (len(admission.keys), admission.names) == (2, {"rivals-own", "rivals-next"})
+    assert registry.listing("rivals-own").releases("rivals-own")[0].description == "Says hello."
+    assert {*registry.offers().admissions} == {"acme", "rival", "third"}
+
+
+def test_name_moves_in_a_large_registry_and_its_former_owner_keeps_the_others(hub):
+    with_rival(hub, "rivals-own")
+    with pytest.raises(NameNotOwned):
+        delegate(hub.dir.path, Mandate(publisher="rival", names=("merge-c",)), Signing(now=hub.when))
+    done = delegate(hub.dir.path, Mandate(publisher="rival", names=("merge-c",), move=True), Signing(now=hub.when))
+    assert [each.name for each in done.withdrawn] == ["merge-c"]
+    assert check(hub.dir.path, now()).problems == ()
+    with opened(hub.dir.path, Signing(now=now())) as found:
+        index = found.index()
+    assert (index.owner("merge-c"), {*index.skills}) == ("rival", {"hello", *NAMES})
+    assert {each.description for releases in index.skills.values() for each in releases} == {"Says hello."}
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+def test_attack_new_skill_takes_the_name_that_another_publisher_was_given(hub, tmp_path, is_released):
+    key = with_rival(hub, "rivals-own")
+    if is_released:
+        add(hub.dir.path, [signed_by(key, tmp_path, "rivals-own")], Signing(now=hub.when))
+    before = tree_of(hub.dir.path)
+    with pytest.raises((Refused, NameNotOwned), match="rival"):
+        add(hub.dir.path, [write_skill(tmp_path / "own", "rivals-own", "2.0.0")], Signing(now=hub.when))
+    with pytest.raises((Refused, NameNotOwned), match="acme"):
+        mine = signed_by(key, tmp_path / "theirs", "merge-c", "2.0.0")
+        add(hub.dir.path, [mine], Signing(now=hub.when))
+    assert tree_of(hub.dir.path) == before
+
+
+def test_attack_one_publisher_is_pinned_as_another(hub, tmp_path):
+    with_rival(hub, "rivals-own")
+    pins = {}
+    for path in ("acme", "rival"):
+        pins |= parse_namespaces(hub.dir.target(hub.dir.metadata(), namespace_path(path)), "")
+    hub.revise({namespace_path("zeta"): NamespacesDocument(publishers={"zeta": pins["rival"]}).dump()})
+    hub.dir.publish({path.replace("rival", "zeta"): data for path, data in hub.files.items() if ".rival." in path})
+    with pytest.raises(NameNotOwned):
+        add(hub.dir.path, [write_skill(tmp_path, "brand-new")], Signing(now=hub.when))
 
 
 def test_recalled_releases_are_told_in_the_parts(hub, tmp_path):
@@ -169,6 +283,7 @@ def test_what_a_listing_says_is_what_the_document_of_the_skill_says(hub, tmp_pat
     published("2.0.0", "Joins docu\u200bments and \u202etables.")
     yank(hub.dir.path, "merge-c@2.0.0", "slow", Signing(now=hub.when))
     published("1.5.0", "Something entirely different.")
+    assert check(hub.dir.path, now()).problems == ()
     published("3.0.0", "Another one.")
     assert check(hub.dir.path, now()).problems == ()
     hub.pull()
@@ -330,7 +445,7 @@ LIES = {
     "a part above itself": ("a", {**INNER, "prefix": "a", "rows": [], "parts": {"a": PIN, "ab": PIN}}, BadMetadata),
     "two parts of one letter": ("", {**INNER, "parts": {"aa": PIN, "ab": PIN}}, BadMetadata),
     "a part without a digest": ("", {**INNER, "parts": {"a": {"size": 1, "count": 120}}}, FormatError),
-    "a part that is too large": ("", {**INNER, "parts": {"a": {**PIN, "size": 1 << 40}, "b": PIN}}, FormatError),
+    "a part that is too large": ("", {**INNER, "parts": {"a": {**PIN, "size": PART_CAP + 1}, "b": PIN}}, FormatError),
     "more rows than a part has": ("", {**LEAF, "count": 49, "rows": MANY}, BadMetadata),
     "another version of the format": ("", {**LEAF, "version": 2}, FormatError),
     "no object": ("", [], FormatError),
@@ -406,3 +521,53 @@ def test_attack_public_lists_differ_from_what_is_signed(hub):
         with open(full, "wb") as file:
             file.write(hub.files[wrong])
     assert check(hub.dir.path, now()).problems == ()
+
+
+def test_attack_public_list_of_no_skill(hub):
+    """A list that another program would follow, and that no release ever writes."""
+    free = next(path for path in SHARD_PATHS if path not in hub.files)
+    listed = next(data for path, data in hub.files.items() if path in SHARD_PATHS)
+    for data in (listed, b"", b"{}", listed * 2):
+        hub.dir.publish({free: data})
+        assert [(each.code, each.where.endswith(free)) for each in check(hub.dir.path, now()).problems] == [
+            ("wrong-bytes", True)
+        ]
+    os.remove(os.path.join(hub.dir.site, *free.split("/")))
+    assert check(hub.dir.path, now()).problems == ()
+
+
+def test_short_listing_is_asked_for_once(hub, tmp_path):
+    registry = hub.open(tmp_path / "m")
+    hub.asked.clear()
+    _in_parts(registry, registry.first_part(), hub)
+    assert hub.asked[f"{WELL_KNOWN}/index.json"] == 1
+
+
+DAMAGES = {
+    "cut off": lambda data: data[:-20],
+    "no JSON": lambda data: b"\0" * 10,
+    "empty": lambda data: b"",
+    "a list": lambda data: b"[]",
+    "another format": lambda data: data.replace(b"schemas.agentskills.io", b"example.org"),
+    "a skill twice": lambda data: json.dumps({**json.loads(data), "skills": json.loads(data)["skills"] * 2}).encode(),
+    "deep": lambda data: b"[" * 100_000,
+    "missing": lambda data: None,
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_attack_damaged_public_list_stops_no_recall(hub, how):
+    """It is made again of what is signed, and so are the others."""
+    path = shard_path("merge-c")
+    other = next(each for each in hub.files if each in SHARD_PATHS and each != path)
+    for each in (path, other):
+        full = os.path.join(hub.dir.site, *each.split("/"))
+        data = DAMAGES[how](hub.files[each])
+        os.remove(full)
+        if data is not None:
+            hub.dir.publish({each: data})
+    assert [each.code for each in check(hub.dir.path, now()).problems] != []
+    yank(hub.dir.path, "merge-c@1.0.0", "leaks", Signing(now=hub.when))
+    assert check(hub.dir.path, now()).problems == ()
+    hub.pull()
+    assert parse_listing(hub.files[path], path).skills["merge-c"][0].yanked == "leaks"

@@ -19,6 +19,8 @@ from skillhub.registry.outputs import Part, bucket_of, build, record_path
 from skillhub.registry.pages import PAGES
 from skillhub.registry.shapes import SHAPES
 from skillhub.registry.upkeep import advise, withdraw, yank
+from skillhub.server.registry_api import RegistryApi
+from skillhub.trust.documents import shard_path
 from tests.support.effort import files_read
 from tests.support.killing import kill_everywhere
 from tests.support.published import tree_of
@@ -224,6 +226,42 @@ def test_attack_a_damaged_record_removes_signed_files(hub, record):
 
 
 # A release builds only what changed, without a look at what did not.
+
+
+@pytest.mark.parametrize("damage", [None, b"{}", b"", b"cut"])
+def test_build_of_a_large_registry_reads_its_lists_and_no_other_skill(tmp_path, damage):
+    hub = Simulator(tmp_path)
+    hub.dir.create(hub.dir.settings().model_copy(update={"listed_whole": 0}))
+    names = [f"skill-{number:03}" for number in range(60)]
+    add(hub.dir.path, [write_skill(tmp_path, name) for name in names], Signing(now=hub.when))
+    built(hub, *EVERY)
+    before = tree_of(hub.dir.site)
+    hub.publish("skill-007", "1.1.0")
+    if damage is not None:
+        hub.dir.publish({shard_path("skill-009"): damage})
+    done = []
+    read = files_read(lambda: done.append(built(hub, *EVERY, quick=True)), hub.dir.path)
+    others = [path for path in read if path.startswith("site/targets/") and ("skills/" in path or "lists/" in path)]
+    assert len(others) == 1 if damage is None else len(others) > 60
+    assert {path for path in done[0].written if "skill-009" in path} == set()
+    assert before["-/skill/skill-009.html"] == tree_of(hub.dir.site)["-/skill/skill-009.html"]
+
+
+def test_attack_a_public_list_that_nobody_signs_describes_a_skill_otherwise(tmp_path):
+    hub = Simulator(tmp_path)
+    hub.dir.create(hub.dir.settings().model_copy(update={"listed_whole": 0}))
+    add(hub.dir.path, [write_skill(tmp_path, name) for name in ("one", "two")], Signing(now=hub.when))
+    built(hub, *EVERY)
+    before = tree_of(hub.dir.site)
+    hub.dir.publish({shard_path("two"): before[shard_path("two")].replace(b"Says hello.", b"Runs curl.")})
+    built(hub, *EVERY, quick=True)  # which may believe it, as it believes what was built
+    api = RegistryApi(hub.dir.path, ScanCache(Home.of({"SKILLHUB_HOME": str(tmp_path)}), remember=False))
+    assert {each.description for skill in api.state().skills.values() for each in skill.releases} == {"Says hello."}
+    built(hub, *EVERY)
+    after = tree_of(hub.dir.site)
+    changed = {path for path in after if before.get(path) != after[path]}
+    assert {path for path in changed if not path.startswith("skills.git/")} == {shard_path("two")}
+
 
 EVERY = (SHAPES, PAGES)
 

@@ -21,7 +21,7 @@ from skillhub.model.index import Release
 from skillhub.registry.build import add
 from skillhub.registry.operator import Signing, opened
 from skillhub.registry.outputs import Part, build, record_path
-from skillhub.registry.pages import PAGES, buckets, inert, is_long, row_of, search_groups
+from skillhub.registry.pages import PAGES, _Site, _sitemap, buckets, inert, is_long, row_of, search_groups
 from skillhub.registry.push import FolderTarget, push
 from skillhub.registry.upkeep import withdraw, yank
 from tests.support.registry import Simulator
@@ -386,3 +386,16 @@ def test_a_version_of_any_length_is_compared_and_no_link_leads_nowhere(hub, long
     made(hub)
     check(hub)
     assert "since " + long in text_of(hub, "-/skill/hello.html")
+
+
+def test_a_long_sitemap_is_in_maps_by_page_of_which_a_release_changes_one():
+    site = _Site("Skills", "0" * 64, "https://skills.example", "acme", "acme")
+    places = {f"-/skill/s{number}.html": "2026-01-01T00:00:00Z" for number in range(2000)}
+    before = dict(_sitemap(site, places, 1000))
+    found = [ElementTree.fromstring(data) for path, data in before.items() if path != "sitemap.xml"]
+    assert sum(map(len, found)) == 2000 and 200 < len(found) <= 256 and max(map(len, found)) < 40
+    named = re.findall("<loc>https://skills.example/([^<]*)", before["sitemap.xml"].decode())
+    assert sorted(named) == sorted(before.keys() - {"sitemap.xml"})
+    after = dict(_sitemap(site, {**places, "-/skill/s7.html": "2026-02-02T00:00:00Z", "-/skill/new.html": ""}, 1000))
+    assert len([path for path in after if after[path] != before.get(path)]) == 2
+    assert [*dict(_sitemap(site, places, 2000))] == ["sitemap.xml"]

@@ -31,7 +31,7 @@ def site(count):
 def test_a_link_with_latency_is_waited_for_once_for_eight_files():
     """No file is there before the seven beside it are on their way, so that eight take the time of one."""
     rounds = []
-    barrier = threading.Barrier(AT_ONCE, action=lambda: rounds.append(1), timeout=60)
+    barrier = threading.Barrier(AT_ONCE, action=lambda: rounds.append(1), timeout=300)
     files = [file(f"archives/a/{number:064x}.zip") for number in range(5 * AT_ONCE)]
     in_stages(files, lambda _: barrier.wait() and None)
     assert len(rounds) == 5

@@ -7,8 +7,9 @@ import os
 import pytest
 
 from skillhub.model.hosts import Bounds, Rules
-from skillhub.runtime.catalog import Problem
+from skillhub.runtime.catalog import Catalog, Problem
 from skillhub.runtime.discover import Root, Search, discover, found_name
+from skillhub.runtime.walk import Cache
 
 
 def write(folder, name=None, text=None, **front):
@@ -69,7 +70,14 @@ def test_too_many_folders_are_told(tmp_path):
         write(tmp_path / f"s{number:02}")
     seen = found(tmp_path, bounds=Bounds(folders=6))
     assert len(seen.skills) == 5
-    assert seen.problems == (Problem(str(tmp_path), "more than 6 folders; the rest was not checked"),)
+    assert seen.problems == (Problem(str(tmp_path), "more than 6 folders; the rest was not checked", is_cut=True),)
+    write(tmp_path / "s00", name="the rest was not checked")
+    kept = [found(tmp_path, bounds=Bounds(folders=6), cache=Cache(str(tmp_path / ".cache"))) for _ in range(2)]
+    assert [[each.message for each in Catalog.of((), one.problems).unchecked] for one in kept] == [
+        ["more than 6 folders; the rest was not checked"]
+    ] * 2
+    said = Problem("x", "its author writes that the rest was not checked")
+    assert Catalog.of((), [said]).unchecked == ()
 
 
 def test_two_thousand_is_the_bound_that_is_meant():

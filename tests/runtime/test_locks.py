@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from skillhub import runtime
 from skillhub.errors import Drifted, FormatError, NotFound, Refused, SkillhubError, StateError
 from skillhub.model.record import Skill
 from skillhub.runtime import (
@@ -30,6 +31,7 @@ from skillhub.runtime import (
     skills_list,
 )
 from skillhub.runtime.discover import roots
+from skillhub.runtime.folder import Locks
 from tests.support.locked import EVIL, Machine, agreed, got
 
 
@@ -515,3 +517,15 @@ def test_nothing_of_the_project_or_of_its_record_is_written(here):
     (here.copy_of_demo / "run.sh").unlink()
     got(here)
     assert kept() == before
+
+
+def test_attack_a_host_says_that_a_folder_was_just_written(here):
+    _body(here)
+    (skill,) = here.catalog().skills
+    with pytest.raises(TypeError, match="written"):
+        replace(here.around(), written={skill.path: skill.tree})
+    assert not [name for name in runtime.__all__ if "writ" in name]
+    places = [here.around(), (str(here.project),)]
+    known, unknown = Locks(*places, written={skill.path: skill.tree}), Locks(*places)
+    assert (known == unknown, known == Locks(*places, written={}), unknown == Locks(*places)) == (False, False, True)
+    assert len({known, unknown, Locks(*places)}) == 2

@@ -226,7 +226,7 @@ def test_the_site_as_it_is_served_is_sound_and_its_answers_are_no_documents(hub,
 
 def git(*words):
     environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
-    return subprocess.run(["git", *words], capture_output=True, text=True, timeout=60, check=False, env=environ)
+    return subprocess.run(["git", *words], capture_output=True, text=True, timeout=300, check=False, env=environ)
 
 
 def test_git_clones_shallow_sparse_and_whole(hub, server, tmp_path):
@@ -276,7 +276,7 @@ def test_git_without_a_git_on_the_server_reads_files(hub, api, tmp_path):
 )
 def test_attack_a_body_that_is_none_changes_nothing(hub, server, path, headers, body, status):
     before = {name: Path(hub.dir.site, name).read_bytes() for name in ("metadata/timestamp.json", "skills.git/HEAD")}
-    connection = http.client.HTTPConnection(server.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(server.removeprefix("http://"), timeout=300)
     connection.putrequest("POST", path)
     for name, value in {"Content-Length": str(len(body)), **headers}.items():
         connection.putheader(name, value.encode("latin-1"))
@@ -305,7 +305,7 @@ def test_attack_a_body_that_is_none_changes_nothing(hub, server, path, headers, 
 def test_attack_a_request_lies_in_the_body_of_another(server, head):
     inner = b"GET /metadata/timestamp.json HTTP/1.1\r\nHost: x\r\n\r\n"
     host, port = server.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as peer:
+    with socket.create_connection((host, int(port)), timeout=300) as peer:
         peer.sendall(f"{head.format(size=len(inner))}\r\nHost: {host}\r\n\r\n".encode() + inner)
         peer.shutdown(socket.SHUT_WR)
         said = b"".join(iter(lambda: peer.recv(1 << 16), b""))
@@ -319,10 +319,10 @@ def test_attack_a_client_hangs_up_in_the_middle_and_the_operator_sees_no_traceba
         b"GET /index.json HT",
         b"POST /skills.git/git-upload-pack HTTP/1.1\r\nContent-Length: 9000\r\n\r\n00",
     ):
-        with socket.create_connection((host, int(port)), timeout=20) as peer:
+        with socket.create_connection((host, int(port)), timeout=300) as peer:
             peer.sendall(sent)
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
-    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    connection = http.client.HTTPConnection(host, int(port), timeout=300)
     connection.request("GET", "/index.json")
     assert connection.getresponse().status == 200
     connection.close()
@@ -347,12 +347,12 @@ def test_attack_a_reader_that_is_slow_holds_no_place_of_those_that_are_packed(hu
     line = request_line.format("git-upload-pack")
     with (
         serving(site_server(hub.dir.site, handler=type("_Handler", (RegistryHandler,), facts))) as running,
-        socket.create_connection(("127.0.0.1", running.server_port), timeout=60) as peer,
+        socket.create_connection(("127.0.0.1", running.server_port), timeout=300) as peer,
     ):
         peer.sendall(f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
         while taken and not ended.is_set() and peer.recv(taken):
             pass
-        assert ended.wait(60)
+        assert ended.wait(300)
 
 
 def test_a_large_answer_reaches_a_reader_that_keeps_reading(hub, api):
@@ -360,7 +360,7 @@ def test_a_large_answer_reaches_a_reader_that_keeps_reading(hub, api):
     Path(hub.dir.site, "large.bin").write_bytes(data)
     handler = type("_Handler", (RegistryHandler,), {"api": api, "mcp": None})
     with serving(site_server(hub.dir.site, handler=handler)) as running:
-        connection = http.client.HTTPConnection("127.0.0.1", running.server_port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", running.server_port, timeout=300)
         for _ in range(2):  # the connection is kept
             connection.request("GET", "/large.bin")
             assert connection.getresponse().read() == data

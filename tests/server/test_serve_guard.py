@@ -13,8 +13,8 @@ from skillhub.cli.server import read_token
 from skillhub.errors import NotFound, UsageError
 from skillhub.formats.browser import HEADERS
 from skillhub.server import guard
+from skillhub.server.application import Address
 from skillhub.server.guard import AccessRules
-from skillhub.server.listen import Address
 from tests.support.http_api import BASE, HOST, PORT, TOKEN, api
 from tests.support.locked import agreed
 

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.skills.fake_gh import HOME, FakeGh, check, job, log_line, with_python
-from tests.support.cli import SECONDS
+from tests.support import forked
+from tests.support.cli import SECONDS, run_forked
 
 SKILL = Path(__file__).parents[2] / "fixtures" / "skills" / "gh-fix-ci"
 RELEASES = ["1.1.0", "1.2.0"]
@@ -35,10 +36,10 @@ def gh(tmp_path: Path) -> FakeGh:
 
 
 def run(gh: FakeGh, *args: str, release: str = "1.2.0") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(script(release)), *args]
-    return subprocess.run(
-        command, env=gh.environment(), cwd=gh.folder, capture_output=True, encoding="utf-8", timeout=SECONDS
-    )
+    command = [str(script(release)), *args]
+    program = forked.Program("tests.skills.run_script", command, str(gh.folder), gh.environment(), SECONDS)
+    done = run_forked(program)
+    return subprocess.CompletedProcess(command, done.status, done.out, done.err)
 
 
 def failing(gh: FakeGh, *args: str, release: str = "1.2.0") -> list[dict[str, Any]]:

@@ -8,11 +8,10 @@ import pytest
 
 from skillhub.model.index import Release
 from skillhub.net.client import Http
-from skillhub.sources.folder_snapshot import open_folder
 from skillhub.sources.git_program import GitLimits
 from skillhub.sources.git_snapshot import date_of, open_git
 from skillhub.sources.github import open_repository
-from skillhub.sources.repository import Repository
+from skillhub.sources.repository import Repository, open_folder
 from tests.support.github_api import GitHubServer
 from tests.support.gitrepos import SKILL, Repo
 from tests.support.snapshot import Hub

@@ -6,7 +6,7 @@ import pytest
 
 from skillhub.errors import NotFound, UnsafeArchive
 from skillhub.model.tree import File
-from skillhub.sources.folder_snapshot import FolderSnapshot, open_folder
+from skillhub.sources.repository import FolderSnapshot, open_folder
 from tests.support.snapshot import skill
 
 MARKET = ".claude-plugin/marketplace.json"

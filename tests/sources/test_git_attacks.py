@@ -479,3 +479,32 @@ def test_two_readers_of_one_pipe_do_not_get_each_others_files(repo, opened):
     half.close()
     assert list(snapshot.read(["f7"])) == [files["f7"]]
     assert wrong == []
+
+
+@pytest.mark.parametrize("left", ["folder", "link", "other", "text", "nothing"])
+def test_what_stands_where_the_first_commit_is_put(left, repo, opened, tmp_path):
+    commit = repo.commit(FILES)
+    opened(repo.url, commit)
+    cache = cache_of(tmp_path)
+    for pack in (cache / "objects/pack").iterdir():
+        pack.unlink()
+    place = cache / "refs/commits/first"
+    if left == "folder":
+        (place / "below").mkdir(parents=True)
+    elif left == "link":
+        place.symlink_to(tmp_path / "elsewhere")
+        (tmp_path / "elsewhere").write_text("1" * 40 + "\n")
+    elif left != "nothing":
+        place.write_text({"other": "1" * 40 + "\n", "text": "../../x"}[left])
+    snapshot = opened(repo.url, None)
+    assert snapshot.rev == commit
+    assert list(snapshot.read(["SKILL.md"])) == [SKILL]
+    assert left != "link" or (tmp_path / "elsewhere").read_text() == "1" * 40 + "\n"
+
+
+def test_a_head_that_is_no_commit(repo, opened):
+    commit = repo.commit(FILES)
+    for target in (repo.tag("v1", commit), repo.put("blob", b"text"), repo.folder({"SKILL.md": SKILL})):
+        (repo.path / "HEAD").write_text(f"{target}\n")
+        with suppress(FormatError, NotFound, SourceError, WrongBytes):
+            assert opened(repo.url, None).rev == commit

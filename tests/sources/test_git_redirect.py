@@ -9,7 +9,7 @@ import pytest
 
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.net.client import Http
-from skillhub.net.fetch import Response
+from skillhub.net.fetch import PLAIN, Response
 from skillhub.sources.git_program import GitLimits
 from skillhub.sources.git_repository import redirected, remote
 from skillhub.sources.git_snapshot import open_git
@@ -162,8 +162,8 @@ class Sent:
         self.url = url
         self.asked = []
 
-    def ask(self, url, *, cap, named_by=None, headers=None, body=None):
-        self.asked.append((url, dict(headers or {})))
+    def ask(self, url, *, cap, options=PLAIN):
+        self.asked.append((url, dict(options.headers)))
         return Response(self.url, b"")
 
 

@@ -8,9 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from skillhub.disk import files as disk
 from skillhub.errors import FormatError, NotFound, SourceError, StateError, UsageError
 from skillhub.sources.git_program import GitLimits
 from skillhub.sources.layout import SnapshotNode
+from tests.support.gitbackend import backend
 from tests.support.gitrepos import SKILL, Repo, link, program, submodule
 from tests.support.gitserver import served
 
@@ -172,6 +174,23 @@ def test_many_skills_do_not_take_many_fetches(tmp_path, environ, opened):
     assert sum(path.stat().st_size for path in cached(tmp_path)) < 20_000
 
 
+def test_the_first_branch_of_a_new_repository_is_fetched_without_asking_which_commit_it_is_at(tmp_path, opened):
+    repo = Repo(tmp_path / "served/now.git")
+    commit = repo.commit(FILES)
+    with backend(tmp_path / "served") as server:
+        url = server.url("/now.git")
+        assert opened(url, None).rev == commit
+        assert [path.rpartition("/")[2] for path in server.asked] == [
+            "refs?service=git-upload-pack",
+            *(["git-upload-pack"] * 2),
+        ]
+        assert opened(url, commit).rev == commit
+        assert len(server.asked) == 3
+        newer = repo.commit(FILES | {"new": b"1"})
+        assert opened(url, None).rev == newer
+        assert len(cached(tmp_path)) == 2
+
+
 def test_a_local_repository_takes_few_processes(tmp_path, environ, repo, opened):
     asked = logged(tmp_path, environ)
     files = {f"skills/s{number}/SKILL.md": b"%d" % number for number in range(200)}
@@ -180,7 +199,7 @@ def test_a_local_repository_takes_few_processes(tmp_path, environ, repo, opened)
     assert list(snapshot.read(files)) == list(files.values())
     for path, data in files.items():
         assert list(snapshot.read([path])) == [data]
-    assert [len(asked(verb)) for verb in ("ls-remote", "fetch", "cat-file")] == [1, 1, 2]
+    assert [len(asked(verb)) for verb in ("ls-remote", "fetch", "cat-file")] == [0, 1, 2]
 
 
 def test_a_commit_in_the_cache_needs_no_network(repo, opened):
@@ -247,6 +266,14 @@ def test_many_at_once_share_one_cache(tmp_path, environ, opened):
         found = list(pool.map(lambda one: list(one.read(FILES)), snapshots * 2))
     assert all(one == found[0] for one in found)
     assert len(asked("fetch")) == 2
+
+
+def test_what_is_here_is_opened_while_another_process_fetches_more_of_it(tmp_path, repo, opened):
+    commit = repo.commit(FILES)
+    opened(repo.url, None)
+    (folder,) = (tmp_path / "cache/git").glob("*/objects")
+    with disk.lock(f"{folder.parent}.lock", timeout=1):
+        assert opened(repo.url, None, bounds=GitLimits(seconds=2)).rev == commit
 
 
 def test_threads_read_one_snapshot(repo, opened):

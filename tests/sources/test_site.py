@@ -20,8 +20,7 @@ from skillhub.errors import (
 )
 from skillhub.formats.digest import Digest
 from skillhub.model.index import Release
-from skillhub.net.fetch import Response
-from skillhub.net.target import PERSON
+from skillhub.net.fetch import PLAIN, Response
 from skillhub.server.site import site_server
 from tests.support.serving import serving
 from tests.support.site import JSON, LEGACY, WELL_KNOWN, current, entry, legacy, offer, skill_md, tarred, zipped
@@ -507,7 +506,7 @@ def test_what_is_no_url_is_no_site(web, visit, url):
 
 def test_plain_http_is_warned_of(tmp_path, machine):
     class Plain:
-        def ask(self, url, *, cap, named_by=PERSON, headers=None, body=None):
+        def ask(self, url, *, cap, options=PLAIN):
             return Response(url, current(), "application/json")
 
     (warning,) = machine.open("http://intranet.example", Plain()).index().warnings

@@ -66,6 +66,17 @@ class Done:
         return self.json["error"]
 
 
+def run_forked(program: forked.Program, stdin: bytes = b"") -> Done:
+    """Run a program as a fork, without a terminal."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as said:
+        said.write(stdin)
+        said.seek(0)
+        status = forked.Process(program, [each.fileno() for each in (said, out, err)]).wait()
+        out.seek(0)
+        err.seek(0)
+        return Done(status, out.read(), err.read())
+
+
 def _keep() -> None:
     """Freeze nothing."""
 
@@ -138,14 +149,7 @@ class Shell:
             return self.run_anew(*args, cwd=cwd, **environ)
         if stdin is None and self.entry == Shell.entry and "exec" not in args:
             return self._run_here(args, cwd or self.project, given)
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as said:
-            said.write(stdin or b"")
-            said.seek(0)
-            streams = [each.fileno() for each in (said, out, err)]
-            status = self._fork(args, cwd or self.project, given, streams).wait()
-            out.seek(0)
-            err.seek(0)
-            return Done(status, out.read(), err.read())
+        return run_forked(self._program(args, cwd or self.project, given), stdin or b"")
 
     def _run_here(self, args: Sequence[object], folder: object, environ: dict[str, str]) -> Done:
         before, stdin, temporary = dict(os.environ), sys.stdin, tempfile.tempdir
@@ -218,7 +222,8 @@ class Shell:
         ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         environ = self.having({"TERM": "xterm", **environ})
-        child = self._fork(args, self.project, environ, [theirs] * 3, is_on_terminal=True)
+        program = self._program(args, self.project, environ, is_on_terminal=True)
+        child = forked.Process(program, [theirs] * 3)
         os.close(theirs)
         try:
             screen = _converse(ours, list(say))
@@ -231,11 +236,10 @@ class Shell:
             os.close(ours)
         return Done(child.wait(), ERASED.sub(b"", screen), b"")
 
-    def _fork(
-        self, args: Sequence[object], folder: object, environ: dict[str, str], streams: Sequence[int], **how: bool
-    ) -> forked.Process:
-        program = forked.Program(self.entry, [str(each) for each in args], str(folder), environ, SECONDS, **how)
-        return forked.Process(program, streams)
+    def _program(
+        self, args: Sequence[object], folder: object, environ: dict[str, str], **how: bool
+    ) -> forked.Program:
+        return forked.Program(self.entry, [str(each) for each in args], str(folder), environ, SECONDS, **how)
 
     def having(self, environ: dict[str, str]) -> dict[str, str]:
         merged = {**self.environ, **environ}
@@ -248,9 +252,14 @@ class Shell:
         return heeded != usual
 
     def files(self) -> dict[str, bytes]:
-        """Return everything on this machine, so that two moments can be compared."""
+        """Return everything on this machine, so that two moments can be compared.
+
+        Without the index of what was hashed: it leaves out what changed in the last two seconds, so it tells how fast
+        the machine is.
+        """
         found = {}
         for top, folders, names in os.walk(self.folder):
+            folders[:] = [name for name in folders if name != "proved"]
             for name in (*folders, *names):
                 path = os.path.join(top, name)
                 if os.path.islink(path):

@@ -38,7 +38,7 @@ def registry(folder: Path) -> Iterator[str]:
     try:
         while True:
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/", timeout=60).close()
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/", timeout=300).close()
                 break
             except OSError:
                 assert server.poll() is None, "docker-registry ended"

@@ -147,9 +147,9 @@ def kinds_of(folder: Path, act: Callable[[], None]) -> list[str]:
 def sample(kinds: Sequence[str], happen: Callable[[], None], label: str) -> list[int]:
     """Return at which changes, from 1, a fault is tried; all of them where ``SKILLHUB_EVERY_FAULT`` is set.
 
-    A kill comes before every rename, as things become visible by one, and before one change of each other kind.
+    A kill comes before every rename, as things become visible by one, and before one change of every second kind.
     What a disk says comes at one change of every second kind: ``no_space`` at those that ``forbidden`` is not at.
-    Which change of a kind it is depends on ``label``.
+    Which kinds these are, and which change of a kind it is, depends on ``label``.
     """
     if EVERY:
         return list(range(1, len(kinds) + 1))
@@ -159,5 +159,7 @@ def sample(kinds: Sequence[str], happen: Callable[[], None], label: str) -> list
         steps[kind].append(at)
     one = [numbers[chance % len(numbers)] for numbers in steps.values()]
     if happen is kill:
-        return sorted({*one, *(at for at, kind in enumerate(kinds, 1) if kind.startswith("os.rename"))})
+        return sorted(
+            {*one[chance % 2 :: 2], *(at for at, kind in enumerate(kinds, 1) if kind.startswith("os.rename"))}
+        )
     return sorted(one[(chance + (happen is forbidden)) % 2 :: 2])

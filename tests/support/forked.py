@@ -86,7 +86,7 @@ class Process:
     def __init__(self, program: Program, streams: Sequence[int]) -> None:
         umask = os.umask(0)
         os.umask(umask)
-        self._connection, self.pid = begin(_nursery(), {**vars(program), "umask": umask}, [*streams])
+        self._connection, self.pid = begin(nursery(), {**vars(program), "umask": umask}, [*streams])
 
     def wait(self) -> int:
         """Return how it ended, as ``subprocess`` does."""
@@ -100,7 +100,20 @@ def words(module: str, seconds: int) -> list[str]:
     It hands on the signals that ask a program to end. The program has the environment, the folder and the streams of
     whoever runs it, but not its terminal; what an interpreter does when it starts is not done.
     """
-    return [sys.executable, "-I", "-S", forked_client.__file__, _nursery(), module, str(seconds)]
+    return [sys.executable, "-I", "-S", forked_client.__file__, nursery(), module, str(seconds)]
+
+
+_others: list[str] = []
+
+
+def use(path: str) -> None:
+    """Fork from a process that another one has started, so that the workers of a run share one."""
+    _others[:] = [path]
+
+
+def nursery() -> str:
+    """Return where the process that all others are forked from listens."""
+    return _others[0] if _others else _nursery()
 
 
 @cache

@@ -21,8 +21,7 @@ def api(machine, monkeypatch, token=None, host="127.0.0.1", ip="127.0.0.1", more
     """Return a client of the API of a machine, in this process; ``more`` are names of the server."""
     from starlette.testclient import TestClient
 
-    from skillhub.server.application import application
-    from skillhub.server.events import ChangeStreams
+    from skillhub.server.application import ChangeStreams, application
     from skillhub.server.guard import AccessRules
 
     for name, value in machine.environ.items():
@@ -60,11 +59,11 @@ class Served:
     def stop(self, number=signal.SIGINT):
         """End it; return its status and what it wrote to stderr."""
         os.kill(self.process.pid, number)
-        _, err = self.process.communicate(timeout=60)
+        _, err = self.process.communicate(timeout=300)
         return self.process.returncode, err.decode()
 
     def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=300)
 
     def raw(self, head, body=b""):
         """Send a request as it is, and return all that comes back until the server hangs up."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from zlib import crc32
 
 from tests.support.hearing import heard_by
 
@@ -35,9 +36,9 @@ class Killer:
 def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int, bool], None]) -> int:
     """Do ``run`` from the same start again and again, each time killed a step later, until it gets through.
 
-    After the first few steps every fifth is taken, or every one if ``SKILLHUB_EVERY_FAULT`` is set. After each
-    kill, and after the call that heals it, ``look`` is called with the number of the kill and whether the work
-    is done.
+    After the first three steps every fifth is taken, from one that the name of the test chooses, or every one if
+    ``SKILLHUB_EVERY_FAULT`` is set. After each kill, and after the call that heals it, ``look`` is called with the
+    number of the kill and whether the work is done.
 
     Args:
         folder: What ``run`` changes.
@@ -48,6 +49,7 @@ def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int,
         How many steps the work has.
     """
     start = shutil.copytree(folder, f"{folder}-start")
+    chance = crc32(os.environ.get("PYTEST_CURRENT_TEST", "").encode())
     kills = 0
     while True:
         shutil.rmtree(folder)
@@ -57,7 +59,7 @@ def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int,
             with heard_by(killer.hear):
                 run()
         except Killed:
-            kills += 1 if EVERY or kills < 4 else 5
+            kills += 1 if EVERY or kills < 2 else 1 + chance % 5 if kills == 2 else 5
         else:
             steps = kills - killer.left
             look(kills + 1, True)

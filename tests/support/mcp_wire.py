@@ -68,7 +68,7 @@ class Wire:
 
     def __exit__(self, *_):
         self.process.stdin.close()
-        self.process.wait(60)
+        self.process.wait(300)
         self.process.stdout.close()
 
     def send(self, *frames):

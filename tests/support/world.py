@@ -21,11 +21,11 @@ from skillhub.install.links import sync
 from skillhub.install.obtain import from_lock
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import Local, parse_ref
+from skillhub.project.heard import Advisories, own_advisories
 from skillhub.project.intent import read_policies
 from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
-from skillhub.sources.advisories import Advisories, own_advisories
 from skillhub.sources.configured import Source, Sources, embedded
 from skillhub.sources.history import FirstSeen
 from skillhub.sources.registry import TufRegistry
@@ -127,7 +127,9 @@ class World:
             environ=self.environ,
             user_home=str(self.user_home),
             policies=read_policies(self.home, project.intent, str(self.folder / "machine" / "policy.toml")),
-            advisories=Advisories(sources, lambda: own_advisories(self.advisories, "", self.home.state, self.mirror)),
+            advisories=Advisories(
+                sources.last_advisories, lambda: own_advisories(self.advisories, "", self.home.state, self.mirror)
+            ),
             first_seen=FirstSeen(self.home),
             clock=lambda: self.now,
             report=lambda what, done, of: None,

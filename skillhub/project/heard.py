@@ -1,0 +1,363 @@
+"""What registries last said, and what is known to be bad: by them, and by the files and mirrors that a user names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cached_property, lru_cache
+from typing import Annotated
+
+from skillhub import errors
+from skillhub.disk import files
+from skillhub.disk.home import Home
+from skillhub.disk.proved import stamp_of
+from skillhub.errors import FormatError, NotFound, SourceError, StateError
+from skillhub.formats.digest import Digest
+from skillhub.formats.document import NAME, Document, Members, Read, text_that
+from skillhub.formats.json import strict_json
+from skillhub.formats.text import as_command, is_name, spell, typed_flags
+from skillhub.formats.toml import strict_toml
+from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Match, Said
+from skillhub.model.hosts import Scope
+from skillhub.model.index import (
+    ADVISORIES,
+    DOCUMENT_CAP,
+    Admission,
+    Index,
+    Release,
+    admitted,
+    index_path,
+    namespace_path,
+    parse_namespaces,
+    parse_releases,
+    publisher_path,
+)
+from skillhub.model.lock import Lock, Locked, Signer, by_word
+from skillhub.model.question import Held
+from skillhub.model.reference import parse_remote, url_of
+from skillhub.model.tree import Listing
+from skillhub.project.user_state import own_roots
+
+_CONFIG_CAP = 16 << 20
+_NO_FILE = "write the file, or take its line out of advisories in config.toml"
+
+# What registries said when they were last asked, read off the documents that were verified and kept then.
+# A release that was withdrawn, or a key that was revoked, stays refused without a network, and without TUF.
+
+HINTS = "publishers.json"
+
+
+def kept(folder: str, target: str) -> str:
+    """Return where the document of a target lies once it is verified."""
+    return os.path.join(folder, "targets", target.replace("/", "%2F"))
+
+
+def owners(folder: str) -> Mapping[str, str]:
+    """Return who owned which name when it was last seen: a hint, which the signed documents must bear out."""
+    # Written without being flushed: after a power cut it may be torn, and is then no worse than absent.
+    with suppress(FormatError, StateError):
+        data = files.read(os.path.join(folder, HINTS), DOCUMENT_CAP) or b"{}"
+        return OwnersFile.parse({"owners": strict_json(data, HINTS, DOCUMENT_CAP)}, HINTS).owners
+    return {}
+
+
+class OwnersFile(Document):
+    """``publishers.json`` in the cache of a registry: who owned which name when it was last seen."""
+
+    owners: Members[str, Annotated[str, Read(text_that(is_name, "a publisher"), **NAME)]]
+
+
+class LastSeen:
+    """The word of one registry as it was last heard on this machine; nothing at all if it never was.
+
+    Args:
+        folder: Where its trusted metadata is kept.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._said: dict[str, tuple[Admission | None, Mapping[str, tuple[Release, ...]]]] = {}
+
+    def index(self, names: Iterable[str]) -> Index:
+        """Return the releases of these names, as far as any were seen, and the publishers that they are said to have.
+
+        One that the registry no longer admits is here with no name of its own; where the document is not at hand, or
+        is damaged, there is no admission at all.
+        """
+        skills: dict[str, tuple[Release, ...]] = {}
+        admissions: dict[str, Admission] = {}
+        for name in names:
+            if (publisher := self._owners.get(name)) is None:
+                continue
+            if publisher not in self._said:
+                self._said[publisher] = self._admission(publisher), self._skills(publisher)
+            admission, releases = self._said[publisher]
+            if name in releases:
+                skills[name] = releases[name]
+            if admission is not None:
+                admissions[publisher] = admission
+        return Index(skills, admissions)
+
+    def advisories(self, root: Digest) -> Said:
+        """Return what it said to be known to be bad; nothing if that was never heard, or is damaged."""
+        path = kept(self.folder, ADVISORIES)
+        with suppress(FormatError, StateError):
+            return Said.parse(files.read(path, CAP) or b"{}", path, root)
+        return Said(AdvisoriesDocument(), root)
+
+    @property
+    def refreshed(self) -> str | None:
+        """When the registry was last asked (UTC); None if never."""
+        with suppress(OSError):
+            return spell(datetime.fromtimestamp(os.stat(os.path.join(self.folder, "timestamp.json")).st_mtime, UTC))
+        return None
+
+    @cached_property
+    def _owners(self) -> Mapping[str, str]:
+        return owners(self.folder)
+
+    def _admission(self, publisher: str) -> Admission | None:
+        # A neighbour's document may be newer here than the publisher's own: what the bucket pins by now was
+        # perhaps never asked for, or withheld, and that must not make a revocation forgotten that was heard of.
+        bucket, path = (kept(self.folder, each) for each in (namespace_path(publisher), publisher_path(publisher)))
+        with suppress(FormatError, errors.NameNotOwned, StateError):
+            if publisher not in parse_namespaces(files.read(bucket, DOCUMENT_CAP) or b"", bucket):
+                return Admission(publisher=publisher)
+            return admitted(publisher, files.read(path, DOCUMENT_CAP) or b"", path)
+        return None
+
+    def _skills(self, publisher: str) -> Mapping[str, tuple[Release, ...]]:
+        path = kept(self.folder, index_path(publisher))
+        found: dict[str, list[Release]] = {}
+        with suppress(FormatError, StateError):
+            for release in parse_releases(files.read(path, DOCUMENT_CAP) or b"", path)[1]:
+                found.setdefault(release.name, []).append(release)
+        return {name: tuple(releases) for name, releases in found.items()}
+
+
+def last_seen(home: Home, root: Digest) -> LastSeen:
+    """Return what the registry with this first root last said, read anew only if its files have changed."""
+    folder = os.path.join(home.state, "tuf", root.hex)
+    return _last_seen(folder, (*_stamps(folder), *_stamps(os.path.join(folder, "targets"))))
+
+
+@lru_cache(maxsize=4)
+def _last_seen(folder: str, stamps: tuple[str, ...]) -> LastSeen:
+    return LastSeen(folder)
+
+
+def _stamps(folder: str) -> list[str]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        return sorted(f"{stamp_of(each.stat())} {each.name}" for each in entries)
+    return []  # never asked, or being written
+
+
+def recalled(name: str, entry: Locked, said: Index) -> errors.SecurityError | None:
+    """Return why a locked release may not be used any more by what its registry says; None if it may."""
+    own = entry.own_name(name)
+    release = next(
+        (
+            each
+            for each in said.skills.get(own, ())
+            if each.digest == entry.digest or each.tree == entry.original.tree
+        ),
+        None,
+    )
+    if release is None:
+        return None
+    found, where = f"{name} {release.version}", entry.url
+    if release.withdrawn is not None:
+        reason = release.withdrawn or "no reason given"
+        return errors.Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=where)
+    admission = said.admissions.get(release.publisher or "")
+    if admission is None:
+        return None
+    publisher = by_word(admission.publisher, entry.source)
+    if own not in admission.names:
+        message = f"the registry has taken the name {own} from {publisher}, who published {found}"
+        return errors.NameNotOwned(message, where=where)
+    published = release.published or ""
+    void = {each.fingerprint for each in admission.revoked if not published or published >= each.since}
+    for signer in map(Signer.parse, entry.signed_by):
+        if signer.fingerprint in void:
+            message = f"{found} is signed by the key {signer.fingerprint}, which {publisher} has revoked"
+            return errors.BadSignature("revoked", message, where=where)
+    return None
+
+
+# What this machine has heard to be known bad, for who loads skills: read off this disk, whoever said it; the rules
+# are those of ``Advisories``, which asks mirrors and registries.
+
+
+BadCheck = Callable[[str, Locked], Match | None]  # name and entry -> why nobody may load it any more, if so
+
+
+def known_bad(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home) -> BadCheck:
+    """Return what tells of a locked skill why nobody may load it any more; None where nothing on this disk says so.
+
+    Raises:
+        NotFound, FormatError, StateError: what the user names cannot be read, so that nobody can tell.
+    """
+    known, mine = _heard(tuple(_said(home))), own_roots(home)
+
+    def match(name: str, entry: Locked) -> Match | None:
+        source = lock.sources.get(entry.source) if entry.named else None
+        root = mine.get(entry.source) if entry.named else None
+
+        def urls() -> tuple[str, ...]:
+            if entry.named or entry.local:
+                return (source.url,) if source is not None else ()
+            asked = url_of(parse_remote(entry.place), os.environ)
+            return tuple(dict.fromkeys((asked, entry.git or asked)))
+
+        signed = Digest(root) if root else None
+        subject = AdvisorySubject.of(name, entry, signed, urls, lambda: listing(entry.tree))
+        return next((each for each in known.matches(subject) if each.is_refused), None)
+
+    return match if known else lambda name, entry: None
+
+
+BarringCheck = Callable[[str, Locked], Held | None]  # name and entry -> why nobody may load it, if so
+
+
+def barring(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home, scope: Scope) -> BarringCheck:
+    """Return what tells why nobody may load a locked skill: it is known to be bad, or was recalled by its registry.
+
+    Raises:
+        NotFound, FormatError, StateError: as ``known_bad``.
+    """
+    bad, flags = known_bad(lock, listing, home), typed_flags(scope)
+    mine = own_roots(home)  # a repository may change what its lock says of the registry
+    every = {*mine.values(), *map(lock.root_of, lock.skills.values())}
+    said = {root: last_seen(home, Digest(root)) for root in every if root}
+
+    def barred(name: str, entry: Locked) -> Held | None:
+        if match := bad(name, entry):
+            return Held("known-bad", f"is known to be bad: {match}", as_command("skillhub", "remove", name, *flags))
+        roots = filter(None, {lock.root_of(entry), mine.get(entry.source)})
+        found = (recalled(name, entry, said[root].index([entry.own_name(name)])) for root in roots)
+        error = next(filter(None, found), None)
+        if error is None:
+            return None
+        return Held("withdrawn", f"must not be used: {error.message}", as_command("skillhub", "update", name, *flags))
+
+    return barred
+
+
+def _said(home: Home) -> Iterator[tuple[str, str | None, tuple[int, ...]]]:
+    """Yield each file that says what is known to be bad, the root of the registry that it is of, and its stamp."""
+    for root in filter(None, own_roots(home).values()):
+        path = kept(os.path.join(home.state, "tuf", root.removeprefix("sha256:")), ADVISORIES)
+        if os.path.isfile(path):
+            yield path, root, _stamp(path)
+    path = os.path.join(home.config, "config.toml")
+    data = files.read(os.path.realpath(path), _CONFIG_CAP)
+    named = strict_toml(data, path).get("advisories", []) if data else []
+    for place in filter(lambda each: isinstance(each, str), named if isinstance(named, list) else []):
+        if "://" not in place:
+            own = os.path.realpath(os.path.join(home.config, os.path.expanduser(place)))
+            yield own, None, _stamp(own)
+        elif os.path.isfile(own := os.path.join(home.state, "advisories", f"{Digest.of(place.encode()).hex}.json")):
+            yield own, None, _stamp(own)
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise NotFound("there is no file with advisories", where=path, hint=_NO_FILE) from error
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@lru_cache(maxsize=4)
+def _heard(places: tuple[tuple[str, str | None, tuple[int, ...]], ...]) -> AdvisoryIndex:
+    return AdvisoryIndex(
+        [Said.parse(files.read(path, CAP) or b"{}", path, Digest(root) if root else None) for path, root, _ in places]
+    )
+
+
+# What is known to be bad by the registries of the user, and by the files and mirrors that they name.
+
+Fetch = Callable[[str], bytes]  # URL -> bytes; it raises SourceError where nobody answers
+
+
+class Advisories:
+    """All of it for one command, read when it is first asked for.
+
+    Args:
+        last: Returns what each registry last said, but for those with these roots: it counts until one was opened.
+        own: Returns what the user names.
+
+    Attributes:
+        outdated: Of which mirrors only an earlier answer counts, and why; known once something was looked up.
+    """
+
+    def __init__(
+        self, last: Callable[[Collection[Digest]], list[Said]], own: Callable[[], Iterable[Said]] = tuple
+    ) -> None:
+        self._last = last
+        self._own = own
+        self._heard: dict[Digest, Callable[[], Said]] = {}
+        self._index: AdvisoryIndex | None = None
+        self.outdated: list[str] = []
+
+    def hear(self, root: Digest, said: Callable[[], Said]) -> None:
+        """Take the word of a registry that was opened by now, instead of its last one."""
+        if root not in self._heard:
+            self._heard[root], self._index = said, None
+
+    def forget(self) -> None:
+        """Take it that nothing is known, for who only looks and has told why."""
+        self._index = AdvisoryIndex(())
+
+    def known(self) -> AdvisoryIndex:
+        """Return everything that is said.
+
+        Raises:
+            SourceError, SecurityError, FormatError, StateError: nobody can tell what a registry or a file says.
+        """
+        if self._index is None:
+            before = self._last(self._heard)
+            mine = [*self._own()]
+            self.outdated = [each.outdated for each in mine if each.outdated]
+            self._index = AdvisoryIndex([*before, *(each() for each in self._heard.values()), *mine])
+        return self._index
+
+
+def own_advisories(places: Iterable[str], base: str, state: str, fetch: Fetch) -> Iterator[Said]:
+    """Yield what the files and mirrors say that a user names; where a mirror does not answer, what it said last.
+
+    Args:
+        places: Paths, relative ones below ``base``, and URLs.
+        base: The folder of the user's settings.
+        state: Where the last answer of each mirror is kept.
+        fetch: Asks a mirror.
+
+    Raises:
+        NotFound: a file is not there.
+        SourceError: a mirror does not answer, and never did.
+        FormatError: what one says is no list of advisories or digests.
+        StateError: the disk refuses.
+    """
+    for place in places:
+        if "://" not in place:
+            data = files.read(os.path.realpath(os.path.join(base, os.path.expanduser(place))), CAP)
+            if data is None:
+                raise NotFound("there is no file with advisories", where=place, hint=_NO_FILE)
+            yield Said.parse(data, place)
+            continue
+        kept = os.path.join(state, "advisories", f"{Digest.of(place.encode()).hex}.json")
+        try:
+            data = fetch(place)
+            said = Said.parse(data, place)
+            files.write_atomic(kept, data, mode=0o600, sync=False)
+            yield said
+        except SourceError as error:
+            last = files.read(kept, CAP)
+            if last is None:
+                error.hint = f"its first answer is needed: {as_command('skillhub', 'audit')} asks it"
+                raise
+            yield replace(Said.parse(last, kept), outdated=f"{place} was not contacted: {error.message}")

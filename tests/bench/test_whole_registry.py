@@ -1,0 +1,27 @@
+"""What the bench makes for a million skills is a registry as operators' commands make it; here it has few."""
+
+from skillhub.net.fetch import FolderFetcher
+from skillhub.registry.build import add
+from skillhub.registry.check import _in_parts
+from skillhub.registry.operator import RegistryDir, Signing
+from skillhub.sources.registry import TufRegistry
+from tests.bench.whole_registry import OWN, make
+from tests.support.registry import now, write_skill
+
+
+def test_registry_that_several_processes_make_is_what_its_skills_make(tmp_path):
+    folder = str(tmp_path / "hub")
+    make(folder, 300)
+    hub = RegistryDir(folder)
+    fetcher = FolderFetcher(hub.site, "folder:")
+
+    def opened(name):
+        return TufRegistry.open("folder:", hub.served("metadata/1.root.json"), fetcher, str(tmp_path / name))
+
+    registry = opened("before")
+    assert len(_in_parts(registry, registry.first_part(), fetcher).skills) == 300
+    registry.artifact(registry.release_index(OWN[:1]).releases(OWN[0])[0])
+    add(folder, [write_skill(tmp_path, OWN[0], "1.1.0")], Signing(now=now()))
+    registry = opened("after")
+    assert registry.listing(OWN[0]).releases(OWN[0])[0].version == "1.1.0"
+    assert len(_in_parts(registry, registry.first_part(), fetcher).skills) == 300
