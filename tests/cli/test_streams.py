@@ -73,10 +73,9 @@ def test_what_is_learned_for_one_command_is_gone_after_it(shell, tmp_path, words
     repo = Repo(tmp_path / "repository")
     repo.commit({"SKILL.md": SKILL})
     assert shell.run("install", f"git+{repo.url}", "--yes", "--allow-unsigned").status == 0
-    (tmp_path / "temporary").mkdir()
-    done = bash(shell, f"S {words}", TMPDIR=str(tmp_path / "temporary"))
+    done = bash(shell, f"S {words}")
     assert done.returncode in (0, 1), done.stderr
-    assert not any((tmp_path / "temporary").iterdir())
+    assert os.listdir(shell.environ["TMPDIR"]) == []
 
 
 @pytest.mark.parametrize("words", ["list --json", "--help", "show release-notes --json"])

@@ -101,13 +101,15 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.home, self.hub, self.project = folder / "home", folder / "hub", folder / "project"
-        for each in (self.home, self.hub, self.project):
+        temporary = folder / "temporary"  # what killed commands of others left is not for this machine's `cache gc`
+        for each in (self.home, self.hub, self.project, temporary):
             each.mkdir(parents=True, exist_ok=True)
         # Only what a program needs to start, so that nothing of the machine that runs the tests gets in.
         self.environ = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
             "SKILLHUB_HOME": str(self.hub),
+            "TMPDIR": str(temporary),
             "PYTHONPATH": str(REPO),
             "LANG": "C.UTF-8",
             "GIT_CONFIG_NOSYSTEM": "1",
