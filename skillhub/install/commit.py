@@ -31,6 +31,7 @@ from skillhub.model.lock import Lock, Locked, Signer
 from skillhub.model.provenance import Changes, Provenance
 from skillhub.model.question import Asked, Question
 from skillhub.model.record import Facts, Record, Records
+from skillhub.model.reference import site_of
 from skillhub.model.tree import Tree
 from skillhub.net.settings import Settings
 from skillhub.project import copies, mcp
@@ -429,7 +430,7 @@ def _digest(whole: str, names: Iterable[str]) -> Digest:
 
 
 class World(NamedTuple):
-    """What decides about every skill: this version, and whom and what the user allows; the sources among it."""
+    """What decides about every skill: this version, whom and what the user allows, and what the sources are."""
 
     facts: Digest
     sources: Mapping[str, Source]
@@ -437,8 +438,8 @@ class World(NamedTuple):
     @classmethod
     def of(cls, ports: Ports) -> World:
         """Return what does so for this command."""
-        sources, rules = ports.sources.all(), [(policy.where, [*policy.rules()]) for policy in ports.policies.each]
-        facts = skillhub.__version__, ports.publishers.all(), sources, rules
+        sources, policies = ports.sources.all(), [*ports.policies.each]
+        facts = skillhub.__version__, ports.publishers.all(), sources, policies, site_of(ports.environ)
         return cls(Digest.of(repr(facts).encode("utf-8", "surrogateescape")), sources)
 
 
@@ -446,10 +447,12 @@ def deciding(name: str, world: World, state: State, ports: Ports) -> object:
     """Return all, beside the bytes, that decides whether an enabled skill is in order as it is locked.
 
     None if that has to be looked at each time: what its registry or an advisory tells of, what a time decides, what
-    is patched, or is written into the configuration of an agent.
+    is patched, is written into the configuration of an agent, or is where a link may lead away from what is allowed.
     """
     entry, record = state.lock.skills[name], state.agreed(name)
     if record is None or not record.enabled or entry.patch or any(need.kind == "mcp" for need in record.facts.needs):
+        return None
+    if entry.local and any(policy.sources is not None for policy in ports.policies.each):
         return None
     root = ports.root_of(entry, world.sources)
     status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
@@ -491,7 +494,11 @@ def note_settled(done: Mapping[str, Candidate], names: Iterable[str], state: Sta
     """Keep which of these skills, just planned, were in order, with nothing to say of them."""
     world = World.of(ports)
     for name in names if ports.store.proved.is_believed else ():
-        if not done[name].warnings and (facts := deciding(name, world, state, ports)) is not None:
+        found = done[name]
+        # A signature of nobody who is known may have a certificate, which expires; the lock tells nothing of it.
+        if found.warnings or (found.signer is None and found.trust != "unsigned"):
+            continue
+        if (facts := deciding(name, world, state, ports)) is not None:
             ports.store.proved.note(name, facts)
 
 

@@ -6,13 +6,15 @@ import json
 import os
 import re
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from skillhub.disk import folders, proved
 from skillhub.disk.proved import ProvedFolders
-from skillhub.errors import KnownBad, Refused, SkillhubError, Withdrawn
+from skillhub.errors import Forbidden, KnownBad, Refused, SkillhubError, Withdrawn
+from skillhub.install.candidates import EXPIRED
 from skillhub.install.context import Options
 from skillhub.install.install import install
 from skillhub.project.copies import managed, unproved
@@ -21,8 +23,14 @@ from skillhub.project.user_state import Publishers
 from skillhub.registry.upkeep import withdraw, yank
 from skillhub.runtime.loading import with_edits
 from skillhub.sources.configured import Sources
+from skillhub.sources.local import read_local
+from skillhub.sources.repository import Repository
+from skillhub.trust.oms import sign
+from tests.install.test_expired import CHAIN, leaf_key
 from tests.install.test_known_bad import digests_of, found, tell
 from tests.install.test_recalled import change, heard, restart
+from tests.support.snapshot import Hub, Memory
+from tests.support.snapshot import skill as text_of
 from tests.support.world import Answers, World, skill
 
 
@@ -272,10 +280,10 @@ def add(path: Path, text: str) -> None:
     path.write_text(f"{text}\n{path.read_text()}")
 
 
-def policy(at: dict[str, Path], line: str) -> None:
+def policy(config: Path, line: str) -> None:
     """Let the user's policy say this."""
-    at["config"].mkdir()
-    (at["config"] / "policy.toml").write_text(f"{line}\n")
+    config.mkdir(parents=True)
+    (config / "policy.toml").write_text(f"{line}\n")
 
 
 def paths_of(machine) -> dict[str, Path]:
@@ -326,10 +334,10 @@ CHANGES = {
     ),
     "other agents in the record": lambda at: in_place(at["record"], b'["claude-code"]', b'["windsurf"]'),
     "no record": lambda at: at["record"].unlink(),
-    "a policy of sources": lambda at: policy(at, 'sources = ["https://elsewhere.example/"]'),
-    "a policy of publishers": lambda at: policy(at, 'publishers = ["somebody"]'),
-    "a policy of agents": lambda at: policy(at, 'agents = ["windsurf"]'),
-    "a policy that is none": lambda at: policy(at, "agents = 1"),
+    "a policy of sources": lambda at: policy(at["config"], 'sources = ["https://elsewhere.example/"]'),
+    "a policy of publishers": lambda at: policy(at["config"], 'publishers = ["somebody"]'),
+    "a policy of agents": lambda at: policy(at["config"], 'agents = ["windsurf"]'),
+    "a policy that is none": lambda at: policy(at["config"], "agents = 1"),
     "another agent": lambda at: {"agents": ("windsurf",)},
     "links": lambda at: {"link": "symlink"},
     "copies": lambda at: {"link": "copy"},
@@ -422,3 +430,55 @@ def test_attack_what_was_read_before_a_registry_was_asked_decides_nothing(scene)
     restart(machine)
     with pytest.raises(Withdrawn):
         machine.install()
+
+
+def told_alike(machine) -> object:
+    """Return what an install says, which is the same with the index and without it."""
+
+    def told(believed):
+        ports = remembering(machine, believed).ports()
+        try:
+            outcome = install([], Options(dry_run=True), ports)
+        except SkillhubError as error:
+            return type(error), error.message
+        return outcome.unchanged, outcome.warnings
+
+    machine.ports().store.proved.save()
+    answer = told(True)
+    assert answer == told(False)
+    return answer
+
+
+def in_order(machine, *refs, **options) -> None:
+    machine.install(*refs, **options)
+    for _ in range(2):
+        assert not machine.install().changed
+
+
+def test_attack_a_certificate_expires_of_what_was_installed_as_if_unsigned(tmp_path):
+    """Nobody has its root, so that the lock names no signer; the time decides all the same."""
+    world = remembering(World(tmp_path))
+    folder = skill(world.base / "src")
+    (folder / "skill.oms.sig").write_bytes(sign(read_local(str(folder))[0].tree, "plain", leaf_key(), CHAIN[:-1]))
+    in_order(world, str(folder))
+    assert world.lock().skills["plain"].signed_by == ()
+    world.now += timedelta(days=400)
+    assert told_alike(world) == ({"plain"}, (f"plain: {EXPIRED}",))
+
+
+def test_attack_a_link_leads_what_is_local_away_from_where_a_policy_allows(tmp_path):
+    world = remembering(World(tmp_path))
+    policy(Path(world.home.config), f'sources = ["{(world.base / "src").as_uri()}"]')
+    in_order(world, str(skill(world.base / "src")))
+    led_away(world.base / "src")
+    assert told_alike(world)[0] is Forbidden
+
+
+def test_attack_the_environment_names_another_server_than_a_policy_allows(tmp_path):
+    world = remembering(World(tmp_path))
+    snapshot = Memory({"plain/SKILL.md": text_of("plain")}, "a" * 40)
+    world.places["github:acme/skills"] = Repository(snapshot, url="https://github.com/acme/skills", elsewhere=Hub())
+    policy(Path(world.home.config), 'sources = ["https://github.com/acme"]')
+    in_order(world, "acme/skills/plain")
+    world.environ["GH_HOST"] = "elsewhere.invalid"
+    assert told_alike(world)[0] is Forbidden
