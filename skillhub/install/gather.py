@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from threading import Thread
 
@@ -134,15 +134,12 @@ def gather(
     _check_options(refs, options)
     gathered, held = Gathered(), TreeBudget(ports.store)
     resolved = [] if refs else _of_project(options, state, ports)
-    loading = Thread(target=scan.load, daemon=True)
-    if not all(isinstance(ref, Local) for ref in refs):
-        loading.start()  # there is time: a server is about to be waited for
-    for ref in refs:
-        meant, warnings = resolve_ref(ref, options, state, ports, named_by=named_by)
-        resolved += meant
-        gathered.warnings.extend(warnings)
-    if loading.ident:
-        loading.join()  # whoever has a single thread can fork
+    is_waiting = not all(isinstance(ref, Local) for ref in refs)  # for a server
+    with _scan_loading() if is_waiting else nullcontext():
+        for ref in refs:
+            meant, warnings = resolve_ref(ref, options, state, ports, named_by=named_by)
+            resolved += meant
+            gathered.warnings.extend(warnings)
     every, resolved = resolved, _without_excepted(resolved, options)
     gathered.excepted.update({each.name for each in every} - {each.name for each in resolved})
     gathered.settled.update(settled(resolved))
@@ -174,6 +171,22 @@ def gather(
         if word not in gathered.found and word not in gathered.settled and not fitting(word, offered):
             raise no_match(word, [*gathered.found], ", ".join(map(str, refs)))
     return gathered
+
+
+@contextmanager
+def _scan_loading() -> Iterator[None]:
+    """Load what scans in a thread that ends with this: only a process with a single thread can be forked."""
+    thread = Thread(target=_load_scan, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def _load_scan() -> None:
+    with suppress(Exception):  # raised again where the scan is needed
+        scan.load()
 
 
 def _check_options(refs: Sequence[Ref], options: Options) -> None:

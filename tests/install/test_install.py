@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from threading import Thread
 
 import pytest
 
@@ -219,6 +220,24 @@ def test_a_local_skill_signed_by_another_or_no_longer_is_refused(world, tmp_path
 
 def test_neither_reference_nor_lock_nor_intent(world):
     assert refused(world, UsageError, lambda: world.install()).hint
+
+
+def test_the_thread_that_loads_the_scan_ends_with_the_search_and_says_nothing(world, monkeypatch):
+    joined, told = [], []
+
+    class Joined(Thread):
+        def join(self, timeout=None):
+            super().join(timeout)
+            joined.append(self)
+
+    def fail():
+        raise ImportError("tree_sitter")
+
+    monkeypatch.setattr("skillhub.install.gather.Thread", Joined)
+    monkeypatch.setattr("threading.excepthook", told.append)
+    monkeypatch.setattr("skillhub.scan.load", fail)
+    refused(world, NotFound, lambda: world.install("not-there"))
+    assert (len(joined), told) == (1, [])
 
 
 def test_no_enable_stores_and_locks_and_leaves_enabled_what_is(world):
