@@ -40,24 +40,27 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return f"{size} {content} {anything} {status.st_ino} {status.st_dev} {status.st_mode}"
 
 
-def changed(stamp: Stamp) -> int:
-    """Return when what has this stamp was last changed in any way, in nanoseconds."""
-    content, anything = stamp.split()[1:3]
-    return max(int(content), int(anything))
-
-
 def is_settled(stamp: Stamp, now: int, grain: int = GRAIN) -> bool:
     """Say whether a change after ``now`` changes the stamp, by a clock that ticks at least once in ``grain``."""
-    last = changed(stamp)
-    return last < now - (grain if last % _SECOND else max(grain, GRAIN))
+    content, anything = stamp.split()[1:3]
+    return _is_before(max(int(content), int(anything)), now, grain)
 
 
 def is_proof(stamp: Stamp, now: int) -> bool:
     """Say whether who finds the same stamp later need not hash again; a clock of whole seconds may be another's."""
-    times, mode = stamp.split()[2], int(stamp.split()[5])
+    return _prove([int(each) for each in stamp.split()], now)
+
+
+def _prove(numbers: Sequence[int], now: int) -> bool:
+    """Do ``is_proof`` for the numbers that a stamp spells."""
+    _, content, anything, _, _, mode = numbers
     if stat.S_ISLNK(mode):
         return False  # what it leads to has a stamp of its own
-    return _HAS_CHANGE_TIME and is_settled(stamp, now, GRAIN) and int(times) % _SECOND != 0
+    return _HAS_CHANGE_TIME and _is_before(max(content, anything), now, GRAIN) and anything % _SECOND != 0
+
+
+def _is_before(last: int, now: int, grain: int) -> bool:
+    return last < now - (grain if last % _SECOND else max(grain, GRAIN))
 
 
 class Stamps(NamedTuple):
@@ -128,7 +131,7 @@ class ProvedFolders:
         now = time.time_ns()
         with suppress(OSError):
             look = _look(folder, names) if self._is_kept and self.is_believed else None
-            return look if look and all(is_proof(" ".join(map(str, stamp)), now) for stamp in look.stamps) else None
+            return look if look and all(_prove(numbers, now) for numbers in look.stamps) else None
         return None
 
     def keep(self, folder: str, tree: str, look: Stamps | None) -> None:
