@@ -147,12 +147,13 @@ class ProvedFolders:
             self._is_changed = True
 
     def is_noted(self, name: str, facts: object) -> bool:
-        """Say whether ``note`` was called with these facts; if it was with others, forget them."""
-        if name not in self.noted or self._notes[name] == _digest(facts):
-            return name in self.noted
-        del self._notes[name]
-        self._is_changed |= self._is_kept
-        return False
+        """Say whether ``note`` was called with these facts."""
+        return name in self.noted and bool(self._notes[name] == _digest(facts))
+
+    def forget_note(self, name: str) -> None:
+        """Forget what ``note`` was called with under a name."""
+        if self._is_kept and self._notes.pop(name, None) is not None:
+            self._is_changed = True
 
     @property
     def noted(self) -> Collection[str]:

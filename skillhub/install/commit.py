@@ -397,7 +397,10 @@ class Planner:
                 told = files_about({name: state.lock.skills[name] for name in known}, self.ports)
                 seen = store.proved.look(top, [each.removeprefix(top) for each in told])
             self.ports.sources.forget_last_seen()  # what is decided now is kept with the files that were seen
-            known = {name for name in known if self._is_decided(name, world)}
+            undecided = {name for name in known if not self._is_decided(name, world)}
+            for name in undecided:
+                store.proved.forget_note(name)  # until it is planned again: the names noted are those of the digest
+            known -= undecided
             store.proved.keep(top, _digest(whole, known), seen if state.read else None)
         if known and self.ports.advisories.known():
             known = {name for name in known if not advised(name, state.lock.skills[name], None, self.ports)}

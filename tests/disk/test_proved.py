@@ -219,6 +219,15 @@ def test_another_tree_or_folder_or_fact_is_not_what_was_proved(index, folder):
     assert found.is_noted("plain", ("some", "facts"))
     assert not found.is_noted("plain", ("some", "other facts"))
     assert not found.is_noted("other", ("some", "facts"))
+    assert found.is_noted("plain", ("some", "facts"))  # to ask is to change nothing
+
+
+def test_a_note_is_forgotten_only_where_notes_are_kept(index):
+    for how, is_there in (({"kept": False}, True), ({}, False)):
+        found = ProvedFolders(str(index), believed=True, **how)
+        found.forget_note("plain")
+        found.save()
+        assert ProvedFolders(str(index), believed=True).is_noted("plain", ("some", "facts")) == is_there
 
 
 def test_who_does_not_believe_it_hashes_and_forgets_what_differs(index, folder):
