@@ -10,8 +10,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
+from itertools import chain
 from queue import SimpleQueue
 from typing import IO, Any, Final, TypeAlias
 
@@ -89,7 +90,10 @@ class ScansAhead:
             process.stdin.flush()
             can, found = json.loads(process.stdout.readline())
             return tuple(can), tuple(Finding(**each) for each in found)
-        except (OSError, ValueError, TypeError):
+        except TypeError:  # it is no skill
+            return None
+        except (OSError, ValueError):
+            process.stdout.close()  # what it says next would count for another skill than it is of
             return None
         finally:
             self._idle.put(process)
@@ -124,10 +128,13 @@ class _Forked:
     """A process that begins as a copy of this one: what it needs is loaded, which is all that takes time."""
 
     def __init__(self) -> None:
-        asked, asks = os.pipe()
-        told, tells = os.pipe()
         self.returncode: int | None = None
-        self._pid = os.fork()
+        with ExitStack() as undo:
+            (asked, asks), (told, tells) = pipes = os.pipe(), os.pipe()
+            for each in chain(*pipes):
+                undo.callback(os.close, each)
+            self._pid = os.fork()
+            undo.pop_all()
         if not self._pid:
             try:
                 os.setsid()

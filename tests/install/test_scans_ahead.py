@@ -7,10 +7,12 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from skillhub.archive import Unpacked
+from skillhub.install import ahead as ahead_module
 from skillhub.install.ahead import ScansAhead, serve
 from skillhub.install.candidates import read, scanning
 from skillhub.install.obtain import Acquisition, prefetched
@@ -77,6 +79,29 @@ def test_where_a_process_is_gone_the_scan_is_done_here(ahead):
         process.kill()
         process.wait()
     assert told(ahead, Unpacked(skill()))(skill()) is None
+
+
+def test_attack_a_process_that_says_more_than_its_answer_is_asked_no_more():
+    """Whatever came next would be taken for what it saw in another skill."""
+
+    scans = ScansAhead(processes=1)
+    talking = SimpleNamespace(stdin=io.BytesIO(), stdout=io.BytesIO(b"a warning\n[[], []]\n"))
+    scans._processes.append(talking)
+    scans._idle.put(talking)
+    assert [told(scans, Unpacked(skill()))(skill()) for _ in range(2)] == [None, None]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+def test_where_the_system_allows_no_process_nothing_is_left_open(monkeypatch):
+    def refused():
+        raise BlockingIOError
+
+    monkeypatch.setattr(ahead_module, "_can_fork", lambda: True)
+    monkeypatch.setattr(os, "fork", refused)
+    before = os.listdir("/proc/self/fd")
+    scans = ScansAhead(processes=2)
+    assert scans._processes == []
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_one_processor_starts_nothing():
