@@ -25,6 +25,7 @@ from skillhub.formats.text import is_inner_path
 from skillhub.model.advisory import AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Match, Said
 from skillhub.model.index import ADVISORIES, Admission, Index, Release, parse_listing
 from skillhub.model.tree import Tree
+from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import Opened
 from skillhub.trust.documents import SHARD_PATHS, best_release
 
@@ -36,6 +37,25 @@ _CAP = 64 << 20
 _LEFT = re.compile(r"\.skillhub-[0-9a-f]{16}\.tmp")  # by a build that was killed; nothing publishes it
 _UNKNOWN = "?"  # a digest that an older record does not have
 _NAME_MAX = 255  # bytes of one name, which no file system exceeds
+
+# How a file of the site is served, by whichever server: as what, and how long it may be kept.
+_TYPES = {
+    ".json": "application/json",
+    ".md": "text/markdown; charset=utf-8",
+    ".zip": "application/zip",
+    ".gz": "application/gzip",
+}
+# Of what we write ourselves: a file of a skill is never a document that a browser runs.
+_OWN_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".xml": "application/xml",
+}
+# A version or a hash in the name: what is under it never changes.
+_FIXED = re.compile(r"(?:[0-9]+\.[^/]+\.json|[0-9a-f]{64}\.[^/]+)", re.ASCII)
+# A file of the log: its width is in the name.
+_LOGGED = re.compile(r"tile/(?:[0-9]+|entries|proof)/[x0-9/.p]+", re.ASCII)
 
 # Without bytes: what is there already stays.
 Files = Iterable[tuple[str, bytes | None]]
@@ -423,3 +443,30 @@ def read_record(path: str) -> dict[str, tuple[str, dict[str, str]]]:
         }
     except (FormatError, StateError, ValueError, TypeError):
         return {}
+
+
+def is_fixed(path: str) -> bool:
+    """Say whether what is under this name is never to change; a skill may name a file of its own as it pleases."""
+    first, slash, _ = path.lstrip("/").partition("/")
+    if _LOGGED.fullmatch(path.lstrip("/")):
+        return True
+    return (first in SIGNED_FOLDERS or not slash) and _FIXED.fullmatch(path.rpartition("/")[2]) is not None
+
+
+def media_type(path: str) -> str:
+    """Return the media type of a file."""
+    if path.lstrip("/") == CHECKPOINT:
+        return "text/plain; charset=utf-8"
+    ending = os.path.splitext(path)[1]
+    return (is_own(path) and _OWN_TYPES.get(ending)) or _TYPES.get(ending, "application/octet-stream")
+
+
+def is_own(path: str) -> bool:
+    """Say whether a path is one at which no skill has a file."""
+    first, slash, _ = path.lstrip("/").partition("/")
+    return first == OWN or not slash
+
+
+def cache_control(path: str) -> str:
+    """Return how long others may keep it, as ``Cache-Control`` says it."""
+    return "public, max-age=31536000, immutable" if is_fixed(path) else "public, max-age=60"

@@ -7,7 +7,6 @@ folder gets out, and nothing is ever taken away: clients at work may still need 
 from __future__ import annotations
 
 import os
-import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,58 +28,10 @@ from skillhub.registry import log_writer
 from skillhub.registry.check import check
 from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import Opened, Signing, opened
-from skillhub.registry.outputs import OWN, SIGNED_FOLDERS, built_files
+from skillhub.registry.outputs import built_files, is_fixed
 from skillhub.trust.documents import LISTING_PATH, SHARD_PATHS, public_documents, shards, short_listing
 from skillhub.trust.metadata import MetadataSet, path_of, verify
 from skillhub.trust.roles import ROOT, SNAPSHOT, TARGETS, TIMESTAMP, WELL_KNOWN, skill_path
-
-# How the files of a registry's site are served, by whichever server: as what, and how long they may be kept.
-
-_TYPES = {
-    ".json": "application/json",
-    ".md": "text/markdown; charset=utf-8",
-    ".zip": "application/zip",
-    ".gz": "application/gzip",
-}
-# Of what we write ourselves: a file of a skill is never a document that a browser runs.
-_OWN_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".xml": "application/xml",
-}
-# A version or a hash in the name: what is under it never changes.
-_FIXED = re.compile(r"(?:[0-9]+\.[^/]+\.json|[0-9a-f]{64}\.[^/]+)", re.ASCII)
-# A file of the log: its width is in the name.
-_LOGGED = re.compile(r"tile/(?:[0-9]+|entries|proof)/[x0-9/.p]+", re.ASCII)
-
-
-def is_fixed(path: str) -> bool:
-    """Say whether what is under this name is never to change; a skill may name a file of its own as it pleases."""
-    first, slash, _ = path.lstrip("/").partition("/")
-    if _LOGGED.fullmatch(path.lstrip("/")):
-        return True
-    return (first in SIGNED_FOLDERS or not slash) and _FIXED.fullmatch(path.rpartition("/")[2]) is not None
-
-
-def media_type(path: str) -> str:
-    """Return the media type of a file."""
-    if path.lstrip("/") == CHECKPOINT:
-        return "text/plain; charset=utf-8"
-    ending = os.path.splitext(path)[1]
-    return (is_own(path) and _OWN_TYPES.get(ending)) or _TYPES.get(ending, "application/octet-stream")
-
-
-def is_own(path: str) -> bool:
-    """Say whether a path is one at which no skill has a file."""
-    first, slash, _ = path.lstrip("/").partition("/")
-    return first == OWN or not slash
-
-
-def cache_control(path: str) -> str:
-    """Return how long others may keep it, as ``Cache-Control`` says it."""
-    return "public, max-age=31536000, immutable" if is_fixed(path) else "public, max-age=60"
-
 
 # Where a registry's site is published: the interface of all such places, and what they have in common.
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 
 from skillhub.errors import StateError, UsageError
 from skillhub.formats.browser import HEADERS, PAGE_POLICY
-from skillhub.registry.push import cache_control, media_type
+from skillhub.registry.outputs import cache_control, media_type
 
 _PIECE = 1 << 16
 _SEGMENT = re.compile(r'[^\0-\x1f\x7f/\\:*?"<>|]+')
