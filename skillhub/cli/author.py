@@ -34,7 +34,7 @@ from skillhub.trust.keys import PrivateKey
 
 if TYPE_CHECKING:
     from skillhub.registry.operator import Signing
-    from skillhub.registry.push import Target
+    from skillhub.registry.push_targets import Target
 
 # Gets passphrases from a variable or a person, never from the command line, which others can read.
 
@@ -321,9 +321,9 @@ def target_address(text: str) -> str:
         )
         raise UsageError("expected a target without password or another credential", hint=hint)
     if text.startswith(("git+", "github:", "git@")):
-        from skillhub.registry import push_git
+        from skillhub.registry.push_targets import branch_address
 
-        return push_git.address_of(text, os.environ)
+        return branch_address(text, os.environ)
     return text
 
 
@@ -342,16 +342,16 @@ def open_target(common: Common, address: str) -> Target:
         UsageError: nobody knows its scheme, or an extra is not installed.
         SourceError: it needs the network, and ``--offline`` forbids that.
     """
-    from skillhub.registry import push, push_git
+    from skillhub.registry.push_targets import FolderTarget, open_branch
 
     scheme, separator, _ = address.partition("://")
     if not separator:
-        return push.FolderTarget(address)
+        return FolderTarget(address)
     if common.offline and scheme != "git+file":
         raise SourceError("--offline forbids the network, which this command needs", where=address)
     if scheme.startswith("git+"):
         tokens = Settings.read(common.home).tokens
-        return push_git.open_target(address, common.home.cache, os.environ, tokens)
+        return open_branch(address, common.home.cache, os.environ, tokens)
     if scheme not in ("s3", "oci"):
         raise UsageError(f"expected a folder, s3://…, oci://… or git+https://…, found {quote(address)}")
     module = optional(f"skillhub.registry.push_{scheme}", scheme, f"{scheme}:// needs")

@@ -7,20 +7,16 @@ folder gets out, and nothing is ever taken away: clients at work may still need 
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import takewhile
-from typing import Protocol
 
 from tuf.api.exceptions import LengthOrHashMismatchError
 from tuf.api.metadata import TargetFile, Targets, Timestamp  # type: ignore[attr-defined]
 
-from skillhub.disk import files
 from skillhub.errors import BadMetadata, FormatError, Refused, Rollback, StateError, UsageError
 from skillhub.formats.text import as_command, quote
 from skillhub.model.index import Index, Release
@@ -29,175 +25,10 @@ from skillhub.registry.check import check
 from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import Opened, Signing, opened
 from skillhub.registry.outputs import built_files, is_fixed
-from skillhub.trust.documents import LISTING_PATH, SHARD_PATHS, public_documents, shards, short_listing
+from skillhub.registry.push_targets import APART, TIMESTAMP_PATH, SiteFile, Target
+from skillhub.trust.documents import LISTING_PATH, public_documents, shards, short_listing
 from skillhub.trust.metadata import MetadataSet, path_of, verify
 from skillhub.trust.roles import ROOT, SNAPSHOT, TARGETS, TIMESTAMP, WELL_KNOWN, skill_path
-
-# Where a registry's site is published: the interface of all such places, and what they have in common.
-
-_TIMESTAMP = "metadata/timestamp.json"
-_AT_ONCE = 8  # below the 10 connections that botocore and requests keep
-FILE_CAP = 64 * 1024 * 1024  # bytes of the largest file that a site has
-APART = "two copies of the registry were changed separately: continue with the one that was pushed first"
-
-
-@dataclass(frozen=True, slots=True)
-class SiteFile:
-    """A file of a site; ``read`` gives its bytes, proved anew each time.
-
-    Attributes:
-        path: Below the site, with ``/`` between segments.
-    """
-
-    path: str
-    read: Callable[[], bytes]
-
-    @property
-    def fixed(self) -> bool:
-        """Whether what is under this name is never to change."""
-        return is_fixed(self.path)
-
-
-class Target(Protocol):
-    """A place that a site is published to.
-
-    What may change is compared: a target remembers what it first saw of a file, and writes over nothing else.
-
-    Attributes:
-        is_browsed: Whether people and other clients read files there, so that pages are of use.
-    """
-
-    is_browsed: bool
-
-    def read(self, path: str) -> bytes | None:
-        """Return the file as it is served there, or None if there is none.
-
-        Raises:
-            SourceError: the place cannot be reached.
-            StateError: it refuses, or somebody else publishes there at this moment.
-        """
-        ...
-
-    def holds(self, file: SiteFile) -> bool:
-        """Say whether the file is there as it is to be.
-
-        Raises:
-            StateError: it never changes, and is there with other content.
-        """
-        ...
-
-    def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
-        """Write what ``holds`` said is not there, in its order; whatever happens, no file is seen in part.
-
-        Args:
-            site: All of it, in the order in which it may appear.
-            changed: Those of them that are to be written.
-
-        Raises:
-            StateError: somebody else has published there since; what was written does no harm, nor is it lost.
-            SourceError: the place cannot be reached any more.
-        """
-        ...
-
-    def close(self) -> None:
-        """Let go of connections."""
-        ...
-
-
-def in_stages(changed: Sequence[SiteFile], write: Callable[[SiteFile], None]) -> None:
-    """Write many files at a time where their order does not matter: fixed ones, others, lists.
-
-    The timestamp, by which clients see what is new, and the roots after it come last, one by one.
-    """
-    early = list(takewhile(lambda file: file.path != _TIMESTAMP, changed))
-    stages: list[list[SiteFile]] = [[], [], []]
-    for file in early:
-        is_list = file.path.endswith("index.json") or file.path in SHARD_PATHS
-        stages[0 if file.fixed else 2 if is_list else 1].append(file)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for stage in stages:
-            deque(pool.map(write, stage), 0)
-    for file in changed[len(early) :]:
-        write(file)
-
-
-def other_content(path: str, where: str) -> StateError:
-    """Return the error for a file that never changes, and is there with other content."""
-    return StateError(
-        f"{quote(path)} exists with other content, and a file of this name never changes", where=where, hint=APART
-    )
-
-
-def overtaken(path: str, where: str) -> StateError:
-    """Return the error for a file that another writer has changed since it was looked at."""
-    return StateError(
-        f"{quote(path)} was published by another writer during this push",
-        where=where,
-        hint="nothing is lost: run the command again",
-    )
-
-
-# A folder to publish to: one that a web server serves, or that something else copies on.
-
-
-class FolderTarget:
-    """A ``Target`` whose every file appears by a rename.
-
-    Args:
-        path: The folder; made when there is something to put into it.
-    """
-
-    is_browsed = True
-
-    def __init__(self, path: str) -> None:
-        self._path = os.path.abspath(path)
-        self._seen: dict[str, bytes | None] = {}  # of files that may change, and of no others: they are small
-
-    def read(self, path: str) -> bytes | None:
-        """Return the file as it was when first asked for, or None if there was none.
-
-        Raises:
-            StateError: the disk refuses.
-            FormatError: it is larger than any file of a site.
-        """
-        if is_fixed(path):
-            return files.read(self._full(path), FILE_CAP)
-        if path not in self._seen:
-            self._seen[path] = files.read(self._full(path), FILE_CAP)
-        return self._seen[path]
-
-    def holds(self, file: SiteFile) -> bool:
-        """Say whether the file is there as it is to be.
-
-        Raises:
-            StateError: it never changes, and is there with other content; or the disk refuses.
-            FormatError: what is there is larger than any file of a site.
-        """
-        found, wanted = self.read(file.path), file.read()
-        if file.fixed and found not in (None, wanted):
-            raise other_content(file.path, self._path)
-        return found == wanted
-
-    def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
-        """Write the files that changed, in their order, each by a rename.
-
-        Raises:
-            StateError: somebody else has published there since, or the disk refuses.
-        """
-        for file in changed:
-            before = None if file.fixed else self.read(file.path)
-            if not files.swap(self._full(file.path), before, file.read(), mode=0o644):
-                raise overtaken(file.path, self._path)
-
-    def close(self) -> None:
-        """Do nothing: no file is open."""
-
-    def _full(self, path: str) -> str:
-        return os.path.join(self._path, *path.split("/"))
-
-
-# Publish a registry's site where clients read it, in an order in which each moment of it is sound.
-
 
 Connect = Callable[[str], Target]
 
@@ -304,14 +135,14 @@ def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
     yield from (SiteFile(path_of(each), partial(hub.registry.content, each)) for each in _targets(hub))
     yield from map(_fixed_file, paths[:ahead], roots[:ahead])
     metadata = hub.metadata.files()
-    placed = {_TIMESTAMP, paths[-1]}
+    placed = {TIMESTAMP_PATH, paths[-1]}
     among = sorted((path for path in metadata if path not in placed), key=is_fixed, reverse=True)
     yield from (_fixed_file(path, metadata[path]) for path in among)
     # For readers that know no TUF.
     yield from _public(hub, index)
     for path in built_files(hub.registry.path) if target.is_browsed else ():
         yield SiteFile(path, partial(hub.registry.served, path))
-    yield _fixed_file(_TIMESTAMP, metadata[_TIMESTAMP])
+    yield _fixed_file(TIMESTAMP_PATH, metadata[TIMESTAMP_PATH])
     if head:
         yield _fixed_file(CHECKPOINT, head.note.dump())
     yield from map(_fixed_file, paths[ahead:], roots[ahead:])
@@ -333,7 +164,7 @@ def _public(hub: Opened, index: Index) -> Iterator[SiteFile]:
 def _served(hub: Opened, roots: Sequence[bytes], target: Target) -> Mapping[str, bytes]:
     """Return the metadata that is served there now, by role; empty if there is none, or if it is ours already."""
     ours = hub.metadata
-    first, timestamp = target.read(_root_path(1)), target.read(_TIMESTAMP)
+    first, timestamp = target.read(_root_path(1)), target.read(TIMESTAMP_PATH)
     public = f"{WELL_KNOWN}/{LISTING_PATH}"
     if first not in (None, roots[0]) or (first is None and (timestamp or target.read(public))):
         hint = "push to an empty place; clients of that registry would not follow"
@@ -343,7 +174,7 @@ def _served(hub: Opened, roots: Sequence[bytes], target: Target) -> Mapping[str,
         return {}
     found = {TIMESTAMP: timestamp}
     if not any(_believes(root, found) for root in roots):
-        raise _foreign(_TIMESTAMP)
+        raise _foreign(TIMESTAMP_PATH)
     _follows(ours, MetadataSet.load(found))
     return found | _below(hub, MetadataSet.load(found), target)
 

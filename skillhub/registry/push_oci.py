@@ -25,7 +25,7 @@ from skillhub.formats.text import quote
 from skillhub.model.reference import Oci, parse_ref
 from skillhub.net.target import RequestTarget
 from skillhub.registry.outputs import media_type
-from skillhub.registry.push import FILE_CAP, SiteFile, Target, in_stages, other_content, overtaken
+from skillhub.registry.push_targets import FILE_CAP, SiteFile, Target, in_stages, other_content, overtaken
 from skillhub.sources.oci import (
     ACCEPTED,
     MANIFEST,

@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from skillhub.errors import NotFound, SourceError, StateError, UsageError
 from skillhub.formats.text import quote
 from skillhub.registry.outputs import cache_control, media_type
-from skillhub.registry.push import FILE_CAP, SiteFile, Target, in_stages, other_content, overtaken
+from skillhub.registry.push_targets import FILE_CAP, SiteFile, Target, in_stages, other_content, overtaken
 
 _ADDRESS = re.compile(r"s3://([a-z0-9][a-z0-9._-]{2,62})((?:/[A-Za-z0-9._~+-]+)*)/?", re.ASCII)
 # Checksums of newer protocols are left out: not every store that calls itself compatible knows them.

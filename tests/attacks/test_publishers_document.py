@@ -12,7 +12,8 @@ from skillhub.project.heard import LastSeen, kept
 from skillhub.registry.build import add
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
-from skillhub.registry.push import FolderTarget, push
+from skillhub.registry.push import push
+from skillhub.registry.push_targets import FolderTarget
 from skillhub.registry.upkeep import Mandate, delegate
 from tests.attacks.scene import installs_other
 from tests.support.registry import key_of, write_skill

@@ -11,7 +11,8 @@ from skillhub.model.advisory import AdvisoriesDocument, Said
 from skillhub.project.heard import LastSeen
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
-from skillhub.registry.push import FolderTarget, push
+from skillhub.registry.push import push
+from skillhub.registry.push_targets import FolderTarget
 from skillhub.registry.upkeep import advise, refresh, rotate, withdraw
 from tests.model.test_advisory import osv, package, semver
 from tests.support.published import tree_of

@@ -24,7 +24,8 @@ from skillhub.model.index import PART_CAP, NamespacesDocument, namespace_path, p
 from skillhub.registry.build import add
 from skillhub.registry.check import _in_parts, check
 from skillhub.registry.operator import RegistrySettings, Signing, opened
-from skillhub.registry.push import FolderTarget, push
+from skillhub.registry.push import push
+from skillhub.registry.push_targets import FolderTarget
 from skillhub.registry.upkeep import Mandate, delegate, withdraw, yank
 from skillhub.sources.local import read_local
 from skillhub.trust.documents import NO_PARTS, SHARD_PATHS, PartsWriter, rows_of, shard_path

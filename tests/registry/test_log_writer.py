@@ -12,7 +12,8 @@ from skillhub.registry.check import check
 from skillhub.registry.log_writer import consistency, extended
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
 from skillhub.registry.outputs import cache_control, is_fixed, media_type
-from skillhub.registry.push import FolderTarget, push
+from skillhub.registry.push import push
+from skillhub.registry.push_targets import FolderTarget
 from skillhub.registry.upkeep import Mandate, delegate, refresh, rotate, withdraw, yank
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import (

@@ -22,7 +22,8 @@ from skillhub.registry.build import add
 from skillhub.registry.operator import Signing, opened
 from skillhub.registry.outputs import Part, build, record_path
 from skillhub.registry.pages import PAGES, _Site, _sitemap, buckets, inert, is_long, row_of, search_groups
-from skillhub.registry.push import FolderTarget, push
+from skillhub.registry.push import push
+from skillhub.registry.push_targets import FolderTarget
 from skillhub.registry.upkeep import withdraw, yank
 from tests.support.registry import Simulator
 

@@ -8,7 +8,8 @@ import pytest
 from skillhub.errors import BadMetadata, NotFound, Refused, Rollback, SkillhubError, StateError, UsageError
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
-from skillhub.registry.push import FolderTarget, push
+from skillhub.registry.push import push
+from skillhub.registry.push_targets import FolderTarget
 from skillhub.registry.upkeep import rotate
 from skillhub.trust.metadata import path_of
 from tests.support.faults import KILLED, forbidden, in_child, kill, no_space

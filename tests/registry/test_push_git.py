@@ -10,7 +10,7 @@ import pytest
 
 from skillhub.errors import BadMetadata, FormatError, NotFound, Refused, Rollback, SourceError, StateError, UsageError
 from skillhub.registry.push import push
-from skillhub.registry.push_git import address_of, open_target
+from skillhub.registry.push_targets import branch_address, open_branch
 from tests.support.gitbackend import backend
 from tests.support.gitrepos import Repo, Special, link
 from tests.support.published import offered
@@ -39,7 +39,7 @@ class Pages:
         return done.stdout.decode().strip()
 
     def connect(self, address):
-        return open_target(address, str(self.folder / "cache"), self.environ, {})
+        return open_branch(address, str(self.folder / "cache"), self.environ, {})
 
     def push(self, hub, address=None, connect=None, **more):
         return push(hub.dir.path, address or self.address, connect or self.connect, now=now(), **more)
@@ -127,7 +127,7 @@ def test_repository_that_serves_partial_clones_is_not_fetched_whole(hub, pages, 
     hub.publish(version="1.1.0")
     pages.environ["HOME"] = str(tmp_path)
     fresh = tmp_path / "fresh"
-    push(hub.dir.path, pages.address, lambda at: open_target(at, str(fresh), pages.environ, {}), now=now())
+    push(hub.dir.path, pages.address, lambda at: open_branch(at, str(fresh), pages.environ, {}), now=now())
     assert sum(each.stat().st_size for each in fresh.rglob("*") if each.is_file()) < 200_000
     assert "large" in pages.files()
     assert offered(pages.checkout(), tmp_path / "client", hub.root) == ("1.1.0", "1.0.0")
@@ -241,7 +241,7 @@ def test_token_is_in_no_argument_no_file_and_only_at_its_host(hub, pages, tmp_pa
             pages.push(hub, address)
         pages.environ["THE_TOKEN"] = "sesame-open"
         tokens = {host: "THE_TOKEN"}
-        push(hub.dir.path, address, lambda at: open_target(at, str(tmp_path / "c"), pages.environ, tokens), now=now())
+        push(hub.dir.path, address, lambda at: open_branch(at, str(tmp_path / "c"), pages.environ, tokens), now=now())
     assert TIMESTAMP in pages.files()
     for top, _, names in os.walk(tmp_path / "c"):
         assert not any(b"sesame" in Path(top, name).read_bytes() for name in names)
@@ -269,7 +269,7 @@ def test_commit_is_by_who_git_says_or_by_skillhub(hub, pages):
     ],
 )
 def test_address_names_repository_and_branch(typed, address):
-    assert address_of(typed, {}) == address
+    assert branch_address(typed, {}) == address
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_address_names_repository_and_branch(typed, address):
 )
 def test_what_is_no_repository_with_a_branch_is_refused(typed):
     with pytest.raises(UsageError) as caught:
-        address_of(typed, {})
+        branch_address(typed, {})
     assert "secret" not in str(caught.value)
 
 

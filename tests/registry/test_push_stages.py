@@ -10,7 +10,8 @@ from hashlib import md5
 import pytest
 
 from skillhub.errors import SkillhubError, SourceError
-from skillhub.registry.push import SiteFile, in_stages, push
+from skillhub.registry.push import push
+from skillhub.registry.push_targets import SiteFile, in_stages
 from tests.support.registry import now
 
 TIMESTAMP = "metadata/timestamp.json"

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import FormatError, StateError
-from skillhub.registry.push import FolderTarget, SiteFile, cache_control, media_type
+from skillhub.registry.outputs import cache_control, media_type
+from skillhub.registry.push_targets import FolderTarget, SiteFile
 from skillhub.server.site import find_page
 from skillhub.sources.configured import _FOLDER
 
