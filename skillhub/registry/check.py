@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha512
-from itertools import chain
+from itertools import chain, starmap
+from typing import Any, cast
 from urllib.parse import quote as encode
 
 from skillhub import errors
@@ -19,6 +20,7 @@ from skillhub.archive.unpack import packed_tar
 from skillhub.disk.home import throwaway
 from skillhub.errors import BadLog, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.document import json_bytes
+from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command
 from skillhub.model.advisory import AdvisoryIndex, Match
 from skillhub.model.finding import Issue
@@ -30,8 +32,10 @@ from skillhub.model.index import (
     PartRow,
     Pinned,
     Release,
+    namespace_path,
     offered_by,
     parse_listing,
+    parse_namespaces,
 )
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import NO_SECRET, holds_secret
@@ -333,6 +337,14 @@ class _FetchedSkill:
         return known_bad(release, self.advisories, self.registry.fingerprint)
 
 
+def _name_in(path: str, served: bytes) -> str:
+    """Return the name that a catalog gives itself, whatever else it says."""
+    try:
+        return str(cast(Any, strict_json(served, path, _FILE_CAP))["name"])
+    except (FormatError, LookupError, TypeError):
+        return ""
+
+
 class _Shapes:
     """The files of a site that are not signed, compared with those that are."""
 
@@ -360,7 +372,7 @@ class _Shapes:
             for found in filter(None, map(shapes.offered_tree, skills)):
                 self._documents.append(shapes.document_of(*found))
                 self._objects |= set(shapes.plugin_objects(*found)[0])
-            name, url = self._said(index.admissions)
+            name, url = self._said()
             for skill in skills:
                 yield from self._compared(shapes.skill_files(skill, url, self._package))
             yield from self._compared(shapes.lists(self._documents, name, url))
@@ -375,15 +387,15 @@ class _Shapes:
         except NotFound:
             return None
 
-    def _said(self, publishers: Iterable[str]) -> tuple[str, str | None]:
+    def _said(self) -> tuple[str, str | None]:
         """Return the name and the URL that the lists give: the name of a publisher, and the URL of this place."""
-        served = self._read(MARKETPLACES[0])
-        urls = (self._url, None)
-        for name in publishers:
-            for url in urls:
-                if served == json_bytes(shapes.marketplace(self._documents, name, url)):
-                    return name, url
-        return next(iter(publishers), ""), urls[0]
+        served = {path: self._read(path) or b"" for path in MARKETPLACES}
+        name = next(filter(self._is_publisher, starmap(_name_in, served.items())), "")
+        bare = json_bytes(shapes.marketplace(self._documents, name, None))
+        return name, None if served[MARKETPLACES[0]] == bare else self._url
+
+    def _is_publisher(self, name: str) -> bool:
+        return name in (self._registry.document(namespace_path(name), parse_namespaces) or {})
 
     def _compared(self, files: Iterable[tuple[str, bytes]]) -> Iterator[Issue]:
         for path, data in files:

@@ -25,14 +25,18 @@ from skillhub.model.index import Release
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.registry import check as checking
 from skillhub.registry import shapes
+from skillhub.registry.build import add
 from skillhub.registry.check import check
 from skillhub.registry.git_objects import PACK_MAX, Objects, packed, read_pack
 from skillhub.registry.operator import Signing, opened
 from skillhub.registry.outputs import Offer, build, built_files
 from skillhub.registry.shapes import SHAPES, StaticRepository, document_for, plugin_objects
-from skillhub.registry.upkeep import advise, withdraw, yank
+from skillhub.registry.upkeep import Mandate, advise, delegate, withdraw, yank
 from skillhub.server.site import site_server
-from tests.support.registry import Simulator
+from skillhub.sources.local import read_local
+from skillhub.trust.keys import PrivateKey
+from skillhub.trust.oms import sign
+from tests.support.registry import Simulator, write_skill
 from tests.support.serving import serving
 
 URL = "https://skills.example/hub"
@@ -511,6 +515,22 @@ def test_attack_a_swapped_file_in_any_shape_is_found(hub, tmp_path):
         assert problems(hub) == [], what
         shutil.rmtree(hub.dir.site)
         shutil.copytree(sound, hub.dir.site)
+
+
+def test_a_registry_whose_own_publisher_has_published_nothing_is_sound(hub, tmp_path):
+    partner = PrivateKey.from_seed(bytes([7]) * 32)
+    when = Signing(now=hub.when)
+    delegate(hub.dir.path, Mandate(publisher="partner", keys=(partner.public.pem,), names=("owned",)), when)
+    folder = write_skill(tmp_path, "owned", "1.0.0")
+    Path(folder, SIGNATURE).write_bytes(sign(read_local(folder)[0].tree, "owned", partner))
+    add(hub.dir.path, [folder], when)
+    built(hub)
+    assert read(hub, "marketplace.json")["name"] == "acme"
+    assert problems(hub) == []
+    data = site(hub, "marketplace.json").read_text()
+    for name in ("partner", "stranger"):
+        site(hub, "marketplace.json").write_text(data.replace('"name": "acme"', f'"name": "{name}"'))
+        assert ("wrong-bytes", "marketplace.json") in problems(hub), name
 
 
 def test_what_names_others_appears_after_them(hub):
