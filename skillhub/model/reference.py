@@ -24,7 +24,6 @@ _URL = (
 _USER = r"://[^/?#]*@"
 _URL_LENGTH_MAX = 16384
 _MEMBER = r"[\"'] ?: ?[\"']?"  # of JSON: what stands between a name and its value
-_SCP = r"(?a)([\w.-]+@[\w.-]+):/?([^/:\s][^:\s]*)"
 # Names of parameters, without what separates their words. The first are credentials whatever they hold, the second
 # are too short to be looked for in others, the third are used for other things as well: there the value decides.
 _SECRET_NAME = re.compile(
@@ -43,7 +42,6 @@ _TOKEN = re.compile(
 )
 _RUN = r"[0-9]+|[A-Z]?[a-z]+|[A-Z]+"  # a name with a date has few, a token many
 _ESCAPED = rb"%([0-9A-Fa-f]{2})"
-
 
 NO_SECRET = "a token is sent in a header: name its variable under [tokens] in config.toml, or use netrc"  # noqa: S105
 
