@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import AnyStr, cast
 
-from skillhub.errors import UsageError
-
 # Text from outside: what may be a name, and how the rest is shown without doing harm.
 
 _PLAIN_WORD = re.compile(r"[\w@%+:,./-][\w@%+=:,./#-]*", re.ASCII)
@@ -41,17 +39,6 @@ def is_path(text: str) -> bool:
         return text.isascii() or bool(os.fsencode(text))
     except UnicodeError:
         return False
-
-
-def check_paths(*paths: str | None) -> None:
-    """Return if each of these may be a path.
-
-    Raises:
-        UsageError: one may not.
-    """
-    for path in paths:
-        if path is not None and not is_path(path):
-            raise UsageError(f"expected a path, found {quote(path)}")
 
 
 def is_name(text: str) -> bool:
@@ -281,18 +268,6 @@ def parse(text: str | None) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def check_port(url: str) -> None:
-    """Refuse a URL whose port is none that a server can have.
-
-    Raises:
-        UsageError: it is over 65535, 0, or no number of ASCII digits.
-    """
-    place = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
-    port = re.fullmatch(r"(?:\[[^\]]*\]|[^:\[]*):([^:\]]+)", place)
-    if port and not (port[1].isascii() and port[1].isdigit() and 0 < int(port[1][:6]) < 65536):
-        raise UsageError(f"expected a port from 1 to 65535, found {quote(port[1][:80])} in a URL")
 
 
 @dataclass(slots=True)

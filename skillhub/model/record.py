@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, PlainSerializer
 
-from skillhub.errors import FormatError
+from skillhub.errors import FormatError, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.document import (
     Before,
@@ -25,7 +25,7 @@ from skillhub.formats.document import (
     version_of,
     wrong,
 )
-from skillhub.formats.text import check_paths, clean
+from skillhub.formats.text import clean, is_path, quote
 from skillhub.model.hosts import LinkKind, SkillScope
 from skillhub.model.lock import Locked, Signer
 from skillhub.model.provenance import RECORD, Provenance
@@ -365,3 +365,14 @@ _SKILL = (
     *("name", "source", "version", "digest", "tree", "size", "url", "path", "links", "scope", "state", "invocation"),
     *("managed", "signed_by", "trust", "patch", "own_name", "requires", "capabilities", "description"),
 )
+
+
+def check_paths(*paths: str | None) -> None:
+    """Return if each of these may be a path.
+
+    Raises:
+        UsageError: one may not.
+    """
+    for path in paths:
+        if path is not None and not is_path(path):
+            raise UsageError(f"expected a path, found {quote(path)}")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from skillhub.errors import SkillhubError, UsageError
-from skillhub.formats.text import RESERVED_ALIASES, check_port, clean, is_alias, is_inner_path, is_name, quote
+from skillhub.formats.text import RESERVED_ALIASES, clean, is_alias, is_inner_path, is_name, quote
 
 # The usual port of each scheme that has one here.
 PORTS = {"https": 443, "http": 80, "ssh": 22, "oci": None, "file": None}
@@ -78,6 +78,18 @@ def parse(text: str) -> Url | None:
 def authority(text: str) -> str:
     """Return the part of a URL between ``://`` and the path, unchanged; empty if the text is no URL."""
     return re.split(r"[/?#]", text.partition("://")[2], maxsplit=1)[0]
+
+
+def check_port(url: str) -> None:
+    """Refuse a URL whose port is none that a server can have.
+
+    Raises:
+        UsageError: it is over 65535, 0, or no number of ASCII digits.
+    """
+    place = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
+    port = re.fullmatch(r"(?:\[[^\]]*\]|[^:\[]*):([^:\]]+)", place)
+    if port and not (port[1].isascii() and port[1].isdigit() and 0 < int(port[1][:6]) < 65536):
+        raise UsageError(f"expected a port from 1 to 65535, found {quote(port[1][:80])} in a URL")
 
 
 def of_repository(text: str) -> str:
@@ -208,26 +220,13 @@ def is_under(text: str, prefix: str) -> bool:
     return mine[1][: len(theirs[1])] == theirs[1]
 
 
-def base_of(url: str, bases: Iterable[str]) -> str | None:
-    """Return the longest of these, none of which ends with a slash, that ``url`` begins with, letter by letter."""
-    found = [base for base in bases if url == base or url.startswith((base + "/", base + "?"))]
-    return max(found, key=len, default=None)
-
-
-def _segments(path: str) -> list[bytes]:
-    """Return what stands between the slashes of a path, percent-decoded."""
-    return [
-        re.sub(_ESCAPED, lambda found: bytes([int(found[1], 16)]), each)
-        for each in path.encode("utf-8", "surrogatepass").split(b"/")
-    ]
-
-
 def _placed(text: str) -> tuple[tuple[str, str, int | None], tuple[bytes, ...]] | None:
     """Return where a URL is, and the segments of its path."""
     url = parse(text)
     if url is None or url.scheme not in PORTS or (not url.host) != (url.scheme == "file") or "\\" in text:
         return None
-    path = _segments(url.path)[1:]
+    pieces = url.path.encode("utf-8", "surrogatepass").split(b"/")[1:]
+    path = [re.sub(_ESCAPED, lambda found: bytes([int(found[1], 16)]), each) for each in pieces]
     if path and not path[-1]:
         path.pop()
     if any(each in (b"", b".", b"..") or not {*each}.isdisjoint(b"/\\\0") for each in path):

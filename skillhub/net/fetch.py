@@ -22,8 +22,8 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.formats.text import as_command, is_inner_path, quote
-from skillhub.model.reference import base_of, errors_masked
-from skillhub.net.settings import Settings
+from skillhub.model.reference import errors_masked
+from skillhub.net.settings import Settings, base_of
 from skillhub.net.target import PERSON, Requester, RequestTarget
 
 _ABSENT = frozenset({403, 404, 410})

@@ -6,7 +6,7 @@ import netrc
 import os
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, ClassVar, Self, get_args
@@ -235,3 +235,9 @@ class Logins:
         except OSError as error:
             raise files.disk_error(error, path) from error
         return {host.lower(): (row[0], row[2] or "") for host, row in rows.items() if host != "default"}
+
+
+def base_of(url: str, bases: Iterable[str]) -> str | None:
+    """Return the longest of these, none of which ends with a slash, that ``url`` begins with, letter by letter."""
+    found = [base for base in bases if url == base or url.startswith((base + "/", base + "?"))]
+    return max(found, key=len, default=None)

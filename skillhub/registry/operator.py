@@ -39,7 +39,7 @@ from skillhub.formats.document import (
     name_that,
     version_of,
 )
-from skillhub.formats.text import as_command, check_port, is_name, quote
+from skillhub.formats.text import as_command, is_name, quote
 from skillhub.model.index import (
     Admission,
     Index,
@@ -53,6 +53,7 @@ from skillhub.model.index import (
     parse_namespaces,
     parse_releases,
 )
+from skillhub.model.reference import check_port
 from skillhub.registry import log_writer
 from skillhub.registry.keys import RegistryKeys
 from skillhub.trust import documents as written

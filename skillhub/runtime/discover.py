@@ -14,11 +14,11 @@ from typing import Any
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import check_paths, clean, is_name, is_path, quote
+from skillhub.formats.text import clean, is_name, is_path, quote
 from skillhub.model import needs
 from skillhub.model.hosts import AgentFolder, Bounds, Profile, Rules, Scope, absolute, expand
 from skillhub.model.manifest import Manifest, read_head
-from skillhub.model.record import Need, Skill
+from skillhub.model.record import Need, Skill, check_paths
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.runtime.catalog import NamedCommand, Problem, Root
 from skillhub.runtime.walk import LENIENT, Cache, Find, Look, Walk, commands, declared, opened

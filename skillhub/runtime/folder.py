@@ -22,11 +22,11 @@ from skillhub.disk.proved import Stamp, is_proof, stamp_of
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import as_command, check_paths, is_segment, quote, typed_flags
+from skillhub.formats.text import as_command, is_segment, quote, typed_flags
 from skillhub.model.hosts import hosts
 from skillhub.model.lock import Locked
 from skillhub.model.question import Held
-from skillhub.model.record import Record, Skill
+from skillhub.model.record import Record, Skill, check_paths
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.project.copies import absolute, folders_of, need_check, view
 from skillhub.project.heard import BarringCheck, barring

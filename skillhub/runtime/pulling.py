@@ -17,11 +17,12 @@ from skillhub.disk.files import read
 from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import check_paths, is_name, quote
+from skillhub.formats.text import is_name, quote
 from skillhub.model.discovery import FilesListing, url_of
 from skillhub.model.hosts import Profile
 from skillhub.model.index import Release
 from skillhub.model.manifest import Manifest
+from skillhub.model.record import check_paths
 from skillhub.model.tree import File, Tree
 from skillhub.runtime.catalog import Problem
 from skillhub.runtime.discover import Surroundings, folder_for

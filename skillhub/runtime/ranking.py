@@ -14,10 +14,9 @@ from typing import Any, Final, Literal, TypeVar
 
 from skillhub.disk import files
 from skillhub.errors import FormatError, StateError
-from skillhub.formats.text import check_paths
 from skillhub.model.hosts import SkillScope
 from skillhub.model.manifest import one_line, split
-from skillhub.model.record import Skill
+from skillhub.model.record import Skill, check_paths
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.mention import close, stems, words
 

@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple, cast
 from skillhub.disk.files import CLOEXEC, NO_LINK, disk_errors, read, write_atomic
 from skillhub.disk.proved import Stamp, is_settled, stamp_of
 from skillhub.errors import FormatError, SecurityError, SkillhubError, StateError
-from skillhub.formats.text import check_paths, is_name, quote
+from skillhub.formats.text import is_name, quote
 from skillhub.model import needs
 from skillhub.model.hosts import Bounds, Rules
 from skillhub.model.manifest import Head, one_line, read_head
-from skillhub.model.record import Need, Skill
+from skillhub.model.record import Need, Skill, check_paths
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.runtime.catalog import NamedCommand, Problem
 

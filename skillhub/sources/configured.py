@@ -18,7 +18,8 @@ from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, NotFound, SourceMismatch, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Items, Members, Read, Sha256, part, text_that, wrong
-from skillhub.formats.text import RESERVED_ALIASES, as_command, check_port, is_alias, quote
+from skillhub.formats.text import RESERVED_ALIASES, as_command, is_alias, quote
+from skillhub.model import reference
 from skillhub.model.lock import LockedSource
 from skillhub.model.provenance import is_same_source
 from skillhub.model.reference import NO_SECRET, Local, Remote, SiteReference, canonical, holds_secret, parse, url_of
@@ -145,15 +146,14 @@ def check(alias: str, url: str) -> None:
     if scheme.lower() not in ("https", "http"):
         hint = "or http:// on loopback; a repository is owner/repo or git+https://host/repository, a folder ./folder"
         raise UsageError("expected the URL of a source to begin with https://", hint=hint)
-    check_port(url)
+    reference.check_port(url)
     if re.search(r"[?#]|/\.well-known(/|$)|\.json$", rest) or not _is_url(url):
         # A registry would not be found to be one from its index.
         raise UsageError("expected the URL of the site itself", hint="its folder, without .well-known and no ?")
 
 
 def _is_url(url: str) -> bool:
-    found = parse(url)
-    return found is not None and found.host != ""
+    return (found := parse(url)) is not None and found.host != ""
 
 
 # Two files in ``<state>``: the user's sources, and for each project those that it proposes and the user agreed to.

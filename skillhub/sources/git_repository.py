@@ -18,8 +18,9 @@ from skillhub.disk import files
 from skillhub.disk.folders import is_link, remove_tree
 from skillhub.errors import NotFound, SourceError, UnsafeTransfer, UsageError, WrongBytes
 from skillhub.formats.text import as_command, is_object_id, quote
-from skillhub.model.reference import Git, base_of, parse_ref
+from skillhub.model.reference import Git, parse_ref
 from skillhub.net.fetch import RequestOptions, Response, Web
+from skillhub.net.settings import base_of
 from skillhub.net.target import RULES, RequestTarget, Who, judged, proxy_for
 from skillhub.sources.git_program import CatFile, GitError, GitLimits, GitProgram, GoneError
 
