@@ -8,11 +8,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict
-from itertools import chain
 from queue import SimpleQueue
 from typing import IO, Any, Final, TypeAlias
 
@@ -46,15 +45,18 @@ class ScansAhead:
     def __init__(self, processes: int = _PROCESSES, count: int = _WORTH_STARTING) -> None:
         self._processes: list[_Started | _Forked] = []
         self._idle: SimpleQueue[_Started | _Forked] = SimpleQueue()
+        can_fork = _can_fork()
         # A program that holds Python would start as itself.
         is_python = os.path.basename(sys.executable or "").startswith("python") and not hasattr(sys, "frozen")
-        is_worth_it = is_python and count >= _WORTH_STARTING
-        kinds: list[type[_Started | _Forked]] = [_Forked] if _can_fork() else [_Started] if is_worth_it else []
-        with suppress(OSError):
-            for begin in kinds * processes if processes > 1 else ():
-                self._processes.append(begin())
-                self._idle.put(self._processes[-1])
-        self._pool = ThreadPoolExecutor(max(1, len(self._processes)))
+        is_worth_it = can_fork or (is_python and count >= _WORTH_STARTING)
+        self._pool = ThreadPoolExecutor(processes)
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            with suppress(OSError), _signals_held() if can_fork else nullcontext():
+                for _ in range(processes if is_worth_it and processes > 1 else 0):
+                    self._processes.append(_Forked() if can_fork else _Started())
+                    self._idle.put(self._processes[-1])
+            undo.pop_all()
 
     def begin(self, fetched: object) -> Callable[[Tree], _Seen | None]:
         """Begin to scan what was unpacked; return what tells of that very tree what was seen in it."""
@@ -124,22 +126,40 @@ def _can_fork() -> bool:
     return os.path.isdir("/proc/self/task") and len(os.listdir("/proc/self/task")) == 1
 
 
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Let what a signal does wait: in a copy of this process it would end what this process has begun."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Forked:
-    """A process that begins as a copy of this one: what it needs is loaded, which is all that takes time."""
+    """A process that begins as a copy of this one: what it needs is loaded, which is all that takes time.
+
+    It is begun while signals are held.
+    """
 
     def __init__(self) -> None:
+        ends: list[int] = []
         self.returncode: int | None = None
-        with ExitStack() as undo:
-            (asked, asks), (told, tells) = pipes = os.pipe(), os.pipe()
-            for each in chain(*pipes):
-                undo.callback(os.close, each)
+        try:
+            ends += os.pipe()
+            ends += os.pipe()
             self._pid = os.fork()
-            undo.pop_all()
+        except OSError:
+            for end in ends:
+                os.close(end)
+            raise
+        asked, asks, told, tells = ends
         if not self._pid:
             try:
                 os.setsid()
                 for each in [each for each in signal.valid_signals() if callable(signal.getsignal(each))]:
                     signal.signal(each, signal.SIG_DFL)  # what an application does then is not for its copy
+                signal.pthread_sigmask(signal.SIG_SETMASK, ())
                 for handle in {*map(int, os.listdir("/proc/self/fd"))} - {asked, tells}:
                     with suppress(OSError):  # locks, connections and terminal are not its own
                         os.close(handle)

@@ -219,3 +219,45 @@ def test_the_answers_are_lines_of_json():
     assert first == second
     assert len(first) == 2
     assert third is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+@pytest.mark.parametrize("where", ["there", "here"])
+def test_attack_ctrl_c_at_a_fork_lets_no_copy_go_on_and_leaves_no_child(where):
+    """In the copy it would end what this process has begun, such as a lock; here it comes once all have begun."""
+    program = (
+        f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
+        "import os, signal\n"
+        "from skillhub.install.ahead import ScansAhead\n"
+        "fork, forks = os.fork, []\n"
+        "def interrupted():\n"
+        "    forks.append(fork())\n"
+        f"    if len(forks) == 2 and (forks[-1] == 0) == {where == 'there'}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return forks[-1]\n"
+        "os.fork = interrupted\n"
+        "try: ScansAhead(3, count=24).close()\n"
+        "except KeyboardInterrupt: print('interrupted', flush=True)\n"
+        "try: print(os.waitpid(-1, os.WNOHANG))\n"
+        "except ChildProcessError: print(len(forks), 'have ended')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
+    said = "interrupted\n" if where == "here" else ""
+    assert (done.stdout, done.stderr) == (f"{said}3 have ended\n", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+def test_where_the_system_allows_no_second_pipe_the_first_is_closed(monkeypatch):
+    made, pipe = [], os.pipe
+
+    def one():
+        if made:
+            raise OSError(24, "Too many open files")
+        made.append(pipe())
+        return made[0]
+
+    monkeypatch.setattr(os, "pipe", one)
+    monkeypatch.setattr(ahead_module, "_can_fork", lambda: True)
+    before = os.listdir("/proc/self/fd")
+    scans = ScansAhead(processes=2)
+    assert (scans._processes, len(made)) == ([], 1)
+    assert os.listdir("/proc/self/fd") == before
