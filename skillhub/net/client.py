@@ -389,8 +389,10 @@ class _Body(httpx.SyncByteStream):
             yield self._exchange.deliver(part)
 
     def close(self) -> None:
-        self._response.close()
-        self._closed()
+        try:
+            self._response.close()
+        finally:
+            self._closed()
 
 
 class _Network(httpcore.NetworkBackend):

@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 
 from skillhub.errors import NotFound, SourceError, UnsafeTransfer, WrongBytes
-from skillhub.net.client import Deadline, Http, Patience, _dial, _Exchange, _Stream
+from skillhub.net.client import Deadline, Http, Patience, _Body, _dial, _Exchange, _Stream
 from skillhub.net.target import RequestTarget, judged, look_up
 from tests.support.web import Web, answer, by, hang_up, in_turn, raw, redirect
 
@@ -184,3 +184,14 @@ def test_every_request_says_who_asks_and_wants_bytes_as_they_are(web, http):
         f"GET /a HTTP/1.1\r\nHost: 127.0.0.1:{web.port}\r\nUser-Agent: skillhub\r\n"
         "Accept-Encoding: identity\r\nAccept: */*\r\n"
     ]
+
+
+def test_a_connection_that_fails_while_an_answer_is_closed_is_given_back_all_the_same():
+    class Broken:
+        def close(self):
+            raise OSError("broken pipe")
+
+    closed = []
+    with pytest.raises(OSError, match="broken pipe"):
+        _Body(Broken(), None, None, lambda: closed.append("closed")).close()
+    assert closed == ["closed"]
