@@ -82,13 +82,14 @@ def installed(common: Common) -> InstalledSkills:
 
 def _with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list[Skill]:
     """Return the skills ``with_edits``, which is loaded where a copy may have changed since it was hashed."""
-    found = []
-    for each in skills:
-        changed = unproved(each, store)
-        if changed:
-            from skillhub.runtime.loading import with_edits
-        found.append(with_edits(each, changed, project) if changed else each)
-    return found
+    changes = [unproved(each, store) for each in skills]
+    if not any(changes):
+        return [*skills]
+    from skillhub.runtime.loading import with_edits
+
+    return [
+        with_edits(each, changed, project) if changed else each for each, changed in zip(skills, changes, strict=True)
+    ]
 
 
 def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:

@@ -237,9 +237,9 @@ def serve(
 
     Example: skillhub serve --port 8580
     """
-    listen = optional("skillhub.server.application", "server", _MISSING)
+    application = optional("skillhub.server.application", "server", _MISSING)
     guard = optional("skillhub.server.guard", "server", _MISSING)
-    address = listen.Address.of(host, port)
+    address = application.Address.of(host, port)
     if not (address.is_local or token_file):
         names = [word for name in allow_host or () for word in ("--allow-host", name)]
         again = as_command("skillhub", "serve", "--host", host, *(("--port", str(port)) if port else ()), *names)
@@ -261,7 +261,7 @@ def serve(
         sys.stdout.flush()  # whoever reads a pipe waits for the address
 
     access = guard.AccessRules.of(address.host, address.ip, port, allow_host or (), token)
-    listen.run(listen.server_of(workplace, access), listener, announce)
+    application.run(application.server_of(workplace, access), listener, announce)
     common.terminal.say("stopped")
     return 0
 
