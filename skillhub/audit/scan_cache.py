@@ -81,9 +81,12 @@ class ScanCache:
         self._remember = remember
         self._folder = os.path.join(home.cache, PART)
         self._key_path = os.path.join(home.state, "scan-cache.key")
+        self._unwritten: dict[Digest, ScannedSkill] = {}  # where nothing can be
 
     def read(self, tree: Tree) -> ScannedSkill:
         """Return what the scan reads off a tree, which was hashed just now; scanned, unless that is known."""
+        if (found := self._unwritten.get(tree.digest)) is not None:
+            return found
         path = self._path(tree.digest)
         with suppress(StateError, FormatError, ValueError, TypeError, KeyError):
             data = files.read(path, _CAP)
@@ -128,9 +131,11 @@ class ScanCache:
         rows = [{key: getattr(each, key) for key in _FIELDS} for each in found.findings]
         facts = {key: getattr(found, key) for key in ("capabilities", "fault", "breaches")} | {"findings": rows}
         body = json.dumps({"rules": self.rules, "tree": tree.digest, **facts}).encode()
-        with suppress(StateError):  # next time, then
+        try:
             mac = self._mac(os.path.basename(path), body)
             files.write_atomic(path, mac + b"\n" + body, mode=0o600, sync=False)
+        except StateError:
+            self._unwritten[tree.digest] = found
         return found
 
     def _parsed(self, data: bytes, name: str) -> ScannedSkill:

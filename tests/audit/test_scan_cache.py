@@ -238,6 +238,17 @@ def test_many_are_scanned_beside_the_process_as_they_are_in_it(world, many):
     cache.fill([*many, *many], many.get, lambda *_: pytest.fail("nothing is new"))
 
 
+def test_where_nothing_can_be_written_many_are_scanned_once(world, many, scans):
+    Path(world.home.cache).parent.mkdir(parents=True, exist_ok=True)
+    Path(world.home.cache).write_text("in the way")
+    cache = ScanCache(world.home)
+    cache.fill(many, many.get, lambda *_: None)
+    del scans[:]
+    found = [cache.read(each) for each in many.values()]
+    assert scans == []
+    assert found == [ScannedSkill.read(each) for each in many.values()]
+
+
 def test_few_are_left_to_whoever_reads_them(world, many):
     for remember, count in ((True, 23), (False, 70)):
         ScanCache(world.home, remember=remember).fill(list(many)[:count], many.get, lambda *_: pytest.fail("read"))
