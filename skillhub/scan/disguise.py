@@ -160,7 +160,7 @@ def _is_locked(data: bytes) -> bool:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return any(each.flag_bits & 1 for each in archive.infolist()[:_ENTRIES_MAX])
-    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
+    except _BROKEN:  # its list of files cannot be read: what is before the first one says it too
         return len(data) > 6 and data[6] & 1 == 1
 
 
