@@ -185,7 +185,7 @@ def _scan_loading() -> Iterator[None]:
 
 
 def _load_scan() -> None:
-    with suppress(Exception):  # raised again where the scan is needed
+    with suppress(ImportError, OSError):  # raised again where the scan is needed
         scan.load()
 
 
