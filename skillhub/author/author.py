@@ -100,7 +100,7 @@ def unfilled(tree: Tree) -> tuple[Issue, ...]:
     found, is_within = [], False
     for number, line in enumerate(map(str.strip, lines), 1):
         if line in _prompts() and not is_within:
-            message = "expected a description of your own, found the template of skillhub new"
+            message = "expected text of your own, found the template of skillhub new"
             found.append(Issue("unfilled", message, f"{SKILL_MD}:{number}"))
         is_within = line in _prompts() or (is_within and not line)
     return tuple(found)

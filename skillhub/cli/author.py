@@ -308,6 +308,8 @@ def _draw_key(key: Key, write: Callable[..., None]) -> None:
 
 # Where a registry is published.
 
+_TARGETS = "expected a folder, s3://…, oci://…, github:OWNER/REPO or git+https://…"
+
 
 def target_address(text: str) -> str:
     """Return the address of a target that a person typed: of a repository with its branch.
@@ -324,6 +326,11 @@ def target_address(text: str) -> str:
         from skillhub.registry.push_targets import branch_address
 
         return branch_address(text, os.environ)
+    kind, colon, rest = text.partition(":")
+    # One letter is a drive of Windows.
+    if colon and len(kind) > 1 and kind.isalnum() and not rest.startswith("//"):
+        folder = as_command(f"./{text}") if text.isprintable() else "./NAME"
+        raise UsageError(f"{_TARGETS}, found {quote(text)}", hint=f"a folder of that name: {folder}")
     return text
 
 
@@ -353,7 +360,7 @@ def open_target(common: Common, address: str) -> Target:
         tokens = Settings.read(common.home).tokens
         return open_branch(address, common.home.cache, os.environ, tokens)
     if scheme not in ("s3", "oci"):
-        raise UsageError(f"expected a folder, s3://…, oci://… or git+https://…, found {quote(address)}")
+        raise UsageError(f"{_TARGETS}, found {quote(address)}")
     module = optional(f"skillhub.registry.push_{scheme}", scheme, f"{scheme}:// needs")
     target: Target = module.open_target(address)
     return target

@@ -65,6 +65,8 @@ def _rendered(args: list[str], way_in: str | None) -> int:
 
 
 def _answer(args: list[str]) -> int:
+    if args[:1] in (["help"], ["--help"], ["-h"]):
+        args = [*args[1:], "--help"]
     if [each for each in args if each != "--json"] in (["--version"], ["-V"]):
         from skillhub import __version__
 
@@ -81,7 +83,7 @@ def _answer(args: list[str]) -> int:
         text, status = answer(os.environ)
         sys.stdout.write(f"{text}\n" if text else "")
         return status
-    if args in (["--help"], ["-h"], ["help"], []) and "_SKILLHUB_COMPLETE" not in os.environ:
+    if args in (["--help"], []) and "_SKILLHUB_COMPLETE" not in os.environ:
         from skillhub.cli.table import top_help
 
         columns = None

@@ -327,7 +327,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("info", "view"), "show"),
     **dict.fromkeys(("status", "check"), "verify"),
     **dict.fromkeys(("init", "create"), "new"),
-    **{"ls": "list", "find": "search", "help": "--help", "version": "--version"},
+    **{"ls": "list", "find": "search", "version": "--version"},
 }
 
 

@@ -37,8 +37,8 @@ _SHOWN = 30
 # What skillhub writes, or reads, in its own folders but the cache; two or three of them are one on some platforms.
 _WRITTEN = re.compile(
     r"(?:\.skillhub-.*|(?:advisories|agents|config|first-seen|keys|listings|mcp-entries|policy|profiles|project-sources|"
-    r"projects|proved|publishers|roots|scan-cache|secrets|seen|shown-time|signers|skillhub|skillhub-edits|sources|store|"
-    r"tuf)(\.json)?(\.lock|\.toml|\.key)?)"
+    r"projects|proved|publish|publishers|roots|scan-cache|secrets|seen|shown-time|signers|sites|skillhub|skillhub-edits|skills|"
+    r"sources|store|tuf)(\.json)?(\.lock|\.toml|\.key)?)"
 )
 
 

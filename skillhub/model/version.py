@@ -43,7 +43,8 @@ class Range:
             self._clauses = [_Clause(each) for each in spelled.split(",")]
         except ValueError as error:
             raise UsageError(
-                f"expected a version or a range such as 1.2.0, ^1.2 or >=1.1,<2, found {quote(text)}"
+                f"expected a version or a range such as 1.2.0, ^1.2 or >=1.1,<2, found {quote(text)}",
+                hint="without one the newest is meant",
             ) from error
         self._pre_released = {each.numbers for each in self._clauses if each.pre}
 

@@ -65,6 +65,12 @@ def test_the_program_lists_every_command(shell, words):
     assert all(f"\n  {name} " in done.out for name in COMMANDS)
 
 
+@pytest.mark.parametrize("word", ["--help", "-h", "help"])
+def test_a_word_before_the_command_asks_for_its_help_as_one_behind_it(shell, word):
+    for words in (("install",), ("registry", "add")):
+        assert shell.run(word, *words).out == shell.run(*words, "--help").out != top_help()
+
+
 def test_nothing_asked_for_shows_the_help_and_is_an_error(shell):
     assert (shell.run().status, shell.run().out) == (2, top_help())
 

@@ -21,7 +21,7 @@ def here(tmp_path_factory):
         ("uninstall code-review", "skillhub remove code-review"),
         ("registry ad here ./skill", "skillhub registry add here ./skill"),
         ("install 'a --fozen", "skillhub install ''\"'\"'a' --frozen"),
-        ("help install", "skillhub --help"),
+        ("help instal", "skillhub help install"),
     ],
 )
 def test_a_slip_is_put_right_where_it_stands(shell, typed, meant):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
+import skillhub
 from tests.support.here import Here
 
 
@@ -177,6 +180,22 @@ def test_attack_what_somebody_else_put_into_our_folders_stays(tmp_path):
     assert {each["path"] for each in done["kept"]} == {str(each) for each in theirs}
     assert {str(each) for each in here.hub.rglob("*") if each.is_file()} == {str(each) for each in theirs}
     assert (here.folder / "src/mine/SKILL.md").exists()
+
+
+def test_whatever_a_module_keeps_in_the_state_is_known_as_skillhubs_own(tmp_path):
+    package = Path(skillhub.__file__).parent
+    joined = re.compile(r'join\((?:\w+\.)*state, "([^"]+)"')
+    names = {name for path in package.rglob("*.py") for name in joined.findall(path.read_text())} - {
+        "keys",
+        "mcp-entries.json",
+        "secrets.json",
+    }
+    assert {"publish.json", "sites.json", "tuf"} < names
+    here = Here(tmp_path)
+    for name in names:
+        here.write(f"hub/state/{name}", "x")
+    done = here.run("self", "uninstall", "--yes", "--json")
+    assert done.json.get("kept") == [], done.err
 
 
 @pytest.mark.parametrize("is_named", [True, False])
