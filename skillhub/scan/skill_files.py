@@ -26,7 +26,8 @@ PARSED_MAX = 1 << 17
 # Of all documents of a skill together; honest ones have a tenth of that, and what is more takes seconds.
 LINES_MAX = 20_000
 Kind = Literal["prose", "heading", "code", "html"]
-Language = Literal["markdown", "python", "shell", "javascript", "powershell", "batch", "applescript", "data", "other"]
+Scripting = Literal["python", "shell", "javascript", "ruby", "php", "perl", "powershell"]
+Language = Scripting | Literal["markdown", "batch", "applescript", "data", "other"]
 _T = TypeVar("_T")
 
 _SUFFIXES: Mapping[str, Language] = {
@@ -34,6 +35,9 @@ _SUFFIXES: Mapping[str, Language] = {
     **dict.fromkeys((".py", ".pyw"), "python"),
     **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh", ".command", ".tool"), "shell"),
     **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"), "javascript"),
+    **dict.fromkeys((".rb", ".rake", ".gemspec"), "ruby"),
+    **dict.fromkeys((".php", ".phtml"), "php"),
+    **dict.fromkeys((".pl", ".pm"), "perl"),
     **dict.fromkeys((".ps1", ".psm1"), "powershell"),
     **dict.fromkeys((".bat", ".cmd"), "batch"),
     **dict.fromkeys((".applescript", ".scpt"), "applescript"),
@@ -46,6 +50,9 @@ _NAMES: Mapping[str, Language] = {
     **dict.fromkeys(
         ("js", "javascript", "node", "ts", "typescript", "jsx", "tsx", "bun", "deno", "mjs"), "javascript"
     ),
+    **dict.fromkeys(("ruby", "rb"), "ruby"),
+    **dict.fromkeys(("php",), "php"),
+    **dict.fromkeys(("perl", "pl"), "perl"),
     **dict.fromkeys(("powershell", "ps1", "pwsh", "ps"), "powershell"),
     **dict.fromkeys(("bat", "batch", "cmd", "dos"), "batch"),
     **dict.fromkeys(("applescript", "osascript"), "applescript"),

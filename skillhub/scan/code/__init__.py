@@ -21,8 +21,8 @@ from skillhub.scan.pattern import Letters, Literals, Sighting
 from skillhub.scan.skill_files import SkillFiles, SourceFile
 
 # Raised with each change of what the readers see: results of a scan are kept under it.
-RULES_VERSION: Final = 7
-_LANGUAGES: Final = ("python", "shell", "javascript", "markdown")
+RULES_VERSION: Final = 8
+_LANGUAGES: Final = ("python", "shell", "javascript", "ruby", "php", "perl", "powershell")
 # Something is taken that is the user's; something hides what it is, or runs what it is given. All in small letters
 # and without blanks, for which ``^`` stands between two words.
 _TAKES: Final = words(
@@ -31,7 +31,9 @@ _TAKES: Final = words(
     " seed.txt keystore key^chain cookies login^data key4.db logins.json browser_cookie3 extensionsettings _history"
     " /etc/shadow /etc/passwd openclaw.json clawdbot.json auth-profiles .credentials .claude.json .codex/ .gemini/"
     " .env environ getenv printenv env| $(env) ;env env) env> print-access auth^token get-access find-generic"
-    " find-internet $anthropic $openai 169.254 metadata.google safestorage"
+    " find-internet $anthropic $openai"
+    " env.to_ env.map env.each env.inspect env.select %env $_env childitem^env: gci^env: dir^env:"
+    " 169.254 metadata.google safestorage"
 )
 _HIDES: Final = words(
     "b64decode b32decode b85decode atob( base64-d base64,-d --decode 'base64' \"base64\" fromhex unhexlify b64string"
@@ -44,12 +46,19 @@ _HIDES: Final = words(
     " ,0o7 importscripts( .py\",\"w .py','w .py\").write .py').write"
     " $'\\ {curl {wget {bash {sh, {nc"
     " /bin/? bin/c? bin/b? bin/cu[ |/? |/b*"
+    " _eval include' include\" include$ require$ exec' exec\" exec$"
+    " system' system\" system$ system( exec` %x( qx( qx{"
+    " assembly] assembly]:: scriptblock] invoke-expression iex unpack .pack( 64_decode"
     ' "+" [::-1] reverse() \\x'
 )
 _SENDS: Final = words(
     "requests httpx urllib aiohttp http.client fetch( axios superagent got( .request( .post( curl wget socket smtplib"
     ' ftplib paramiko sendbeacon websocket scp sftp rsync netcat ncat |nc nslookup dig+ dig" dig$ socat upload'
     " dns.lookup dns.resolve 'dns' \"dns\" dns/ node:dns"
+    " net::http httparty faraday restclient uri.open open-uri lwp http::tiny io::socket"
+    " curl_ file_get_contents fopen("
+    " >post( >request( irm^http iwr^http irm^$ iwr^$ irm^- iwr^-"
+    " invoke-restmethod invoke-webrequest webclient httpclient mailmessage bitstransfer"
     " rclone git^push push^origin s3^cp s3^sync s3^mv gsutil gist^create croc^send wormhole ipfs^add tftp smbclient"
 )
 SIGNS: Final = {
@@ -79,7 +88,11 @@ _TELLS = re.compile(
 
 def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     """Yield what the programs of a skill do with credentials, with encoded text and with what they download."""
-    sources = [each for each in files if each.language in _LANGUAGES and not each.is_program and _signs(each)]
+    sources = [
+        each
+        for each in files
+        if (each.language in _LANGUAGES or each.is_document) and not each.is_program and _signs(each)
+    ]
     kinds = {kind for each in sources for kind in _signs(each)}
     worth = [each for each in sources if "hides" in _signs(each) or kinds >= {"takes", "sends"}]
     if not worth:
@@ -94,7 +107,7 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
 
     reader = Reader(Flow(again, _is_anybodys), {_stem(each.path): each.path for each in files})
     names = {_stem(each.path) for each in worth}
-    scripts = (each for each in files if each.language in _LANGUAGES[:3])
+    scripts = (each for each in files if each.language in _LANGUAGES)
     joining = [each for each in scripts if not names.isdisjoint(_WORD.findall(each.text))]
     for file in {each.path: each for each in (*worth, *joining)}.values():
         for piece in file.passages if file.is_document else file.code:

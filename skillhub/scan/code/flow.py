@@ -369,6 +369,8 @@ def _judge(sink: str, kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
         yield "SH402", origin
     if sink == "run-file" and (origin := kinds.get("fetched")):
         yield "SH105", origin
+    if sink == "say" and "socket" in kinds:
+        yield from _sent(kinds)
     if sink == "lookup" or (sink == "command" and "looks up" in kinds):
         stolen = [
             place for kind, place in kinds.items() if kind.startswith("of ") or kind in ("encoded", "environment")

@@ -10,6 +10,7 @@ from typing import Final
 
 from skillhub.scan.code.flow import Flow
 from skillhub.scan.code.programs import Program
+from skillhub.scan.code.statements import LANGUAGES, Statements
 from skillhub.scan.pattern import Sighting
 from skillhub.scan.skill_files import PARSED_MAX
 
@@ -36,7 +37,7 @@ class Reader:
             if not waiting:
                 return
             language, text, line, depth = waiting.pop()
-            if language not in ("python", "shell", "javascript"):
+            if language not in ("python", "shell", "javascript", *LANGUAGES):
                 continue
             found = self._read(language, text, path, line)
             if depth > 1:
@@ -57,6 +58,10 @@ class Reader:
         if len(text) > PARSED_MAX or self._left < 0:
             self._unread.setdefault((path, "too long to be read as a program: it was searched by patterns only"), 0)
             return []
+        if language in LANGUAGES:
+            statements = Statements(self.flow, path, line, language)
+            statements.read(text)
+            return statements.embedded
         if language == "shell":
             from skillhub.scan.code.shell import Script  # noqa: PLC0415 - needs the extra
 

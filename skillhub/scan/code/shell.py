@@ -23,6 +23,11 @@ _LANGUAGES: Final = {
     "node": "javascript",
     "bun": "javascript",
     "deno": "javascript",
+    "ruby": "ruby",
+    "perl": "perl",
+    "php": "php",
+    "pwsh": "powershell",
+    "powershell": "powershell",
 }
 # These take a line or a field out of what they read.
 _PARTS: Final = frozenset(words("grep egrep cut awk sed jq yq"))

@@ -1,0 +1,269 @@
+"""Ruby, PHP, Perl and PowerShell, statement by statement: texts, names and calls, added to the flow of the skill.
+
+No grammar is read. All that stands in a statement is one value; what it is given goes into what its calls return,
+and that into what is assigned. Names of one file are one scope. So more may seem to flow than does, and never less.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from skillhub.scan.code.flow import Flow, Node
+
+LANGUAGES: Final = ("ruby", "php", "perl", "powershell")
+_COMMENTS: Final = {
+    "ruby": r"^=begin\b(?:[^\n]|\n(?!=end\b))*+(?:\n=end)?",
+    "perl": r"^=[a-z](?:[^\n]|\n(?!=cut\b))*+(?:\n=cut)?",
+    "php": r"/\*(?:[^*]|\*(?!/))*+(?:\*/)?|//[^\n]*",
+    "powershell": r"<#(?:[^#]|#(?!>))*+(?:#>)?",
+}
+# A text ends on its line: so no quotation mark in prose, or in a pattern, takes the program behind it.
+_TEXTS: Final = r"'(?:[^'\\\n]|\\[^\n])*+'|\"(?:[^\"\\\n]|\\[^\n])*+\""
+_TEXTS_OF_POWERSHELL: Final = r"'[^'\n]*+'|\"(?:[^\"`\n]|`[^\n])*+\""
+_REST: Final = (
+    r"|(?P<address>\bhttps?://[^\s'\"`|;)]++)|(?P<environment>\$\{?env:\w*+|\benv:(?![:\w])|[$%]ENV\b|\$_ENV\b|\bENV\b(?!\.fetch)|\bgetenv\b|\bENV\.fetch\b)"
+    r"|(?P<name>(?:(?:[$@%]|::|->|\.)\s?)?[A-Za-z_]\w*+(?:-[A-Za-z]\w*+)*+(?:(?:\]?::|->|&?\.)\w++)*+[?!]?)"
+    r"|(?P<handle><\$\w++>)|(?P<end>[;\n]|<\?(?:php\b|=)?|\?>)|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<set>(?:<<|[.+])?=(?![=~>])|<<)"
+)
+_TOKENS: Final = {
+    language: re.compile(
+        rf"(?P<comment>{comment}|\\['\"`]|(?<![^\s;{{}}()])#[^\n]*)"
+        + (
+            rf"|(?P<text>{_TEXTS_OF_POWERSHELL})"
+            if language == "powershell"
+            else rf"|(?P<text>{_TEXTS})|(?P<command>`[^`\n]*+`)"
+        )
+        + _REST,
+        re.MULTILINE,
+    )
+    for language, comment in _COMMENTS.items()
+}
+_INNER: Final = re.compile(r"#\{([^{}\n]*)\}|\$\(([^()\n]*)\)|([$@]\{?\w++)")
+# After these a brace opens a value and no block; before these a line goes on.
+_BEFORE_VALUE: Final = re.compile(r"(?:[=(,:?@>]|\breturn)[ \t]*\Z")
+_GOES_ON: Final = re.compile(r"[ \t\r\n]*(?:&?\.\w|->|\|)")
+_DEFINED: Final = re.compile(r"\b(?:def|sub|function)[ \t]+(?:self\.)?([\w-]{1,80})", re.IGNORECASE)
+# What a call does, by its dotted name in small letters; what the flow calls it.
+_LAST: Final = r"(?:.*\.)?"
+_FILE_OR_ADDRESS: Final = re.compile(rf"{_LAST}(?:open|fopen|file_get_contents|readfile|copy|read)")
+_CALLS: Final = tuple(
+    (name, re.compile(_LAST + text))
+    for name, text in (
+        (
+            "open",
+            r"(?:binread|readlines|foreach|fread|fgets|slurp\w*|get-content|gc|readalltext|readallbytes|readalllines"
+            r"|copy-item|cp|opentext|glob|compress-archive)",
+        ),
+        (
+            "requests.post",
+            r"(?:post|put|patch|request|post_form|postasync|putasync|getasync|getstringasync|curl_exec|curl_setopt"
+            r"|curl_setopt_array|getstore|lwp\.simple|mirror|invoke-restmethod|invoke-webrequest|irm|iwr"
+            r"|start-bitstransfer|send-mailmessage|upload(?:string|data|file|values)\w*|download(?:string|data|file)\w*"
+            r"|storbinary|put_object|putbinaryfile|upload!)|(?:net\.http|httparty|restclient|faraday|excon|typhoeus)\b.*",
+        ),
+        (
+            "socket.create_connection",
+            r"(?:tcpsocket|tcpclient|socket\.tcp|socket\.inet|p?fsockopen|stream_socket_client)\b.*",
+        ),
+        ("nslookup", r"(?:gethostbyname|dns_get_record|resolve-dnsname|getaddresses?|resolv\.\w+)"),
+        (
+            "eval",
+            r"(?:eval|instance_eval|class_eval|module_eval|create_function|invoke-expression|iex|scriptblock\.create"
+            r"|invokescript|addscript|assembly\.load)",
+        ),
+        (
+            "b64decode",
+            r"(?:base64_decode|\w*decode64|decode_base64|frombase64string|fromhexstring|unpack1?|pack|gzinflate"
+            r"|gzuncompress|gzdecode|str_rot13|hex2bin|convert_uudecode|strrev|reverse|inflate|decompress|tr|chr)",
+        ),
+        ("base64", r"(?:base64_encode|\w*encode64|encode_base64|tobase64string|bin2hex)"),
+    )
+)
+_COMMANDS: Final = re.compile(
+    _LAST + r"(?:system|exec|spawn|popen3?|capture[23]e?|shell_exec|passthru|proc_open|pcntl_exec|qx"
+    r"|start-process|saps|process\.start)"
+)
+_LOADS: Final = re.compile(r"(?:require|include)(?:_once|_relative)?|load|do|import-module")
+_WRITES: Final = re.compile(
+    _LAST + r"(?:write|binwrite|open|fopen|file_put_contents|fwrite|fputs|getstore|mirror|downloadfile|set-content"
+    r"|add-content|out-file|writeallbytes|writealltext|copy_stream|copy|cp|copy-item)"
+)
+# These change their first variable, though nothing is assigned.
+_FILLS: Final = re.compile(
+    _LAST + r"(?:curl_setopt(?:_array)?|open|sysopen|read|sysread|push|add|append|content|write|set_form_data|store)"
+)
+_SAYS: Final = re.compile(_LAST + r"(?:write|print|puts|send|syswrite|fwrite|fputs|flush)")
+_HIDDEN: Final = re.compile(r"system|exec|shell_exec|passthru|eval|iex|invoke-expression|assert|create_function")
+_ADDRESS: Final = "://"
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    follows: str
+
+
+class Statements:
+    """One program of a language of ``LANGUAGES``.
+
+    Attributes:
+        embedded: The commands that it runs, each with its language and line.
+    """
+
+    def __init__(self, flow: Flow, path: str, line: int, language: str) -> None:
+        self.embedded: list[tuple[str, str, int]] = []
+        self._flow, self._path, self._line = flow, path, line
+        self._tokens = _TOKENS[language]
+        self._ends_with_line = language in ("ruby", "powershell")
+        self._functions: set[str] = set()
+        self._within = ""
+        self._fixed: dict[str, str] = {}
+
+    def read(self, text: str) -> None:
+        """Add what the program does."""
+        self._functions = {match[1].lower() for match in _DEFINED.finditer(text)}
+        for tokens, line in self._statements(text):
+            self._statement(tokens, line)
+
+    def _statements(self, text: str) -> Iterator[tuple[list[_Token], int]]:
+        held: list[_Token] = []
+        depth, line, begins = 0, self._line + 1, self._line + 1
+        for match in self._tokens.finditer(text):
+            kind, found = match.lastgroup or "", match[0]
+            if kind == "open":
+                is_value = (
+                    found != "{" or depth > 0 or _BEFORE_VALUE.search(text, max(0, match.start() - 9), match.start())
+                )
+                depth += is_value is not None
+                kind = kind if is_value else "end"
+            elif kind == "close":
+                kind = kind if depth > 0 else "end"
+                depth -= depth > 0
+            elif found == "\n":
+                goes_on = depth > 0 or not self._ends_with_line or _GOES_ON.match(text, match.end())
+                kind = "blank" if goes_on else kind
+            if kind == "end" and held:
+                yield held, begins
+                held, depth = [], 0
+            elif kind not in ("comment", "blank", "end"):
+                begins = begins if held else line
+                held.append(_Token(kind, found, text[match.end() : match.end() + 1]))
+                held += self._interpolated(kind, found)
+            line += found.count("\n")
+        if held:
+            yield held, begins
+
+    def _interpolated(self, kind: str, found: str) -> Iterator[_Token]:
+        """Yield the names that a text takes values of."""
+        if kind == "command" or (kind == "text" and found[0] == '"'):
+            for inner in _INNER.finditer(found):
+                for match in self._tokens.finditer(inner[1] or inner[2] or inner[3].replace("{", "")):
+                    if match.lastgroup in ("name", "environment"):
+                        yield _Token(match.lastgroup, match[0], "")
+
+    def _statement(self, tokens: list[_Token], line: int) -> None:
+        flow, place, value = self._flow, (self._path, line), self._flow.new()
+        names = [each for each in tokens if each.kind in ("name", "handle")]
+        dotted = [_dotted(each.text) for each in names]
+        if dotted[:1] and dotted[0] in ("def", "sub", "function") and dotted[1:]:
+            self._within = dotted[1].rpartition(".")[2]
+            for name in (*dotted[2:], "_", "args"):
+                flow.join(("given", self._path, self._within), self._variable(name))
+            return
+        texts = [each.text.strip("'\"`") for each in tokens if each.kind in ("text", "command", "address")]
+        for text in texts:
+            flow.text(text, value, place)
+        self._environment(tokens, value, line)
+        for each, name in zip(names, dotted, strict=True):
+            flow.join(self._variable(name), value, part=each.follows in ("[", "{"))
+        if [each.kind for each in tokens] == ["name", "set", *("text" for _ in texts)]:
+            self._fixed[dotted[0]] = "".join(texts)
+        known = [*texts, *(self._fixed[name] for name in dotted if name in self._fixed)]
+        if len(texts) > 1 and _HIDDEN.fullmatch("".join(texts).lower()):
+            flow.found.add(("SH602", place))
+        called = [name for each, name in zip(names, dotted, strict=True) if _is_called(each, name)]
+        called += [self._fixed[name].lower() for name in dotted if name in self._fixed]
+        self._calls(tokens, called, known, value, line)
+        flow.join(value, ("returned", self._path, self._within) if self._within else 0)
+        for target in _targets(tokens):
+            flow.join(value, self._variable(target))
+
+    def _calls(self, tokens: list[_Token], dotted: list[str], texts: list[str], value: Node, line: int) -> None:
+        flow, place = self._flow, (self._path, line)
+        has_address = any(_ADDRESS in text for text in texts)
+        for name in dotted:
+            found = [kind for kind, pattern in _CALLS if pattern.fullmatch(name)]
+            if _FILE_OR_ADDRESS.fullmatch(name):
+                found.append("requests.get" if has_address else "open")
+            for kind in found:
+                self._call(kind, value, line)
+            last = name.rpartition(".")[2]
+            if last in self._functions:
+                flow.join(value, ("given", self._path, last))
+                flow.join(("returned", self._path, last), value)
+            if _LOADS.fullmatch(name):
+                self._start(texts, line)
+            if _SAYS.fullmatch(name):
+                flow.sink("say", value, place)
+            if _WRITES.fullmatch(name):
+                for text in texts:
+                    if _ADDRESS not in text and 0 < len(text) < 200:
+                        flow.writes(value, text)
+        if any(each.kind == "handle" for each in tokens):
+            self._call("open", value, line)
+        if any(map(_COMMANDS.fullmatch, dotted)) or any(each.kind == "command" for each in tokens):
+            self._call("os.system", value, line)
+            flow.sink("line", value, place)
+            self._start(texts, line)
+            self.embedded += [("shell", text, line - 1) for text in texts]
+
+    def _call(self, kind: str, value: Node, line: int) -> None:
+        returned = self._flow.new()
+        self._flow.call(kind, value, returned, (self._path, line))
+        self._flow.join(returned, value)
+
+    def _start(self, texts: list[str], line: int) -> None:
+        """Say that the files which texts begin with are run."""
+        for text in texts:
+            name = (text.split() or [""])[0].rpartition("/")[2].lower()
+            self._flow.sink("start", ("written", name), (self._path, line))
+
+    def _environment(self, tokens: list[_Token], value: Node, line: int) -> None:
+        for number, each in enumerate(tokens):
+            if each.kind == "environment":
+                key = each.text.partition(":")[2]
+                after = [token for token in tokens[number + 1 : number + 3] if token.kind in ("text", "name")]
+                if not key and each.follows in ("[", "{", "(") and after:
+                    key = after[0].text.strip("'\"$")
+                self._flow.variable(key, value, (self._path, line))
+
+    def _variable(self, name: str) -> Node:
+        return self._path, "", name.partition(".")[0]
+
+
+def _dotted(name: str) -> str:
+    """Return a name in small letters, without signs, with dots between its parts."""
+    return re.sub(r"\]?::|->|&?\.", ".", name.lower()).strip("$@%. ?!<>")
+
+
+def _is_called(token: _Token, name: str) -> bool:
+    """Say whether a name may be that of a call: a variable and the name of an argument are none."""
+    return token.follows != ":" and ("." in name or token.text[0] not in "$@%")
+
+
+def _targets(tokens: list[_Token]) -> Iterator[str]:
+    """Yield the variables that a statement changes."""
+    names = [_dotted(each.text) for each in tokens if each.kind == "name"]
+    for before, each in pairwise(names):
+        if before in ("my", "our", "local", "as", "foreach", "for", "do"):
+            yield each
+    at = next((number for number, each in enumerate(tokens) if each.kind == "set"), 0)
+    if at:
+        yield from (_dotted(each.text) for each in tokens[:at] if each.kind == "name")
+    elif any(map(_FILLS.fullmatch, names)):
+        yield from [_dotted(each.text) for each in tokens if each.kind == "name" and each.text[0] in "$@"][
+            :1
+        ] or names[:1]
