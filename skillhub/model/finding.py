@@ -157,8 +157,12 @@ def in_words(found: Iterable[str]) -> str:
     """Return for a person what a skill can do; that no network was seen is no proof that there is none."""
     names = [*found]
     seen = [] if any(each.startswith("network:") for each in names) else ["network: none seen"]
-    shown = [f"{word(each)} (unknown hosts)" if each == NETWORK_UNKNOWN else word(each) for each in names]
-    return "; ".join([_INSTRUCTS, *([", ".join(shown)] if names else []), *seen])
+    return "; ".join([_INSTRUCTS, *([", ".join(map(capability_text, names))] if names else []), *seen])
+
+
+def capability_text(capability: str) -> str:
+    """Return a capability for a person."""
+    return f"{word(capability)} (unknown hosts)" if capability == NETWORK_UNKNOWN else word(capability)
 
 
 def is_kept_for_documentation(host: str) -> bool:

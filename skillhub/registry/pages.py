@@ -27,7 +27,7 @@ from skillhub.edits.patch import difference
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats.browser import WITH_SEARCH, WITH_STYLE
 from skillhub.formats.text import clean, collapsed, is_alias
-from skillhub.model.finding import Finding
+from skillhub.model.finding import Finding, capability_text
 from skillhub.model.index import Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
@@ -289,6 +289,7 @@ def pages_of_skill(skill: OfferedSkill) -> Files:
     facts = {
         "skill": skill,
         "row": row_of(best),
+        "about": "" if best.withdrawn is not None else collapsed(best.description),
         "bad": skill.known_bad(best),
         "signers": publisher_of(skill.admission).fingerprints,
         "clients": [
@@ -298,7 +299,7 @@ def pages_of_skill(skill: OfferedSkill) -> Files:
         ],
         "served": [(client, command.format(site=site, name=skill.name)) for client, command in SERVED],
         "versions": [(each, page, [pair for pair in further if pair[0] is each]) for each, _, page in nearest],
-        "can": [(each, capability_page(each)) for each in best.capabilities],
+        "can": [(capability_text(each), capability_page(each)) for each in best.capabilities],
     }
     yield site.page(skill_page(skill.name), "skill.html", **facts, **_content(skill, tree))
     for release, before, path in (*nearest, *further):
@@ -411,8 +412,9 @@ def _capabilities(site: _Site, skills: Mapping[str, Release], rows: Mapping[str,
     every = {}
     for each, mine in able.items():
         page = capability_page(each)
-        every[_slug(each)] = {"name": each, "page": page, "count": len(mine)}
-        yield from listed(site, page.removesuffix("/index.html"), mine, "capability.html", name=each, total=len(mine))
+        facts = {"name": capability_text(each), "total": len(mine)}
+        every[_slug(each)] = {**facts, "page": page, "count": len(mine)}
+        yield from listed(site, page.removesuffix("/index.html"), mine, "capability.html", **facts)
     yield from listed(site, f"{OWN}/capability", every, "index.html", what="Capabilities")
 
 

@@ -175,6 +175,18 @@ def test_every_kind_of_page_is_there_and_leads_to_the_others(hub):
     assert "TOKEN" in text_of(hub, "-/capability/index.html")
 
 
+def test_a_page_shows_a_skill_whole_where_a_list_shortens_it(hub):
+    described = "Says hello. " * 40 + "Then it says goodbye."
+    put(hub, described=described, files={"scripts/run.sh": 'curl -s "$1"\n'})
+    made(hub)
+    assert described not in Page(text_of(hub, "-/skills/index.html")).words
+    page = Page(text_of(hub, "-/skill/hello.html")).words
+    assert described in page and "network:? (unknown hosts)" in page
+    assert "network:? (unknown hosts)" in text_of(hub, "-/capability/index.html")
+    # A box with a height of its own would end in the middle of a difference, and look like its end.
+    assert "max-height" not in text_of(hub, "-/style.css")
+
+
 def test_taken_back_releases_are_marked_with_the_reason_and_nothing_withdrawn_is_shown(hub):
     put(hub, body="# Secret words\n")
     put(hub, "other")
