@@ -1,4 +1,4 @@
-"""``list``, ``verify``, ``sync``, ``enable``, ``disable`` and ``remove``: each loads what it does, for it alone."""
+"""``list``, ``verify``, ``sync`` and ``remove``: each loads what it does, for it alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from skillhub.cli.common import Arg, Common, Enabling, Names, Strings, Verify
-from skillhub.cli.render import finish, show_outcome, skills_table
+from skillhub.cli.common import Arg, Common, Names, Strings, Verify
+from skillhub.cli.render import show_outcome, skills_table
 from skillhub.errors import Refused, SkillhubError
 from skillhub.formats.text import command
 from skillhub.project.copies import is_in_package, managed, not_agreed, unmanaged, unproved, users_skills
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from skillhub.model.record import Skill
     from skillhub.model.tree import Tree
 
-Host = Annotated[str | None, Arg("--host NAME", "Change this agent's own settings, for any skill that it finds.")]
 _EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file"})
 
 
@@ -287,40 +286,6 @@ def restored(ports: Ports, *, dry_run: bool = False) -> Outcome:
     return replace(outcome, warnings=(*outcome.warnings, *notes))
 
 
-def enable(common: Common, enabling: Enabling, names: Names, host: Host = None) -> int:
-    """Check the needs of skills again and link those that nothing holds back.
-
-    A skill that lies in an agent's folder without a lock is switched on again.
-
-    Example: skillhub enable gh-fix-ci --mcp configure
-    """
-    from skillhub.cli.show import switched
-    from skillhub.install import install as installing
-
-    if (outcome := switched(common, names, host, "active")) is not None:
-        show_outcome(common, outcome, "enable", "enabled")
-        return 0
-    options = enabling.options(common)
-    return finish(common, installing.enable(names, options, common.ports()), options, "enable", "enabled")
-
-
-def disable(common: Common, names: Names, host: Host = None) -> int:
-    """Remove skills from the agents' folders, and change nothing else; they stay disabled until enabled.
-
-    A skill that lies in an agent's folder without a lock stays there, and is switched off.
-
-    Example: skillhub disable gh-fix-ci
-    """
-    from skillhub.cli.show import switched
-    from skillhub.install import install as installing
-
-    outcome = switched(common, names, host, "disabled")
-    if outcome is None:
-        outcome = installing.disable(names, common.ports(), dry_run=common.dry_run)
-    show_outcome(common, outcome, "disable", "disabled")
-    return 0
-
-
 def remove(common: Common, names: Names) -> int:
     """Remove skills from the agents' folders, skillhub.lock and skillhub.toml.
 
@@ -333,79 +298,3 @@ def remove(common: Common, names: Names) -> int:
     outcome = installing.remove(names, common.ports(), dry_run=common.dry_run)
     show_outcome(common, outcome, "remove", "removed")
     return 0
-
-
-ProfileName = Annotated[str, Arg("NAME", "The profile.")]
-
-
-def profile_list(common: Common) -> int:
-    """List the profiles of the scope, and which is in use.
-
-    Example: skillhub profile list
-    """
-    from skillhub.install.profiles import saved_profiles
-
-    rows = saved_profiles(common.ports())
-    if common.json:
-        return common.answer("profile list", {"profiles": [each._asdict() for each in rows]})
-    if not rows:
-        common.terminal.say(f"no profiles are saved here; {common.command('profile', 'save', 'NAME')} saves one")
-    for each in rows:
-        is_used = " (in use)" if each.in_use else ""
-        common.terminal.out(f"{each.name}{is_used}: {', '.join(each.skills) or 'nothing'}")
-        if each.missing:
-            common.terminal.out(f"  not installed: {', '.join(each.missing)}", "yellow")
-    return 0
-
-
-def profile_save(common: Common, name: ProfileName) -> int:
-    """Save the skills that are enabled now as a profile.
-
-    It replaces the one of that name. Only you have it.
-
-    Example: skillhub profile save review
-    """
-    from skillhub.install.profiles import save_profile
-
-    skills, changed = save_profile(name, common.ports(), dry_run=common.dry_run)
-    counted = "1 skill" if len(skills) == 1 else f"{len(skills)} skills"
-    value = {"name": name, "skills": [*skills], "changed": changed and not common.dry_run}
-    saved = "would save" if common.dry_run else "saved"
-    return common.done("profile save", value, f"{saved} {name}: {counted}", "green")
-
-
-def profile_use(common: Common, enabling: Enabling, name: ProfileName) -> int:
-    """Enable the skills of a profile and disable all others.
-
-    All or none. What `enable` would ask is asked. Skills that are not installed are named: exit status 6.
-
-    Example: skillhub profile use review
-    """
-    from skillhub.install.profiles import use_profile
-
-    options = enabling.options(common)
-    used = use_profile(name, options, common.ports())
-    outcome = used.outcome
-    if not common.json:
-        for each in used.disabled:
-            common.terminal.did(f"{'would disable' if common.dry_run else 'disabled'} {each}", "yellow")
-        kept = tuple(skill for skill in outcome.skills if skill.name not in used.disabled)
-        outcome = replace(outcome, skills=kept)
-    return finish(common, outcome, options, "enable", "enabled")
-
-
-def profile_remove(common: Common, name: ProfileName) -> int:
-    """Forget a profile; its skills stay as they are.
-
-    Example: skillhub profile remove review
-    """
-    from skillhub.install.profiles import SkillProfiles
-
-    profiles = SkillProfiles(common.open_project())
-    skills = profiles.get(name)
-    if not common.dry_run:
-        profiles.put(name, None)
-    value = {"name": name, "skills": [*skills], "changed": not common.dry_run}
-    return common.done(
-        "profile remove", value, f"{'would remove' if common.dry_run else 'removed'} the profile {name}"
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -17,15 +17,15 @@ from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import NotFound, Refused, SkillhubError, UsageError
 from skillhub.formats.text import Quoted, as_command, collapsed, command, quote
 from skillhub.install.candidates import Candidate
-from skillhub.install.context import Outcome, State
+from skillhub.install.context import State
 from skillhub.install.known_bad import with_advisories
 from skillhub.install.resolve import packages_of
 from skillhub.install.sources import Listings, listings
 from skillhub.model.finding import in_words, undeclared_variables
-from skillhub.model.hosts import Profile, Scope, profile, profiles
+from skillhub.model.hosts import Profile, profile
 from skillhub.model.index import Release
 from skillhub.model.provenance import Delta
-from skillhub.model.record import Need, Reach
+from skillhub.model.record import Need
 from skillhub.model.reference import parse_ref
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.project.project import root_markers
@@ -36,7 +36,6 @@ from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.meaning import MentionRules, mentioned
 from skillhub.runtime.overview import Section, section
 from skillhub.runtime.ranking import LIMIT_MAX
-from skillhub.runtime.state import set_reach
 from skillhub.scan import scan
 
 HostName = Annotated[str, Arg("--host NAME", "The agent whose folders, rules and texts are used.")]
@@ -437,54 +436,6 @@ def load(
     return 0
 
 
-def switched(common: Common, names: Sequence[str], host: str | None, reach: Reach) -> Outcome | None:
-    """Set how far skills reach that agents find; None where these are skills of the lock, or are nowhere.
-
-    Args:
-        common: The flags; ``--global`` is about the user's files.
-        names: The skills, as the agent names them.
-        host: The agent whose own file is to say so, of locked skills too; with None only ours does, of the others.
-        reach: ``active`` or ``disabled``.
-
-    Raises:
-        Refused: something else disables it still.
-    """
-    locked = common.open_project().lock().skills
-    if host is None and not locked.keys().isdisjoint(names):
-        return None
-    around = surroundings(common, _worked_in(common))
-    for each in (host,) if host is not None else profiles():
-        row, catalog = seen_by(common, each, around)
-        if host is not None or all(catalog.named(name) for name in names):
-            break
-    else:
-        return None
-    skills = [loading.pick(catalog, name) for name in names]
-    said = row if host is not None else profile("agents")
-    # Codex has a file of the user's alone.
-    has_own = not said.states or any(not file.path.startswith("~/") for file in said.states)
-    scope: Scope = "project" if has_own and not common.user_scope else "user"
-    if not common.dry_run:
-        for skill in skills:
-            set_reach(skill, reach, scope, said, around)
-        _, catalog = seen_by(common, row.id, around)
-        skills = [next(now for now in catalog.skills if now.path == skill.path) for skill in skills]
-    for skill in skills if reach == "active" and not common.dry_run else ():
-        if skill.held is not None:
-            raise Refused(skill.why["message"], hint=skill.held.command or f"change {skill.held.file}")
-    warnings = _still_held(common, names, around) if reach == "active" and host is None else ()
-    return Outcome(skills=tuple(skills), changed=not common.dry_run, warnings=tuple(warnings))
-
-
-def _still_held(common: Common, names: Sequence[str], around: Surroundings) -> Iterator[str]:
-    """Yield for each agent that finds one of these skills what still disables it there."""
-    for each in profiles():
-        row, catalog = seen_by(common, each, around)
-        for skill in (skill for name in names for skill in catalog.named(name)):
-            if skill.held is not None:
-                yield "; ".join(filter(None, (f"{row.name}: {skill.why['message']}", skill.held.command)))
-
-
 def seen_by(common: Common, host: str, around: Surroundings | None = None) -> tuple[Profile, Catalog]:
     """Return the profile of an agent, and what it finds here, with what the locks know of it.
 
@@ -507,10 +458,11 @@ def surroundings(common: Common, cwd: str | None = None) -> Surroundings:
 
 
 def _folder(common: Common) -> str:
-    return common.user_home if common.user_scope else _worked_in(common)
+    return common.user_home if common.user_scope else worked_in(common)
 
 
-def _worked_in(common: Common) -> str:
+def worked_in(common: Common) -> str:
+    """Return the folder that the flags name: of the package, of the project, or this one."""
     if common.package is not None:
         project = common.open_project()
         return os.path.join(project.base, project.package)

@@ -1,0 +1,166 @@
+"""``enable``, ``disable`` and ``profile``: which of the installed skills agents have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Annotated
+
+from skillhub.cli.common import Arg, Common, Enabling, Names
+from skillhub.cli.render import finish, show_outcome
+from skillhub.cli.show import seen_by, surroundings, worked_in
+from skillhub.errors import Refused
+from skillhub.install import install as installing
+from skillhub.install.context import Outcome
+from skillhub.install.profiles import SkillProfiles, save_profile, saved_profiles, use_profile
+from skillhub.model.hosts import Scope, profile, profiles
+from skillhub.model.record import Reach
+from skillhub.runtime import loading
+from skillhub.runtime.discover import Surroundings
+from skillhub.runtime.state import set_reach
+
+Host = Annotated[str | None, Arg("--host NAME", "Change this agent's own settings, for any skill that it finds.")]
+
+
+def enable(common: Common, enabling: Enabling, names: Names, host: Host = None) -> int:
+    """Check the needs of skills again and link those that nothing holds back.
+
+    A skill that lies in an agent's folder without a lock is switched on again.
+
+    Example: skillhub enable gh-fix-ci --mcp configure
+    """
+    if (outcome := _switched(common, names, host, "active")) is not None:
+        show_outcome(common, outcome, "enable", "enabled")
+        return 0
+    options = enabling.options(common)
+    return finish(common, installing.enable(names, options, common.ports()), options, "enable", "enabled")
+
+
+def disable(common: Common, names: Names, host: Host = None) -> int:
+    """Remove skills from the agents' folders, and change nothing else; they stay disabled until enabled.
+
+    A skill that lies in an agent's folder without a lock stays there, and is switched off.
+
+    Example: skillhub disable gh-fix-ci
+    """
+    outcome = _switched(common, names, host, "disabled")
+    if outcome is None:
+        outcome = installing.disable(names, common.ports(), dry_run=common.dry_run)
+    show_outcome(common, outcome, "disable", "disabled")
+    return 0
+
+
+ProfileName = Annotated[str, Arg("NAME", "The profile.")]
+
+
+def profile_list(common: Common) -> int:
+    """List the profiles of the scope, and which is in use.
+
+    Example: skillhub profile list
+    """
+    rows = saved_profiles(common.ports())
+    if common.json:
+        return common.answer("profile list", {"profiles": [each._asdict() for each in rows]})
+    if not rows:
+        common.terminal.say(f"no profiles are saved here; {common.command('profile', 'save', 'NAME')} saves one")
+    for each in rows:
+        is_used = " (in use)" if each.in_use else ""
+        common.terminal.out(f"{each.name}{is_used}: {', '.join(each.skills) or 'nothing'}")
+        if each.missing:
+            common.terminal.out(f"  not installed: {', '.join(each.missing)}", "yellow")
+    return 0
+
+
+def profile_save(common: Common, name: ProfileName) -> int:
+    """Save the skills that are enabled now as a profile.
+
+    It replaces the one of that name. Only you have it.
+
+    Example: skillhub profile save review
+    """
+    skills, changed = save_profile(name, common.ports(), dry_run=common.dry_run)
+    counted = "1 skill" if len(skills) == 1 else f"{len(skills)} skills"
+    value = {"name": name, "skills": [*skills], "changed": changed and not common.dry_run}
+    saved = "would save" if common.dry_run else "saved"
+    return common.done("profile save", value, f"{saved} {name}: {counted}", "green")
+
+
+def profile_use(common: Common, enabling: Enabling, name: ProfileName) -> int:
+    """Enable the skills of a profile and disable all others.
+
+    All or none. What `enable` would ask is asked. Skills that are not installed are named: exit status 6.
+
+    Example: skillhub profile use review
+    """
+    options = enabling.options(common)
+    used = use_profile(name, options, common.ports())
+    outcome = used.outcome
+    if not common.json:
+        for each in used.disabled:
+            common.terminal.did(f"{'would disable' if common.dry_run else 'disabled'} {each}", "yellow")
+        kept = tuple(skill for skill in outcome.skills if skill.name not in used.disabled)
+        outcome = replace(outcome, skills=kept)
+    return finish(common, outcome, options, "enable", "enabled")
+
+
+def profile_remove(common: Common, name: ProfileName) -> int:
+    """Forget a profile; its skills stay as they are.
+
+    Example: skillhub profile remove review
+    """
+    saved = SkillProfiles(common.open_project())
+    skills = saved.get(name)
+    if not common.dry_run:
+        saved.put(name, None)
+    value = {"name": name, "skills": [*skills], "changed": not common.dry_run}
+    return common.done(
+        "profile remove", value, f"{'would remove' if common.dry_run else 'removed'} the profile {name}"
+    )
+
+
+def _switched(common: Common, names: Sequence[str], host: str | None, reach: Reach) -> Outcome | None:
+    """Set how far skills reach that agents find; None where these are skills of the lock, or are nowhere.
+
+    Args:
+        common: The flags; ``--global`` is about the user's files.
+        names: The skills, as the agent names them.
+        host: The agent whose own file is to say so, of locked skills too; with None only ours does, of the others.
+        reach: ``active`` or ``disabled``.
+
+    Raises:
+        Refused: something else disables it still.
+    """
+    locked = common.open_project().lock().skills
+    if host is None and not locked.keys().isdisjoint(names):
+        return None
+    around = surroundings(common, worked_in(common))
+    for each in (host,) if host is not None else profiles():
+        row, catalog = seen_by(common, each, around)
+        if host is not None or all(catalog.named(name) for name in names):
+            break
+    else:
+        return None
+    skills = [loading.pick(catalog, name) for name in names]
+    said = row if host is not None else profile("agents")
+    # Codex has a file of the user's alone.
+    has_own = not said.states or any(not file.path.startswith("~/") for file in said.states)
+    scope: Scope = "project" if has_own and not common.user_scope else "user"
+    if not common.dry_run:
+        for skill in skills:
+            set_reach(skill, reach, scope, said, around)
+        _, catalog = seen_by(common, row.id, around)
+        skills = [next(now for now in catalog.skills if now.path == skill.path) for skill in skills]
+    for skill in skills if reach == "active" and not common.dry_run else ():
+        if skill.held is not None:
+            raise Refused(skill.why["message"], hint=skill.held.command or f"change {skill.held.file}")
+    warnings = _still_held(common, names, around) if reach == "active" and host is None else ()
+    return Outcome(skills=tuple(skills), changed=not common.dry_run, warnings=tuple(warnings))
+
+
+def _still_held(common: Common, names: Sequence[str], around: Surroundings) -> Iterator[str]:
+    """Yield for each agent that finds one of these skills what still disables it there."""
+    for each in profiles():
+        row, catalog = seen_by(common, each, around)
+        for skill in (skill for name in names for skill in catalog.named(name)):
+            if skill.held is not None:
+                yield "; ".join(filter(None, (f"{row.name}: {skill.why['message']}", skill.held.command)))
