@@ -1,42 +1,22 @@
-"""``diff``, ``patch``, ``adopt`` and ``lock``: what differs, edits that are kept, and skills from elsewhere."""
+"""``diff`` and ``patch``: what differs, and edits that are kept; the text for whoever reviews an update."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
 from skillhub.audit.show import Diff, Edit, diff_locks, edits_of, every_edit
 from skillhub.audit.show import diff as diff_flow
-from skillhub.cli.common import (
-    AllowUnsigned,
-    Arg,
-    Common,
-    Enabling,
-    Names,
-    NoEnable,
-    Strings,
-    epoch,
-    optional,
-    read_file,
-    read_lock,
-    write_output,
-)
+from skillhub.cli.common import Arg, Common, Names, Strings, read_lock, write_output
 from skillhub.cli.render import finish
 from skillhub.cli.terminal import Terminal, Tone
-from skillhub.disk import files
-from skillhub.edits import lock_merge as merging
-from skillhub.edits.lock_merge import Choice, Side
 from skillhub.edits.patch import lines_of
-from skillhub.errors import Refused, SkillhubError, UsageError
+from skillhub.errors import SkillhubError, UsageError
 from skillhub.exchange import adopt as adopting
-from skillhub.exchange import other_locks
 from skillhub.formats.text import Quoted, clean, quote, word
 from skillhub.install.context import Options, Ports
-from skillhub.install.resolve import satisfies
-from skillhub.model.lock import CAP, Lock
+from skillhub.model.lock import Lock
 from skillhub.model.provenance import SourceChange, source_changes
 from skillhub.model.reference import Named, parse_ref
 from skillhub.project.intent import sources_since
@@ -268,139 +248,3 @@ def patch(
             if skill.patch:
                 common.terminal.say(f"{skill.patch} belongs to skillhub.lock: commit both")
     return status
-
-
-# ``adopt``: brings skills that lie in agents' folders under the lock.
-
-
-def adopt(
-    common: Common,
-    enabling: Enabling,
-    names: Annotated[Strings, Arg("[NAME]...", "Unmanaged skills in agents' folders (default: all).")] = None,
-    into: Annotated[str, Arg("--into FOLDER", "The project folder for skills of unknown origin.")] = "skills",
-    allow_unsigned: AllowUnsigned = False,
-) -> int:
-    """Add unmanaged skills in agents' folders to the lock: compare with their origin, scan, ask, lock.
-
-    The origin is read from the locks of other installers and from the metadata that gh skill writes. A skill that
-    equals its origin byte for byte is locked from there. Any other is copied to FOLDER, for you to commit, and locked
-    from that copy.
-
-    Example: skillhub adopt
-    """
-    options, ports = enabling.options(common), common.ports(allow_unsigned=allow_unsigned)
-    outcome = adopting.adopt(names or [], into.removeprefix("./").rstrip("/") or into, options, ports)
-    return finish(common, outcome, options, "adopt", "adopted")
-
-
-# ``lock``: imports other installers' locks, exports ours as a bill of materials, and resolves merges of it.
-
-
-def lock_import(
-    common: Common,
-    enabling: Enabling,
-    file: Annotated[str, Arg("FILE", "The lock of another installer.")],
-    no_enable: NoEnable = False,
-    allow_unsigned: AllowUnsigned = False,
-) -> int:
-    """Install and pin the skills in the lock of another installer. Lists the skills that it could not pin.
-
-    Reads skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json. Exits 6 if a skill was left
-    out. The file does not change.
-
-    Example: skillhub lock import skills-lock.json
-    """
-    data = read_file(file, other_locks.CAP)
-    folder = os.path.dirname(os.path.abspath(file))
-    if os.path.basename(folder) == ".clawhub":
-        folder = os.path.dirname(folder)
-    other = other_locks.parse_other_lock(data, folder.replace(os.sep, "/"), file)
-    options = enabling.options(common, enable=not no_enable)
-    ports = common.ports(allow_unsigned=allow_unsigned)
-    outcome = adopting.import_lock(other, options, ports)
-    common.terminal.say(f"{file}: {other.format}")
-    status = finish(common, outcome, options, "import", "imported")
-    # What was left out counts also where the rest is not to be enabled.
-    return Refused.exit_code if outcome.left and not common.dry_run else status
-
-
-def lock_export(
-    common: Common,
-    form: Annotated[
-        Literal["cyclonedx", "spdx"], Arg("--format", "CycloneDX 1.6 or SPDX 2.3, both as JSON.")
-    ] = "cyclonedx",
-    output: Annotated[str | None, Arg("--output -o FILE", "Write here instead of to stdout.")] = None,
-) -> int:
-    """Write the lock as a bill of materials. The same lock gives the same bytes.
-
-    The time in it is that of SOURCE_DATE_EPOCH.
-
-    Example: skillhub lock export --format cyclonedx -o skills.cdx.json
-    """
-    module = optional("skillhub.exchange.sbom", "sbom", "bills of materials need")
-    data: bytes = getattr(module, form)(common.open_project().lock(), epoch())
-    if output is None:
-        sys.stdout.write(data.decode("ascii"))
-    elif not common.dry_run:
-        write_output(output, data, common.open_project())
-    return 0
-
-
-def lock_fix(
-    common: Common,
-    ours: Annotated[Strings, Arg("--ours NAME", "Take our side of this skill or source.")] = None,
-    theirs: Annotated[Strings, Arg("--theirs NAME", "Take their side of this skill or source.")] = None,
-) -> int:
-    """Resolve a merge conflict in skillhub.lock. skillhub.toml decides; each merged skill is listed.
-
-    Where both sides changed a skill, the one that skillhub.toml allows is taken, of two the higher version. Sides
-    that differ in signer or source are shown and refused, until you say which.
-
-    Example: skillhub lock fix
-    """
-    take: dict[str, Side] = {**dict.fromkeys(ours or (), "ours"), **dict.fromkeys(theirs or (), "theirs")}
-    if both := set(ours or ()) & set(theirs or ()):
-        raise UsageError(f"--ours and --theirs exclude each other: {', '.join(sorted(both))}")
-    done = merging.fix(common.open_project(), take, satisfies, dry_run=common.dry_run)
-    if common.json:
-        return common.answer("lock fix", {"skills": done.choices, "changed": done.changed and not common.dry_run})
-    for choice in done.choices:
-        would = "would resolve " if common.dry_run else ""
-        common.terminal.did(f"{would}{_line(choice)}", "yellow" if choice.took is None else "plain")
-    if done.changed and common.dry_run:
-        common.terminal.say("the conflict would be resolved; nothing was written")
-    elif done.changed:
-        common.terminal.say("skillhub install asks about the new skills, and adds missing skills of skillhub.toml")
-    else:
-        common.terminal.did("there is no conflict in the lock")
-    return 0
-
-
-def lock_merge(
-    common: Common,
-    base: Annotated[str, Arg("BASE", "%O: the common ancestor.")],
-    ours: Annotated[str, Arg("OURS", "%A: ours; the result is written here.")],
-    theirs: Annotated[str, Arg("THEIRS", "%B: theirs.")],
-) -> int:
-    """Merge three versions of skillhub.lock skill by skill. This is what git asks its merge drivers to do.
-
-    Exits 0 with the merged lock in OURS, else 1 with a conflict in it that lock fix resolves.
-
-    Example: skillhub lock merge %O %A %B
-    """
-    before = files.read(os.path.realpath(base), CAP) or b""
-    done = merging.drive(before, read_file(ours, CAP), read_file(theirs, CAP))
-    if not common.dry_run:
-        files.write_atomic(os.path.realpath(ours), done.data)
-    if common.json:
-        common.terminal.answer("lock merge", {"skills": done.choices, "clean": done.error is None})
-    else:
-        for choice in done.choices:
-            common.terminal.say(_line(choice))
-    if done.error is not None:
-        common.terminal.error(done.error)
-    return 0 if done.error is None else 1
-
-
-def _line(choice: Choice) -> str:
-    return f"{choice.name}: {choice.took or 'removed'}: {choice.why}"
