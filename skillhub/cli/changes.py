@@ -1,4 +1,4 @@
-"""``diff`` and ``patch``: what differs, and edits that are kept; the text for whoever reviews an update."""
+"""``diff``: what differs, and the text of it for whoever reviews an update."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Annotated, Literal
 
 from skillhub.audit.show import Diff, Edit, diff_locks, edits_of, every_edit
 from skillhub.audit.show import diff as diff_flow
-from skillhub.cli.common import Arg, Common, Names, Strings, read_lock, write_output
-from skillhub.cli.render import finish
+from skillhub.cli.common import Arg, Common, Strings, read_lock, write_output
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.edits.patch import lines_of
 from skillhub.errors import SkillhubError, UsageError
-from skillhub.exchange import adopt as adopting
 from skillhub.formats.text import Quoted, clean, quote, word
-from skillhub.install.context import Options, Ports
+from skillhub.install.context import Ports
 from skillhub.model.lock import Lock
 from skillhub.model.provenance import SourceChange, source_changes
 from skillhub.model.reference import Named, parse_ref
@@ -221,30 +219,3 @@ def _code(text: str) -> str:
 
 def _longest_run(text: str) -> int:
     return max(map(len, "".join(char if char == "`" else " " for char in text).split()), default=0)
-
-
-# ``patch``: keeps edits of a skill as a patch that the project agrees to.
-
-
-def patch(
-    common: Common,
-    names: Names,
-    drop: Annotated[bool, Arg("--drop", "Drop the patch; restore the skill of its source.")] = False,
-) -> int:
-    """Keep the edits in a skill's copy as a patch that the project agrees to.
-
-    The patch is written to skillhub-edits/ and named in skillhub.lock; commit both. From then on install and
-    sync write the patched skill, verify expects it, and update applies the patch to the new version
-    unless both change the same lines.
-
-    Example: skillhub patch gh-fix-ci
-    """
-    act, verb, done = (adopting.drop, "unpatch", "unpatched") if drop else (adopting.patch, "patch", "patched")
-    options = Options(dry_run=common.dry_run)
-    outcome = act(names, options, common.ports())
-    status = finish(common, outcome, options, verb, done)
-    if not common.json and not common.dry_run:
-        for skill in outcome.skills:
-            if skill.patch:
-                common.terminal.say(f"{skill.patch} belongs to skillhub.lock: commit both")
-    return status

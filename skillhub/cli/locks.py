@@ -1,4 +1,4 @@
-"""``adopt`` and ``lock``: skills and locks from elsewhere, bills of materials, and merges of locks."""
+"""``adopt``, ``patch`` and ``lock``: what the lock takes over besides what is installed, and what is made of it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from skillhub.cli.common import (
     Arg,
     Common,
     Enabling,
+    Names,
     NoEnable,
     Strings,
     epoch,
@@ -25,6 +26,8 @@ from skillhub.edits.lock_merge import Choice, Side
 from skillhub.errors import Refused, UsageError
 from skillhub.exchange import adopt as adopting
 from skillhub.exchange import other_locks
+from skillhub.install import patches
+from skillhub.install.context import Options
 from skillhub.install.resolve import satisfies
 from skillhub.model.lock import CAP
 
@@ -47,6 +50,33 @@ def adopt(
     options, ports = enabling.options(common), common.ports(allow_unsigned=allow_unsigned)
     outcome = adopting.adopt(names or [], into.removeprefix("./").rstrip("/") or into, options, ports)
     return finish(common, outcome, options, "adopt", "adopted")
+
+
+# ``patch``: keeps edits of a skill as a patch that the project agrees to.
+
+
+def patch(
+    common: Common,
+    names: Names,
+    drop: Annotated[bool, Arg("--drop", "Drop the patch; restore the skill of its source.")] = False,
+) -> int:
+    """Keep the edits in a skill's copy as a patch that the project agrees to.
+
+    The patch is written to skillhub-edits/ and named in skillhub.lock; commit both. From then on install and
+    sync write the patched skill, verify expects it, and update applies the patch to the new version
+    unless both change the same lines.
+
+    Example: skillhub patch gh-fix-ci
+    """
+    act, verb, done = (patches.drop, "unpatch", "unpatched") if drop else (patches.patch, "patch", "patched")
+    options = Options(dry_run=common.dry_run)
+    outcome = act(names, options, common.ports())
+    status = finish(common, outcome, options, verb, done)
+    if not common.json and not common.dry_run:
+        for skill in outcome.skills:
+            if skill.patch:
+                common.terminal.say(f"{skill.patch} belongs to skillhub.lock: commit both")
+    return status
 
 
 # ``lock``: imports other installers' locks, exports ours as a bill of materials, and resolves merges of it.

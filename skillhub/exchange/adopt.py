@@ -1,31 +1,28 @@
-"""Adopt skills that are in agents' folders without a lock; keep edits as a patch of the project."""
+"""Adopt skills that are in agents' folders without a lock, and those in the locks of other installers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from skillhub.disk import files
 from skillhub.disk.folders import compare
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.exchange.other_locks import OF_ONE, Origin, Origins, OtherLock, candidates_at, compared
-from skillhub.formats.text import as_command, command, is_inner_path, quote
+from skillhub.formats.text import command, is_inner_path, quote
 from skillhub.install.candidates import Candidate
 from skillhub.install.commit import Plan, Planner
-from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, read_state, refuse_unknown
-from skillhub.install.gather import with_edits
+from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, read_state
 from skillhub.install.install import apply, carry_out
 from skillhub.install.links import Step
-from skillhub.install.obtain import from_lock, from_path
+from skillhub.install.obtain import from_path
 from skillhub.install.review import admit
 from skillhub.model.hosts import Scope
-from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.project import copies as links
 from skillhub.project.copies import agent_folders, portable, unmanaged
 from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
-from skillhub.sources.local import read_local
 
 # Adopt: skills that lie in agents' folders without a lock are compared, asked about, locked and linked like
 # others.
@@ -182,96 +179,6 @@ def _take_away(adopted: Iterable[_Adopted], disabled: set[str], project: Project
         for path in each.find.copies if each.find.name in disabled else ():
             if path != each.target and not compare(path, each.candidate.tree.listing):
                 links.unmake(project, path)
-
-
-# Patch: what a person edited in an agent's folder becomes a patch that the project agrees to, or is given up.
-
-_Make = Callable[[str, State, Ports], Candidate]
-
-
-def patch(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
-    """Write what was edited in these skills as a patch beside the lock, so that everybody gets it with ``install``.
-
-    It is what the source has that a person, a team and a signature agreed to before, so the patched skill is scanned
-    and asked about like one that nobody signed, but for that one question: whoever types this made the edits.
-
-    Raises:
-        NotFound: a name that is not locked.
-        UsageError: one that was not edited, is not enabled here as locked, or was edited in several ways.
-        FormatError: edits that no patch can hold.
-        SecurityError: edits that no skill may have.
-        Refused: a question was answered no or by nobody; nothing was changed.
-        StateError: the disk is in the way.
-    """
-    return _agree(names, _edited, options, ports)
-
-
-def drop(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
-    """Give up the patches of these skills; they are what their source has again, and the patches' files stay.
-
-    That nobody signed it is asked about too where the person never agreed to the patched skill.
-
-    Raises:
-        NotFound: a name that is not locked.
-        UsageError: one that has no patch.
-        SourceError, SecurityError: what the source has cannot be had, or is not what was locked.
-        Refused: a question was answered no or by nobody; nothing was changed.
-        StateError: the disk is in the way.
-    """
-    return _agree(names, _unpatched, options, ports)
-
-
-def _agree(names: Sequence[str], make: _Make, options: Options, ports: Ports) -> Outcome:
-    state = read_state(ports)
-    refuse_unknown(names, state.lock.skills, ports.project.scope)
-    planner = Planner.of(options, state, ports)
-    candidates = [make(name, state, ports) for name in dict.fromkeys(names)]
-    plans = [planner.plan(each) for each in candidates]
-    # What somebody else agreed to is nobody's here until they say so.
-    mine = {name for name in names if state.agreed(name)}
-    raised = [each for one in plans for each in one.questions() if each.kind != "unsigned" or each.skill not in mine]
-    return carry_out(plans, options, ask(raised, ports, options.dry_run), state, ports)
-
-
-def _edited(name: str, state: State, ports: Ports) -> Candidate:
-    entry, record = state.lock.skills[name], state.agreed(name)
-    if record is None or not record.enabled or record.link == "symlink":
-        hint = f"{command(ports.project.scope, 'enable', name, '--link', 'copy')}, then edit the copy"
-        raise UsageError(f"{name} has no copy of the locked version here", where=name, hint=hint)
-    places = links.places(ports.project, record.links)
-    copies = {path: read_local(path, project=ports.project)[0].tree for path in places if os.path.lexists(path)}
-    trees = {path: tree for path, tree in copies.items() if tree.digest != record.tree}
-    if not trees:
-        raise UsageError(f"{name} has no edits here", where=name, hint="edit a copy in an agent's folder first")
-    tree = _alike(trees)
-    found = from_lock(name, entry.original, ports, agreed=True, scanned=False)
-    edited = with_edits(found, tree, ports)
-    if isinstance(edited, LeftOut):
-        path, scope = next(iter(trees)), ports.project.scope
-        own = as_command("cp", "-R", path, name)
-        own += f"; {as_command('rm', f'{name}/{SIGNATURE}')}" if SIGNATURE in tree else ""
-        own += f"; {command(scope, 'remove', name)}"
-        own += f"; {command(scope, 'install', f'./{name}')}"
-        hint = f"take them out of the copy, or make it a skill of your own: {own}"
-        raise FormatError(edited.message, where=path, hint=hint)
-    return edited
-
-
-def _alike(trees: dict[str, Tree]) -> Tree:
-    if len({tree.digest for tree in trees.values()}) > 1:
-        raise UsageError(
-            f"expected the same edits in all copies, found different ones: {', '.join(trees)}",
-            hint="make the copies identical, or delete the wrong ones and run skillhub sync",
-        )
-    return next(iter(trees.values()))
-
-
-def _unpatched(name: str, state: State, ports: Ports) -> Candidate:
-    entry = state.lock.skills[name]
-    if entry.patch is None:
-        raise UsageError(f"the lock has no patch of {name}", where=name)
-    # It is scanned: to agree to what comes of a patch is not to agree to what it is of.
-    return from_lock(name, entry.original, ports, agreed=state.agreed(name) is not None)
 
 
 def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:

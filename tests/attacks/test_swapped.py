@@ -11,8 +11,9 @@ import pytest
 
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import StateError, UnsafeArchive, UsageError
-from skillhub.exchange.adopt import adopt, patch
+from skillhub.exchange.adopt import adopt
 from skillhub.install.context import Options
+from skillhub.install.patches import patch
 from skillhub.project.project import Project
 from tests.support.faults import EVERY
 from tests.support.swapping import Swap, link_to, look_at, run_with_swap, steps_of, unchanged

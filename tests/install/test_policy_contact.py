@@ -15,13 +15,14 @@ from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.show import diff, diff_locks, edits_of, search, show
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import Forbidden, Refused, SkillhubError, SourceError
-from skillhub.exchange.adopt import adopt, drop, import_lock, patch
+from skillhub.exchange.adopt import adopt, import_lock
 from skillhub.exchange.other_locks import Origin, OtherLock
 from skillhub.formats.digest import Digest
 from skillhub.install.context import Options
 from skillhub.install.install import available_updates, enable, install, update
 from skillhub.install.links import sync
 from skillhub.install.obtain import from_lock
+from skillhub.install.patches import drop, patch
 from skillhub.install.sources import Pin, add_source, listings, trust_source
 from skillhub.model.lock import Lock
 from skillhub.model.reference import Named, parse_ref

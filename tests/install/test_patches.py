@@ -22,10 +22,10 @@ from skillhub.errors import (
     UsageError,
     WrongBytes,
 )
-from skillhub.exchange.adopt import drop, patch
 from skillhub.formats.digest import Digest
 from skillhub.install.context import Options
 from skillhub.install.install import available_updates
+from skillhub.install.patches import drop, patch
 from skillhub.model.tree import File, Tree
 from skillhub.sources.local import read_local
 from tests.support.world import Answers, refused, skill, unlocked
