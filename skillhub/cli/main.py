@@ -59,9 +59,10 @@ def _rendered(args: list[str], way_in: str | None) -> int:
     except Exception as error:  # the one broad except: nobody is shown a traceback
         if isinstance(error, BrokenPipeError) or _is_full(error):
             raise
+        from skillhub.cli.app import flags_of
         from skillhub.cli.render import fail
 
-        return fail(error, args)
+        return fail(error, args, flags_of)
 
 
 def _answer(args: list[str]) -> int:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING, Any
 
 from skillhub.answers import VERSION
-from skillhub.cli.app import flags_of
 from skillhub.cli.common import Common
 from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, Tone, members
@@ -270,8 +269,14 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
 _REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
 
 
-def fail(error: Exception, args: list[str]) -> int:
-    """Tell of ``error`` on stderr, and with ``--json`` on stdout, and return the exit status."""
+def fail(error: Exception, args: list[str], flags_of: Callable[[list[str]], frozenset[str]]) -> int:
+    """Tell of ``error`` on stderr, and with ``--json`` on stdout, and return the exit status.
+
+    Args:
+        error: It.
+        args: The command line.
+        flags_of: Returns the flags that its command takes, one of which may answer a question.
+    """
     terminal = Terminal()
     if not isinstance(error, SkillhubError):
         error = _usage_of_typer(error, args) or _of_machine(error) or _bug(error)
