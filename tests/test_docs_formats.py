@@ -8,7 +8,8 @@ from pathlib import Path
 
 from skillhub.formats.digest import Digest
 from skillhub.model.advisory import AdvisoryIndex, Said
-from skillhub.model.index import Index, admitted, namespace_path, parse_namespaces, parse_releases
+from skillhub.model.discovery import admitted, parse_namespaces, parse_releases
+from skillhub.model.index import Index, namespace_path
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.tree import Listing
 from skillhub.model.version import Range

@@ -21,6 +21,7 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, is_name, spell, typed_flags
 from skillhub.formats.toml import strict_toml
 from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Match, Said
+from skillhub.model.discovery import admitted, parse_namespaces, parse_releases
 from skillhub.model.hosts import Scope
 from skillhub.model.index import (
     ADVISORIES,
@@ -28,11 +29,8 @@ from skillhub.model.index import (
     Admission,
     Index,
     Release,
-    admitted,
     index_path,
     namespace_path,
-    parse_namespaces,
-    parse_releases,
     publisher_path,
 )
 from skillhub.model.lock import Lock, Locked, Signer, by_word

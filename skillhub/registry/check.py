@@ -23,20 +23,9 @@ from skillhub.formats.document import json_bytes
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command
 from skillhub.model.advisory import AdvisoryIndex, Match
+from skillhub.model.discovery import LISTING_CAP, PartDocument, PartRow, Pinned, parse_listing, parse_namespaces
 from skillhub.model.finding import Issue
-from skillhub.model.index import (
-    LISTING_CAP,
-    Admission,
-    Index,
-    PartDocument,
-    PartRow,
-    Pinned,
-    Release,
-    namespace_path,
-    offered_by,
-    parse_listing,
-    parse_namespaces,
-)
+from skillhub.model.index import Admission, Index, Release, namespace_path, offered_by
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import NO_SECRET, holds_secret
 from skillhub.model.tree import Tree

@@ -40,19 +40,8 @@ from skillhub.formats.document import (
     version_of,
 )
 from skillhub.formats.text import as_command, is_name, quote
-from skillhub.model.index import (
-    Admission,
-    Index,
-    PartRow,
-    Pinned,
-    Release,
-    admitted,
-    index_path,
-    namespace_path,
-    parse_listing,
-    parse_namespaces,
-    parse_releases,
-)
+from skillhub.model.discovery import PartRow, Pinned, admitted, parse_listing, parse_namespaces, parse_releases
+from skillhub.model.index import Admission, Index, Release, index_path, namespace_path
 from skillhub.model.reference import check_port
 from skillhub.registry import log_writer
 from skillhub.registry.keys import RegistryKeys

@@ -23,7 +23,8 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_inner_path
 from skillhub.model.advisory import AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Match, Said
-from skillhub.model.index import ADVISORIES, Admission, Index, Release, parse_listing
+from skillhub.model.discovery import parse_listing
+from skillhub.model.index import ADVISORIES, Admission, Index, Release
 from skillhub.model.tree import Tree
 from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import Opened

@@ -24,7 +24,8 @@ from skillhub.formats.document import Before, ExtensibleDocument, Items, Sha256,
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, quote
 from skillhub.formats.yaml import Node
-from skillhub.model.index import LISTING_CAP, Index, LeadsOut, Release
+from skillhub.model.discovery import LISTING_CAP, LeadsOut
+from skillhub.model.index import Index, Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import Mcp, name_in_uri
 from skillhub.model.tree import SKILL_MD, File, ListedFile, Listing, Tree

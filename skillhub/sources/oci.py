@@ -22,7 +22,8 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.document import ForeignDocument, Items, Sha256
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_name, quote
-from skillhub.model.index import LISTING_CAP, Index, Release, parse_listing
+from skillhub.model.discovery import LISTING_CAP, parse_listing
+from skillhub.model.index import Index, Release
 from skillhub.model.manifest import glance
 from skillhub.model.reference import Oci, parse_ref
 from skillhub.model.tree import SKILL_MD

@@ -23,20 +23,10 @@ from skillhub.disk.files import disk_error, lock, read, write_atomic
 from skillhub.errors import BadLog, FormatError, NameNotOwned, NotFound, SourceError, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_name, quote
-from skillhub.model import index
+from skillhub.model import discovery
 from skillhub.model.advisory import AdvisoriesDocument, Said
-from skillhub.model.index import (
-    ADVISORIES,
-    DOCUMENT_CAP,
-    Admission,
-    Index,
-    PartDocument,
-    PinnedPart,
-    Release,
-    admitted,
-    index_path,
-    namespace_path,
-)
+from skillhub.model.discovery import PartDocument, PinnedPart, admitted
+from skillhub.model.index import ADVISORIES, DOCUMENT_CAP, Admission, Index, Release, index_path, namespace_path
 from skillhub.net.fetch import Fetcher
 from skillhub.project.heard import HINTS, kept, owners
 from skillhub.sources.history import ShownTime
@@ -88,7 +78,7 @@ def translated(where: str, time: ShownTime | None = None) -> Iterator[None]:
     """
     try:
         yield
-    except index.LeadsOut as error:
+    except discovery.LeadsOut as error:
         raise errors.BadMetadata(error.message, where=error.where) from error
     except DeserializationError as error:
         raise FormatError("expected signed metadata, found something else", where=where) from error
@@ -239,7 +229,7 @@ class TufRegistry:
         Raises:
             SecurityError, SourceError, FormatError, StateError: as for ``open``.
         """
-        if (found := self.document("index.json", index.parse_listing)) is not None:
+        if (found := self.document("index.json", discovery.parse_listing)) is not None:
             return found
         if (first := self.first_part()) is None:
             raise NotFound("the registry has no listing", where=self.url)
@@ -265,7 +255,7 @@ class TufRegistry:
         """Return a part that another one pins; raises as ``listing``."""
         return self.pinned(part_path(prefix), pinned, partial(part_of, prefix, pinned))
 
-    def pinned(self, path: str, pinned: index.Pinned, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
+    def pinned(self, path: str, pinned: discovery.Pinned, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
         """Return a file that a signed document pins; raises as ``document``."""
         return self._content(pinned_target(path, pinned), parse)
 
@@ -279,9 +269,9 @@ class TufRegistry:
         skills: dict[str, tuple[Release, ...]] = {}
         admissions: dict[str, Admission] = {}
         for path in NAMESPACE_PATHS:
-            for publisher, pinned in (self.document(path, index.parse_namespaces) or {}).items():
+            for publisher, pinned in (self.document(path, discovery.parse_namespaces) or {}).items():
                 admissions[publisher] = self._admission(publisher, pinned)
-                releases = self.document(index_path(publisher), index.parse_releases)
+                releases = self.document(index_path(publisher), discovery.parse_releases)
                 skills |= self._published(admissions[publisher], releases).skills
         refuse_shared(admissions.values())
         return Index(skills, admissions)
@@ -345,8 +335,8 @@ class TufRegistry:
         The publisher's releases are fetched meanwhile, and are of no account if the publisher does not.
         """
         target = self._target(namespace_path(publisher))
-        with _beside(lambda: self.document(index_path(publisher), index.parse_releases)) as releases:
-            pinned = self._content(target, index.parse_namespaces).get(publisher) if target else None
+        with _beside(lambda: self.document(index_path(publisher), discovery.parse_releases)) as releases:
+            pinned = self._content(target, discovery.parse_namespaces).get(publisher) if target else None
             known = {publisher: self._admission(publisher, pinned)} if pinned else {}
             admission = admission_of(name, publisher, known)
         found = self._published(admission, releases.result())
@@ -357,7 +347,7 @@ class TufRegistry:
             write_atomic(os.path.join(self._folder, HINTS), text, mode=0o600, sync=False)
         return found
 
-    def _admission(self, publisher: str, pinned: index.Pinned) -> Admission:
+    def _admission(self, publisher: str, pinned: discovery.Pinned) -> Admission:
         return self._content(publisher_target(publisher, pinned), partial(admitted, publisher))
 
     def _published(self, admission: Admission, releases: tuple[str, tuple[Release, ...]] | None) -> _Published:
@@ -378,7 +368,7 @@ class TufRegistry:
         except NotFound as error:
             raise NotFound(f"there is no skill {quote(name)}", where=self.url) from error
         with translated(self.url):
-            first = index.parse_skill(data, where)[0]
+            first = discovery.parse_skill(data, where)[0]
         if first.publisher is None or first.name != name:
             message = f"expected the releases of {quote(name)}, found {quote(first.name)}'s"
             raise FormatError(message, where=where)

@@ -16,8 +16,8 @@ from skillhub.archive import Entry, Kind, Limits, Unpacked, gather, kind_of, unp
 from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
-from skillhub.model.discovery import CURRENT, parse_discovery, url_of
-from skillhub.model.index import LISTING_CAP, Index, Release
+from skillhub.model.discovery import CURRENT, LISTING_CAP, parse_discovery, url_of
+from skillhub.model.index import Index, Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import errors_masked
 from skillhub.model.tree import SKILL_MD, File

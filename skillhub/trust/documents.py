@@ -14,12 +14,9 @@ from skillhub.errors import FormatError, Refused
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import json_bytes
 from skillhub.formats.text import collapsed
-from skillhub.model.index import (
-    DOCUMENT_CAP,
+from skillhub.model.discovery import (
     LISTING_CAP,
     SCHEMA,
-    Admission,
-    Index,
     IndexEntry,
     IndexListing,
     NamespacesDocument,
@@ -29,13 +26,11 @@ from skillhub.model.index import (
     PinnedPart,
     PublisherDocument,
     PublisherRelease,
-    Release,
     ReleasesDocument,
     SkillDocument,
     SkillRelease,
-    index_path,
-    namespace_path,
 )
+from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release, index_path, namespace_path
 from skillhub.trust.metadata import path_of, pinned_target, publisher_target
 from skillhub.trust.registry import (
     BEST_MAX,

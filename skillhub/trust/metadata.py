@@ -27,7 +27,8 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]
 )
 
 from skillhub.errors import BadMetadataSignature, FormatError, Refused
-from skillhub.model.index import ADVISORIES, Pinned, publisher_path
+from skillhub.model.discovery import Pinned
+from skillhub.model.index import ADVISORIES, publisher_path
 from skillhub.trust.keys import PrivateKey, PublicKey
 from skillhub.trust.roles import (
     LISTING,

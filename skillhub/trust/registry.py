@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from skillhub.errors import BadMetadata, FormatError, NameNotOwned, NotFound, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
-from skillhub.model.index import Admission, PartDocument, Pinned, PinnedPart, Release, Revocation, parse_skill
+from skillhub.model.discovery import PartDocument, Pinned, PinnedPart, parse_skill
+from skillhub.model.index import Admission, Release, Revocation
 from skillhub.trust.publishers import Publisher, certificates_of
 
 if TYPE_CHECKING:

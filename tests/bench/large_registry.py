@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from skillhub.formats.digest import Digest
-from skillhub.model.index import Admission, Index, PartRow, PinnedPart, Release
+from skillhub.model.discovery import PartRow, PinnedPart
+from skillhub.model.index import Admission, Index, Release
 from skillhub.net.client import Http
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.operator import RegistrySettings, Signing, opened

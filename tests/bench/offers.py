@@ -19,7 +19,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 from corpus import name_of, write_corpus  # noqa: E402
 
-from skillhub.model.index import SCHEMA  # noqa: E402
+from skillhub.model.discovery import SCHEMA  # noqa: E402
 from skillhub.sources.site import CURRENT_PLACE  # noqa: E402
 
 _SERVE = (

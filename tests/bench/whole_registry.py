@@ -26,7 +26,8 @@ from itertools import groupby
 from typing import BinaryIO
 
 from skillhub.formats.digest import Digest
-from skillhub.model.index import Admission, Index, PartDocument, PartRow, Pinned
+from skillhub.model.discovery import PartDocument, PartRow, Pinned
+from skillhub.model.index import Admission, Index
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.operator import RegistrySettings, Signing, opened
 from skillhub.trust.documents import PartsWriter, pinned_documents, rows_of, shard_path, shards, signed_documents

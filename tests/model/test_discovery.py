@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError
-from skillhub.model.discovery import parse_discovery, url_of
-from skillhub.model.index import SCHEMA
+from skillhub.model.discovery import SCHEMA, parse_discovery, url_of
 
 DIGEST = "sha256:" + "a" * 64
 BASE = "http://a/b/c/d"  # of RFC 3986, 5.4, but for its parameters, which belong to the path

@@ -6,16 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, NotFound
-from skillhub.model.index import (
+from skillhub.model.discovery import (
     SCHEMA,
-    Index,
-    choose_skills,
     parse_listing,
     parse_namespaces,
     parse_publisher,
     parse_releases,
     parse_skill,
 )
+from skillhub.model.index import Index, choose_skills
 
 DIGEST = "sha256:" + "a" * 64
 FACTS = {"version": "1.2.0", "published": "2026-01-02T03:04:05Z", "size": 5, "tree": DIGEST}

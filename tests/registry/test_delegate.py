@@ -8,7 +8,7 @@ import pytest
 
 from fixtures.attacks_oms.forge import LEAF, MIDDLE, NOW, ROOT, chain, leaf_key
 from skillhub.errors import BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError
-from skillhub.model.index import parse_namespaces
+from skillhub.model.discovery import parse_namespaces
 from skillhub.registry.build import add
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing

@@ -20,7 +20,8 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.formats.digest import Digest
-from skillhub.model.index import PART_CAP, NamespacesDocument, namespace_path, parse_listing, parse_namespaces
+from skillhub.model.discovery import PART_CAP, NamespacesDocument, parse_listing, parse_namespaces
+from skillhub.model.index import namespace_path
 from skillhub.registry.build import add
 from skillhub.registry.check import _in_parts, check
 from skillhub.registry.operator import RegistrySettings, Signing, opened

@@ -14,7 +14,7 @@ from skillhub.audit.scan_cache import ScanCache
 from skillhub.disk.home import Home
 from skillhub.errors import SourceError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.model.index import parse_listing
+from skillhub.model.discovery import parse_listing
 from skillhub.net.client import Http
 from skillhub.registry.build import add
 from skillhub.registry.operator import Signing, opened

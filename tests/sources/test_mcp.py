@@ -18,7 +18,8 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.formats.digest import Digest
-from skillhub.model.index import LeadsOut, Release
+from skillhub.model.discovery import LeadsOut
+from skillhub.model.index import Release
 from skillhub.model.reference import Mcp, parse_ref
 from skillhub.net.client import Http, Patience
 from skillhub.net.fetch import Mirrors, UntrustedClient

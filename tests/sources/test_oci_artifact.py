@@ -21,7 +21,8 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.formats.digest import Digest
-from skillhub.model.index import SCHEMA, Release
+from skillhub.model.discovery import SCHEMA
+from skillhub.model.index import Release
 from skillhub.model.reference import parse_ref
 from skillhub.model.tree import File, Tree
 from skillhub.net.client import Http, Patience

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 from skillhub.formats.digest import Digest
-from skillhub.model.index import SCHEMA
+from skillhub.model.discovery import SCHEMA
 from skillhub.net.client import Http, Patience
 from skillhub.net.download import DownloadCache, Downloads, Seen
 from skillhub.sources.site import Site

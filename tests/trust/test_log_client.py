@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from skillhub.errors import BadLog, NotFound, Rollback, SecurityError, StateError
-from skillhub.model.index import ReleasesDocument, index_path
+from skillhub.model.discovery import ReleasesDocument
+from skillhub.model.index import index_path
 from skillhub.registry.log_writer import files
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import (

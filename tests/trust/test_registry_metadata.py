@@ -8,19 +8,8 @@ from tuf.api.metadata import Metadata, Root, Targets
 from fixtures.attacks_oms.forge import LEAF, MIDDLE, NOW, ROOT, chain
 from skillhub.errors import FormatError, NameNotOwned, NotFound, Refused, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.model.index import (
-    Admission,
-    Index,
-    Release,
-    Revocation,
-    admitted,
-    index_path,
-    namespace_path,
-    parse_listing,
-    parse_namespaces,
-    parse_releases,
-    parse_skill,
-)
+from skillhub.model.discovery import admitted, parse_listing, parse_namespaces, parse_releases, parse_skill
+from skillhub.model.index import Admission, Index, Release, Revocation, index_path, namespace_path
 from skillhub.trust import x509
 from skillhub.trust.documents import pinned_documents, signed_documents
 from skillhub.trust.keys import PrivateKey
