@@ -40,6 +40,7 @@ LAZY = {
     "skillhub/project/copies.py",
     "skillhub/install/candidates.py",
     "skillhub/formats/toml.py",
+    "skillhub/project/heard.py",
     "skillhub/formats/text.py",
     "skillhub/formats/yaml.py",
     "skillhub/trust/oms.py",

@@ -10,7 +10,7 @@ from tests.support.cli import Shell
 LIBRARIES = {"cryptography", "httpx", "pydantic", "rich", "tomlkit", "tuf", "typer", "yaml"}
 NETWORK = {"httpx", "rich", "tuf", "typer"}
 MANIFEST = ("skillhub.model.manifest", "skillhub.model.needs")
-OTHERS = ("skillhub.scan.secrets", "skillhub.trust.roles")
+OTHERS = ("skillhub.model.discovery", "skillhub.scan.secrets", "skillhub.trust.roles")
 DUMP = "import sys; print('\\nmodules:', *sorted(name for name in sys.modules if '.' not in name))"
 RUN = f"import sys; from skillhub.cli.main import main; status = main(sys.argv[1:]); {DUMP}; sys.exit(status)"
 

@@ -77,7 +77,7 @@ class OsvAffected(_Osv):
     package: OsvPackage | None = None
     ranges: Items[OsvRange] | None = None
     versions: Items[str] | None = None
-    database_specific: OsvSpecific = OsvSpecific()
+    database_specific: OsvSpecific = Field(default_factory=OsvSpecific)
 
 
 class OsvAdvisory(_Osv):
@@ -93,7 +93,7 @@ class OsvAdvisory(_Osv):
     details: str = ""
     severity: Items[OsvSeverity] | None = None
     affected: Items[OsvAffected] | None = None
-    database_specific: OsvSpecific = OsvSpecific()
+    database_specific: OsvSpecific = Field(default_factory=OsvSpecific)
 
     def check(self) -> None:
         """Refuse what is of a later major version of OSV, of which nobody knows what it means.

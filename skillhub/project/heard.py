@@ -21,7 +21,6 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, is_name, spell, typed_flags
 from skillhub.formats.toml import strict_toml
 from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Match, Said
-from skillhub.model.discovery import admitted, parse_namespaces, parse_releases
 from skillhub.model.hosts import Scope
 from skillhub.model.index import (
     ADVISORIES,
@@ -103,8 +102,9 @@ class LastSeen:
         """Return what it said to be known to be bad; nothing if that was never heard, or is damaged."""
         path = kept(self.folder, ADVISORIES)
         with suppress(FormatError, StateError):
-            return Said.parse(files.read(path, CAP) or b"{}", path, root)
-        return Said(AdvisoriesDocument(), root)
+            if data := files.read(path, CAP):
+                return Said.parse(data, path, root)
+        return Said(AdvisoriesDocument.model_construct(), root)
 
     @property
     def refreshed(self) -> str | None:
@@ -118,6 +118,9 @@ class LastSeen:
         return owners(self.folder)
 
     def _admission(self, publisher: str) -> Admission | None:
+        # Here and below: an install with nothing to do reads no document of a registry.
+        from skillhub.model.discovery import admitted, parse_namespaces  # noqa: PLC0415
+
         # A neighbour's document may be newer here than the publisher's own: what the bucket pins by now was
         # perhaps never asked for, or withheld, and that must not make a revocation forgotten that was heard of.
         bucket, path = (kept(self.folder, each) for each in (namespace_path(publisher), publisher_path(publisher)))
@@ -128,6 +131,8 @@ class LastSeen:
         return None
 
     def _skills(self, publisher: str) -> Mapping[str, tuple[Release, ...]]:
+        from skillhub.model.discovery import parse_releases  # noqa: PLC0415
+
         path = kept(self.folder, index_path(publisher))
         found: dict[str, list[Release]] = {}
         with suppress(FormatError, StateError):

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from skillhub.errors import BadMetadata, FormatError, NameNotOwned, NotFound, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
-from skillhub.model.discovery import PartDocument, Pinned, PinnedPart, parse_skill
 from skillhub.model.index import Admission, Release, Revocation
 from skillhub.trust.publishers import Publisher, certificates_of
 
 if TYPE_CHECKING:
+    from skillhub.model.discovery import PartDocument, Pinned, PinnedPart
     from skillhub.trust.keys import PublicKey
 
 
@@ -65,7 +65,7 @@ def publisher_of(admission: Admission, published: str | None = None) -> Publishe
 
 @lru_cache  # each skill of a command is judged by the same
 def _publisher(admission: Admission, void: tuple[Revocation, ...]) -> Publisher:
-    # Here and below: where no registry is asked, cryptography stays out.
+    # Here and below: where no registry is asked, cryptography and the classes of its documents stay out.
     from skillhub.trust.keys import PublicKey  # noqa: PLC0415
 
     revoked = {revocation.fingerprint: _revoked_key(revocation) for revocation in void}
@@ -194,6 +194,8 @@ def part_of(prefix: str, pinned: PinnedPart | None, data: bytes, where: str) -> 
         BadMetadata: it is another part, or contradicts itself.
         FormatError: it is malformed.
     """
+    from skillhub.model.discovery import PartDocument  # noqa: PLC0415
+
     part = PartDocument.parse(data, where)
     keys, below = [row.key for row in part.rows], part.parts
     count = sum(each.count for each in below.values()) if below else len(keys)
@@ -218,6 +220,8 @@ def skill_of(name: str, data: bytes, where: str) -> tuple[Release, ...]:
         BadMetadata: it is another skill's.
         FormatError: it is malformed.
     """
+    from skillhub.model.discovery import parse_skill  # noqa: PLC0415
+
     found = parse_skill(data, where)
     if found[0].name != name:
         raise BadMetadata(f"expected the releases of {quote(name)}, found {quote(found[0].name)}'s", where=where)
