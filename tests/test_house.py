@@ -39,6 +39,7 @@ LAZY = {
     "skillhub/install/obtain.py",
     "skillhub/project/copies.py",
     "skillhub/install/candidates.py",
+    "skillhub/archive/unpack.py",
     "skillhub/formats/toml.py",
     "skillhub/project/heard.py",
     "skillhub/formats/text.py",

@@ -9,7 +9,6 @@ from struct import Struct
 from typing import Final
 
 from skillhub.archive.entries import Entry, Limits, check_path, fold, is_lookalike, unsafe
-from skillhub.archive.tar import read_tar
 from skillhub.archive.zip import read_zip
 from skillhub.errors import FormatError, UnsafeArchive
 from skillhub.formats.text import quote
@@ -191,7 +190,12 @@ def unpack(data: bytes, kind: Kind, limits: Limits = _DEFAULT, wrapper: bool = T
     if len(data) > limits.stream:
         raise unsafe("too-large", f"expected at most {limits.stream} bytes of archive, found {len(data)}")
     try:
-        entries = read_zip(data, limits) if kind == "zip" else read_tar(data, limits)
+        if kind == "zip":
+            entries = read_zip(data, limits)
+        else:
+            from skillhub.archive.tar import read_tar  # noqa: PLC0415 - few artifacts are one
+
+            entries = read_tar(data, limits)
         return gather(entries, limits, wrapper)
     except (FormatError, UnsafeArchive) as error:
         error.hint = error.hint or (_OF_NONE if isinstance(error, FormatError) else _OF_UNSAFE)
