@@ -371,7 +371,7 @@ class Opened:
             names: Of a large registry, the releases of who may publish these skills are enough, and who else is
                 admitted if one of them is new; there only these have a description.
             publishers: With ``names``, whose releases are needed besides.
-            listed: Without, what its public lists say, which suffices if they have all skills and nothing is signed.
+            listed: Without, what is known to be in the documents of some skills, which are not read then.
 
         Raises:
             SecurityError: a document is not what is signed of it.
@@ -380,9 +380,10 @@ class Opened:
         if self.large is None:
             return self._offered(self._admitted(), parse_listing(self.signed(LISTING_PATH), LISTING_PATH).skills)
         if names is None:
-            found = self._offered(self._admitted(), listed)
-            is_whole = found.skills.keys() == listed.keys()
-            return found if is_whole else self._offered(found.admissions, self.large.every())
+            admissions = self._admitted()
+            rest = {name for each in admissions.values() for name in each.names} - listed.keys()
+            read = self.large.every() if len(rest) > len(listed) else {name: self.large.skill(name) for name in rest}
+            return self._offered(admissions, {**read, **listed})
         described = {name: self.large.skill(name) for name in names}
         owners = {releases[0].publisher or "" for releases in described.values() if releases}
         owners |= {self.settings.publisher, *publishers}

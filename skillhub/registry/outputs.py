@@ -28,7 +28,7 @@ from skillhub.model.index import ADVISORIES, Admission, Index, Release
 from skillhub.model.tree import Tree
 from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import Opened
-from skillhub.trust.documents import SHARD_PATHS, best_release
+from skillhub.trust.documents import SHARD_PATHS, best_release, shard_path, shards
 
 # What no skill can be named, so that nothing of a skill is ever below it.
 OWN = "-"
@@ -37,6 +37,7 @@ SIGNED_FOLDERS = frozenset({"metadata", "targets", "archives", "tile"})
 _CAP = 64 << 20
 _LEFT = re.compile(r"\.skillhub-[0-9a-f]{16}\.tmp")  # by a build that was killed; nothing publishes it
 _UNKNOWN = "?"  # a digest that an older record does not have
+_LISTS = "lists"  # names the record of the public lists of a large registry
 _NAME_MAX = 255  # bytes of one name, which no file system exceeds
 
 # How a file of the site is served, by whichever server: as what, and how long it may be kept.
@@ -67,23 +68,28 @@ class Offer:
     """All that a registry offers, for those who make files of it.
 
     Attributes:
-        quick: Whether the public lists of a large registry, which nobody signs, are taken for what they were.
+        quick: Whether the public lists of a large registry, which nobody signs, are read if they are as recorded.
         built: The SHA-256 of what the last build of a part made of all skills, by path; empty if each file is read.
+        lists: The SHA-256 of those public lists, by path.
     """
 
     hub: Opened
     scans: ScanCache
     quick: bool = False
     built: dict[str, str] = field(default_factory=dict)
+    lists: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def index(self) -> Index:
         """Every release of every skill, and who is admitted."""
         listed: dict[str, tuple[Release, ...]] = {}
-        with suppress(FormatError):
-            for path in SHARD_PATHS if self.quick and self.hub.large else ():
-                if (data := self.hub.registry.read(path)) is not None:
+        known = read_record(record_path(self.hub.registry.path, _LISTS)) if self.quick and self.hub.large else {}
+        for path, digest in known.get("", ("", {}))[1].items():
+            with suppress(FormatError):  # it is larger than any
+                data = self.hub.registry.read(path) if path in SHARD_PATHS else None
+                if data is not None and sha256(data).hexdigest() == digest:
                     listed |= parse_listing(data, path).skills
+                    self.lists[path] = digest
         return self.hub.index(listed=listed)
 
     @cached_property
@@ -219,7 +225,23 @@ def build(hub: Opened, parts: Sequence[Part], scans: ScanCache, *, quick: bool =
     built.skills = len(offer.index.skills)
     for part in parts:
         _Build(offer, part, built, quick=quick).run()
+    if hub.large and not hub.signing.dry_run:
+        _keep_lists(offer)
     return built
+
+
+def _keep_lists(offer: Offer) -> None:
+    """Record how the public lists are to be, by what is signed: a quick build believes those that are so."""
+    groups: dict[str, list[str]] = {}
+    for name in offer.index.skills:
+        groups.setdefault(shard_path(name), []).append(name)
+    made = {path: offer.lists.get(path) or _list_digest(offer.index, names) for path, names in groups.items()}
+    _keep_record(record_path(offer.hub.registry.path, _LISTS), {"": ["", made]})
+
+
+def _list_digest(index: Index, names: Iterable[str]) -> str:
+    (data,) = shards(index, names, lambda _: None).values()
+    return sha256(data).hexdigest()
 
 
 class _Build:
@@ -286,12 +308,8 @@ class _Build:
         self._keep(bucket, rows)
 
     def _keep(self, bucket: str, rows: Mapping[str, list[object]]) -> None:
-        path, found = (
-            record_path(self._registry.path, self._part.name + bucket),
-            json.dumps(rows, separators=(",", ":")),
-        )
-        if not self._dry_run and files.read(path, _CAP) != found.encode():
-            files.write_atomic(path, found.encode(), mode=0o644)
+        if not self._dry_run:
+            _keep_record(record_path(self._registry.path, self._part.name + bucket), rows)
 
     def _key(self, skill: OfferedSkill) -> str:
         who = skill.admission
@@ -423,6 +441,12 @@ def bucket_of(name: str) -> str:
 def record_path(registry: str, part: str) -> str:
     """Return where what a part made is recorded, in the folder of a registry."""
     return os.path.join(registry, "outputs", f"{part}.json")
+
+
+def _keep_record(path: str, rows: Mapping[str, list[object]]) -> None:
+    data = json.dumps(rows, separators=(",", ":")).encode()
+    if files.read(path, _CAP) != data:
+        files.write_atomic(path, data, mode=0o644)
 
 
 def read_record(path: str) -> dict[str, tuple[str, dict[str, str]]]:

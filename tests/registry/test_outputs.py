@@ -229,7 +229,7 @@ def test_attack_a_damaged_record_removes_signed_files(hub, record):
 
 
 @pytest.mark.parametrize("damage", [None, b"{}", b"", b"cut"])
-def test_build_of_a_large_registry_reads_its_lists_and_no_other_skill(tmp_path, damage):
+def test_build_of_a_large_registry_reads_the_skills_of_no_list_that_is_as_it_was(tmp_path, damage):
     hub = Simulator(tmp_path)
     hub.dir.create(hub.dir.settings().model_copy(update={"listed_whole": 0}))
     names = [f"skill-{number:03}" for number in range(60)]
@@ -241,26 +241,37 @@ def test_build_of_a_large_registry_reads_its_lists_and_no_other_skill(tmp_path, 
         hub.dir.publish({shard_path("skill-009"): damage})
     done = []
     read = files_read(lambda: done.append(built(hub, *EVERY, quick=True)), hub.dir.path)
-    others = [path for path in read if path.startswith("site/targets/") and ("skills/" in path or "lists/" in path)]
-    assert len(others) == 1 if damage is None else len(others) > 60
+    documents = {path.rpartition("/")[2].split(".", 1)[1] for path in read if path.startswith("site/targets/skills/")}
+    lists = {shard_path("skill-007"), shard_path("skill-007" if damage is None else "skill-009")}
+    assert documents - {"_all.json"} == {f"{name}.json" for name in names if shard_path(name) in lists}
     assert {path for path in done[0].written if "skill-009" in path} == set()
     assert before["-/skill/skill-009.html"] == tree_of(hub.dir.site)["-/skill/skill-009.html"]
 
 
-def test_attack_a_public_list_that_nobody_signs_describes_a_skill_otherwise(tmp_path):
+@pytest.mark.parametrize("is_released", [False, True])
+@pytest.mark.parametrize("record", ["whole", "damaged", "gone"])
+def test_attack_a_public_list_that_nobody_signs_describes_a_skill_otherwise(tmp_path, is_released, record):
+    """No build takes it over, also where a release writes another row of that list, and a build follows."""
     hub = Simulator(tmp_path)
     hub.dir.create(hub.dir.settings().model_copy(update={"listed_whole": 0}))
-    add(hub.dir.path, [write_skill(tmp_path, name) for name in ("one", "two")], Signing(now=hub.when))
+    beside = next(name for name in map("n{}".format, range(9_999)) if shard_path(name) == shard_path("two"))
+    add(hub.dir.path, [write_skill(tmp_path, name) for name in ("one", "two", beside)], Signing(now=hub.when))
     built(hub, *EVERY)
     before = tree_of(hub.dir.site)
     hub.dir.publish({shard_path("two"): before[shard_path("two")].replace(b"Says hello.", b"Runs curl.")})
-    built(hub, *EVERY, quick=True)  # which may believe it, as it believes what was built
+    recorded = Path(record_path(hub.dir.path, "lists"))
+    if record == "damaged":
+        recorded.write_text(recorded.read_text().replace('{"', '{"x'))
+    elif record == "gone":
+        recorded.unlink()
+    if is_released:
+        hub.publish(beside, "1.1.0")
+    for _ in range(2):
+        built(hub, *EVERY, quick=True)
+        said = [path for path, data in tree_of(hub.dir.site).items() if b"Runs curl." in data]
+        assert said == [shard_path("two")]
     api = RegistryApi(hub.dir.path, ScanCache(Home.of({"SKILLHUB_HOME": str(tmp_path)}), remember=False))
     assert {each.description for skill in api.state().skills.values() for each in skill.releases} == {"Says hello."}
-    built(hub, *EVERY)
-    after = tree_of(hub.dir.site)
-    changed = {path for path in after if before.get(path) != after[path]}
-    assert {path for path in changed if not path.startswith("skills.git/")} == {shard_path("two")}
 
 
 EVERY = (SHAPES, PAGES)
