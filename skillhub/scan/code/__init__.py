@@ -49,6 +49,9 @@ _HIDES: Final = words(
     " _eval include' include\" include$ require$ exec' exec\" exec$"
     " system' system\" system$ system( exec` %x( qx( qx{"
     " assembly] assembly]:: scriptblock] invoke-expression iex unpack .pack( 64_decode"
+    " execfile( :0o7 @os. @exec @eval @subprocess."
+    " require('net') require(\"net\") from'net' from\"net\" 'node:net' \"node:net\""
+    ' /fd/ |"sh |"bash |"/bin getline'
     ' "+" [::-1] reverse() \\x'
 )
 _SENDS: Final = words(

@@ -118,6 +118,18 @@ _OWN: Final = tuple((kind, re.compile(rf"(?:.*\.)?(?:{text})$")) for kind, text 
 # What is longer is no path, no host and no command.
 _TEXT_MAX = 1 << 13
 
+# Programs that print a key, and the kind of it.
+_TOKENS: Final = tuple(
+    (kind, re.compile(text))
+    for kind, text in (
+        ("of keychain", r"security (?:find-(?:generic|internet)-password(?!.* -\w*s)|dump-keychain)"),
+        ("token gcloud", r"gcloud auth (?:application-default )?print-"),
+        ("token github", r"gh auth token"),
+        ("token azure", r"az account get-access-token"),
+        ("token aws", r"aws (?:configure (?:get|export)|sts get-session-token)"),
+    )
+)
+
 # Functions, by the whole of their dotted names, in small letters; `()` stands behind a class that was called.
 _ANY = r"(?:.*[.)])?"
 _CALLS: Final = tuple(
@@ -256,6 +268,12 @@ class Flow:
             self.mark("blob", node, place)
         if file := _FILE.fullmatch(folded):
             self.join(("file", file[1] or file[2]), node)
+
+    def printed(self, command: str, node: Node, place: Place) -> None:
+        """Say that what a command prints goes into ``node``."""
+        for kind, pattern in _TOKENS:
+            if pattern.match(command):
+                self.mark(kind, node, place)
 
     def variable(self, name: str, node: Node, place: Place) -> None:
         """Say that a variable of the environment, all of it if there is no name, goes into ``node``."""

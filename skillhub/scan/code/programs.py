@@ -327,6 +327,13 @@ class Program:
             value = self._flow.new()
             self._push(node.args[1], value, scope)
             self._to_file(first, value)
+        if (
+            name.rpartition(".")[2] == "pipe"
+            and isinstance(first, ast.Call)
+            and first.args
+            and self._names.dotted(first.func).endswith("createWriteStream")
+        ):
+            self._to_file(first.args[0], given)
         if name.rpartition(".")[2] in _COPIES:
             for each in node.args:
                 self._to_file(each, given)
@@ -345,6 +352,7 @@ class Program:
             path = started[is_shell] if started else ""
             self._flow.sink("start", ("written", path.rpartition("/")[2].lower()), self._place(node))
         if words and all(words):
+            self._flow.printed(" ".join(each[0] for each in words if each), given, self._place(node))
             self.embedded.append(
                 (
                     " ".join(each[0] if i == 0 else _quoted(each[0]) for i, each in enumerate(words) if each),
@@ -428,7 +436,10 @@ class Program:
                 self._flow.join((self._path, "given", node.name, key), (self._path, inner.name, argument.arg))
         for default in (*node.args.defaults, *(each for each in node.args.kw_defaults if each)):
             self._push(default, self._flow.new(), scope)
-        for each in (*node.decorator_list, *node.body):
+        value: ast.expr = ast.Name(node.name, ast.Load(), lineno=node.lineno)
+        for each in reversed(node.decorator_list):  # each is called with what the one below returns
+            value = each.body if isinstance(each, ast.Lambda) else ast.Call(each, [value], [], lineno=each.lineno)
+        for each in (*([value] if node.decorator_list else ()), *node.body):
             self._push(each, 0, inner)
 
     def _import(self, node: ast.Import | ast.ImportFrom, _into: Node, _scope: _Scope) -> None:

@@ -33,17 +33,6 @@ _LANGUAGES: Final = {
 _PARTS: Final = frozenset(words("grep egrep cut awk sed jq yq"))
 # Names that mean something else in another language.
 _OTHERS: Final = frozenset(words("exec command system function mail http iex iwr irm invoke-expression"))
-# Programs that print a key, and the kind of it.
-_TOKENS: Final = tuple(
-    (kind, re.compile(text))
-    for kind, text in (
-        ("of keychain", r"security (?:find-(?:generic|internet)-password(?!.* -\w*s)|dump-keychain)"),
-        ("token gcloud", r"gcloud auth (?:application-default )?print-"),
-        ("token github", r"gh auth token"),
-        ("token azure", r"az account get-access-token"),
-        ("token aws", r"aws (?:configure (?:get|export)|sts get-session-token)"),
-    )
-)
 _FIXED: Final = re.compile(
     r"(?:^|[;&\s])(\w{1,40})=(?:\"([^\"`\n]{1,400})\"|'([^'\n]{1,400})'|([\w./-]{1,40}))(?=[\s;&]|$)"
 )
@@ -68,6 +57,13 @@ _UPLOADS: Final = re.compile(
 _COPIERS: Final = frozenset(words("scp rsync rclone aws mc gsutil"))
 _HERE: Final = re.compile(r"[\"']?(?:[~./]|\$\{?HOME)")
 _SECRET_FOLDER: Final = re.compile(r"\.(?:ssh|aws|gnupg|kube|azure|docker|config/gcloud|electrum|solana)(?:/|$)")
+# A file that is open under a number; what awk gives to a shell, and what it takes from the network.
+_DESCRIPTOR: Final = re.compile(r"(?:/dev/fd/|/proc/self/fd/)?(\d{1,3})")
+_AWKS: Final = frozenset(words("awk gawk mawk nawk"))
+_PIPES_TO_SHELL: Final = re.compile(
+    r"\|\s{0,4}\"(?:/\w{1,8}){0,3}/?(?:ba|da|z|k)?sh\"|\bsystem\s{0,4}\(\s{0,4}(?:\$|\w{1,20}\s{0,4}\))"
+)
+_PIPES_FROM_FETCH: Final = re.compile(r"\"(?:curl|wget)\s[^\"\n]{1,200}\"\s{0,4}\|&?\s{0,4}getline")
 _BODIES = ("heredoc_body", "herestring_redirect")
 
 
@@ -271,6 +267,10 @@ class Script:
         if node.children and any(each.type.startswith("<") for each in node.children):
             self._flow.reads(fed)
             self._stack.append((target, fed, 0, function))
+            if number := _text(node.child_by_field_name("descriptor")):
+                self._stack.append((target, ("descriptor", self._path, number), 0, function))
+            if copied := _DESCRIPTOR.fullmatch(_text(target)):
+                self._flow.join(("descriptor", self._path, copied[1]), fed)
         else:
             self._flow.join(inner, ("file", _text(target).strip("'\"").rpartition("/")[2].lower()))
 
@@ -365,7 +365,14 @@ class Script:
         if is_upload:
             flow.call("rsync", given, returned, place)
         self._prints(name, texts, returned, place)
-        if _decodes(name, texts, raw):
+        opened = _DESCRIPTOR.fullmatch(texts[0]) if texts and name in (*_SHELLS, *_LANGUAGES, "source", ".") else None
+        if opened:
+            flow.call("eval", ("descriptor", self._path, opened[1]), returned, place)
+        elif name in _AWKS and _PIPES_TO_SHELL.search(line):
+            if _PIPES_FROM_FETCH.search(line):
+                flow.found.add(("SH105", place))
+            flow.call("eval", given, returned, place)
+        elif _decodes(name, texts, raw):
             flow.call("b64decode", given, returned, place)
         elif name in ("eval", "source", ".") or (
             name in (*_SHELLS, *_LANGUAGES) and re.search(r"(?:^| )(?:-\w*[ce]|--eval)\b", line)
@@ -384,9 +391,7 @@ class Script:
         flow, line = self._flow, " ".join(texts[:20])
         if name in _PRINTS and all(text in ("-p", "-x", "-0", "-px") for text in texts):
             flow.variable("", returned, place)
-        for kind, printed in _TOKENS:
-            if printed.match(f"{name} {line}"):
-                flow.mark(kind, returned, place)
+        flow.printed(f"{name} {line}", returned, place)
         if name in ("perl", "ruby", "php", "lua") and _REMOTE.search(line):
             flow.found.add(("SH402", place))
 
