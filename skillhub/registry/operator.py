@@ -51,18 +51,7 @@ from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import LogHead, entry, origin_of
 from skillhub.trust.metadata import Dates, MetadataSet, keyid, path_of, publisher_target, verify
 from skillhub.trust.registry import checked, part_of, refuse_shared
-from skillhub.trust.roles import (
-    LOG,
-    LOG_HEAD,
-    NAMESPACES,
-    PARTS,
-    ROLES,
-    ROOT,
-    SNAPSHOT,
-    TARGETS,
-    TIMESTAMP,
-    skill_path,
-)
+from skillhub.trust.roles import LOG, LOG_HEAD, NAMESPACES, PARTS, ROOT, SNAPSHOT, TARGETS, TIMESTAMP, skill_path
 
 # DIR/site: what any web server may serve; DIR/keys: see ``registry.keys``; DIR/registry.json: the settings
 
@@ -560,16 +549,6 @@ class Opened:
             StateError: it is gone.
         """
         return checked(release, self.registry.served(release.url))
-
-
-def refuse_unknown_role(role: str) -> None:
-    """Refuse a role that registries do not have.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
-    if role not in ROLES:
-        raise UsageError(f"there is no role {quote(role)}", hint=f"there are: {', '.join(ROLES)}")
 
 
 @contextmanager

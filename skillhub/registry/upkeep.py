@@ -16,7 +16,7 @@ from skillhub.model.index import ADVISORIES, Admission, Index, Release, Revocati
 from skillhub.model.tree import Tree
 from skillhub.model.version import is_version
 from skillhub.registry.log_writer import consistency
-from skillhub.registry.operator import Opened, Signing, opened, refuse_unknown_role
+from skillhub.registry.operator import Opened, Signing, opened
 from skillhub.trust import metadata, oms, x509
 from skillhub.trust.keys import PrivateKey, PublicKey
 from skillhub.trust.log import LogHead, Note, NoteKey
@@ -192,7 +192,7 @@ def refresh(folder: str, signing: Signing, within: float = WITHIN_DAYS, roles: S
         StateError: the disk refuses.
     """
     for role in roles:
-        refuse_unknown_role(role)
+        _refuse_unknown_role(role)
     if not 0 <= within <= DAYS_MAX:
         raise UsageError(f"expected 0 to {DAYS_MAX} days, found {within}")
     with opened(folder, signing) as hub:
@@ -266,7 +266,7 @@ def rotate(folder: str, role: str, signing: Signing, lost: Sequence[str] = ()) -
         SecurityError: the site is not what was signed.
         StateError: the disk refuses.
     """
-    refuse_unknown_role(role)
+    _refuse_unknown_role(role)
     with opened(folder, signing) as hub:
         now = hub.metadata.keyids(role)
         # Keys that are pending were made by this very call, which was cut off.
@@ -566,3 +566,13 @@ def _tree(release: Release, hub: Opened) -> Tree:
 def fingerprints(admission: Admission) -> tuple[Digest, ...]:
     """Return the fingerprints of what a publisher is admitted with and what is not revoked."""
     return publisher_of(admission).fingerprints
+
+
+def _refuse_unknown_role(role: str) -> None:
+    """Refuse a role that registries do not have.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if role not in ROLES:
+        raise UsageError(f"there is no role {quote(role)}", hint=f"there are: {', '.join(ROLES)}")
