@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -239,15 +239,18 @@ class RegistryDir:
             raise SecurityError("the file does not match its signed digest", where=where) from error
         return data
 
-    def publish(self, site: Mapping[str, bytes]) -> None:
-        """Write these files below the site, in their order; what is there already is not touched.
+    def publish(self, site: Mapping[str, bytes | None]) -> None:
+        """Write these files below the site, in their order; what is there already is not touched; None removes one.
 
         Raises:
             StateError: the disk refuses; what was written stays, and the next run goes on from there.
         """
         for path, data in site.items():
             full = os.path.join(self.site, *path.split("/"))
-            if files.read(full, max(len(data), _CAP)) != data:
+            if data is None:
+                with files.disk_errors(full), suppress(FileNotFoundError):
+                    os.remove(full)
+            elif files.read(full, max(len(data), _CAP)) != data:
                 files.write_atomic(full, data, mode=0o644)
 
     def keys(self, passphrase: bytes | None = None, offline: str | None = None) -> RegistryKeys:
@@ -439,7 +442,10 @@ class Opened:
         written.refuse_large({**targets, **parts, **metadata})
         found = ((revised.find(path), data) for path, data in targets.items())
         signed = {path_of(target): data for target, data in found if target}
-        first = {**(archives or {}), **logged, **written.pinned_documents(index, publishers), **parts, **signed}
+        # Until then there are no lists: one of another skill was left by a call that was killed.
+        left = dict.fromkeys(() if self.large else written.SHARD_PATHS)
+        pinned = written.pinned_documents(index, publishers)
+        first = {**(archives or {}), **logged, **pinned, **left, **parts, **signed}
         self.serve(revised, first, public)
 
     def _in_parts(
@@ -510,7 +516,7 @@ class Opened:
     def serve(
         self,
         state: MetadataSet,
-        first: Mapping[str, bytes] = MappingProxyType({}),
+        first: Mapping[str, bytes | None] = MappingProxyType({}),
         last: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
         """Make this the state that is served, unless this is a dry run; other files come first or last.

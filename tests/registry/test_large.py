@@ -8,6 +8,7 @@ from hashlib import sha256
 
 import pytest
 
+from skillhub.disk import files
 from skillhub.errors import (
     BadMetadata,
     FormatError,
@@ -92,6 +93,28 @@ def test_lists_of_all_skills_are_written_before_the_registry_is_large(tmp_path):
         *map(shard_path, ("one", "two"))
     }
     assert f"{WELL_KNOWN}/index.json" in public and f"{WELL_KNOWN}/index.json" not in first
+
+
+def test_attack_list_that_a_killed_call_left_names_a_skill_that_was_never_published(tmp_path, monkeypatch):
+    """It was killed as the registry became large, which then becomes so by another skill."""
+    write = files.write_atomic
+
+    def killed(path, data, **more):
+        if "/metadata/" in path:
+            raise KeyboardInterrupt
+        write(path, data, **more)
+
+    hub = Simulator(tmp_path)
+    set_limit(hub, 1)
+    hub.publish("one")
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(files, "write_atomic", killed)
+        hub.publish("two")
+    left = os.path.join(hub.dir.site, *shard_path("two").split("/"))
+    assert os.path.exists(left)
+    hub.publish("three")
+    assert not os.path.exists(left)
+    assert check(hub.dir.path, now()).problems == ()
 
 
 def test_only_what_is_looked_for_is_read(made, hub, tmp_path):
