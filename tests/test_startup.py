@@ -72,6 +72,10 @@ def test_verify_loads_cryptography_and_no_network(installed):
     assert not found & NETWORK
 
 
+def test_an_offline_audit_loads_no_parser_of_command_lines(installed):
+    assert not loaded(installed, "audit", "--offline", "--json") & {"rich", "typer"}
+
+
 def test_an_install_of_a_folder_loads_no_network(shell):
     shell.skill("project/plain")
     found = loaded(shell, "install", "./plain", "--yes", "--allow-unsigned", "--json")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _COMPLETE = "_SKILLHUB_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
-_PLAIN = frozenset(("list", "verify", "sync", "install", "mcp"))
+_PLAIN = frozenset(("audit", "install", "list", "mcp", "sync", "verify"))
 
 
 @dataclass(frozen=True, slots=True)

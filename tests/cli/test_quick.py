@@ -40,6 +40,13 @@ def test_an_install_is_the_same_by_either(many, words):
     assert before == {*many.files()}
 
 
+@pytest.mark.parametrize("words", [(), ("one",), ("nobody",), ("./many/two", "--offline"), ("--sources",), ("--ci",)])
+def test_an_audit_is_the_same_by_either(many, words):
+    many.run("install", "./many", "--all", "--yes", "--allow-unsigned")
+    plain, by_typer = many.run("audit", *words, "--json"), many.run("audit", *words, "--json", "--fail-on", "high")
+    assert (plain.status, plain.json, plain.err) == (by_typer.status, by_typer.json, by_typer.err)
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -55,6 +62,8 @@ def test_an_install_is_the_same_by_either(many, words):
         ["list", "x"],
         ["list", "--all"],
         ["verify", "--allow-unsigned"],
+        ["audit", "--fail-on", "low"],
+        ["audit", "--sarif", "x"],
         ["sync", "--project=y"],
         ["update"],
         ["update", "--yes"],
