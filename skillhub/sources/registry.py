@@ -19,7 +19,7 @@ from tuf.api.serialization import DeserializationError
 from tuf.ngclient import FetcherInterface, Updater  # type: ignore[attr-defined]
 
 from skillhub import errors
-from skillhub.disk.files import disk_error, lock, read, write_atomic
+from skillhub.disk.files import disk_error, disk_errors, lock, read, write_atomic
 from skillhub.errors import BadLog, FormatError, NameNotOwned, NotFound, SourceError, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_name, quote
@@ -286,8 +286,8 @@ class TufRegistry:
             target = self._updater.of_role(roles.RELEASES, ADVISORIES)
         if target is not None:
             return self._content(target, partial(Said.parse, root=self.fingerprint))
-        with suppress(FileNotFoundError):
-            os.remove(kept(self._folder, ADVISORIES))
+        with disk_errors(path := kept(self._folder, ADVISORIES)), suppress(FileNotFoundError):
+            os.remove(path)
         return Said(AdvisoriesDocument(), self.fingerprint)
 
     def artifact(self, release: Release) -> bytes:

@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,8 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.formats.digest import Digest
+from skillhub.model.index import ADVISORIES
+from skillhub.project.heard import kept
 from skillhub.sources.configured import EMBEDDED_URL, embedded, embedded_root
 from skillhub.sources.registry import TufRegistry, fetch_root
 from skillhub.trust.metadata import AHEAD_PATH, Dates, MetadataSet
@@ -65,8 +68,8 @@ def test_cold_and_warm_requests(hub, tmp_path):
 def test_kept_hints_and_documents_are_not_trusted(hub, tmp_path, junk):
     hub.open(tmp_path / "m").release_index(["hello"])
     (tmp_path / "m" / "publishers.json").write_bytes(junk)
-    for kept in (tmp_path / "m" / "targets").iterdir():
-        kept.write_bytes(junk)
+    for path in (tmp_path / "m" / "targets").iterdir():
+        path.write_bytes(junk)
     assert len(hub.open(tmp_path / "m").release_index(["hello"]).releases("hello")) == 2
 
 
@@ -300,6 +303,17 @@ def test_folder_that_cannot_be_written(hub, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StateError):
         hub.open(tmp_path / "file")
+
+
+def test_old_advisories_that_cannot_be_removed_are_no_crash(hub, tmp_path):
+    registry = hub.open(tmp_path / "m")
+    folder = Path(kept(str(tmp_path / "m"), ADVISORIES))
+    folder.mkdir(parents=True)
+    with pytest.raises(StateError) as refused:
+        registry.advisories()
+    assert refused.value.where == str(folder)
+    folder.rmdir()
+    assert registry.advisories().document.advisories == ()
 
 
 def test_target_removed_from_the_snapshot(hub, tmp_path):
