@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.disk.folders import remove_tree
-from skillhub.errors import StateError, UnsafeArchive, UsageError
+from skillhub.errors import NotFound, StateError, UnsafeArchive, UsageError
 from skillhub.exchange.adopt import adopt
 from skillhub.install.context import Options
 from skillhub.install.patches import patch
@@ -23,8 +23,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="somebody acts i
 AGENTS = ("claude-code",)
 LEFT = ".skillhub-0123456789ab"
 SAMPLES = 2
-# Of what is no longer what was to be patched or adopted, that is said; a link inside of a skill is unsafe.
-REFUSED = (UsageError.exit_code, StateError.exit_code, UnsafeArchive.exit_code)
+# Of what is no longer what was to be patched or adopted, that is said; of a project that has become another, that
+# the skill is not in it; a link inside of a skill is unsafe.
+REFUSED = (UsageError.exit_code, NotFound.exit_code, StateError.exit_code, UnsafeArchive.exit_code)
 
 
 class Scene:
