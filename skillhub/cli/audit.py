@@ -220,7 +220,7 @@ def agents(common: Common) -> int:
     head = ("ID", "AGENT", "IN USE", "PROJECT FOLDER", "USER FOLDER")
     shown = [
         (row["id"], row["name"], "yes" if row["in_use"] else "", row["project_dir"] or "-", row["user_dir"] or "-")
-        for row in rows
+        for row in sorted(rows, key=lambda row: not row["in_use"])
     ]
     common.terminal.table(head, shown)
     return 0

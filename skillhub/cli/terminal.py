@@ -177,7 +177,7 @@ class Terminal:
                 drawn += [("", "  ".join(others), "bold"), ("  ", shortened(text, columns - 2), "plain")]
             for name, *others in () if is_short else cells[1:]:
                 facts = zip(head[1:], others, strict=True)
-                drawn += [("", name, "bold"), *(("  ", f"{label}: {text}", "plain") for label, text in facts)]
+                drawn += [("", name, "bold"), *(("  ", f"{label}: {text}", "plain") for label, text in facts if text)]
         else:
             for *others, text in cells:
                 padded = [

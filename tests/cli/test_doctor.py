@@ -29,7 +29,8 @@ def test_agents_lists_every_agent_and_those_in_use(shell):
     by_id = {each["id"]: each for each in rows}
     assert by_id["codex"]["mcp"] == ["project", "user"]
     assert shell.run("agents").out.splitlines()[0].split("  ")[0] == "ID"
-    assert "cursor" in next(line for line in shell.run("agents").out.splitlines() if " yes " in line)
+    assert shell.run("agents").out.splitlines()[1].startswith("cursor ")  # those in use come first
+    assert shell.at_terminal("agents", columns=60).out.count("IN USE:") == 1
 
 
 def test_a_new_machine_is_well(shell):
