@@ -87,9 +87,9 @@ def check(place: str, now: datetime, time: ShownTime | None = None) -> Checked:
     """
     if "://" in place and holds_secret(place):
         raise UsageError("expected the URL of a registry without password or another credential", hint=NO_SECRET)
-    with _opened(place) as (url, said, fetcher), throwaway() as folder:
+    with _opened(place) as opened, throwaway() as folder:
         # What is made of the signed files is looked at once those are in order.
-        found = tuple(_problems((url, said), fetcher, folder, now, time)) or _rebuilt(place)
+        found = tuple(_problems(place, opened, folder, now, time)) or _rebuilt(place)
         problems = tuple(replace(each, where=_shown(each.where, place)) for each in found)
         return Checked(problems, () if problems else tuple(_aging(folder, now)))
 
@@ -103,9 +103,9 @@ def _shown(where: str, place: str) -> str:
 
 
 def _problems(
-    place: tuple[str, str | None], fetcher: Fetcher, folder: str, now: datetime, time: ShownTime | None
+    place: str, opened: tuple[str, str | None, Fetcher], folder: str, now: datetime, time: ShownTime | None
 ) -> Iterator[Issue]:
-    url, said = place
+    url, said, fetcher = opened
     try:
         registry = TufRegistry.open(url, fetch_root(url, fetcher), fetcher, folder, time)
         registry.advisories()
@@ -131,7 +131,7 @@ def _problems(
         except SkillhubError as error:
             found.append(_issue(error, url))
     # What is made of the signed files is compared once those are in order.
-    yield from found or _Shapes(registry, fetcher, said).problems(listing)
+    yield from found or _Shapes(registry, fetcher, said, place if url == _FOLDER else "DIR").problems(listing)
 
 
 def _in_parts(registry: TufRegistry, first: PartDocument, fetcher: Fetcher) -> Index:
@@ -337,8 +337,8 @@ def _name_in(path: str, served: bytes) -> str:
 class _Shapes:
     """The files of a site that are not signed, compared with those that are."""
 
-    def __init__(self, registry: TufRegistry, fetcher: Fetcher, url: str | None) -> None:
-        self._registry, self._fetcher, self._url = registry, fetcher, url
+    def __init__(self, registry: TufRegistry, fetcher: Fetcher, url: str | None, folder: str) -> None:
+        self._registry, self._fetcher, self._url, self._folder = registry, fetcher, url, as_command(folder)
         self._documents: list[ClientDocument] = []
         self._objects: set[str] = set()
 
@@ -392,9 +392,9 @@ class _Shapes:
                 yield self._differs(path)
 
     def _differs(self, path: str) -> Issue:
-        again = "delete DIR/outputs and DIR/site/skills.git, then: skillhub registry build DIR"
-        message = f"the file differs from the signed release; to write it again, {again}"
-        return Issue("wrong-bytes", message, f"{self._registry.url}/{path}")
+        hub, where = self._folder, f"{self._registry.url}/{path}"
+        again = f"delete {hub}/outputs and {hub}/site/skills.git, then: skillhub registry build {hub}"
+        return Issue("wrong-bytes", f"the file differs from the signed release; to write it again, {again}", where)
 
     def _package(self, release: Release, tree: Tree) -> bytes:
         """Return a package as it is served if it holds the release, however it was deflated."""

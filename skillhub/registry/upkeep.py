@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from skillhub.archive import unpack
 from skillhub.errors import BadLog, BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.formats.text import as_command, clean, is_name, quote
+from skillhub.formats.text import as_command, clean, did_you_mean, is_name, quote, spelled_like
 from skillhub.model.advisory import ECOSYSTEM, AdvisoriesDocument, OsvAdvisory
 from skillhub.model.index import ADVISORIES, Admission, Index, Release, Revocation
 from skillhub.model.tree import Tree
@@ -95,7 +95,7 @@ def _find(index: Index, wanted: str) -> Release:
     found = next((release for release in releases if release.version == version), None)
     if found is None:
         known = ", ".join(release.version or "" for release in releases[:8])
-        hint = f"there are: {known}" if known else None
+        hint = f"there are: {known}" if known else did_you_mean(spelled_like(name, index.skills)) or None
         raise NotFound(f"there is no release {quote(wanted)}", hint=hint)
     return found
 

@@ -509,6 +509,10 @@ def test_attack_a_swapped_file_in_any_shape_is_found(hub, tmp_path):
         assert found and all(code == "wrong-bytes" for code, _ in found), what
         assert any(path.startswith(where) for _, path in found) or not found[0][1], (what, found)
         # As the message says.
+        of_shapes = [each.message for each in check(hub.dir.path, hub.when).problems if "skills.git" in each.message]
+        assert all(f"skillhub registry build {hub.dir.path}" in each and "DIR" not in each for each in of_shapes), (
+            what
+        )
         shutil.rmtree(Path(hub.dir.path, "outputs"))
         shutil.rmtree(site(hub, "skills.git"))
         built(hub)

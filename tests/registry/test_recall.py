@@ -49,6 +49,12 @@ def test_yanked_release_is_told_to_old_clients_and_listed_no_more(hub, tmp_path)
     assert json.loads(hub.files[LISTING])["skills"][0]["version"] == "1.1.0"
 
 
+def test_a_slip_in_the_name_of_a_release_is_told_from_the_names_that_there_are(hub):
+    with pytest.raises(NotFound) as caught:
+        yank(hub.dir.path, "helo@1.1.0", "broken", signing(hub))
+    assert caught.value.hint == "did you mean hello?"
+
+
 def test_only_online_keys_are_needed(hub, tmp_path):
     for path in (tmp_path / "registry/keys/offline").glob("*.pem"):
         path.unlink()
