@@ -137,7 +137,7 @@ class Verifier:
         problems += _check_unmanaged(name, unmanaged, self._state, ports)
         is_enabled = self._state.enabled(name) is not None
         copies = self._imitations.get(name, ())
-        problems += [_other(path) for path in copies if not is_enabled or _is_another(path, listing)]
+        problems += [_other(path) for path in copies if not is_enabled or listing is None or compare(path, listing)]
         return Verified(name, tuple(problems), tuple(notes))
 
     def _check_name(self, name: str, entry: Locked) -> Iterator[TreeProblem]:
@@ -248,10 +248,6 @@ def _state(lock: Lock, records: Records, project: Project) -> State:
         return State(lock, project.intent(), records)
     except SkillhubError:
         return State(lock, Intent(), records)
-
-
-def _is_another(path: str, listing: Listing | None) -> bool:
-    return listing is None or bool(compare(path, listing))
 
 
 def _other(path: str) -> TreeProblem:

@@ -88,8 +88,9 @@ def audit(
         some = "1 finding" if len(report.known) == 1 else f"{len(report.known)} findings"
         common.terminal.say(f"wrote {write_baseline}: a baseline of {some}")
     in_repository = report.below(_below(ports.project.base, os.environ.get(_WORKSPACE)))
-    if ci:
-        _annotate(in_repository, shape, common.terminal)
+    # GitHub reads both streams; stdout is the report's where that is for a program.
+    for line in reports.workflow_commands(in_repository) if ci else ():
+        common.terminal.workflow_command(line, sys.stdout if shape == "text" else sys.stderr)
     if shape == "prompt":
         for line in brief(looked_at(request, ports), report.findings).splitlines():
             common.terminal.verbatim(line)
@@ -162,12 +163,6 @@ def _print(report: Report, shape: Format, terminal: Terminal) -> None:
             terminal.verbatim(line)
     else:
         show_findings(report.findings, terminal)
-
-
-def _annotate(report: Report, shape: Format, terminal: Terminal) -> None:
-    """Tell GitHub, which reads both streams; stdout is the report's where that is for a program."""
-    for line in reports.workflow_commands(report):
-        terminal.workflow_command(line, sys.stdout if shape == "text" else sys.stderr)
 
 
 def _end(report: Report, shape: Format, terminal: Terminal) -> None:

@@ -284,7 +284,7 @@ def _line(text: str, tone: Tone, stream: TextIO) -> str:
     line = clean(text)
     if os.environ.get("GITHUB_ACTIONS"):
         line = _ORDER.sub(r"\1\2 ", line)
-    code = _CODES[tone] if _wants_colour(stream) else ""
+    code = _CODES[tone] if _obeys_escapes(stream) and not os.environ.get("NO_COLOR") else ""
     return f"\x1b[{code}m{line}\x1b[0m\n" if code else f"{line}\n"
 
 
@@ -387,10 +387,6 @@ def _json_pieces(value: object) -> Iterator[str]:
 def _obeys_escapes(stream: TextIO) -> bool:
     """Say whether the stream is a terminal that obeys escape sequences."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _wants_colour(stream: TextIO) -> bool:
-    return _obeys_escapes(stream) and not os.environ.get("NO_COLOR")
 
 
 def _size() -> os.terminal_size:

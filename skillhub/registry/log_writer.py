@@ -162,7 +162,8 @@ class _Nodes(dict[Node, bytes]):
         width = min(WIDTH, (self._size >> 8 * row) - number * WIDTH)
         if width < 1:
             raise KeyError(node)
-        hashes = _hashes(self._served(tile_path(row, number, width)))
+        data = self._served(tile_path(row, number, width))
+        hashes = [data[at : at + HASH] for at in range(0, len(data), HASH)]
         found = {(8 * row + level, at): each for (level, at), each in nodes_of(hashes, number * WIDTH).items()}
         tops = [(8 * row + level, (number * WIDTH >> level) + at) for level, at in subtrees(width)]
         if len(hashes) != width or any(found[top] != self[top] for top in tops):
@@ -224,7 +225,3 @@ def _chunks(start: int, end: int) -> range:
     top = top_of(end)
     first = start >> top << (top - CHUNK) if top == top_of(start) else 0  # larger subtrees: all proofs are longer
     return range(first, -(-end // (1 << CHUNK)))
-
-
-def _hashes(data: bytes) -> list[bytes]:
-    return [data[at : at + HASH] for at in range(0, len(data), HASH)]

@@ -46,12 +46,9 @@ class Dialect(NamedTuple):
     counts_files: bool = False
 
 
-def _more(omitted: int) -> str:
-    return f"{omitted} more {'skill is' if omitted == 1 else 'skills are'} not listed here"
-
-
 def _rest(omitted: int, line: str) -> list[str]:
-    return [line.format(_more(omitted))] if omitted else []
+    more = f"{omitted} more {'skill is' if omitted == 1 else 'skills are'} not listed here"
+    return [line.format(more)] if omitted else []
 
 
 def _listed(entries: Sequence[ListedSkill], spell: Callable[[str], str]) -> Iterator[str]:
