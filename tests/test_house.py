@@ -41,7 +41,7 @@ LAZY = {
     "skillhub/install/candidates.py",
     "skillhub/archive/unpack.py",
     "skillhub/formats/toml.py",
-    "skillhub/project/heard.py",
+    "skillhub/project/last_seen.py",
     "skillhub/formats/text.py",
     "skillhub/formats/yaml.py",
     "skillhub/trust/oms.py",

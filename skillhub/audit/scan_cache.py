@@ -23,8 +23,8 @@ from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.formats.digest import Digest
-from skillhub.install.ahead import ScansAhead
 from skillhub.install.context import Report
+from skillhub.install.scan_processes import ScansAhead
 from skillhub.model.finding import Finding
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import Tree, Unpacked

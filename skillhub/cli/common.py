@@ -251,7 +251,7 @@ class Common:
         """
         from skillhub.cli.network import OpenNetwork
         from skillhub.install.context import Ports
-        from skillhub.project.heard import Advisories
+        from skillhub.project.last_seen import Advisories
         from skillhub.sources.history import FirstSeen
 
         scratch = scratch or self.dry_run

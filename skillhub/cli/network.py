@@ -18,7 +18,7 @@ from skillhub.model.reference import Git, GitHub, Local, Mcp, Oci, Remote, url_o
 from skillhub.net.fetch import Mirrors, UntrustedClient, unheard
 from skillhub.net.settings import Logins, Settings
 from skillhub.net.target import check_marketplace_url, is_beside
-from skillhub.project.heard import own_advisories
+from skillhub.project.last_seen import own_advisories
 from skillhub.sources.configured import EMBEDDED_URL, embedded
 from skillhub.sources.history import ShownTime
 

@@ -24,8 +24,8 @@ from skillhub.model.provenance import LOCK, MEANING, Provenance, signers_of
 from skillhub.model.reference import Named, canonical
 from skillhub.model.tree import Tree
 from skillhub.model.version import Range, range_of
-from skillhub.project.heard import recalled
 from skillhub.project.intent import Wanted
+from skillhub.project.last_seen import recalled
 from skillhub.project.project import Project
 from skillhub.project.store import Listed, Staged, Store
 from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted

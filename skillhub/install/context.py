@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skillhub.model.question import Answer, Approver, Asked, McpChoice, Question
     from skillhub.model.tree import Unpacked
     from skillhub.net.target import Who
-    from skillhub.project.heard import Advisories
+    from skillhub.project.last_seen import Advisories
     from skillhub.project.project import Project
     from skillhub.project.store import Store
     from skillhub.sources.configured import ProjectSources, Source

@@ -23,7 +23,7 @@ from skillhub.model.record import Skill
 from skillhub.model.reference import Local, parse_remote
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.policy.policy import Subject
-from skillhub.project.heard import HINTS
+from skillhub.project.last_seen import HINTS
 from skillhub.sources.configured import Source
 
 

@@ -292,7 +292,7 @@ def prefetched(
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
         if count >= _SCANNED_AHEAD_MIN:
-            from skillhub.install.ahead import ScansAhead  # noqa: PLC0415
+            from skillhub.install.scan_processes import ScansAhead  # noqa: PLC0415
 
             ahead = ScansAhead(count=count)
         scan = lambda fetched: ahead.begin(fetched) if ahead and is_scanned() else nothing_seen  # noqa: E731

@@ -23,7 +23,7 @@ _HOMES = {
         "runtime.loading": "Commands Loaded Request Session load pick preload",
         "runtime.needs": "PermissionProfile TurnNeeds open_needs permission_profile supply values",
         "runtime.overview": "Section section",
-        "runtime.pulling": "Pulled pull urls_of",
+        "runtime.skill_urls": "Pulled pull urls_of",
         "runtime.ranking": "Hit SearchIndex rows_of search",
         "runtime.meaning": "Completion Mention MentionRules Resolved Selected complete mentioned",
         "runtime.state": "PermissionRule answers permitted remember set_reach",
@@ -102,8 +102,8 @@ if TYPE_CHECKING:
     from skillhub.runtime.meaning import Completion, Mention, MentionRules, Resolved, Selected, complete, mentioned
     from skillhub.runtime.needs import PermissionProfile, TurnNeeds, open_needs, permission_profile, supply, values
     from skillhub.runtime.overview import Section, section
-    from skillhub.runtime.pulling import Pulled, pull, urls_of
     from skillhub.runtime.ranking import Hit, SearchIndex, rows_of, search
+    from skillhub.runtime.skill_urls import Pulled, pull, urls_of
     from skillhub.runtime.state import PermissionRule, answers, permitted, remember, set_reach
     from skillhub.runtime.toolset import SkillTool, ToolResult, call_tool, tools
     from skillhub.runtime.walk import Cache

@@ -29,7 +29,7 @@ from skillhub.model.question import Held
 from skillhub.model.record import Record, Skill, check_paths
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.project.copies import absolute, folders_of, need_check, view
-from skillhub.project.heard import BarringCheck, barring
+from skillhub.project.last_seen import BarringCheck, barring
 from skillhub.project.project import Project, state_key, workspace_folder
 from skillhub.project.store import Store
 from skillhub.runtime.catalog import LockedNames, folded

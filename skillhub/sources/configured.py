@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skillhub.model.record import Skill
     from skillhub.net.fetch import FolderFetcher
     from skillhub.net.target import Who
-    from skillhub.project.heard import LastSeen
+    from skillhub.project.last_seen import LastSeen
     from skillhub.sources.history import KeptListing, KeptListings
 
 # The registry inside the package. Its keys are public test keys: it is read from nowhere but the package.
@@ -330,7 +330,7 @@ class Sources:
 
     def last_seen(self, root: Digest) -> LastSeen:
         """Return what the registry with this first root last said; read once, when it is first asked for."""
-        from skillhub.project.heard import LastSeen  # noqa: PLC0415 - of most sources nobody asks it
+        from skillhub.project.last_seen import LastSeen  # noqa: PLC0415 - of most sources nobody asks it
 
         return self._last_seen.setdefault(root, LastSeen(os.path.join(self._metadata, root.hex)))
 

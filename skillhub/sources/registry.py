@@ -28,7 +28,7 @@ from skillhub.model.advisory import AdvisoriesDocument, Said
 from skillhub.model.discovery import PartDocument, PinnedPart, admitted
 from skillhub.model.index import ADVISORIES, DOCUMENT_CAP, Admission, Index, Release, index_path, namespace_path
 from skillhub.net.fetch import Fetcher
-from skillhub.project.heard import HINTS, kept, owners
+from skillhub.project.last_seen import HINTS, kept, owners
 from skillhub.sources.history import ShownTime
 from skillhub.trust import roles
 from skillhub.trust.keys import PublicKey

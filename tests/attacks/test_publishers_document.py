@@ -8,7 +8,7 @@ import pytest
 
 from skillhub.errors import FormatError, NameNotOwned, Refused, SourceError, WrongBytes
 from skillhub.model.index import namespace_path, publisher_path
-from skillhub.project.heard import LastSeen, kept
+from skillhub.project.last_seen import LastSeen, kept
 from skillhub.registry.build import add
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing

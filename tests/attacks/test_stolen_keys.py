@@ -24,7 +24,7 @@ from skillhub.errors import (
 )
 from skillhub.formats.digest import Digest
 from skillhub.model.index import namespace_path, publisher_path
-from skillhub.project.heard import kept
+from skillhub.project.last_seen import kept
 from skillhub.sources.local import read_local
 from skillhub.trust import oms
 from tests.attacks.scene import installs_other

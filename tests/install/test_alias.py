@@ -15,7 +15,7 @@ from skillhub.errors import FormatError, NotFound, SourceMismatch, UsageError, W
 from skillhub.model.lock import Lock
 from skillhub.model.record import Skill
 from skillhub.model.reference import Named
-from skillhub.project.heard import known_bad
+from skillhub.project.last_seen import known_bad
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import withdraw
 from skillhub.runtime import Surroundings, catalog_of, load, mentioned, pick, profile

@@ -8,7 +8,7 @@ import pytest
 from skillhub.errors import FormatError, Refused, SecurityError, SourceError, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.model.advisory import AdvisoriesDocument, Said
-from skillhub.project.heard import LastSeen
+from skillhub.project.last_seen import LastSeen
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
 from skillhub.registry.push import push

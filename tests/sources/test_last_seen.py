@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.model.index import Index
-from skillhub.project.heard import HINTS, LastSeen, kept, owners
+from skillhub.project.last_seen import HINTS, LastSeen, kept, owners
 
 
 @pytest.fixture

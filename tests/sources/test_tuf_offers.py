@@ -12,7 +12,7 @@ from skillhub.errors import FormatError, NotFound
 from skillhub.formats.digest import Digest
 from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release, index_path
 from skillhub.net.target import PERSON
-from skillhub.project.heard import HINTS
+from skillhub.project.last_seen import HINTS
 from skillhub.sources.registry import TufRegistry, _Bridge, fetch_root
 from skillhub.trust.documents import LISTING_PATH, pinned_documents, signed_documents
 from skillhub.trust.metadata import AHEAD_PATH, Dates

@@ -21,8 +21,8 @@ from skillhub.install.links import sync
 from skillhub.install.obtain import from_lock
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import Local, parse_ref
-from skillhub.project.heard import Advisories, own_advisories
 from skillhub.project.intent import read_policies
+from skillhub.project.last_seen import Advisories, own_advisories
 from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import pytest
 
 from skillhub.archive import Unpacked
-from skillhub.install import ahead as ahead_module
-from skillhub.install.ahead import ScansAhead, serve
+from skillhub.install import scan_processes
 from skillhub.install.candidates import read, scanning
 from skillhub.install.obtain import Acquisition, prefetched
+from skillhub.install.scan_processes import ScansAhead, serve
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
 from skillhub.scan import capabilities, scan
@@ -96,7 +96,7 @@ def test_where_the_system_allows_no_process_nothing_is_left_open(monkeypatch):
     def refused():
         raise BlockingIOError
 
-    monkeypatch.setattr(ahead_module, "_can_fork", lambda: True)
+    monkeypatch.setattr(scan_processes, "_can_fork", lambda: True)
     monkeypatch.setattr(os, "fork", refused)
     before = os.listdir("/proc/self/fd")
     scans = ScansAhead(processes=2)
@@ -140,7 +140,7 @@ def test_attack_modules_of_the_working_folder_reach_no_process(tmp_path):
         (tmp_path / f"{name}.py").write_text(f"open({os.fspath(tmp_path / 'ran')!r}, 'w')\n")
     program = (
         f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
-        "from tests.install.test_scans_ahead import ScansAhead, Unpacked, skill, told\n"
+        "from tests.install.test_scan_processes import ScansAhead, Unpacked, skill, told\n"
         f"import os; os.chdir({os.fspath(tmp_path)!r}); sys.path.insert(0, '')\n"
         "scans = ScansAhead(2); print(told(scans, Unpacked(skill()))(skill()) is not None)\n"
         "scans.close()\n"
@@ -156,7 +156,7 @@ def test_attack_a_forked_process_holds_nothing_of_this_one_and_ends_with_it(tmp_
     program = (
         f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
         "import os, fcntl, threading\n"
-        "from tests.install.test_scans_ahead import ScansAhead, Unpacked, skill, seen_here, told\n"
+        "from tests.install.test_scan_processes import ScansAhead, Unpacked, skill, seen_here, told\n"
         f"lock = open({os.fspath(tmp_path / 'lock')!r}, 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
         "pipe, end = os.pipe(); print('once')\n"
         "scans = ScansAhead(2, count=24); os.close(end)\n"
@@ -181,7 +181,7 @@ def test_an_application_that_waits_for_all_children_stops_no_install(handler):
     program = (
         f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
         "import os, signal\n"
-        "from tests.install.test_scans_ahead import ScansAhead, Unpacked, skill, told\n"
+        "from tests.install.test_scan_processes import ScansAhead, Unpacked, skill, told\n"
         "def reap(*_):\n"
         "    try:\n"
         "        while os.waitpid(-1, os.WNOHANG)[0]: pass\n"
@@ -200,7 +200,7 @@ def test_a_forked_process_does_not_do_what_the_application_does_when_told_to_end
     program = (
         f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
         "import os, signal\n"
-        "from tests.install.test_scans_ahead import ScansAhead, Unpacked, skill, told\n"
+        "from tests.install.test_scan_processes import ScansAhead, Unpacked, skill, told\n"
         "signal.signal(signal.SIGTERM, lambda *_: os.write(2, b'its files are taken away'))\n"
         "scans = ScansAhead(2, count=24); print(told(scans, Unpacked(skill()))(skill()) is not None)\n"
         "for each in scans._processes: os.kill(each._pid, signal.SIGTERM); each.wait()\n"
@@ -228,7 +228,7 @@ def test_attack_ctrl_c_at_a_fork_lets_no_copy_go_on_and_leaves_no_child(where):
     program = (
         f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
         "import os, signal\n"
-        "from skillhub.install.ahead import ScansAhead\n"
+        "from skillhub.install.scan_processes import ScansAhead\n"
         "fork, forks = os.fork, []\n"
         "def interrupted():\n"
         "    forks.append(fork())\n"
@@ -256,7 +256,7 @@ def test_where_the_system_allows_no_second_pipe_the_first_is_closed(monkeypatch)
         return made[0]
 
     monkeypatch.setattr(os, "pipe", one)
-    monkeypatch.setattr(ahead_module, "_can_fork", lambda: True)
+    monkeypatch.setattr(scan_processes, "_can_fork", lambda: True)
     before = os.listdir("/proc/self/fd")
     scans = ScansAhead(processes=2)
     assert (scans._processes, len(made)) == ([], 1)

@@ -28,7 +28,7 @@ _WORTH_STARTING: Final = 60  # skills, whose scan takes about as long as a proce
 # The modules of a process are those of this one, wherever they are; `-I` keeps the working folder out.
 _PROGRAM: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop());"
-    "from skillhub.install.ahead import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
+    "from skillhub.install.scan_processes import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
 )
 
 
