@@ -11,7 +11,7 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.scan.commands import ANYBODYS, URL, AddressKind, is_installer, kind_of
-from skillhub.scan.pattern import Literals, Sighting
+from skillhub.scan.pattern import Sighting
 from skillhub.scan.skill_files import Language, Passage, Signs, SkillFiles, SourceFile, sign
 
 _READ: Final = frozenset[Language](
@@ -30,7 +30,10 @@ _FETCHERS: Final = frozenset(
     words("curl curl.exe wget wget.exe aria2c axel certutil certutil.exe bitsadmin bitsadmin.exe iwr irm")
     + words("invoke-webrequest invoke-restmethod start-bitstransfer")
 )
-_LOOKED_FOR: Final = Literals(*(each.encode() for each in ("mshta", "regsvr32", "downloadfile", *sorted(_FETCHERS))))
+# The longest word of each, as it stands among others: `irm` is a part of "confirm".
+_LOOKED_FOR: Final = frozenset(
+    max(re.split(r"\W", each), key=len).encode() for each in ("mshta", "regsvr32", "downloadfile", *_FETCHERS)
+)
 _FETCHES = re.compile("|".join(map(re.escape, ("downloadfile", *sorted(_FETCHERS)))), re.IGNORECASE)
 _TO_FILE: Final = frozenset(words("-o -O --output --output-document -outfile -destination --out > >>"))
 _BEFORE: Final = frozenset(
@@ -54,7 +57,7 @@ _WORDS_MAX: Final = 40
 def staged(files: SkillFiles) -> Iterator[Sighting]:
     """Yield where a program comes from the network and is started, though no pipe joins the two."""
     for file in files:
-        if file.has(_LOOKED_FOR):
+        if not _LOOKED_FOR.isdisjoint(file.letters_read.words):
             for passage in file.passages:
                 seen = _started(passage) if passage.kind == "code" and passage.language in _READ else _run(passage)
                 yield from (Sighting(rule, file.path, line) for rule, line in seen)

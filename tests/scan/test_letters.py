@@ -17,7 +17,7 @@ from skillhub.scan.secrets import TOKENS, secrets
 from skillhub.scan.skill_files import _LOOK_ALIKE, _MIXED, SourceFile, _likened
 from tests.support.samples import forms, samples
 
-GROUPS = (*SIGNS.values(), prerequisites._LOOKED_FOR, orders._LINKS, orders._TITLES, orders._STYLES)
+GROUPS = (*SIGNS.values(), orders._LINKS, orders._TITLES, orders._STYLES)
 LITERALS = tuple({each for group in GROUPS for each in group.all})
 TABLES = (orders._SIGNS, prerequisites._SIGNS)
 WORDS = sorted({word for table in TABLES for sign in table.values() for group in sign.groups for word in group})
@@ -148,6 +148,12 @@ def test_wherever_the_pattern_of_a_sign_matches_are_its_words(name):
     found = [each for each in samples(sign.pattern.pattern) if sign.pattern.search(each.lower())]
     assert found
     assert [each for each in found if not sign.is_worth(each.lower())] == []
+
+
+@pytest.mark.parametrize("name", sorted({*prerequisites._FETCHERS, "mshta", "regsvr32", ".downloadfile("}))
+def test_what_fetches_has_one_of_the_words_that_are_looked_for_first(name):
+    for text in (f"{name} x", f"`{name}`", f"x;{name.upper()}", f"a\0{name}"):
+        assert not prerequisites._LOOKED_FOR.isdisjoint(Letters(text.encode()).words)
 
 
 @settings(max_examples=100)

@@ -255,6 +255,8 @@ class Flow:
         """Say that a fixed text goes into ``node``, one that stood in the file as other letters if ``is_hidden``."""
         if is_hidden and len(text) > 3:
             self.again(text, place)
+        if node == 0:  # as of a docstring
+            return
         if len(text) > _TEXT_MAX:
             if _BLOB.match(text):
                 self.mark("blob", node, place)

@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final
 
 from skillhub.formats.text import words
@@ -17,13 +18,15 @@ from skillhub.scan.code.flow import Flow, Node, Place
 from skillhub.scan.code.names import MODULES, Names, chain, text_of
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-_SIGNS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
-_DECLARATIONS: Final = (ast.Global, ast.Nonlocal)
-_ASSIGNMENTS: Final = (ast.Assign, ast.AnnAssign)
-_IMPORTS: Final = (ast.Import, ast.ImportFrom)
+# The fields of nodes in which no node is, or a sign or a leaf.
+_NO_NODES: Final = frozenset(
+    words("id attr arg names asname module level ctx op ops kind type_comment simple conversion is_async rest lineno")
+)
 _NO_VALUES: Final = (ast.Compare, ast.Assert, ast.stmt)
-_LEAVES: Final = frozenset[type[ast.AST]]((ast.Name, ast.Constant, ast.alias, ast.Pass, ast.Break, ast.Continue))
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_BINDING: Final = frozenset[type[ast.AST]](
+    (*_FUNCTIONS, ast.Name, ast.Global, ast.Nonlocal, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
+)
 # What of a value is the value itself, and no part of it.
 _WHOLE = frozenset(
     words(
@@ -47,6 +50,7 @@ _STARTS: Final = {
     **dict.fromkeys(("setTimeout", "setInterval", "setImmediate"), "timer"),
     **dict.fromkeys(("import", "importScripts"), "import-from"),
 }
+_LOADERS: Final = frozenset(("getattr", *(each.rpartition(".")[2] for each in MODULES)))
 _DANGEROUS: Final = re.compile(
     r"(?:.*\.)?(?:eval|exec|execsync|spawn|spawnsync|system|popen|function|child_process|subprocess|fetch|socket"
     r"|marshal|pickle|ctypes|urlopen|__import__|readfilesync|check_output|base64|b64decode|os|requests|constructor|https?|net|fs|require|compile)"
@@ -96,24 +100,32 @@ class Program:
         left = [(tree, top)]
         while left:
             node, scope = left.pop()
-            inner = scope
-            if isinstance(node, _FUNCTIONS):
+            if type(node) in _BINDING:
+                scope = self._bind_one(node, scope)
+            left += [(each, scope) for each in reversed(_children(node))]
+
+    def _bind_one(self, node: ast.AST, scope: _Scope) -> _Scope:
+        """Take what one node binds, and return the scope of what is within it."""
+        match node:
+            case ast.Name():
+                if not isinstance(node.ctx, ast.Load):
+                    scope.bound.add(node.id)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 name = "" if isinstance(node, ast.Lambda) else node.name
                 inner = self._scopes[id(node)] = _Scope(f"{scope.name}/{name}{len(self._scopes)}", scope)
-                inner.bound.update(each.arg for each in _arguments(node))
+                inner.bound.update([each.arg for each in _arguments(node)])
                 if name:
                     self._functions.add(name)
                     scope.bound.add(name)
-            elif isinstance(node, _DECLARATIONS):
+                return inner
+            case ast.Global() | ast.Nonlocal():
                 scope.free.update(node.names)
-            elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                scope.bound.add(node.id)
-            elif isinstance(node, _ASSIGNMENTS) and node.value is not None:
+            case ast.Assign() | ast.AnnAssign() if node.value is not None:
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                     self._names.add_name(target, node.value)
-            elif isinstance(node, _IMPORTS):
+            case ast.Import() | ast.ImportFrom():
                 self._names.add_import(node)
-            left.extend((each, inner) for each in reversed(_children(node)))
+        return scope
 
     # What goes where.
 
@@ -132,8 +144,7 @@ class Program:
 
     def _inner(self, node: ast.AST, into: Node, scope: _Scope) -> None:
         into = 0 if isinstance(node, _NO_VALUES) else into
-        for each in _children(node):
-            self._push(each, into, scope)
+        self._stack += [(each, into, scope) for each in _children(node)]
 
     def _conditional(self, node: ast.IfExp, into: Node, scope: _Scope) -> None:
         self._push(node.test, 0, scope)
@@ -215,7 +226,7 @@ class Program:
             and self._names.dotted(node.args[0]) == "~"
         ):
             flow.found.add(("SH405", place))
-        if last in ("getattr", *(each.rpartition(".")[2] for each in MODULES)) and node.args:
+        if last in _LOADERS and node.args:
             self._assembled(node.args[min(1, len(node.args) - 1)], node)
         if name in ("os.getenv", "os.environ.get", "os.environ.pop") and node.args:
             key = self._names.fold(node.args[0])
@@ -472,16 +483,21 @@ _HANDLERS: Final[dict[type[ast.AST], Callable[..., None]]] = {
 }
 
 
+@cache
+def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """Return the fields of a kind of node that may hold others; those of a name or a constant do not."""
+    is_leaf = kind in (ast.Name, ast.Constant, ast.alias)
+    return () if is_leaf else tuple([name for name in kind._fields if name not in _NO_NODES])
+
+
 def _children(node: ast.AST) -> list[ast.AST]:
     """Return what is within a node, but for signs and contexts, which are half of a tree."""
     found: list[ast.AST] = []
-    if type(node) in _LEAVES:
-        return found
-    for name in node._fields:
+    for name in _fields(type(node)):
         value = getattr(node, name, None)
         if type(value) is list:
             found += [each for each in value if isinstance(each, ast.AST)]
-        elif isinstance(value, ast.AST) and not isinstance(value, _SIGNS):
+        elif isinstance(value, ast.AST):
             found.append(value)
     return found
 
