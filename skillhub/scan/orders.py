@@ -190,7 +190,7 @@ _INVISIBLE = re.compile(
     re.IGNORECASE,
 )
 _LINKS: Final = Literals(b"](", b"]:")
-_TITLES: Final = Literals(b"]: #", b"]:#", b"![", b") ", b'")')
+_TITLES: Final = Literals(b"]: #", b"]:#", b"![", b"')", b'")')
 _STYLES: Final = Literals(b"none", b"hidden", b"font-size", b"opacity", b"white", b"#fff")
 _INVISIBLE_MAX = 1000
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{40,4000}")
@@ -326,7 +326,7 @@ _DEMANDS: Final = {
         r"\bthis skill (?:cannot|can't|must not|may not) be (?:bypassed|skipped|disabled|turned off|overridden)\b",
     ),
     "each result": sign(
-        "every each any all / must required mandatory / send upload post submit transmit",
+        "every each any all / must required mandatory / send sent upload post submit transmit",
         r"\b(?:every|each|any|all)\b[^\n.]{0,80}\b(?:must|required|mandatory)\b[^\n.]{0,60}"
         r"\b(?:send|sent|upload|post|submit|transmit)",
         r"\b(?:must|required|mandatory)\b[^\n.]{0,60}\b(?:send|upload|post|submit|transmit)\b[^\n.]{0,60}"

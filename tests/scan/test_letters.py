@@ -19,7 +19,7 @@ from tests.support.samples import forms, samples
 
 GROUPS = (*SIGNS.values(), orders._LINKS, orders._TITLES, orders._STYLES)
 LITERALS = tuple({each for group in GROUPS for each in group.all})
-TABLES = (orders._SIGNS, prerequisites._SIGNS)
+TABLES = (orders._SIGNS, orders._DEMANDS, prerequisites._SIGNS)
 WORDS = sorted({word for table in TABLES for sign in table.values() for group in sign.groups for word in group})
 READERS = [each for name, each in vars(environment).items() if isinstance(each, environment._Look)]
 READERS += [*environment._READS, *environment._ALL]
@@ -154,6 +154,14 @@ def test_wherever_the_pattern_of_a_sign_matches_are_its_words(name):
 def test_what_fetches_has_one_of_the_words_that_are_looked_for_first(name):
     for text in (f"{name} x", f"`{name}`", f"x;{name.upper()}", f"a\0{name}"):
         assert not prerequisites._LOOKED_FOR.isdisjoint(Letters(text.encode()).words)
+
+
+@pytest.mark.parametrize("pattern", [orders._UNDRAWN, orders._INVISIBLE], ids=["undrawn", "invisible"])
+def test_what_is_drawn_nowhere_has_the_literals_that_are_looked_for_first(pattern):
+    needed = (orders._LINKS, orders._TITLES) if pattern is orders._UNDRAWN else (orders._STYLES,)
+    found = [each for each in samples(pattern.pattern) if pattern.search(each)]
+    assert found
+    assert [each for each in found if not all(SourceFile("a.md", each.encode()).has(one) for one in needed)] == []
 
 
 @settings(max_examples=100)

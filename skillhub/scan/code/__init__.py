@@ -21,7 +21,7 @@ from skillhub.scan.pattern import Letters, Literals, Sighting
 from skillhub.scan.skill_files import SkillFiles, SourceFile
 
 # Raised with each change of what the readers see: results of a scan are kept under it.
-RULES_VERSION: Final = 8
+RULES_VERSION: Final = 9
 _LANGUAGES: Final = ("python", "shell", "javascript", "ruby", "php", "perl", "powershell")
 # Something is taken that is the user's; something hides what it is, or runs what it is given. All in small letters
 # and without blanks, for which ``^`` stands between two words.
@@ -78,7 +78,15 @@ _INLINE_MAX = 200
 # More places in one file tell a reader nothing new.
 _PLACES_MAX = 10
 _WORD = re.compile(r"[\w-]+")
-_BLANKS: Final = b" \t\r\n\0"
+_BLANKS: Final = b" \t\r\n\x0b\x0c\0"
+# What else stands between two words of a program and means nothing: a joint of lines, a blank of Unicode.
+_NOTHING = re.compile(
+    rb"\\\r?\n|\xc2\xa0|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80|\xef\xbb\xbf"
+)
+# Comments, from the first sign or from the last: one of both may stand in a text, or in a comment.
+_COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
+_INNER_COMMENT = re.compile(rb"/\*(?:(?!/\*|\*/).)*+\*/", re.DOTALL)
+_LINE_COMMENT = re.compile(rb"//(?<![:/]//)[^\n]*+")
 # How programs for Windows, Linux, Java and macOS begin in base64.
 _PROGRAMS: Final = (b"TVqQAAMAA", b"TVpQAAIAA", b"f0VMRgEB", b"f0VMRgIB", b"yv66vgAA", b"z/rt/gcA")
 _ENCODED_MAX = 1 << 22
@@ -177,7 +185,15 @@ def _looked_at(file: SourceFile) -> frozenset[str]:
     if file.is_document:  # the blocks of code, and more
         end = min((at for each in _FENCES if each[:1] in text and (at := text.find(each)) >= 0), default=len(text))
         text = b"\n".join((*_QUOTED.findall(text, 0, end), text[end:]))
-    bare = text.translate(None, _BLANKS)
+    bare = b"\n".join(_bare(text))
     kinds = frozenset(kind for kind, signs in worth.items() if any(sign in bare for sign in signs))
     is_late = "sends" in kinds and b"settimeout(" in bare and _TIMER.search(bare)
     return kinds | {"hides"} if is_late else kinds
+
+
+def _bare(text: bytes) -> Iterator[bytes]:
+    """Yield a program without what means nothing in it, however its comments are read."""
+    end = text.rfind(b"*/") + 2
+    read = [text, _COMMENT.sub(b"", text[:end]) + text[end:], _INNER_COMMENT.sub(b"", text)] if end > 1 else [text]
+    for each in (*read, *(_LINE_COMMENT.sub(b"", each) for each in read)):
+        yield _NOTHING.sub(b"", each).translate(None, _BLANKS)

@@ -21,8 +21,10 @@ _ESCAPES = re.compile(rb"\\(?:x|u00)[0-9A-Fa-f]{2}(?:\\(?:x|u00)[0-9A-Fa-f]{2}){
 _PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}[\w./:-]{0,3}(?:%[0-9A-Fa-f]{2}[\w./:-]{0,3}){7,}")
 _NUMBERS = re.compile(rb"(?:(?:0x[0-9A-Fa-f]{2}|\d{2,3})[ \t]{0,3},\s{0,20}){7,}(?:0x[0-9A-Fa-f]{2}|\d{2,3})")
 _CHARS = re.compile(
-    rb"(?:(?:chr|\[char\]|fromCharCode)\s?\(?(?:0x[0-9A-Fa-f]{2}|\d{2,3})\)?[\s.+&]{0,5}){4,}", re.IGNORECASE
+    rb"(?:(?:chrw?|\[char\]|fromCharCode)\s?\(?(?:0x[0-9A-Fa-f]{2}|\d{2,3})\)?[\s.+&]{0,5}){4,}", re.IGNORECASE
 )
+# What it begins with, in small letters: "chr" alone is in "synchronous".
+_CHAR = re.compile(rb"ch(?:rw?|ar\]|arcode)\s?\(?\d")
 _CODES: Final = ((_ESCAPES, 16), (_PERCENT, 0), (_NUMBERS, 10), (_CHARS, 10))
 # What is left of a list of numbers without its digits.
 _DIGITS: Final = b"0123456789abcdefABCDEFx \t\r\n"
@@ -44,7 +46,7 @@ def _may_match(data: bytes) -> Iterator[bool]:
     yield b"\\" in data and (b"\\x" in data or b"\\u00" in data)
     yield data.count(b"%") > 7
     yield data.count(b",") >= len(_COMMAS) and _COMMAS in data.translate(None, _DIGITS)
-    yield b"chr" in data or (b"C" in data and b"harCode" in data) or (b"[" in data and b"[char]" in data)
+    yield _CHAR.search(data.lower()) is not None
 
 
 def decoded(data: bytes) -> Iterator[tuple[int, bytes]]:
