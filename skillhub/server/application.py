@@ -11,7 +11,7 @@ import json
 import signal
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -197,7 +197,7 @@ class StatusPage:
             if monotonic() - self._read_at >= _FRESH:
                 self._agents, self._read_at = [*_agents(workplace)], monotonic()
             agents = self._agents
-        why = {skill.path: skill.why["message"] for _, catalog in agents for skill in catalog.skills if skill.held}
+        why = {skill.path: skill.why for _, catalog in agents for skill in catalog.skills if skill.held}
         return _template().render(
             version=__version__,
             folder=workplace.around.cwd,
@@ -215,12 +215,12 @@ def _template() -> Template:
     return environment("skillhub.server").get_template("page.html")
 
 
-def _row(workplace: Workplace, skill: Skill, why: dict[str | None, str]) -> dict[str, Any]:
+def _row(workplace: Workplace, skill: Skill, why: Mapping[str | None, Mapping[str, str]]) -> dict[str, Any]:
     found = workplace.contents(skill)
     links = (skill.path, *skill.links)
     return {
         "skill": skill,
-        "why": next((why[each] for each in links if each in why), ""),
+        "why": next((why[each] for each in links if each in why), None),
         "signers": [f"{each.named(skill.vouched_by)} ({each.kind} {each.fingerprint})" for each in skill.signed_by],
         "can": "unknown" if found.capabilities is None else in_words(found.capabilities),
         "open": [need for need in skill.requires if need.open],

@@ -134,7 +134,7 @@ def test_the_page_tells_what_is_installed_and_what_agents_see(machine, monkeypat
         assert agent in text
     assert machine.run("disable", "demo").status == 0
     again = Parsed(api(machine, monkeypatch).get("/").text)
-    assert "held back" in "".join(again.text)
+    assert "held back" in "".join(again.text) and "skillhub enable demo" in "".join(again.text)
 
 
 def test_headings_and_landmarks_lead_through_the_page(machine, monkeypatch):
