@@ -155,6 +155,7 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
         parts = tomlkit.dumps(document).split(_CUT)
     except (TOMLKitError, LookupError, RecursionError) as error:
         raise FormatError("expected a file that can be edited in place", where=where) from error
+    _checked(text, is_same, where)  # else what is left need not even be TOML
     after = text[: len(text) - len(body)] + parts[0]
     for part in parts[1:]:
         above = _chomped(after)
@@ -163,8 +164,7 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
             after = above if body.endswith("\n") or part != parts[-1] else _chomped(above)
         after += part.partition("\n")[2]
     found = others_toml(after, where)
-    is_sound = is_same and _rest(before, path) == _rest(found, path) and _at(found, path) is None
-    return _checked(after, is_sound, where)
+    return _checked(after, _rest(before, path) == _rest(found, path) and _at(found, path) is None, where)
 
 
 def _mark(body: list[tuple[Any, Any]], path: tuple[str, ...]) -> None:

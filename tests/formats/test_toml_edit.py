@@ -3,7 +3,7 @@ import tomllib
 
 import pytest
 import tomlkit
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
@@ -161,6 +161,7 @@ def documents(draw):
 
 @settings(deadline=None)
 @given(documents())
+@example(" [ mcp_servers . 'c' ] # x\n[[list]]\n[mcp_servers.b]")  # tomlkit prints the list last
 def test_in_and_out_leaves_every_byte(text):
     try:
         after = insert(text, PATH, OURS, "f")
