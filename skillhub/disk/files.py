@@ -67,6 +67,12 @@ def disk_errors(path: str) -> Iterator[None]:
         raise disk_error(error, path) from error
 
 
+def is_within(path: str, folder: str) -> bool:
+    """Say whether a path leads to a folder or below it, through links, too."""
+    real, top = os.path.realpath(path), os.path.realpath(folder)
+    return real == top or real.startswith(os.path.join(top, ""))
+
+
 def inside(root: str, relative: str) -> str:
     """Return the path that ``relative`` (``/`` between segments) names below ``root``, free of links.
 

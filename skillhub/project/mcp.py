@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from skillhub import model
@@ -255,14 +254,9 @@ def _of_projects(text: str, file: ConfigFile, project: str | None) -> Iterator[t
     projects = root.data.get("projects") if root and isinstance(root.data, dict) else None
     for path, settings in projects.items() if isinstance(projects, dict) else ():
         found = settings.get(file.dialect.key) if isinstance(settings, dict) else None
-        if isinstance(found, dict) and (project is None or _is_near(path, project)):
+        is_near = project is None or files.is_within(path, project) or files.is_within(project, path)
+        if isinstance(found, dict) and is_near:
             yield f"{file.path}, for {path}", found
-
-
-def _is_near(path: str, project: str) -> bool:
-    """Return whether a folder is the project, above it or in it, whichever way it is spelled."""
-    one, two = os.path.realpath(path), os.path.realpath(project)
-    return one == two or two in map(str, PurePath(one).parents) or one in map(str, PurePath(two).parents)
 
 
 def _folded(name: str) -> str:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from skillhub.disk import files
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
@@ -396,17 +397,11 @@ def _below(plugin: str, path: object) -> str | None:
     if not isinstance(path, str) or not path.startswith("./") or not is_path(path):
         return None
     found = os.path.normpath(os.path.join(plugin, path))
-    return found if _is_within(found, plugin) else None
+    return found if files.is_within(found, plugin) else None
 
 
 def _reason(error: SkillhubError | OSError) -> str | None:
     return error.message if isinstance(error, SkillhubError) else error.strerror
-
-
-def _is_within(path: str, folder: str) -> bool:
-    """Say whether a path leads to the folder or below it, through links, too."""
-    real = os.path.realpath(folder)
-    return (os.path.realpath(path) + os.sep).startswith(real + os.sep)
 
 
 def _json(path: str) -> Mapping[str, Any]:

@@ -30,6 +30,7 @@ from skillhub.answers.skills import JsonAnswer
 from skillhub.audit import show as shown
 from skillhub.audit.scan_cache import ScannedSkill
 from skillhub.audit.show import found_json, search
+from skillhub.disk import files
 from skillhub.errors import FormatError, NotFound, Refused, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import faults
@@ -101,9 +102,7 @@ class Workplace:
         """
         if folder is None:
             return self.around
-        base = os.path.realpath(self.around.cwd)
-        real = os.path.realpath(folder) if os.path.isabs(folder) and "\0" not in folder else ""
-        if real != base and not real.startswith(base + os.sep):
+        if not os.path.isabs(folder) or "\0" in folder or not files.is_within(folder, self.around.cwd):
             message = f"expected a folder of this project, found {quote(folder)}"
             raise Refused(message, hint=f"an absolute path below {self.around.cwd}")
         return replace(self.around, cwd=folder)

@@ -103,3 +103,28 @@ def test_no_text_at_all_leads_out(tmp_path_factory, relative):
         return
     assert os.path.normpath(path) == path
     assert path.startswith(root + os.sep)
+
+
+@pytest.mark.parametrize(
+    ("path", "folder", "is_it"),
+    [
+        ("a", "a", True),
+        ("a/b/c", "a", True),
+        ("a/../a/b", "a", True),
+        ("into/b", "a", True),
+        ("a/b", "into", True),
+        ("a/out", "a", False),
+        ("a-2", "a", False),
+        ("a/..", "a", False),
+    ],
+)
+def test_a_path_leads_to_a_folder_or_below_it_or_elsewhere(tmp_path, path, folder, is_it):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "into").symlink_to("a")
+    (tmp_path / "a/out").symlink_to("..")
+    assert files.is_within(str(tmp_path / path), str(tmp_path / folder)) is is_it
+
+
+def test_every_path_leads_below_the_root(tmp_path):
+    assert files.is_within(str(tmp_path), tmp_path.anchor)
+    assert not files.is_within(tmp_path.anchor, str(tmp_path))
