@@ -20,7 +20,7 @@ from skillhub.errors import (
 )
 from skillhub.formats.digest import Digest
 from skillhub.model.index import ADVISORIES
-from skillhub.project.heard import kept
+from skillhub.project.last_seen import kept
 from skillhub.sources.configured import EMBEDDED_URL, embedded, embedded_root
 from skillhub.sources.registry import TufRegistry, fetch_root
 from skillhub.trust.metadata import AHEAD_PATH, Dates, MetadataSet
