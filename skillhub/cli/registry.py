@@ -505,9 +505,9 @@ def publish(
     done = "would publish" if common.dry_run else "published"
     again = "" if planned.is_new else f" (the same as before; {len(written)} files were missing)"
     status = common.done("publish", value, f"{done} {release.name} {release.version} to {where}{again}", "green")
-    opened_at = RegistryDir(target.registry)
-    add = "skillhub", "source", "add", release.publisher or "", opened_at.settings().url or "URL"
-    common.terminal.say(f"to install from it: {as_command(*add, '--fingerprint', opened_at.fingerprint())}")
+    hub = RegistryDir(target.registry)
+    add = "skillhub", "source", "add", hub.settings().publisher, hub.settings().url or "URL"
+    common.terminal.say(f"to install from it: {as_command(*add, '--fingerprint', hub.fingerprint())}")
     return status
 
 

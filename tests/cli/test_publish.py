@@ -330,6 +330,16 @@ def test_ones_own_key_signs_if_the_registry_admits_it(published):
     assert (done.status, done.json["key"]) == (0, key["fingerprint"])
 
 
+def test_what_to_type_names_the_registry_as_its_pages_do_whoever_signed(author):
+    assert author.run("key", "new").status == 0
+    key = author.run("key", "show", "--json").json["public_path"]
+    words = ("partner", "--key", key, "--name", "greeting", "--move")
+    assert author.run("registry", "delegate", author.registry, *words).status == 0
+    done = author.publish("--key", "default", "--yes", "--bump", "minor", "--registry", author.registry)
+    assert done.status == 0, done.err
+    assert "skillhub source add acme " in done.out + done.err
+
+
 def test_a_signed_skill_is_not_raised_without_its_key(published):
     assert published.run("key", "new").status == 0
     assert published.run("sign", published.folder / "src/greeting").status == 0
