@@ -314,7 +314,7 @@ def _is_new(submission: Submission, index: Index) -> bool:
     release = submission.release
     owner = index.owner(release.name)
     if owner not in (None, release.publisher):
-        raise NameNotOwned(f"the name {quote(release.name)} is {quote(owner)}'s", where=submission.path)
+        raise NameNotOwned(f"the name {quote(release.name)} belongs to {quote(owner)}", where=submission.path)
     same = [each for each in index.skills.get(release.name, ()) if each.version == release.version]
     if same and same[0].tree != release.tree:
         message = f"{release.name} {release.version} is published already, with other content"

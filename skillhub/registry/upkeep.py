@@ -442,7 +442,7 @@ def delegate(folder: str, mandate: Mandate, signing: Signing) -> Delegated:
         if former and not mandate.move:
             name, owner = next(iter(former.items()))
             hint = f"to take it from {owner}: --move"
-            raise NameNotOwned(f"the name {quote(name)} is {quote(owner)}'s", hint=hint)
+            raise NameNotOwned(f"the name {quote(name)} belongs to {quote(owner)}", hint=hint)
         changed = {**index.skills}
         if mandate.revoke or former:
             changed |= {name: tuple(_sound(name, index, hub)) for name in _names(index, mandate.publisher)}
