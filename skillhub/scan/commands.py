@@ -217,7 +217,30 @@ def _fetched(found: Around, fetch: bytes, rule: str, plain: re.Pattern[bytes] = 
     return "SH108" if is_plain and address and is_installer(address[1].decode("utf-8", "replace")) else rule
 
 
+# A registry of packages on the user's own machine or network is nobody else's.
+_OWN_NETWORK: Final = re.compile(r"localhost|127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|\[?::1")
+
+
+def _from_anybodys(found: Around) -> str | None:
+    """Judge where packages are taken from."""
+    address = URL.search(found.first.decode("utf-8", "replace"))
+    is_own = address is None or _OWN_NETWORK.match(address[1]) or kind_of(address[1], address[2]) not in ANYBODYS
+    return None if is_own else "SH117"
+
+
 FETCH: Final = (
+    pattern(
+        "SH117",
+        (
+            look(
+                "index registry goproxy links / http https",
+                rb"(?:--(?:extra-|default-)?index(?:-url)?|--registry|--find-links|\b(?:pip_(?:extra_)?index_url|npm_config_registry"
+                rb"|uv_(?:default_|extra_)?index(?:_url)?|goproxy)|^\s{0,8}(?:extra-)?index-url|^(?:@[\w-]{1,40}:)?registry"
+                rb"|\bset\s(?:global\.)?(?:index-url|registry))[\s=:\"']{1,4}https?://[^\s\"'`|)]{3,200}",
+                judge=_from_anybodys,
+            ),
+        ),
+    ),
     pattern("SH101", (look("curl wget / " + _RUNNERS, _FETCH, _RUN, _piped),)),
     pattern(
         "SH102",
@@ -360,6 +383,11 @@ SYSTEM: Final = (
                 rb"\b(?:curl|wget|nc|ncat)\b",
             ),
             look("printenv env / curl", rb"\bcurl\s", rb"\$\((?:env|printenv)\)"),
+            look(
+                "tojson / secrets / curl wget http https",
+                rb"\btojson\(\s{0,4}secrets\s{0,4}\)",
+                rb"\b(?:curl|wget|https?)\b",
+            ),
             look(
                 "environ env / post put urlopen fetch",
                 rb"\b(?:post|put|urlopen|fetch)\(",

@@ -27,6 +27,10 @@ _DOCUMENTS: Final = words(
     ".docx .dotx .xlsx .xltx .pptx .potx .odt .ods .odp .epub .docm .xlsm .pptm .vsdx .thmx .usdz "
     ".kmz .3mf .xmind .sketch"
 )
+# What no document needs within.
+_SCRIPTS: Final = words(
+    ".sh .bash .zsh .command .py .pyc .ps1 .bat .cmd .vbs .hta .exe .dll .so .dylib .jar .rb .pl .php .scr .lnk .msi"
+)
 _ARCHIVES: Final = (
     b"PK\x03\x04",
     b"PK\x05\x06",
@@ -55,7 +59,10 @@ def disguises(files: SkillFiles) -> Iterator[Sighting]:
         name = file.path.lower()
         if _is_bytecode(name, file.data):
             yield Sighting("SH610", file.path, 0)
-        if name.endswith((*_TEXTS, *_PICTURES, *_DOCUMENTS)) and _is_program(name, file):
+        is_document = name.endswith(_DOCUMENTS) and file.data.startswith(b"PK")
+        if (name.endswith((*_TEXTS, *_PICTURES, *_DOCUMENTS)) and _is_program(name, file)) or (
+            is_document and any(each.lower().endswith(_SCRIPTS) for each, _ in _entries(file.path, file.data))
+        ):
             yield Sighting("SH605", file.path, 0)
         if is_archive(file.path, file.data):
             opened += 1

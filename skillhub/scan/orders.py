@@ -50,6 +50,16 @@ INSTRUCTIONS: Final = (
         (
             look("dangerously bypasspermissions", rb"--(?:allow-)?dangerously-[a-z-]{1,40}|\bbypasspermissions\b"),
             look(
+                "permissions permission / jq sed / bash* bypass*",
+                rb"\b(?:jq|sed)\s[^\n]{0,40}\.permissions?\.",
+                rb"\b(?:bash\(\*|bypass)",
+            ),
+            look(
+                "sed / ask deny / allow / opencode claude codex cursor gemini copilot",
+                rb"\bsed\s[^\n]{0,40}\b(?:ask|deny)\b[^\n]{0,10}/[^\n]{0,4}\ballow\b",
+                rb"\b(?:opencode|claude|codex|cursor|gemini|copilot)\b",
+            ),
+            look(
                 "yolo",
                 rb"\b(?:claude|gemini|codex|copilot|qwen|cursor-agent|opencode|crush|amp|aider|kimi|goose|droid|grok)\b(?=[\s\"'`,])",
                 rb"(?:^|[\s`\"'])--yolo\b",
@@ -70,6 +80,8 @@ _STORES = (
     r"(?:~|\$\{?home\}?|%userprofile%)[\\/]\."
     r"(?:ssh|aws|netrc|kube|gnupg|docker|npmrc|pypirc|git-credentials|config/(?:gcloud|solana))",
     r"\bid_(?:rsa|ed25519|ecdsa)\b|\.git-credentials\b|\.aws/credentials|(?:bash|zsh)_history\b|\blogin data\b",
+    r"\b(?:12|24|twelve|twenty-?four)[- ]words?\b[^.\n]{0,40}\bwallet",
+    r"wallet[^.\n]{0,30}\b(?:12|24|twelve)[- ]words?\b",
     r"wallet\.dat|/default/cookies|\b(?:seed|recovery|mnemonic) phrase|\bkey ?chain\b|\buser's session token",
     r"\{conversation\}",
     r"(?:all|every) (?:of )?(?:your |its |the )?(?:environment variables|api keys|secrets|credentials)\b",
@@ -98,14 +110,19 @@ _SIGNS: Final = {
         r"\byou are now (?:in )?(?:\w{1,12} )?(?:maintenance|developer|god|dan) mode",
     ),
     "secrecy": sign(
-        "tell inform alert notif warn mention show reveal disclos report ohne sans sin_ 告诉 сообщай говори 言 伝え"
-        " / user human person operator owner anyone mention nutzer dire informer prévenir decir informar avisar 告诉"
-        " говори сообщай ユーザー",
+        "tell inform alert notif warn mention show reveal disclos report leave keep ohne sans sin_ 告诉 сообщай"
+        " говори 言 伝え"
+        " / user human person operator owner anyone mention summary reply answer report nutzer dire informer"
+        " prévenir decir"
+        " informar avisar 告诉 говори сообщай ユーザー",
         r"\b(?:do not|don't|never|without)\s(?:\w{1,12}\s){0,2}(?:tell|inform|alert|notify|warn)(?:ing)?\s"
         r"(?:(?:the|a|your)\s)?(?:users?|human|person|operator|owner|anyone)\b(?!\sto\b)",
         r"\b(?:do not|don't|never|without)\s(?:mention|show|reveal|disclos|report)(?:e|ing)?\s"
         r"(?:(?:it|this|that|them|the \w{1,12})\s)?(?:to\s)?(?:the\s)?(?:users?|human|anyone|operator)\b",
         r"\b(?:do not|don't|never) mention (?:it|this|that)\b",
+        r"\b(?:no need to|need not|needn't|not necessary to)\s(?:\w{1,12}\s){0,2}"
+        r"(?:mention|tell|inform|report|show)\b[^.\n]{0,60}\b(?:users?|human|summary|reply)\b",
+        r"\b(?:leave|keep)\s(?:\w{1,12}\s){0,4}out of (?:the|your|any) (?:summary|answer|report|reply)\b",
         r"\bohne (?:es )?(?:dem|den) (?:be)?nutzer|\bsans (?:le )?(?:dire|informer|prévenir)",
         r"\bsin (?:decir|informar|avisar)|不要告诉|别告诉|не (?:говори|сообщай)|ユーザーに(?:は)?(?:言|伝え)",
     ),
@@ -129,7 +146,7 @@ _SIGNS: Final = {
     ),
     "private": sign(
         ".ssh .aws .netrc .kube .gnupg .docker .npmrc .pypirc git-credentials gcloud solana id~rsa id~ed25519"
-        " id~ecdsa ~history login_data wallet.dat _phrase keychain key_chain cookies session_token {conversation}"
+        " id~ecdsa ~history login_data wallet _phrase keychain key_chain cookies session_token {conversation}"
         " environment_variables api_keys secrets credentials",
         # Something takes it, or sends it; where it merely lies is none.
         _TAKE + r"(?:(?!\. )[^\n]){0,60}(?:" + "|".join(_STORES) + ")",
@@ -158,8 +175,14 @@ _SIGNS: Final = {
         r"\bevery \d{1,4} (?:minutes|hours)\b[^\n]{0,80}https?://|\bsend (?:a copy|each|every)\b[^\n]{0,80}https?://",
     ),
     "unsafe": sign(
-        "safety security content ethical sandbox approv antivirus gatekeeper"
-        " defender hooks / disable turn_off switch_off bypass deactivate remove apply danger off none never true rm_",
+        "safety security content ethical sandbox approv antivirus gatekeeper permission_ confirmation_ consent_"
+        " defender hooks / disable turn_off switch_off bypass deactivate remove apply danger off none never true rm_"
+        " answer accept approve grant confirm",
+        r"\banswer\s(?:\w{1,12}\s){0,3}(?:permission|confirmation|approval|consent)"
+        r"\s(?:request|prompt|dialog|question)s?\s(?:\w{1,12}\s){0,2}[\"'`]?(?:yes|allow|always)\b",
+        r"\b(?:accept|approve|grant|confirm)\s(?:all|every|each|any)\s(?:\w{1,12}\s){0,2}"
+        r"(?:permission|confirmation|approval)\s(?:request|prompt|dialog|question)s?\b[^.\n]{0,60}"
+        r"\b(?:behalf|silently|without asking|yourself)\b",
         r"\b(?:disable|turn off|switch off|bypass|deactivate|remove)\s(?:\w{1,12}\s){0,2}(?:safety|security)\s"
         r"(?:checks?|guidelines|filters?|restrictions?|measures|policies)"
         r"(?=[^\n]{0,120}\b(?:agent|confirmation|assistant|model|yourself))",
@@ -292,6 +315,22 @@ def _decoded(text: str) -> Iterator[str]:
 # to be fetched and run; more skills to be installed, and that this is done at each start.
 
 _NEAR: Final = 3
+_HOOKS: Final = {
+    "hook": sign(
+        "pretooluse posttooluse userpromptsubmit sessionstart sessionend subagentstop precompact git/hooks hookspath",
+        r"\b(?:pre|post)tooluse\b|\buserpromptsubmit\b|\bsession(?:start|end)\b|\bsubagentstop\b|\bprecompact\b"
+        r"|\.git/hooks/[\w-]{3,30}|core\.hookspath",
+    ),
+    "post": sign(
+        "curl wget irm iwr invoke- / http",
+        r"\b(?:curl|wget|irm|iwr|invoke-(?:webrequest|restmethod))\b[^\n]{0,200}?\s(?:-d|--data[\w-]{0,10}|--json|-f|--form|-t"
+        r"|--upload-file|--post-(?:data|file)|-body)\b[^\n]{0,200}?https?://"
+        r"(?!(?:localhost|127\.|\[|[^\s/\"']{0,60}(?:example|your|<|\{|\$)))",
+        r"\b(?:curl|wget)\b[^\n]{0,200}?https?://"
+        r"(?!(?:localhost|127\.|\[|[^\s/\"']{0,60}(?:example|your|<|\{|\$)))"
+        r"[^\n]{0,200}?\s(?:-d|--data[\w-]{0,10}|--json|-f|--form|-t|--upload-file|--post-(?:data|file))\b",
+    ),
+}
 _DEMANDS: Final = {
     "script": sign(
         "http / .py .sh .bash .js .mjs .ps1 .rb .pl",
@@ -357,6 +396,16 @@ def demands(files: SkillFiles) -> Iterator[Sighting]:
                 for number in signs.where(first) if signs.is_worth(first) else ():
                     if signs.near(second, number, before, after) and (rule != "SH115" or _is_unknown(signs, number)):
                         yield Sighting(rule, file.path, signs.line(first, number))
+
+
+def hooks(files: SkillFiles) -> Iterator[Sighting]:
+    """Yield the hooks, of an agent or of git, whose command sends something to an address."""
+    for file in files:
+        signs = Signs(file, _HOOKS)
+        if not file.is_program and signs.is_worth("hook") and signs.is_worth("post"):
+            for number in signs.where("post"):
+                if signs.near("hook", number, 1, 0):
+                    yield Sighting("SH312", file.path, signs.line("post", number))
 
 
 def _is_unknown(signs: Signs, number: int) -> bool:

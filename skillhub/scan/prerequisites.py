@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -45,6 +45,7 @@ _STARTERS: Final = frozenset(
     )
     + words("powershell pwsh rundll32 msiexec wine")
 )
+_COPIERS: Final = frozenset(words("install cp mv ln copy move copy-item move-item"))
 # Keeps from the user, or from the system, that something is started.
 _HIDES = re.compile(r"\bxattr\s+-\w*[cd]|com\.apple\.quarantine|/tmp/\.\w|-w(?:indowstyle)?\s+hidden", re.IGNORECASE)
 _COMMAND = re.compile(r"\n|&&|\|\||[;|]|&(?=\s|$)|(?<=\s)&\s|\\\n")
@@ -88,7 +89,9 @@ def _started(passage: Passage) -> Iterator[tuple[str, int]]:
                 hides = _HIDES.search(text) is not None if hides is None else hides
                 rule = "SH113" if hides or any(map(_is_anybodys, found)) else "SH114"
                 fetched.update(dict.fromkeys(_saved(found), (rule, line)))
-            elif name and (target := _target(found)) and target in fetched:
+            elif name in _COPIERS and len(found) > 2 and _base(found[-2]) in fetched:
+                fetched[_base(found[-1].rstrip("/")) or _base(found[-2])] = fetched[_base(found[-2])]
+            elif name and (target := _target(found, fetched)) in fetched:
                 yield fetched.pop(target)
         line += 1
 
@@ -115,13 +118,17 @@ def _saved(command: list[str]) -> Iterator[str]:
     yield from (_base(url.partition("?")[0]) for url in urls)
 
 
-def _target(command: list[str]) -> str:
-    """Return the name of the file that a command starts, empty if it starts none."""
+def _target(command: list[str], fetched: Mapping[str, tuple[str, int]]) -> str:
+    """Return the name of the file that a command starts, empty if it starts none.
+
+    What was fetched, and copied to where programs are, is started by its name alone.
+    """
     name = command[0].lower()
     if name.rpartition("/")[2] in _STARTERS or name.rpartition("/")[2].removesuffix(".exe") in _STARTERS:
         rest = [each for each in command[1:] if not each.startswith(("-", "/c", "/q"))]
         return _base(rest[0]) if rest else ""
-    return _base(command[0]) if re.search(r"[/\\$%]|\.(?:exe|sh|bat|ps1)$", name) else ""
+    is_path = re.search(r"[/\\$%]|\.(?:exe|sh|bat|ps1)$", name) is not None
+    return _base(command[0]) if is_path or name in fetched else ""
 
 
 def _base(path: str) -> str:
@@ -134,9 +141,11 @@ _SIGNS: Final = {
     name: sign(words, *patterns)
     for name, (words, *patterns) in {
         "fetch": (
-            "load install grab obtain visit go navigate setup set_it get lade herunter charg descarg 下载 скачай",
+            "load install grab obtain visit go navigate setup set_it get fetch retrieve pull_ lade"
+            " herunter charg descarg 下载 скачай",
             r"\b(?:herunter|laden?\b|télécharg|descarg)|下载|скачай",
             r"\b(?:down-?loads?|install(?:er|ed|ation|ing)?|grab|obtain|visit|go to|navigate to)\b",
+            r"\b(?:get|fetch|retrieve|pull)\s(?:[^\n.]|\.(?=\w)){1,60}\sfrom\b",
             r"\b(?:setup|set it up|get (?:it|the \w{1,20})|get started) (?:here|from|at|guide|page|via)\b",
         ),
         "run": (

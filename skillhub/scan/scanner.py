@@ -17,7 +17,7 @@ from skillhub.scan.commands import FETCH, SYSTEM
 from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
-from skillhub.scan.orders import INSTRUCTIONS, demands, orders
+from skillhub.scan.orders import INSTRUCTIONS, demands, hooks, orders
 from skillhub.scan.pattern import Letters, SearchSpot, joined, unescaped, views, windows
 from skillhub.scan.prerequisites import prerequisites, staged
 from skillhub.scan.secrets import secrets
@@ -32,7 +32,16 @@ for _number, (_, _look) in enumerate(LOOKS):
     for _word in _look.words[0]:
         _BY_WORD[_word].append(_number)
 # What reads more than one line or file; each yields hits of its rules.
-DETECTORS: Final[tuple[Detector, ...]] = (prerequisites, orders, demands, staged, in_programs, encodings, disguises)
+DETECTORS: Final[tuple[Detector, ...]] = (
+    prerequisites,
+    orders,
+    demands,
+    hooks,
+    staged,
+    in_programs,
+    encodings,
+    disguises,
+)
 # More places of one rule in one file tell a reader nothing new.
 PLACES_MAX: Final = 10
 # So much of what is in archives is searched.

@@ -14,21 +14,21 @@ HOSTILE, HARMLESS = families("hostile"), families("harmless")
 FOUND = {
     "agent-demands": 18,
     "credentials-sent": 12,
-    "data-leak-prose": 11,
+    "data-leak-prose": 13,
     "destruction": 8,
-    "disguised-program": 9,
-    "download-and-run": 12,
+    "disguised-program": 10,
+    "download-and-run": 14,
     "encoded-payload": 14,
-    "environment-sent": 11,
+    "environment-sent": 12,
     "evasion": 21,
-    "fake-prerequisite": 13,
+    "fake-prerequisite": 14,
     "hidden-text": 14,
     "memory-write": 11,
-    "persistence": 8,
+    "persistence": 10,
     "prompt-injection": 12,
     "reverse-shell": 11,
-    "safety-off": 12,
-    "supply-chain": 9,
+    "safety-off": 16,
+    "supply-chain": 12,
 }
 
 
@@ -47,6 +47,20 @@ def test_the_corpus_is_as_large_as_it_says():
 def test_attack_of_each_family_most_are_found(family):
     missed = [name for name, tree in HOSTILE[family].items() if not is_flagged(tree)]
     assert len(HOSTILE[family]) - len(missed) >= FOUND[family], missed
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "rule"),
+    [
+        ("supply-chain", "index-of-an-unknown-host", "SH117"),
+        ("supply-chain", "registry-by-number", "SH117"),
+        ("supply-chain", "index-in-a-settings-file", "SH117"),
+        ("persistence", "hook-of-each-tool", "SH312"),
+        ("persistence", "hook-of-each-commit", "SH312"),
+    ],
+)
+def test_attack_an_index_of_anybodys_and_a_hook_that_sends_have_rules_of_their_own(family, name, rule):
+    assert rule in {finding.rule for finding in scan(HOSTILE[family][name])}
 
 
 @pytest.mark.parametrize("family", HARMLESS)

@@ -1,10 +1,11 @@
 """Skills that only look hostile, and skills that only look as if they did: text, which is built into trees.
 
 ``hostile/FAMILY.txt`` and ``harmless/FAMILY.txt`` hold cases. ``=== name`` begins a case, ``--- path`` a file of it,
-and a case without files is its SKILL.md. Behind a path may stand what the text is packed as: ``zip NAME``, ``zipzip
-NAME``, ``tgz NAME``, ``gz``, ``pyc``, or a file of bytes alone: ``elf``, ``pe``, ``macho``, ``png``. ``{{…}}`` stands
-for what cannot be written plainly: an encoding of text, characters by number, or very many blanks. A host is below
-``.invalid`` or reserved for documentation, or in the harmless ones that of a well-known tool.
+and a case without files is its SKILL.md; one without that gets a plain one. Behind a path may stand what the text
+is packed as: ``zip NAME``, ``zipzip NAME``, ``tgz NAME``, ``gz``, ``pyc``, or a file of bytes alone: ``elf``, ``pe``,
+``macho``, ``png``. ``{{…}}`` stands for what cannot be written plainly: an encoding of text, characters by number, or
+very many blanks. A host is below ``.invalid`` or reserved for documentation, or in the harmless ones that of a
+well-known tool.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _tree(name: str, body: str) -> Tree:
     first, *parts = _FILE.split(body)
     rows = [parts[at : at + 4] for at in range(0, len(parts), 4)] or [[SKILL_MD, None, None, first]]
     files = {path: _packed(packing or "", inner or "", _plain(text)) for path, packing, inner, text in rows}
-    if not files[SKILL_MD].startswith(b"---\n"):
+    if not files.setdefault(SKILL_MD, b"It says nothing.\n").startswith(b"---\n"):
         files[SKILL_MD] = f"---\nname: {name}\ndescription: What it does.\n---\n".encode() + files[SKILL_MD]
     return Tree({path: File(data) for path, data in files.items()})
 
