@@ -39,5 +39,5 @@ def test_all_of_it_loads_no_network_and_no_cryptography():
 # What of the room below is loaded: it reads where skillhub's things are, locks and records.
 READ = {
     f"skillhub.project.{name}"
-    for name in ("project", "store", "copies", "installed", "intent", "user_state", "heard", "mcp")
+    for name in ("project", "store", "copies", "installed", "intent", "user_state", "last_seen", "mcp")
 }
