@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -248,8 +248,9 @@ class RegistryDir:
         for path, data in site.items():
             full = os.path.join(self.site, *path.split("/"))
             if data is None:
-                with files.disk_errors(full), suppress(FileNotFoundError):
-                    os.remove(full)
+                with files.disk_errors(full):
+                    if os.path.lexists(full):
+                        os.remove(full)
             elif files.read(full, max(len(data), _CAP)) != data:
                 files.write_atomic(full, data, mode=0o644)
 
