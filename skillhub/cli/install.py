@@ -172,7 +172,7 @@ def bundle_export(common: Common, file: Annotated[str, Arg("FILE", "The bundle t
     until, names = usable_until(bundle), [*bundle.lock.skills]
     row = {"path": file, "skills": names, "size": len(data), "digest": Digest.of(data), "usable_until": until}
     would = "would write" if common.dry_run else "wrote"
-    about = f"{would} {word(file)}: {len(names)} skills, {len(data)} bytes"
+    about = f"{would} {word(file)}: {len(names)} skill{'s' if names[1:] else ''}, {len(data)} bytes"
     return common.done("bundle export", row, f"{about}; usable until {until}" if until else about)
 
 

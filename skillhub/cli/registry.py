@@ -110,7 +110,7 @@ def registry_build(
             common.terminal.say(path)
     verb = "would write" if common.dry_run else "wrote"
     changed = f"{verb} {len(done.written)} of {done.files} files, {len(done.removed)} removed"
-    common.terminal.did(f"{site}: {changed}, {done.skills} skills", "green")
+    common.terminal.did(f"{site}: {changed}, {done.skills} skill{'' if done.skills == 1 else 's'}", "green")
     return 0
 
 

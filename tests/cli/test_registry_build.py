@@ -65,7 +65,7 @@ def test_build_answers_what_it_wrote(shell):
     assert not (shell.folder / "hub/site/-/skill/plain.html").exists()
     assert shell.run("registry", "build", "../hub", "--json").json["written"] == planned["written"]
     done = shell.run("registry", "build", "../hub", "--url", "http://127.0.0.1:8000")
-    assert "wrote" in done.err + done.out
+    assert "wrote" in done.err + done.out and "removed, 1 skill\n" in done.err + done.out
     assert "http://127.0.0.1:8000 --fingerprint" in page(shell, "index.html")
     assert shell.run("registry", "build", "../nothing").status == 3
 
