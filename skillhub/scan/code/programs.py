@@ -493,7 +493,7 @@ def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
 def _children(node: ast.AST) -> list[ast.AST]:
     """Return what is within a node, but for signs and contexts, which are half of a tree."""
     found: list[ast.AST] = []
-    for name in _fields(type(node)):
+    for name in _fields(type(node)):  # type: ignore[arg-type]  # mypy takes a node's hash for its class's
         value = getattr(node, name, None)
         if type(value) is list:
             found += [each for each in value if isinstance(each, ast.AST)]
