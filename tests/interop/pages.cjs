@@ -24,6 +24,12 @@ async function look(browser, width, colorScheme, wrong) {
   await shown.goto(`${base}/${path}`);
   await shown.keyboard.press("Tab");
   if (await shown.evaluate(() => document.activeElement.className) !== "skip") say(path, "Tab does not begin at the skip link");
+  await shown.fill("#words", "release-notes");
+  await shown.waitForSelector("#found .mark");
+  const row = await shown.textContent("#found li");
+  if (!row.startsWith("release-notes yanked") || !row.endsWith("…")) say(path, `a hit says ${row}`);
+  if (await shown.textContent("#hits") !== "1 skill") say(path, "one skill is not counted as one");
+  await shown.fill("#words", "");
   await shown.fill("#words", "hostile");
   await shown.waitForSelector("#found a");
   if (await shown.getAttribute("#found a", "href") !== "-/skill/hostile.html") say(path, "the search finds something else");

@@ -6,6 +6,7 @@ const words = document.getElementById("words");
 const hits = document.getElementById("hits");
 const found = document.getElementById("found");
 const MOST = 50;
+const SHORT = 240;
 const GROUPS = 8;
 const read = new Map();
 let more = false;
@@ -75,7 +76,7 @@ async function search() {
   if (wanted.join() !== words.value.toLowerCase().split(/\s+/).filter(Boolean).join()) return;
   const matching = every.filter(([each, text]) => wanted.every((word) => text.includes(word)));
   matching.sort(([one], [other]) => wanted.includes(other.name) - wanted.includes(one.name));
-  const total = `${matching.length}${more ? " or more" : ""} skills`;
+  const total = `${matching.length}${more ? " or more" : ""} ${matching.length === 1 && !more ? "skill" : "skills"}`;
   hits.textContent = matching.length > MOST ? `${MOST} of ${total}` : total;
   found.replaceChildren();
   for (const [each] of matching.slice(0, MOST)) {
@@ -83,10 +84,12 @@ async function search() {
     const heading = add(row, "h3", "");
     add(heading, "a", each.name).href = `${box.dataset.pages}${each.name}.html`;
     // As in the lists of the pages.
+    heading.append(" ");
     const isWithdrawn = each.withdrawn != null;
     if (isWithdrawn) add(heading, "span", "withdrawn", "mark bad");
     else if (each.yanked != null) add(heading, "span", "yanked", "mark held");
-    if (!isWithdrawn) add(row, "p", clean(each.description).slice(0, 240), "said");
+    const about = clean(each.description);
+    if (!isWithdrawn) add(row, "p", about.length > SHORT ? `${about.slice(0, SHORT)}…` : about, "said");
     found.append(row);
   }
 }
