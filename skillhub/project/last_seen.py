@@ -352,15 +352,15 @@ def own_advisories(places: Iterable[str], base: str, state: str, fetch: Fetch) -
                 raise NotFound("there is no file with advisories", where=place, hint=_NO_FILE)
             yield Said.parse(data, place)
             continue
-        kept = os.path.join(state, "advisories", f"{Digest.of(place.encode()).hex}.json")
+        answer = os.path.join(state, "advisories", f"{Digest.of(place.encode()).hex}.json")
         try:
             data = fetch(place)
             said = Said.parse(data, place)
-            files.write_atomic(kept, data, mode=0o600, sync=False)
+            files.write_atomic(answer, data, mode=0o600, sync=False)
             yield said
         except SourceError as error:
-            last = files.read(kept, CAP)
+            last = files.read(answer, CAP)
             if last is None:
                 error.hint = f"its first answer is needed: {as_command('skillhub', 'audit')} asks it"
                 raise
-            yield replace(Said.parse(last, kept), outdated=f"{place} was not contacted: {error.message}")
+            yield replace(Said.parse(last, answer), outdated=f"{place} was not contacted: {error.message}")
