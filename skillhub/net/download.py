@@ -48,7 +48,7 @@ class DownloadCache:
                 return None
             content_type, _, data = found.partition(b"\n")
             if Digest.of(data) == digest:
-                return Response(url, data, content_type.decode("latin-1"))
+                return Response(url, data, content_type.decode("latin-1")) if len(data) <= limit else None
             # Cut off by a power failure, or put there by somebody: it goes, and is fetched again.
             with suppress(OSError):
                 if not self._fixed:

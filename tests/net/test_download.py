@@ -258,6 +258,13 @@ def test_what_was_seen_is_bounded_and_what_was_promised_is_not_lost(machine):
     assert known["sites"] == ["https://b.example:443/"]
 
 
+def test_of_more_bytes_than_are_asked_for_none_are_handed_out_and_they_stay(tmp_path):
+    """The line with the media type is shorter than it may be, and buys the bytes below it nothing."""
+    cache, data = DownloadCache(str(tmp_path)), bytes(300)
+    cache.put(Digest.of(data), Response("https://a.invalid/x", data, "a/b"))
+    assert [cache.get(Digest.of(data), "u", limit) is None for limit in (10, 299, 300)] == [True, True, False]
+
+
 def test_a_media_type_cannot_pass_for_content(tmp_path):
     cache = DownloadCache(str(tmp_path))
     cache.put(Digest.of(b"x"), Response("", b"x", "text/plain\nevil" + "y" * 999))
