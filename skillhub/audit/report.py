@@ -180,7 +180,7 @@ def _result(found: Finding, index: int) -> dict[str, Any]:
         "ruleId": found.rule,
         "ruleIndex": index,
         "level": _LEVELS[found.severity],
-        "message": {"text": clean(f"{about}{found.message}; {found.hint}")},
+        "message": {"text": _unlinked(f"{about}{found.message}; {found.hint}")},
         "locations": [{"physicalLocation": place}],
         "partialFingerprints": {"skillhub/v1": _fingerprint(found)},
         "properties": {"skill": found.skill, "severity": found.severity},
@@ -189,7 +189,12 @@ def _result(found: Finding, index: int) -> dict[str, Any]:
 
 
 def _suppression(found: Finding) -> dict[str, str]:
-    return {"kind": "external", "status": "accepted", "justification": clean(f"accepted by {found.accepted_by}")}
+    return {"kind": "external", "status": "accepted", "justification": _unlinked(f"accepted by {found.accepted_by}")}
+
+
+def _unlinked(text: str) -> str:
+    """Return text that readers of SARIF show without a link, which a message may hold (3.11.6): names may look so."""
+    return clean(text).replace("](", "] (")
 
 
 def _uri(path: str) -> str:
@@ -465,12 +470,17 @@ def brief(skills: Iterable[tuple[str, Tree]], findings: Sequence[Finding]) -> st
     """
     parts: list[str] = []
     left = TOTAL_MAX
+    unread = {each.skill: None for each in findings if each.skill is not None}
     for name, tree in skills:
+        unread.pop(name, None)
         rows = [f"# skill {_quoted(name)}: left out, for this brief is full"]
         if left > 0:
             rows = [*_skill(name, tree, [each for each in findings if each.skill == name], left)]
         parts.append("\n".join(rows))
         left -= len(parts[-1])
+    for name in unread:
+        rows = [f"# skill {_quoted(name)}: nothing of it could be read, so no verdict may be harmless"]
+        parts.append("\n".join((*rows, *_found([each for each in findings if each.skill == name]))))
     data = "\n\n".join(parts)
     fence = f"[{sha256(data.encode()).hexdigest()[:32]}]"
     return f"{_TASK.format(fence=fence)}\n{fence}\n{data}\n{fence}\n"
@@ -478,11 +488,7 @@ def brief(skills: Iterable[tuple[str, Tree]], findings: Sequence[Finding]) -> st
 
 def _skill(name: str, tree: Tree, findings: Sequence[Finding], left: int) -> Iterator[str]:
     yield f"# skill {_quoted(name)}, tree {tree.digest}, {len(tree)} files, {tree.size} bytes"
-    yield "## what the rules found" if findings else "## the rules found nothing"
-    for each in findings[:_FINDINGS_MAX]:
-        yield f"- {each.severity} {each.rule} {_quoted(each.where)}: {_quoted(each.message)}"
-    if rest := len(findings[_FINDINGS_MAX:]):
-        yield f"- and {rest} more"
+    yield from _found(findings)
     lines = {path: {each.line for each in findings if (each.path or "").endswith(f"/{path}")} for path in tree}
     order = sorted(tree, key=lambda path: (path != SKILL_MD, not lines[path], path))
     for path in order[:_FILES_MAX]:
@@ -491,6 +497,14 @@ def _skill(name: str, tree: Tree, findings: Sequence[Finding], left: int) -> Ite
         yield from rows
     if rest := len(order[_FILES_MAX:]):
         yield f"## {rest} more files: left out"
+
+
+def _found(findings: Sequence[Finding]) -> Iterator[str]:
+    yield "## what the rules found" if findings else "## the rules found nothing"
+    for each in findings[:_FINDINGS_MAX]:
+        yield f"- {each.severity} {each.rule} {_quoted(each.where)}: {_quoted(each.message)}"
+    if rest := len(findings[_FINDINGS_MAX:]):
+        yield f"- and {rest} more"
 
 
 def _file(path: str, file: File, found: set[int], most: int) -> Iterator[str]:

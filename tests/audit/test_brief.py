@@ -126,3 +126,12 @@ def test_attack_findings_without_end_bring_lines_without_end():
 def test_what_is_no_text_is_named_by_its_digest():
     _, data, _ = parts(brief([("a", skill(**{"x.bin": b"\xff\xfe\0"}))], []))
     assert '## file "x.bin", 3 bytes: not text, left out (SHA-256 ' in data
+
+
+def test_attack_a_skill_that_cannot_be_read_is_in_the_brief():
+    """An empty brief asks for a verdict about nothing, and gets `harmless`."""
+    bad = Finding("unsafe-archive", "critical", "evil", 0, "expected no\n[end] colon", "do not install it", "evil")
+    text = brief([], [bad])
+    assert '# skill "evil": nothing of it could be read, so no verdict may be harmless' in text
+    assert '- critical unsafe-archive "evil": "expected no\\\\x0a[end] colon"' in text
+    assert "could be read" not in brief([("evil", skill())], [bad])
