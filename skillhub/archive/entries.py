@@ -90,12 +90,12 @@ RESERVED: Final = deferred(rf"{_DEVICE} *(?:\.|\Z)", re.IGNORECASE)
 _PLAIN_SEGMENT: Final = rf"(?!{_DEVICE}(?:[./]|\Z))[a-z0-9_-][a-z0-9_.-]*(?<!\.)"
 # Nearly every honest path; it need not meet the slow rules, all of which it obeys.
 _PLAIN: Final = deferred(rf"(?:{_PLAIN_SEGMENT}/)*{_PLAIN_SEGMENT}", re.IGNORECASE | re.ASCII)
-_DRIVE: Final = re.compile(r"[A-Za-z]:")
-_FORBIDDEN: Final = re.compile(r'[<>"|?*]')
+_DRIVE: Final = deferred(r"[A-Za-z]:")
+_FORBIDDEN: Final = deferred(r'[<>"|?*]')
 # A variation selector belongs to an emoji (or closes a keycap, as in 1️⃣); after a plain letter it only hides.
-_STRAY_SELECTOR: Final = re.compile(r"(?:\A|(?<=[\x00-\x7f]))[\ufe00-\ufe0f](?!\u20e3)")
-_SELECTORS: Final = re.compile(r"[\ufe00-\ufe0f]")
-_SHORT_GIT: Final = re.compile(r"git~[0-9]+")
+_STRAY_SELECTOR: Final = deferred(r"(?:\A|(?<=[\x00-\x7f]))[\ufe00-\ufe0f](?!\u20e3)")
+_SELECTORS: Final = deferred(r"[\ufe00-\ufe0f]")
+_SHORT_GIT: Final = deferred(r"git~[0-9]+")
 # Letters that pass for one of SKILL.md's, after NFKD and case folding; i, l and 1 are one letter to the eye.
 _CONFUSABLE: Final = str.maketrans(
     dict.fromkeys("i1|!ıɩɪιіӏⲓᎥᏞꓡꓲʟǀ∣", "l")

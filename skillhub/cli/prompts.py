@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,14 +9,14 @@ from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
 from skillhub.cli.terminal import Terminal
-from skillhub.formats.text import Quoted, quote
+from skillhub.formats.text import Quoted, deferred, quote
 from skillhub.model.question import NEEDS, NO, UNANSWERED, YES, Answer, Kind, Question, Way, answered_by, unanswerable
 from skillhub.model.tree import Tree
 
 _T = TypeVar("_T")
 _TRIES = 3
 # A digest that is proven, and that nobody compares by eye as they do those of a new root or key.
-_PROVEN = re.compile(r"(?<=[ (]sha256:)([0-9a-f]{12})[0-9a-f]{52}")
+_PROVEN = deferred(r"(?<=[ (]sha256:)([0-9a-f]{12})[0-9a-f]{52}")
 _HEAD = ("NAME", "VERSION", "SOURCE", "SIGNED BY", "CAN", "NEEDS")
 _YES = dict.fromkeys(("y", "yes"), "yes")
 _ALL = dict.fromkeys(("a", "all"), "all")

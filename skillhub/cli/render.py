@@ -13,7 +13,7 @@ from skillhub.cli.common import Common
 from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, Tone, members
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
-from skillhub.formats.text import as_command, collapsed, spelled_like
+from skillhub.formats.text import as_command, collapsed, deferred, spelled_like
 from skillhub.model.finding import Finding, at_least
 from skillhub.model.lock import Signer
 from skillhub.model.question import Answer, Question, chosen_edit, how_to_answer
@@ -315,13 +315,11 @@ def question_json(question: Question, answer: Answer) -> dict[str, Any]:
 
 
 # What the parser says of a value that is no number, or too small a one.
-_NO_NUMBER = re.compile(
-    r"Invalid value for '([^']+)': (.*) is not a valid (int|float)(?:eger)?(?: range)?", re.DOTALL
-)
-_TOO_SMALL = re.compile(r"Invalid value for '([^']+)': (\S+) is not in the range x>=(\S+)")
+_NO_NUMBER = deferred(r"Invalid value for '([^']+)': (.*) is not a valid (int|float)(?:eger)?(?: range)?", re.DOTALL)
+_TOO_SMALL = deferred(r"Invalid value for '([^']+)': (\S+) is not in the range x>=(\S+)")
 _NUMBERS = {"int": "a whole number", "float": "a number"}
 _HINT_MAX = 300  # characters of what was typed that a hint repeats
-_UNKNOWN = re.compile(
+_UNKNOWN = deferred(
     r"(No such (?:command '?|option: )(.*?)'?)(?:\. Did you mean '([^']*)'.*| \(Possible options: .*)?", re.DOTALL
 )
 # What other installers call it: the nearest spelling of `uninstall` is `install`.

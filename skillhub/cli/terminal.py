@@ -16,13 +16,13 @@ from threading import Lock, current_thread, main_thread
 from typing import Any, Literal, TextIO, TypeAlias
 
 from skillhub.errors import SkillhubError
-from skillhub.formats.text import Quoted, clean, collapsed
+from skillhub.formats.text import Quoted, clean, collapsed, deferred
 from skillhub.model.reference import all_masked, masked
 
 Tone: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "plain"]
 _CODES: Mapping[Tone, str] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "plain": ""}
 # What GitHub's runner obeys in a log: `::` where a line begins, blanks before it or not, and `##[` anywhere.
-_ORDER = re.compile(r"^(\s*:)(?=:)|(##)(?=\[)")
+_ORDER = deferred(r"^(\s*:)(?=:)|(##)(?=\[)")
 _PROGRESS_AFTER, _DRAWN_EVERY, _RATED_OVER = 1.0, 0.1, 3.0  # seconds
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _NARROW = 8
@@ -36,11 +36,11 @@ _OURS = frozenset(
     ("url", "urls", "where", "source", "git", "from", "message", "hint", "reason", "details", "warnings", "target")
 )
 # An archive that is named by its digest: no row of a screen holds it, and nobody compares it by eye.
-_ARCHIVE = re.compile(r"(?<=/)([0-9a-f]{12})[0-9a-f]{52}(?=\.)")
+_ARCHIVE = deferred(r"(?<=/)([0-9a-f]{12})[0-9a-f]{52}(?=\.)")
 # A command that ends a line is one word, so that it can be copied; after `hint:` it begins a sentence.
-_COMMAND = re.compile(r" *skillhub [^'\"]+")
-_RESULT = re.compile(r".*", re.DOTALL)
-_WORD = re.compile(r" *(?:(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$|[^ ]+)")
+_COMMAND = deferred(r" *skillhub [^'\"]+")
+_RESULT = deferred(r".*", re.DOTALL)
+_WORD = deferred(r" *(?:(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$|[^ ]+)")
 
 
 class Terminal:

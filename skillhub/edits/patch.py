@@ -86,9 +86,9 @@ def lines_of(text: str) -> list[str]:
 # patch found it. Whoever writes the result to a disk checks its paths as those of an archive; a patch may name
 # any.
 
-_FILE = re.compile(r"diff --git a/(?P<path>.+) b/(?P=path)")
-_MODE = re.compile(r"(new file|deleted file|old|new) mode (100644|100755)")
-_HUNK = re.compile(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@")
+_FILE = deferred(r"diff --git a/(?P<path>.+) b/(?P=path)")
+_MODE = deferred(r"(new file|deleted file|old|new) mode (100644|100755)")
+_HUNK = deferred(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@")
 _CHANGES_OF_MODE: tuple[set[str], ...] = (set(), {"new file"}, {"deleted file"}, {"old", "new"})
 _NO_END = "\\ No newline at end of file"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from skillhub.errors import FormatError
 from skillhub.formats.json import BOM
-from skillhub.formats.text import clean, end_of_line, line_of_marker, quote
+from skillhub.formats.text import clean, deferred, end_of_line, line_of_marker, quote
 
 # TOML from outside, parsed within bounds, documents of ours and files of other programs; and how it is spelled.
 
@@ -25,7 +25,7 @@ _LINES_MAX = 65_536
 # The same of others, who may have dots in texts; possessive, so that this takes linear time.
 _DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 _LEVELS_MAX = 100
-_TWICE = re.compile(r"^Cannot (?:overwrite|declare|mutate).*\(at (?:line (\d+)|end)")
+_TWICE = deferred(r"^Cannot (?:overwrite|declare|mutate).*\(at (?:line (\d+)|end)")
 
 
 def strict_toml(data: bytes, where: str, cap: int = CAP) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _check_levels(data: dict[str, Any], where: str) -> None:
 
 # What no TOML holds, as a line: where something was cut out, and whether it was a table with a header.
 _CUT, _TABLE = "\0", "\1\n"
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BARE = deferred(r"[A-Za-z0-9_-]+")
 
 
 def insert(text: str, path: tuple[str, ...], table: Mapping[str, object], where: str) -> str:

@@ -37,11 +37,11 @@ _PLAIN_LINE = deferred(
 # What the core schema of YAML 1.2 makes of plain scalars (10.3.2); any other is text.
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _BOOLEAN = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_INTEGERS = ((re.compile(r"[-+]?[0-9]+"), 10), (re.compile(r"0o[0-7]+"), 8), (re.compile(r"0x[0-9a-fA-F]+"), 16))
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_NO_NUMBER = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_INTEGERS = ((deferred(r"[-+]?[0-9]+"), 10), (deferred(r"0o[0-7]+"), 8), (deferred(r"0x[0-9a-fA-F]+"), 16))
+_FLOAT = deferred(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NO_NUMBER = deferred(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _DIGITS_MAX = 308  # of an integer; a double holds no more
-_BREAKS_OF_1_1 = re.compile("[\x85\u2028\u2029]")
+_BREAKS_OF_1_1 = deferred("[\x85\u2028\u2029]")
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -254,8 +254,8 @@ class _TypedReader(_Reader):
 # refused.
 
 OTHERS_MAX = 256 * 1024
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_LONE_RETURN = re.compile(r"\r(?!\n)")
+_LINE = deferred(r"[^\n]*\n|[^\n]+")
+_LONE_RETURN = deferred(r"\r(?!\n)")
 
 
 def others_yaml(text: str, where: str) -> Any:  # noqa: ANN401 - a JSON value

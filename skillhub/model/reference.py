@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from skillhub.errors import SkillhubError, UsageError
-from skillhub.formats.text import RESERVED_ALIASES, clean, is_alias, is_inner_path, is_name, quote
+from skillhub.formats.text import RESERVED_ALIASES, clean, deferred, is_alias, is_inner_path, is_name, quote
 
 # The usual port of each scheme that has one here.
 PORTS = {"https": 443, "http": 80, "ssh": 22, "oci": None, "file": None}
@@ -26,18 +26,18 @@ _URL_LENGTH_MAX = 16384
 _MEMBER = r"[\"'] ?: ?[\"']?"  # of JSON: what stands between a name and its value
 # Names of parameters, without what separates their words. The first are credentials whatever they hold, the second
 # are too short to be looked for in others, the third are used for other things as well: there the value decides.
-_SECRET_NAME = re.compile(
+_SECRET_NAME = deferred(
     r"token(?!iz|is|s$|type|count|limit)|secret(?!ar)|passw(?!ordless)|passphrase|pwd|credential|signature|apikey|accesskey|privatekey"
     r"|bearer|jwt|hmac|keypairid|accesskeyid|subscriptionkey|authkey|userkey"
 )
 _SECRET_NAMES = frozenset(("pass", "pw", "sig", "pat", "otp", "cred", "creds", "xauth", "sas"))
-_UNSURE_NAME = re.compile(r"session|cookie|authoriz|oauth|saml|assertion|passw|key$|^(?:auth|sid|code|ticket)$")
-_CHECKSUM_NAME = re.compile(r"v|ver|version|rev|revision|ref|commit|hash|h|etag|digest|checksum|md5|sha[0-9]*")
+_UNSURE_NAME = deferred(r"session|cookie|authoriz|oauth|saml|assertion|passw|key$|^(?:auth|sid|code|ticket)$")
+_CHECKSUM_NAME = deferred(r"v|ver|version|rev|revision|ref|commit|hash|h|etag|digest|checksum|md5|sha[0-9]*")
 # Values that are no credential: what switches something on or off; words, and numbers of a few digits.
-_SWITCH = re.compile(r"(?i)|[0-9]|true|false|yes|no|on|off|none|null")
+_SWITCH = deferred(r"(?i)|[0-9]|true|false|yes|no|on|off|none|null")
 _WORD = r"(?:[A-Z]?[a-z]{1,20}(?:[A-Z][a-z]{2,20}){0,4}|[A-Z]{1,20}|[0-9]{1,5}|(?:19|20)[0-9]{6})"
-_WORDS = re.compile(rf"v?{_WORD}(?:[-_.,/ ]{_WORD})*")
-_TOKEN = re.compile(
+_WORDS = deferred(rf"v?{_WORD}(?:[-_.,/ ]{_WORD})*")
+_TOKEN = deferred(
     r"(?:gh[opsur]_|github_pat_|glpat-|xox[a-z]-|sk-|sk_live_|npm_|pypi-|hf_|AKIA|ASIA|AIza|eyJ)[A-Za-z0-9_-]{8}"
 )
 _RUN = r"[0-9]+|[A-Z]?[a-z]+|[A-Z]+"  # a name with a date has few, a token many

@@ -180,14 +180,14 @@ _DOCKER_FLAGS = deferred(
 _DOCKER_VALUES: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(("-e", "--env"), _VARIABLE),
     **dict.fromkeys(("-v", "--volume"), _VOLUME),
-    **dict.fromkeys(("-p", "--publish"), re.compile(r"(?:127\.0\.0\.1:|localhost:)?[0-9]+:[0-9]+")),
+    **dict.fromkeys(("-p", "--publish"), deferred(r"(?:127\.0\.0\.1:|localhost:)?[0-9]+:[0-9]+")),
     **dict.fromkeys(("-m", "--memory", "--cpus", "--pids-limit", "--name", "--label", "-l"), _ANY_PLAIN),
-    **dict.fromkeys(("--platform", "-w", "--workdir", "--stop-timeout"), re.compile(r"[\w./-]+")),
-    **dict.fromkeys(("-u", "--user"), re.compile(r"[\w:-]+")),
-    "--network": re.compile(r"none|bridge|default"),
-    "--pull": re.compile(r"always|missing|never"),
+    **dict.fromkeys(("--platform", "-w", "--workdir", "--stop-timeout"), deferred(r"[\w./-]+")),
+    **dict.fromkeys(("-u", "--user"), deferred(r"[\w:-]+")),
+    "--network": deferred(r"none|bridge|default"),
+    "--pull": deferred(r"always|missing|never"),
     "--cap-drop": _ANY_PLAIN,
-    "--security-opt": re.compile(r"no-new-privileges(?:[:=]true)?"),
+    "--security-opt": deferred(r"no-new-privileges(?:[:=]true)?"),
 }
 _OF_NPM = (_NPM, _NPM_ANY, _NPM_FLAGS)
 _PACKAGE = ("-p", "--package")
@@ -201,8 +201,8 @@ _LAUNCHED = (
         ("--from",),
         ("--with", "-w"),
     ),
-    Launcher((("pipx", "run"),), _PYPI, _PYPI_ANY, re.compile(r"-q|--quiet|--no-cache|--verbose"), {}, ("--spec",)),
-    Launcher((("go", "run"),), _GO, _GO_ANY, re.compile(r"-v|-x"), {}),
+    Launcher((("pipx", "run"),), _PYPI, _PYPI_ANY, deferred(r"-q|--quiet|--no-cache|--verbose"), {}, ("--spec",)),
+    Launcher((("go", "run"),), _GO, _GO_ANY, deferred(r"-v|-x"), {}),
     Launcher((("deno", "run"),), _DENO, _DENO_ANY, _DENO_FLAGS, {}),
     Launcher(
         tuple(

@@ -90,13 +90,13 @@ _GLOBAL = ipaddress.ip_network("2000::/3")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _ISATAP = 0x00005EFE  # RFC 5214, 6.1, with either value of the bit for universal
 # Neither a query, nor `%`, nor the `;` at which some servers cut a path.
-_PLAIN = re.compile(r"(?:/[A-Za-z0-9._~@:+-]+)+", re.ASCII)
+_PLAIN = deferred(r"(?:/[A-Za-z0-9._~@:+-]+)+", re.ASCII)
 # What a site, an OCI registry and a registry serve.
 _SERVED = (
-    re.compile(r".*/\.well-known/(?:agent-)?skills/.*", re.ASCII),
-    re.compile(r"/v2/.+/(?:manifests|blobs)/[^/]+", re.ASCII),
-    re.compile(r".*/(?:metadata|targets)/(?:.+\.json|ahead\.txt)", re.ASCII),
-    re.compile(r".*/(?:targets/log/[0-9a-f]{64}\.head|tile/(?:proof|entries)/[0-9xp/.]+)", re.ASCII),
+    deferred(r".*/\.well-known/(?:agent-)?skills/.*", re.ASCII),
+    deferred(r"/v2/.+/(?:manifests|blobs)/[^/]+", re.ASCII),
+    deferred(r".*/(?:metadata|targets)/(?:.+\.json|ahead\.txt)", re.ASCII),
+    deferred(r".*/(?:targets/log/[0-9a-f]{64}\.head|tile/(?:proof|entries)/[0-9xp/.]+)", re.ASCII),
 )
 _LOOK_UP = 20.0  # seconds, where no request has a time of its own
 _PRIVATE = (".localhost", ".local", ".internal")

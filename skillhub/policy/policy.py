@@ -14,7 +14,7 @@ from skillhub.errors import Forbidden, FormatError, UsageError
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Document, Items, Read, integer, matching, one_of, part, visible, wrong
-from skillhub.formats.text import clean, is_alias, is_name, quote
+from skillhub.formats.text import clean, deferred, is_alias, is_name, quote
 from skillhub.formats.toml import strict_toml
 from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
 from skillhub.model.hosts import host, hosts
@@ -45,8 +45,8 @@ KEYS = (
 _NEVER_OF_A_PROJECT = ("allow-findings", "agree", "trusted-sources")
 _ONCE_AGREEABLE = ("source",)  # files of before are read; it answers nothing any more
 _AGE_MAX = 3650
-_HEADER = re.compile(r"\s*\[\s*([\w.\" '-]+?)\s*\]")
-_KEY = re.compile(r"\s*([\w.\" '-]+?)\s*=")
+_HEADER = deferred(r"\s*\[\s*([\w.\" '-]+?)\s*\]")
+_KEY = deferred(r"\s*([\w.\" '-]+?)\s*=")
 _WITNESS = re.compile(r"(sha256:[0-9a-f]{64})=([^\s+=]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})")
 _RULE = re.compile(r"[A-Za-z]{2,8}[0-9]{1,5}")
 
