@@ -423,7 +423,7 @@ class Planner:
         return (
             record is not None
             and (not self.packages or {*self._kept(name, record)} == {*record.links})
-            and self.linker.in_place(name, record) is not None
+            and self.linker.is_in_place(record)
             and store.proved.holds(store.path(record.tree), record.tree)
         )
 

@@ -165,15 +165,14 @@ class Linker:
         return Linking(name, kind, tuple(steps), previous_tree=was, is_new=was not in (None, listing.digest))
 
     def in_place(self, name: str, record: Record) -> Linking | None:
-        """Return the linking of a skill whose copies are all known to be as they were proved to be, else None.
-
-        Raises:
-            LinkLeavesProject, StateError: as for ``plan``.
-        """
+        """Return the linking of a skill that ``is_in_place``, else None; raises as that."""
         steps = tuple(Step(link, self._place(link), "keep") for link in record.links)
-        if record.link != "copy" or not all(self._store.proved.holds(each.path, record.tree) for each in steps):
-            return None
-        return Linking(name, "copy", steps, previous_tree=record.tree)
+        return Linking(name, "copy", steps, previous_tree=record.tree) if self.is_in_place(record) else None
+
+    def is_in_place(self, record: Record) -> bool:
+        """Say whether all copies of a skill are known to be as they were proved to be; raises as ``plan``."""
+        paths, holds = [*map(self._place, record.links)], self._store.proved.holds
+        return record.link == "copy" and all(holds(path, record.tree) for path in paths)
 
     def _place(self, link: str) -> str:
         """Return where a link is to be; its folder is looked at once for all skills, before anything is made.
