@@ -119,6 +119,7 @@ def is_installer(url: str) -> bool:
 # Commands.
 
 _SHELL = rb"(?:bash|dash|zsh|ksh|sh)"  # found by its first letter
+_FIRST = b"|".join(rb"(?<=^%b\.)" % (rb"\s" * blanks) for blanks in range(9))  # a dot with which a line begins
 _RUN = (
     rb"\|\s{0,20}(?:sudo\s(?:-\w{1,4}\s)?)?(?:xargs\s(?:-\S{1,8}\s){0,3})?(?:(?:/usr)?(?:/bin/)?env\s)?(?:(?:/usr)?/bin/)?"
     rb"(?:" + _SHELL + rb"|python[\d.]{0,5}|node|perl|ruby|php|pwsh)(?![\w./-])"
@@ -247,7 +248,7 @@ FETCH: Final = (
         (
             look(
                 "curl wget",
-                rb"(?:\b" + _SHELL + rb"|\bsource|\beval|^\s{0,8}\.)\s{1,4}(?:-\w{1,6}\s)?(?:\\?[\"'])?"
+                rb"\b(?:bash|dash|zsh|ksh|sh|source|eval|\.(?:" + _FIRST + rb"))\s{1,4}(?:-\w{1,6}\s)?(?:\\?[\"'])?"
                 rb"(?:<<<\s{0,4}[\"']?)?(?:<\(|\$\(|`)\s{0,4}(?:curl|wget)\b",
                 judge=_substituted,
             ),
@@ -379,7 +380,7 @@ SYSTEM: Final = (
         (
             look(
                 "printenv env / curl wget nc ncat",
-                rb"(?:\bprintenv|(?:^|[;&(`]\s?)env)\s{0,2}\|",
+                rb"(?:printenv(?<!\wprintenv)|env(?:(?<=^env)|(?<=[;&(`]env)|(?<=[;&(`]\senv)))\s{0,2}\|",
                 rb"\b(?:curl|wget|nc|ncat)\b",
             ),
             look("printenv env / curl", rb"\bcurl\s", rb"\$\((?:env|printenv)\)"),
@@ -462,11 +463,16 @@ SYSTEM: Final = (
                 + _OUTSIDE.replace(" ", "|").encode()
                 + rb")[.\[}]",
             ),
-            look(
-                f"system popen subprocess / {_OUTSIDE}",
-                rb"\b(?:os\.(?:system|popen)|subprocess\.\w{2,14})\(\s{0,4}f[\"'][^\"'\n]{0,200}\{(?:"
-                + _OUTSIDE.replace(" ", "|").encode()
-                + rb")[.\[]",
+            *(
+                look(
+                    f"{word} / {_OUTSIDE}",
+                    rb"\b%b\(\s{0,4}f[\"'][^\"'\n]{0,200}\{(?:%b)[.\[]"
+                    % (begin, _OUTSIDE.replace(" ", "|").encode()),
+                )
+                for word, begin in (
+                    ("system popen", rb"os\.(?:system|popen)"),
+                    ("subprocess", rb"subprocess\.\w{2,14}"),
+                )
             ),
             look(
                 "function asyncfunction / code script body",
@@ -497,10 +503,13 @@ SYSTEM: Final = (
     pattern(
         "SH407",
         (
-            look(
-                "*claude* codex cursor *agents* / settings* json* config* mcp* md*",
-                rb"(?:>|\btee(?:\s-a)?)\s{0,4}[\"']?[^\s\"'>]{0,60}"
-                rb"(?:\.claude/settings|\.claude\.json|\.codex/config|\.cursor/mcp|claude\.md|agents\.md)",
+            *(
+                look(
+                    "*claude* codex cursor *agents* / settings* json* config* mcp* md*",
+                    begin + rb"\s{0,4}[\"']?[^\s\"'>]{0,60}"
+                    rb"(?:\.claude/settings|\.claude\.json|\.codex/config|\.cursor/mcp|claude\.md|agents\.md)",
+                )
+                for begin in (rb">", rb"\btee(?:\s-a)?")
             ),
         ),
     ),
@@ -510,10 +519,8 @@ SYSTEM: Final = (
             look("curl", rb"\bcurl(?=\s)", rb"\s(?:-[a-z]{0,5}k|--insecure)(?=\s|$)"),
             look("verify / false", rb"\bverify\s{0,2}=\s{0,2}false\b"),
             look("unverified", rb"_create_unverified_context\b"),
-            look(
-                "*unauthorized*",
-                rb"node_tls_reject_unauthorized[\"'\]]{0,2}\s{0,2}=\s{0,2}[\"']?0|rejectunauthorized:\s{0,2}false",
-            ),
+            look("*unauthorized*", rb"node_tls_reject_unauthorized[\"'\]]{0,2}\s{0,2}=\s{0,2}[\"']?0"),
+            look("*unauthorized*", rb"rejectunauthorized:\s{0,2}false"),
         ),
     ),
 )

@@ -70,7 +70,7 @@ INSTRUCTIONS: Final = (
 
 _NAMES = (
     "soul.md memory.md agents.md claude.md gemini.md heartbeat.md identity.md user.md tools.md warp.md"
-    " instructions.md rules goosehints"
+    " instructions.md cursorrules windsurfrules clinerules roorules gooserules cursor/rules goosehints"
 )
 _FILES = (
     r"(?:soul|memory|agents|claude|gemini|heartbeat|identity|user|tools|warp|copilot-instructions)\.md\b"
@@ -96,7 +96,9 @@ _SIGNS: Final = {
     "override": sign(
         "ignor disregard forget override <system </system new_policy system_policy you_are_now 忽略 игнорируй 無視"
         " / instr prompt rule guideline message polic directive anweisung regel istruz system mode 指令 提示 指示"
-        " 规则 предыдущ прежн 命令 ルール",
+        " 规则 предыдущ прежн 命令 ルール"
+        " / previous prior earlier above preceding existing system foregoing before so_far prec préc anter vorherigen"
+        " bisherigen obigen 忽略 предыдущ прежн 無視 policy you_are_now",
         r"\b(?:ignore|disregard|forget|override)\s(?:(?:all|any|of|the|your|my|every)\s){0,3}"
         r"(?:previous|prior|earlier|above|preceding|existing|system|foregoing)\s(?:\w{1,16}\s)?"
         r"(?:instruction|prompt|rule|guideline|message|polic|directive)",

@@ -40,9 +40,7 @@ _PLACEHOLDER = re.compile(
     rb"example|xxxx|your|test|fake|dummy|placeholder|sample|abcdef|1234567|\.\.\.", re.IGNORECASE
 )
 _IN_URL = re.compile(rb"://[^\s:@/\"']{1,40}:(?P<url>[^\s:@/$<>{}*\"']{6,60})@(?=\d)")
-_PASSWORD = re.compile(
-    rb"(?i)passw(?:or)?d[\"']?\s{0,3}[:=]\s{0,3}[\"'`]?(?P<value>[^\s\"'`<>${}\[\]()*,;@]{6,40})|" + _IN_URL.pattern
-)
+_PASSWORD = re.compile(rb"passw(?:or)?d[\"']?\s{0,3}[:=]\s{0,3}[\"'`]?(?P<value>[^\s\"'`<>${}\[\]()*,;@]{6,40})")
 _ADDRESS = re.compile(rb"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\d)")
 _KNOWN: Final = frozenset({"1.1.1.1", "1.2.3.4", "8.8.4.4", "8.8.8.8", "9.9.9.9"})  # of name servers and of examples
 _AROUND: Final = 300
@@ -58,10 +56,12 @@ def secrets(letters: Letters) -> Iterator[tuple[Rule, int]]:
     for begin, shape in TOKENS if worth else ():
         if begin.lower() in worth and begin in letters.data:
             yield from ((TOKEN, match.start()) for match in re.finditer(shape, letters.data) if _is_live(match))
-    # An address with a password in it needs no word for that.
-    password = _PASSWORD if b"passw" in worth else _IN_URL if b"@" in letters.data else None
-    found = password.finditer(letters.data) if password else ()
-    yield from ((PASSWORD, match.start()) for match in found if _is_of_server(match))
+    if b"passw" in worth:
+        yield from (
+            (PASSWORD, match.start()) for match in _PASSWORD.finditer(letters.lowered) if _is_of_server(match)
+        )
+    if b"@" in letters.data:  # an address with a password in it needs no word for that
+        yield from ((PASSWORD, match.start()) for match in _IN_URL.finditer(letters.data) if _is_of_server(match))
 
 
 def _is_of_server(match: re.Match[bytes]) -> bool:
