@@ -10,7 +10,6 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Final
 
 from skillhub.formats.text import words
@@ -483,17 +482,19 @@ _HANDLERS: Final[dict[type[ast.AST], Callable[..., None]]] = {
 }
 
 
-@cache
-def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
-    """Return the fields of a kind of node that may hold others; those of a name or a constant do not."""
-    is_leaf = kind in (ast.Name, ast.Constant, ast.alias)
-    return () if is_leaf else tuple([name for name in kind._fields if name not in _NO_NODES])
+# By kind the fields that may hold nodes; those of a name or a constant do not.
+_FIELDS: Final[dict[type[ast.AST], tuple[str, ...]]] = {
+    kind: tuple([name for name in kind._fields if name not in _NO_NODES])
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+}
+_FIELDS.update(dict.fromkeys((ast.Name, ast.Constant, ast.alias), ()))
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
     """Return what is within a node, but for signs and contexts, which are half of a tree."""
     found: list[ast.AST] = []
-    for name in _fields(type(node)):  # type: ignore[arg-type]  # mypy takes a node's hash for its class's
+    for name in _FIELDS[type(node)]:
         value = getattr(node, name, None)
         if type(value) is list:
             found += [each for each in value if isinstance(each, ast.AST)]
