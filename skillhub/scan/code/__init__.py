@@ -21,7 +21,7 @@ from skillhub.scan.pattern import Letters, Literals, Sighting
 from skillhub.scan.skill_files import SkillFiles, SourceFile
 
 # Raised with each change of what the readers see: results of a scan are kept under it.
-RULES_VERSION: Final = 9
+RULES_VERSION: Final = 10
 _LANGUAGES: Final = ("python", "shell", "javascript", "ruby", "php", "perl", "powershell")
 # Something is taken that is the user's; something hides what it is, or runs what it is given. All in small letters
 # and without blanks, for which ``^`` stands between two words.

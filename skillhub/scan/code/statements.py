@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from skillhub.scan.code.flow import Flow, Node
+from skillhub.scan.commands import is_installer
 
 LANGUAGES: Final = ("ruby", "php", "perl", "powershell")
 _COMMENTS: Final = {
@@ -193,12 +194,9 @@ class Statements:
 
     def _calls(self, tokens: list[_Token], dotted: list[str], texts: list[str], value: Node, line: int) -> None:
         flow, place = self._flow, (self._path, line)
-        has_address = any(_ADDRESS in text for text in texts)
+        addresses = [text.lower() for text in texts if _ADDRESS in text]
         for name in dotted:
-            found = [kind for kind, pattern in _CALLS if pattern.fullmatch(name)]
-            if _FILE_OR_ADDRESS.fullmatch(name):
-                found.append("requests.get" if has_address else "open")
-            for kind in found:
+            for kind in _kinds(name, addresses):
                 self._call(kind, value, line)
             last = name.rpartition(".")[2]
             if last in self._functions:
@@ -247,6 +245,15 @@ class Statements:
 def _dotted(name: str) -> str:
     """Return a name in small letters, without signs, with dots between its parts."""
     return re.sub(r"\]?::|->|&?\.", ".", name.lower()).strip("$@%. ?!<>")
+
+
+def _kinds(name: str, addresses: list[str]) -> list[str]:
+    """Return what a call does, by its name and the addresses beside it; a known installer fetches nothing."""
+    found = [kind for kind, pattern in _CALLS if pattern.fullmatch(name)]
+    if _FILE_OR_ADDRESS.fullmatch(name):
+        found.append("requests.get" if addresses else "open")
+    is_known = bool(addresses) and all(map(is_installer, addresses))
+    return [kind for kind in found if not (is_known and kind.startswith("requests."))]
 
 
 def _is_called(token: _Token, name: str) -> bool:
