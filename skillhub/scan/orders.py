@@ -114,7 +114,7 @@ _SIGNS: Final = {
     "secrecy": sign(
         "tell inform alert notif warn mention show reveal disclos report leave keep ohne sans sin_ 告诉 сообщай"
         " говори 言 伝え"
-        " / user human person operator owner anyone mention summary reply answer report nutzer dire informer"
+        " / user human person operator owner anyone mention summary out_of_ nutzer dire informer"
         " prévenir decir"
         " informar avisar 告诉 говори сообщай ユーザー",
         r"\b(?:do not|don't|never|without)\s(?:\w{1,12}\s){0,2}(?:tell|inform|alert|notify|warn)(?:ing)?\s"
@@ -123,7 +123,7 @@ _SIGNS: Final = {
         r"(?:(?:it|this|that|them|the \w{1,12})\s)?(?:to\s)?(?:the\s)?(?:users?|human|anyone|operator)\b",
         r"\b(?:do not|don't|never) mention (?:it|this|that)\b",
         r"\b(?:no need to|need not|needn't|not necessary to)\s(?:\w{1,12}\s){0,2}"
-        r"(?:mention|tell|inform|report|show)\b[^.\n]{0,60}\b(?:users?|human|summary|reply)\b",
+        r"(?:mention|tell|inform|report|show)\b[^.\n]{0,60}\b(?:users?|human|summary)\b",
         r"\b(?:leave|keep)\s(?:\w{1,12}\s){0,4}out of (?:the|your|any) (?:summary|answer|report|reply)\b",
         r"\bohne (?:es )?(?:dem|den) (?:be)?nutzer|\bsans (?:le )?(?:dire|informer|prévenir)",
         r"\bsin (?:decir|informar|avisar)|不要告诉|别告诉|не (?:говори|сообщай)|ユーザーに(?:は)?(?:言|伝え)",
