@@ -486,14 +486,15 @@ def _loosely(url: str | None) -> str | None:
     return canonical(url).removesuffix(".git").casefold() if url else None
 
 
-def check_same_signer(after: Candidate, before: Locked, scope: Scope) -> None:
-    """Refuse ``after`` if it is not signed by the publisher that signed ``before``.
+def check_same_signer(after: Candidate, before: Locked, scope: Scope, root: Digest | None = None) -> None:
+    """Refuse ``after`` if it is not signed by the publisher of ``before``; with ``root``, under its registry's name.
 
     Raises:
         SignerChanged: another signer, or none where there was one; no flag lifts this.
     """
-    was = {*signers_of(before.signed_by)}
-    if was and not is_same_publisher(was, proven_signers(after), lambda: after.publisher_keys):
+    was, now = {*signers_of(before.signed_by)}, proven_signers(after)
+    is_renamed = root is not None and now <= was and {*after.entry.signed_by}.isdisjoint(before.signed_by)
+    if was and (is_renamed or not is_same_publisher(was, now, lambda: after.publisher_keys)):
         raise _another_signer(after, before, scope)
 
 
@@ -526,7 +527,7 @@ def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerCha
             f"{expected}, found a signature by an unknown key",
             hint=f"if you have the publisher's public key: {trust}",
         )
-    found = shown_signers([after.signer.spell()], before.voucher) if after.signer else "no signature"
+    found = shown_signers(after.entry.signed_by, before.voucher) if after.signer else "no signature"
     hint = f"if that is intended: {command(scope, 'remove', after.name)}, then install it again"
     return SignerChanged(f"{expected}, found {found}", hint=hint)
 

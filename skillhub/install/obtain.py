@@ -596,5 +596,5 @@ def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candi
             where=name,
             hint=f"{command(scope, 'remove', name)}, then install it again",
         )
-    check_same_signer(found, entry, scope)
+    check_same_signer(found, entry, scope, ports.root_of(entry))
     return replace(found, name=name, entry=entry)

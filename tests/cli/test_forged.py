@@ -170,6 +170,22 @@ def test_attack_one_letter_agrees_for_another_signer_or_source(shell):
     assert "[a]ll" not in done.out
 
 
+def test_attack_a_lock_calls_a_signer_by_the_name_of_another(shell):
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    (right,) = shell.lock()["skills"]["release-notes"]["signed_by"]
+    wrong = f"{right.rpartition(':')[0]}:somebody-known"
+    lock = shell.project / "skillhub.lock"
+    lock.write_text(lock.read_text().replace(right, wrong))
+    for words in ("install --frozen --yes", "install --yes"):
+        done = shell.run(*words.split(), "--json")
+        assert (done.status, done.error["code"]) == (5, "signer-changed"), words
+        assert right in done.error["message"]
+    assert (shell.run("verify").status, shell.run("audit").status) == (1, 1)
+    assert shell.run("remove", "release-notes", "--yes").status == 0
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    assert right in lock.read_text()
+
+
 def test_attack_a_line_of_a_file_forges_a_line_of_the_review(shell):
     forged = f"x{' ' * 79}helper: 1.0.0 -> 2.0.0, signed by acme"
     shell.skill("project/helper")
