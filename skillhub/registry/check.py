@@ -21,7 +21,7 @@ from skillhub.disk.home import throwaway
 from skillhub.errors import BadLog, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.document import json_bytes
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import as_command
+from skillhub.formats.text import as_command, as_word
 from skillhub.model.advisory import AdvisoryIndex, Match
 from skillhub.model.discovery import LISTING_CAP, PartDocument, PartRow, Pinned, parse_listing, parse_namespaces
 from skillhub.model.finding import Issue
@@ -338,7 +338,7 @@ class _Shapes:
     """The files of a site that are not signed, compared with those that are."""
 
     def __init__(self, registry: TufRegistry, fetcher: Fetcher, url: str | None, folder: str) -> None:
-        self._registry, self._fetcher, self._url, self._folder = registry, fetcher, url, as_command(folder)
+        self._registry, self._fetcher, self._url, self._folder = registry, fetcher, url, folder
         self._documents: list[ClientDocument] = []
         self._objects: set[str] = set()
 
@@ -392,9 +392,10 @@ class _Shapes:
                 yield self._differs(path)
 
     def _differs(self, path: str) -> Issue:
-        hub, where = self._folder, f"{self._registry.url}/{path}"
-        again = f"delete {hub}/outputs and {hub}/site/skills.git, then: skillhub registry build {hub}"
-        return Issue("wrong-bytes", f"the file differs from the signed release; to write it again, {again}", where)
+        made = [as_word(f"{self._folder}/{each}") for each in ("outputs", "site/skills.git")]
+        again = f"delete {' and '.join(made)}, then: {as_command('skillhub', 'registry', 'build', self._folder)}"
+        message = f"the file differs from the signed release; to write it again, {again}"
+        return Issue("wrong-bytes", message, f"{self._registry.url}/{path}")
 
     def _package(self, release: Release, tree: Tree) -> bytes:
         """Return a package as it is served if it holds the release, however it was deflated."""
