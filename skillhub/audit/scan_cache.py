@@ -28,12 +28,11 @@ from skillhub.install.scan_processes import ScansAhead
 from skillhub.model.finding import Finding
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import Tree, Unpacked
-from skillhub.scan import capabilities_and_findings, scan
+from skillhub.scan import MANY, capabilities_and_findings, scan
 
 PART = "scan"  # of the cache
 _CAP = 8 << 20
 _KEY_BYTES = 32
-_MANY = 24  # that are new, as an install has other processes scan them
 _AT_ONCE, _BYTES_MAX = 16, 1 << 26  # of what waits for them
 _FIELDS = ("rule", "severity", "path", "line", "message", "hint")  # of a finding of the scan
 _PARSERS = ("PyYAML", "markdown-it-py", "tree-sitter", "tree-sitter-bash", "tree-sitter-javascript")
@@ -103,7 +102,7 @@ class ScanCache:
             report: Is told how far it is.
         """
         new = [each for each in dict.fromkeys(trees) if self._remember and not os.path.exists(self._path(each))]
-        if len(new) < _MANY:
+        if len(new) < MANY:
             return
         ahead, begun = ScansAhead(count=len(new)), deque[tuple[Tree, Callable[[Tree], _Seen | None]]]()
         try:

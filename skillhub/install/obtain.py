@@ -40,6 +40,7 @@ from skillhub.model.reference import Local, holds_secret, masked, parse_remote, 
 from skillhub.model.tree import Tree
 from skillhub.net.target import Who, by_agreement
 from skillhub.project.copies import portable
+from skillhub.scan import MANY
 from skillhub.sources.configured import Source
 from skillhub.sources.local import named, read_local, sign_anew
 from skillhub.trust.publishers import Verdict, judge
@@ -270,7 +271,6 @@ AT_ONCE = 16
 _TELL_EVERY = 0.2  # seconds
 _BYTES_MAX = 64 * 1024 * 1024  # of what was fetched and is not verified yet
 _FIRST_SIZE = 16 * 1024 * 1024  # assumed where no size is known, until the first download
-_SCANNED_AHEAD_MIN = 24  # even a copy of this process costs as much as the scan of about so many skills
 _USUAL_SIZE = 2 * 1024 * 1024  # assumed from then on, unless a larger one came: few skills are
 
 
@@ -291,7 +291,7 @@ def prefetched(
     is_stopped, ahead = False, None
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
-        if count >= _SCANNED_AHEAD_MIN:
+        if count >= MANY:
             from skillhub.install.scan_processes import ScansAhead  # noqa: PLC0415
 
             ahead = ScansAhead(count=count)

@@ -6,13 +6,16 @@ looks at none, and they take a quarter of its time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillhub.model.finding import Finding
 from skillhub.model.tree import Tree
 
 if TYPE_CHECKING:
     from skillhub.model.manifest import Manifest
+
+# Skills from which on other processes scan, too: even a copy of this one costs as much as the scan of about so many.
+MANY: Final = 24
 
 
 def scan(tree: Tree) -> tuple[Finding, ...]:

@@ -14,18 +14,8 @@ from skillhub.scan.commands import ANYBODYS, URL, AddressKind, is_installer, kin
 from skillhub.scan.pattern import Sighting
 from skillhub.scan.skill_files import Language, Passage, Signs, SkillFiles, SourceFile, sign
 
-_READ: Final = frozenset[Language](
-    {
-        "shell",
-        "ruby",
-        "php",
-        "perl",
-        "powershell",
-        "batch",
-        "applescript",
-        "other",
-    }  # all that start programs by words
-)
+# All that start programs by words.
+_READ: Final = frozenset[Language]({"shell", "ruby", "php", "perl", "powershell", "batch", "applescript", "other"})
 _FETCHERS: Final = frozenset(
     words("curl curl.exe wget wget.exe aria2c axel certutil certutil.exe bitsadmin bitsadmin.exe iwr irm")
     + words("invoke-webrequest invoke-restmethod start-bitstransfer")

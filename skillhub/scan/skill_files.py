@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from skillhub.formats.text import deferred
 from skillhub.model.tree import File, Tree
@@ -27,6 +27,7 @@ PARSED_MAX = 1 << 17
 LINES_MAX = 20_000
 Kind = Literal["prose", "heading", "code", "html"]
 Scripting = Literal["python", "shell", "javascript", "ruby", "php", "perl", "powershell"]
+SCRIPTING: Final[tuple[str, ...]] = get_args(Scripting)  # what is read as programs
 Language = Scripting | Literal["markdown", "batch", "applescript", "data", "other"]
 _T = TypeVar("_T")
 

@@ -18,11 +18,10 @@ from skillhub.formats.text import words
 from skillhub.scan.code.decoded import decoded, is_worth
 from skillhub.scan.commands import ANYBODYS, URL, kind_of
 from skillhub.scan.pattern import Letters, Literals, Sighting
-from skillhub.scan.skill_files import SkillFiles, SourceFile
+from skillhub.scan.skill_files import SCRIPTING, SkillFiles, SourceFile
 
 # Raised with each change of what the readers see: results of a scan are kept under it.
 RULES_VERSION: Final = 10
-_LANGUAGES: Final = ("python", "shell", "javascript", "ruby", "php", "perl", "powershell")
 # Something is taken that is the user's; something hides what it is, or runs what it is given. All in small letters
 # and without blanks, for which ``^`` stands between two words.
 _TAKES: Final = words(
@@ -102,7 +101,7 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     sources = [
         each
         for each in files
-        if (each.language in _LANGUAGES or each.is_document) and not each.is_program and _signs(each)
+        if (each.language in SCRIPTING or each.is_document) and not each.is_program and _signs(each)
     ]
     kinds = {kind for each in sources for kind in _signs(each)}
     worth = [each for each in sources if "hides" in _signs(each) or kinds >= {"takes", "sends"}]
@@ -118,7 +117,7 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
 
     reader = Reader(Flow(again, _is_anybodys), {_stem(each.path): each.path for each in files})
     names = {_stem(each.path) for each in worth}
-    scripts = (each for each in files if each.language in _LANGUAGES)
+    scripts = (each for each in files if each.language in SCRIPTING)
     joining = [each for each in scripts if not names.isdisjoint(_WORD.findall(each.text))]
     for file in {each.path: each for each in (*worth, *joining)}.values():
         for piece in file.passages if file.is_document else file.code:

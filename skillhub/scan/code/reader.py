@@ -12,7 +12,7 @@ from skillhub.scan.code.flow import Flow
 from skillhub.scan.code.programs import Program
 from skillhub.scan.code.statements import LANGUAGES, Statements
 from skillhub.scan.pattern import Sighting
-from skillhub.scan.skill_files import PARSED_MAX
+from skillhub.scan.skill_files import PARSED_MAX, SCRIPTING
 
 PARSERS: Final = {"shell": "tree_sitter_bash", "javascript": "tree_sitter_javascript"}
 # A skill's programs together; a program within a program within a program.
@@ -37,7 +37,7 @@ class Reader:
             if not waiting:
                 return
             language, text, line, depth = waiting.pop()
-            if language not in ("python", "shell", "javascript", *LANGUAGES):
+            if language not in SCRIPTING:
                 continue
             found = self._read(language, text, path, line)
             if depth > 1:

@@ -48,7 +48,7 @@ _PRINTS: Final = frozenset(words("env printenv set export declare typeset"))
 # Behind these options stands a key that is used and not sent.
 _KEPT: Final = re.compile(r"-[iEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key)")
 _READERS: Final = frozenset(words("curl wget scp sftp rsync nc ncat netcat gpg security plutil sort paste"))
-_PROGRAMS: Final = (*sorted(_SHELLS), *_LANGUAGES, *sorted(_READERS), "eval", "base64", "perl", "ruby", "php")
+_PROGRAMS: Final = (*sorted(_SHELLS), *_LANGUAGES, *sorted(_READERS), "eval", "base64")
 # Programs that send the files they are given, but for the last where that is a place of this machine.
 _UPLOADS: Final = re.compile(
     r"rclone (?:copy|sync|move)|(?:aws|mc) (?:s3 )?(?:cp|sync|mv|mirror) |gsutil (?:-m )?(?:cp|rsync|mv) "
