@@ -55,6 +55,19 @@ def told(scans, came):
     return seen
 
 
+def run_anew(lines):
+    """Run a program in an interpreter of its own; return what it said."""
+    head = (
+        f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
+        "import os, signal\n"
+        "from tests.install.test_scan_processes import ScansAhead, Unpacked, seen_here, skill, told\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", head + lines], capture_output=True, text=True, check=False, timeout=300
+    )
+    return done.stdout, done.stderr
+
+
 def test_a_scan_ahead_says_what_a_scan_here_says(ahead):
     for script in ("", HOSTILE, "import os\nos.environ['A_KEY']\n"):
         tree = skill(script=script)
@@ -139,14 +152,11 @@ def test_attack_modules_of_the_working_folder_reach_no_process(tmp_path):
     for name in ("json", "skillhub", "sitecustomize"):
         (tmp_path / f"{name}.py").write_text(f"open({os.fspath(tmp_path / 'ran')!r}, 'w')\n")
     program = (
-        f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
-        "from tests.install.test_scan_processes import ScansAhead, Unpacked, skill, told\n"
-        f"import os; os.chdir({os.fspath(tmp_path)!r}); sys.path.insert(0, '')\n"
+        f"os.chdir({os.fspath(tmp_path)!r}); sys.path.insert(0, '')\n"
         "scans = ScansAhead(2); print(told(scans, Unpacked(skill()))(skill()) is not None)\n"
         "scans.close()\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert run_anew(program) == ("True\n", "")
     assert not (tmp_path / "ran").exists()
 
 
@@ -154,9 +164,7 @@ def test_attack_modules_of_the_working_folder_reach_no_process(tmp_path):
 def test_attack_a_forked_process_holds_nothing_of_this_one_and_ends_with_it(tmp_path):
     """Neither its locks and connections, nor what it had not written yet; where threads run, nothing is forked."""
     program = (
-        f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
-        "import os, fcntl, threading\n"
-        "from tests.install.test_scan_processes import ScansAhead, Unpacked, skill, seen_here, told\n"
+        "import fcntl\n"
         f"lock = open({os.fspath(tmp_path / 'lock')!r}, 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
         "pipe, end = os.pipe(); print('once')\n"
         "scans = ScansAhead(2, count=24); os.close(end)\n"
@@ -167,9 +175,9 @@ def test_attack_a_forked_process_holds_nothing_of_this_one_and_ends_with_it(tmp_
         f"lock.close(); fcntl.flock(open({os.fspath(tmp_path / 'lock')!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
         "print(*(each._pid for each in scans._processes), flush=True); os._exit(0)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
-    *lines, numbers = done.stdout.splitlines()
-    assert (lines, done.stderr) == (["once", "True", "b'' True", "{'_Forked'}", "[]"], "")
+    said, errors = run_anew(program)
+    *lines, numbers = said.splitlines()
+    assert (lines, errors) == (["once", "True", "b'' True", "{'_Forked'}", "[]"], "")
     # Their error stream is none, and the program's ends were all there was: `run` has returned, so they closed them.
     assert len(numbers.split()) == 2
 
@@ -179,9 +187,6 @@ def test_attack_a_forked_process_holds_nothing_of_this_one_and_ends_with_it(tmp_
 def test_an_application_that_waits_for_all_children_stops_no_install(handler):
     """It may wait for each child that ends; and that the end of children is ignored is inherited from a parent."""
     program = (
-        f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
-        "import os, signal\n"
-        "from tests.install.test_scan_processes import ScansAhead, Unpacked, skill, told\n"
         "def reap(*_):\n"
         "    try:\n"
         "        while os.waitpid(-1, os.WNOHANG)[0]: pass\n"
@@ -191,23 +196,18 @@ def test_an_application_that_waits_for_all_children_stops_no_install(handler):
         "os.kill(scans._processes[0]._pid, signal.SIGKILL)\n"
         "scans.close(); scans.close(); print(os.path.exists(f'/proc/{scans._processes[1]._pid}'))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
-    assert (done.stdout, done.stderr) == ("True\nFalse\n", "")
+    assert run_anew(program) == ("True\nFalse\n", "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
 def test_a_forked_process_does_not_do_what_the_application_does_when_told_to_end():
     program = (
-        f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
-        "import os, signal\n"
-        "from tests.install.test_scan_processes import ScansAhead, Unpacked, skill, told\n"
         "signal.signal(signal.SIGTERM, lambda *_: os.write(2, b'its files are taken away'))\n"
         "scans = ScansAhead(2, count=24); print(told(scans, Unpacked(skill()))(skill()) is not None)\n"
         "for each in scans._processes: os.kill(each._pid, signal.SIGTERM); each.wait()\n"
         "print([each.returncode for each in scans._processes]); scans.close()\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
-    assert (done.stdout, done.stderr) == ("True\n[-15, -15]\n", "")
+    assert run_anew(program) == ("True\n[-15, -15]\n", "")
 
 
 def test_the_answers_are_lines_of_json():
@@ -226,9 +226,6 @@ def test_the_answers_are_lines_of_json():
 def test_attack_ctrl_c_at_a_fork_lets_no_copy_go_on_and_leaves_no_child(where):
     """In the copy it would end what this process has begun, such as a lock; here it comes once all have begun."""
     program = (
-        f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
-        "import os, signal\n"
-        "from skillhub.install.scan_processes import ScansAhead\n"
         "fork, forks = os.fork, []\n"
         "def interrupted():\n"
         "    forks.append(fork())\n"
@@ -240,9 +237,8 @@ def test_attack_ctrl_c_at_a_fork_lets_no_copy_go_on_and_leaves_no_child(where):
         "try: print(os.waitpid(-1, os.WNOHANG))\n"
         "except ChildProcessError: print(len(forks), 'have ended')\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
     said = "interrupted\n" if where == "here" else ""
-    assert (done.stdout, done.stderr) == (f"{said}3 have ended\n", "")
+    assert run_anew(program) == (f"{said}3 have ended\n", "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
