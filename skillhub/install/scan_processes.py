@@ -173,7 +173,7 @@ class _Forked:
 
     def kill(self) -> None:
         """End it, unless it has ended and somebody waited for it: then its number may be another's."""
-        with suppress(ChildProcessError):
+        with suppress(ChildProcessError, ProcessLookupError):  # who ignores its children's end has them go meanwhile
             if self.returncode is None and not os.waitpid(self._pid, os.WNOHANG)[0]:
                 os.kill(self._pid, signal.SIGKILL)
 

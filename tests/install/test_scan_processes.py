@@ -194,9 +194,25 @@ def test_an_application_that_waits_for_all_children_stops_no_install(handler):
         f"signal.signal(signal.SIGCHLD, {handler})\n"
         "scans = ScansAhead(4, count=24); print(told(scans, Unpacked(skill()))(skill()) is not None)\n"
         "os.kill(scans._processes[0]._pid, signal.SIGKILL)\n"
-        "scans.close(); scans.close(); print(os.path.exists(f'/proc/{scans._processes[1]._pid}'))\n"
+        "scans.close(); scans.close(); print('closed')\n"
+        "while os.path.exists(f'/proc/{scans._processes[1]._pid}'): pass\n"  # it has ended, or this does not end
     )
-    assert run_anew(program) == ("True\nFalse\n", "")
+    assert run_anew(program) == ("True\nclosed\n", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+def test_a_process_may_go_between_the_look_at_it_and_its_end():
+    """Where the end of children is ignored, nobody has to wait for one that is still going when it is looked at."""
+    program = (
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "def looked_at_early(pid, how):\n"
+        "    if how: os.kill(pid, signal.SIGKILL)\n"
+        "    while how and os.path.exists(f'/proc/{pid}'): pass\n"
+        "    return waits(pid, how) if not how else (0, 0)\n"
+        "waits, os.waitpid = os.waitpid, looked_at_early\n"
+        "ScansAhead(2, count=24).close(); print('closed')\n"
+    )
+    assert run_anew(program) == ("closed\n", "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
