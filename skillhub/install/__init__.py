@@ -1,1 +1,1 @@
-"""The pipeline: resolve, fetch, verify, review, commit."""
+"""The install pipeline: resolve, obtain, verify, review, commit."""

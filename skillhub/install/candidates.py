@@ -1,4 +1,4 @@
-"""A verified skill in memory: the chosen release, its status at the registry, its signer."""
+"""A verified skill in memory: the choice of its release, its status at the registry, its signer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from skillhub.trust.registry import publisher_of
 if TYPE_CHECKING:
     from skillhub.model.manifest import Manifest
 
-# From what is asked for to the release that is meant; pure, given what the sources offer.
+# The choice of a release: a pure function of the reference and the releases that a source offers.
 
 
 class TakenBack(SourceError):
@@ -47,15 +47,15 @@ class TakenBack(SourceError):
 
 
 def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | None = None) -> Release:
-    """Return the newest of ``releases`` (newest first) that the range allows and nobody took back.
+    """Return the newest of ``releases`` (newest first) that is in the range and neither yanked nor withdrawn.
 
-    Without a range, a pre-release is chosen only if there is nothing else. With ``settled``, a time as in
-    ``published``, so is what was published later.
+    Without a range, a pre-release is chosen only if there is no other release. With ``settled``, a time in the form
+    of ``published``, a release published later is chosen only if there is no other.
 
     Raises:
-        NotFound: no release is in the range; the hint names those there are.
-        TakenBack: those in the range were yanked or withdrawn; the reason is told.
-        UsageError: the range is none.
+        NotFound: no release is in the range; the hint names the existing ones.
+        TakenBack: all releases in the range were yanked or withdrawn; the message gives the reason.
+        UsageError: the range is malformed.
     """
     allowed = releases
     if ref.range is not None:
@@ -74,14 +74,14 @@ def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | Non
     return (stable if ref.range is None and stable else chosen)[0]
 
 
-_allows = lru_cache(maxsize=256)(lambda range_, version: range_of(range_).allows(version))  # few differ in a project
+_allows = lru_cache(maxsize=256)(lambda range_, version: range_of(range_).allows(version))  # a project has few pairs
 
 
 def is_within(entry: Locked, range_: str | None) -> bool:
-    """Return whether what is locked is of a version that the range allows; what has none is in no range.
+    """Return whether the locked version is in the range; an entry without a version is in no range.
 
     Raises:
-        UsageError: the range is none.
+        UsageError: the range is malformed.
     """
     if range_ is None:
         return True
@@ -89,17 +89,17 @@ def is_within(entry: Locked, range_: str | None) -> bool:
 
 
 # The status of a locked release at its registry: available, yanked, withdrawn, its key revoked, its name moved.
-# No signature is looked at here, so that whoever only compares hashes need not load what verifies them.
+# This part reads no signature, so that commands that only compare hashes do not load the code that verifies them.
 
 _NOTHING = Index({})
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseStatus:
-    """What its registry says of a locked skill; of one that is from no registry nothing is said.
+    """The status of a locked skill at its registry; empty for a skill from another kind of source.
 
     Attributes:
-        said: All that the registry says, or last said, under the name.
+        said: The registry's latest or last known index of the name.
     """
 
     name: str
@@ -108,16 +108,16 @@ class ReleaseStatus:
 
     @classmethod
     def last_seen(cls, name: str, entry: Locked, root: Digest | None, sources: Sources) -> ReleaseStatus:
-        """Return its last known status at the registry of this root."""
+        """Return the last known status at the registry with this root."""
         return cls(name, entry, sources.last_seen(root).index([entry.own_name(name)]) if root else _NOTHING)
 
     @classmethod
     def now(cls, name: str, entry: Locked, ports: Ports) -> ReleaseStatus:
-        """Ask its registry for its status.
+        """Ask the skill's registry for its status.
 
         Raises:
-            NotFound: it no longer has the name.
-            SourceError, SecurityError, FormatError: it cannot be asked.
+            NotFound: the registry no longer has the name.
+            SourceError, SecurityError, FormatError: the registry cannot be opened.
         """
         if ports.root_of(entry) is None:
             return cls(name, entry)
@@ -131,18 +131,18 @@ class ReleaseStatus:
 
     @property
     def release(self) -> Release | None:
-        """The very release that is locked; None if the registry is not known to have it."""
+        """The locked release, found by its digest; None if the registry is not known to have it."""
         return next((each for each in self.offered if each.digest == self.entry.digest), None)
 
     @property
     def admitted(self) -> Admission | None:
-        """What the registry admits the publisher of the release to; None if that is not at hand."""
+        """The registry's admission of the release's publisher; None if it is unknown."""
         release = self.release
         return self.said.admissions.get(release.publisher or "") if release else None
 
     @property
     def yanked(self) -> tuple[str, ...]:
-        """The warning that it was yanked, if no more than that: a lock still gives it."""
+        """The warning about a release that was yanked and not withdrawn: a lock may still install it."""
         release = self.release
         if release is None or release.yanked is None or release.withdrawn is not None:
             return ()
@@ -150,11 +150,11 @@ class ReleaseStatus:
 
     @property
     def objection(self) -> SecurityError | None:
-        """Why it may not be used any more, or None."""
+        """The reason why the locked release must not be used any more, or None."""
         return recalled(self.name, self.entry, self.said)
 
     def other(self, range_: str | None = None, settled: str | None = None) -> Release | None:
-        """Return what ``choose_release`` chooses of all releases but the locked one, or None."""
+        """Return the choice of ``choose_release`` among all releases but the locked one, or None."""
         others = tuple(each for each in self.offered if each.digest != self.entry.digest)
         try:
             return choose_release(Named(self.name, None, range_), others, settled)
@@ -162,11 +162,11 @@ class ReleaseStatus:
             return None
 
     def install_command(self, release: Release, scope: Scope) -> str:
-        """Return the command that installs this release of it or a later one, whatever skillhub.toml says."""
+        """Return the command that installs this or a later compatible release, whatever skillhub.toml says."""
         return install_command(self.name, self.entry, f"^{release.version}", scope)
 
     def refuse(self, project: Project) -> None:
-        """Refuse what its registry has recalled.
+        """Refuse a release that its registry has recalled.
 
         Raises:
             Withdrawn: the registry has withdrawn it.
@@ -193,50 +193,50 @@ class ReleaseStatus:
 
 
 def install_command(name: str, entry: Locked, version: str | None, scope: Scope) -> str:
-    """Return the command that installs another version of what the lock has under this name from a source."""
+    """Return the command that installs another version of a skill that the lock has under this name from a source."""
     alias = ("--as", name) if entry.name else ()
     return command(scope, "install", f"{entry.source}:{entry.own_name(name)}@{version}", *alias)
 
 
-# The publishers that a signature is judged by: those a user trusts, and those pinned with what is installed.
+# The publishers that judge a signature: those that the user trusts, and those pinned for an installed skill.
 
 EXPIRED = "its certificate has expired; accepted only because this exact tree is locked"
-AGREED = "agreed to: "  # before what is pinned of a signer whom a person took for one skill and never trusted
+AGREED = "agreed to: "  # precedes the pinned key of a signer whom the user accepted for one skill and does not trust
 _KEPT_AS = {"key": "keys", "certificate": "certificates", "sigstore": "identities"}
 
 
 def trusted_publishers(publishers: Publishers) -> list[Publisher]:
-    """Return whom the user trusts.
+    """Return the publishers that the user trusts.
 
     Raises:
-        FormatError: a key, certificate or identity is none that may sign skills.
+        FormatError: a key, certificate or identity is malformed or cannot sign skills.
     """
     return list(map(_parsed, publishers.all().values()))
 
 
 @dataclass(frozen=True, slots=True)
 class OwnKey:
-    """A key of the user's own that signed, though they have not trusted it: its name, and its public half, a file."""
+    """A key of the user's own that signed a skill and that they do not trust yet: its name, its public key file."""
 
     name: str
     path: str
 
     @property
     def trusting(self) -> str:
-        """What to type to trust it."""
+        """The command that trusts it."""
         return as_command("skillhub", "publisher", "trust", self.name, "--key", self.path)
 
 
 def judge_with_own_keys(
     tree: Tree, publishers: Publishers, source: str | None, now: datetime, locked: Collection[Digest] = ()
 ) -> tuple[Verdict, OwnKey | None]:
-    """Return what a signature is worth to the user, as ``judge`` does, and which key of their own made it.
+    """Return the verdict of ``judge`` on the tree's signature, and the user's own key if that made it.
 
-    A bare key proves nothing unless it is at hand. Their own is, so that it is named and may be pinned; yet nobody
-    trusts it before they say so.
+    Without the public key, a signature by a bare key cannot be verified. The user's own public keys are on this
+    machine: such a signature is verified, named and may be pinned, but stays ``untrusted`` until they trust the key.
 
     Raises:
-        BadSignature, FormatError: as for ``judge``; it is said to be by a key of theirs, and is not.
+        BadSignature, FormatError: as for ``judge``; the signature names an own key of the user that did not make it.
     """
     known = trusted_publishers(publishers)
     verdict = judge(tree, known, source, now, locked)
@@ -248,7 +248,7 @@ def judge_with_own_keys(
 
 
 def own_key(claim: Digest | None, publishers: Publishers) -> OwnKey | None:
-    """Return the user's own key that a signature claims to be by; ``judge_with_own_keys`` proves it."""
+    """Return the user's own key that a signature claims as its signer; ``judge_with_own_keys`` verifies the claim."""
     path = publishers.own(claim) if claim else None
     if path is None:
         return None
@@ -258,7 +258,7 @@ def own_key(claim: Digest | None, publishers: Publishers) -> OwnKey | None:
 
 
 def pin_name(name: str, entry: Locked, root: Digest | None) -> Digest:
-    """Return the name that a verified signer is pinned under: a digest of the entry, and of its registry's root.
+    """Return the name for the pin of a verified signer: a digest of the entry and of its registry's root.
 
     A signer pinned for one skill must not vouch for what a lock claims of another.
     """
@@ -268,7 +268,7 @@ def pin_name(name: str, entry: Locked, root: Digest | None) -> Digest:
 
 
 def pinned(name: str, entry: Locked, root: Digest | None, publishers: Publishers) -> list[Publisher]:
-    """Return the entry's signer, if this very entry was verified on this machine before."""
+    """Return the entry's signer if exactly this entry was verified on this machine before."""
     pem = publishers.pinned(pin_name(name, entry, root))
     if pem is None or not entry.signed_by:
         return []
@@ -277,17 +277,17 @@ def pinned(name: str, entry: Locked, root: Digest | None, publishers: Publishers
 
 
 def revoking(status: ReleaseStatus) -> list[Publisher]:
-    """Return who published a locked release, if they revoked a key: a certificate of the chain may bear that.
+    """Return the publisher of a locked release if it revoked a key: a certificate of the chain may have that key.
 
     Raises:
-        FormatError: a key or certificate that the registry names is none.
+        FormatError: a key or certificate of the registry is malformed.
     """
     release, admitted = status.release, status.admitted
     return [publisher_of(admitted, release.published)] if release and admitted and admitted.revoked else []
 
 
 def keys_of_publisher(signer: Signer | None, publishers: Iterable[Publisher]) -> frozenset[Digest]:
-    """Return the keys, roots and identities that belong to the same publisher as the signer's, its own among them."""
+    """Return the fingerprints of all keys, roots and identities, former ones too, of the signer's publisher."""
     found: set[Digest] = set()
     for publisher in publishers:
         if signer is not None and signer.fingerprint in publisher.fingerprints:
@@ -295,9 +295,9 @@ def keys_of_publisher(signer: Signer | None, publishers: Iterable[Publisher]) ->
     return frozenset(found)
 
 
-@lru_cache  # each skill of a command is judged by the same
+@lru_cache  # the same publishers judge each skill of a command
 def _parsed(one: Trusted) -> Publisher:
-    # Where nobody is trusted yet, cryptography stays out.
+    # While the user trusts no publisher, cryptography is not loaded.
     from skillhub.trust.keys import Identity, PublicKey  # noqa: PLC0415
 
     return Publisher(
@@ -309,7 +309,7 @@ def _parsed(one: Trusted) -> Publisher:
     )
 
 
-# A skill in memory, verified, read and scanned: what every kind of source gives, and every question is about.
+# A skill in memory, verified, read and scanned: the result of every kind of source, and the subject of each question.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,22 +317,22 @@ class Candidate:
     """A skill in memory, every byte of it verified.
 
     Attributes:
-        name: What it is called here: its alias, or what it calls itself.
-        entry: What the lock will say of it.
-        trust: ``untrusted`` is a sound signature of somebody whom nobody has pinned.
-        manifest: What its author says of it; without the body where the tree is not in memory either.
+        name: Its name in this project: its alias, or its own name.
+        entry: Its entry for the lock.
+        trust: ``untrusted`` is a valid signature whose signer is neither trusted nor pinned.
+        manifest: Its manifest; ``TreeBudget`` and ``without_files`` drop the body.
         pem: The key or certificate root behind the signature, to be pinned.
-        publisher_keys: The keys and roots of the signer's publisher, by the word of whoever vouches for the signer.
-        capabilities: What it can do, read off its bytes; like ``findings`` empty where nobody is asked again.
-        wanted: The line to write into the intent; None leaves what is there.
-        warnings: What is odd and harmless.
-        published: When its registry says that it was published, or its commit that it was made, UTC.
-        stored: Whether every byte was read from the store just now.
-        base: Of a patched one, what its source has, if that is to be stored too.
-        patch: The project's patch, if it is to be written anew where ``entry`` says.
-        own: The user's own key that signed, where they have not trusted it.
-        voucher: The registry that says who the signer is, where it is none of the user's.
-        claim: Where that is all there is, the SHA-256 of the PEM file of the key that is said to have signed.
+        publisher_keys: The keys and roots of the signer's publisher, as whoever vouches for the signer lists them.
+        capabilities: Its capabilities, determined from its bytes; like ``findings`` empty if it was not scanned.
+        wanted: The line to write into the intent; None leaves the intent unchanged.
+        warnings: Harmless irregularities.
+        published: The time of its release in its registry, or of its commit, UTC.
+        stored: Whether every byte was just read from the store.
+        base: The unpatched tree of a patched skill, if it is to be stored too.
+        patch: The project's patch, if it is to be written to the path that ``entry`` names.
+        own: The user's own key that signed it, if they have not trusted that key.
+        voucher: The registry that names the signer, if the signer is no publisher of the user's.
+        claim: The SHA-256 of the PEM file of the claimed signing key, if that is all that the signature tells.
     """
 
     name: str
@@ -357,34 +357,34 @@ class Candidate:
 
     @property
     def signed_by(self) -> str | None:
-        """Who signed it, for a person: ``NAME``, or ``NAME by SOURCE``; None if nobody is known to."""
+        """The signer's name for display: ``NAME``, or ``NAME by SOURCE``; None without a known signer."""
         return self.signer.named(self.voucher) if self.signer else None
 
     def called(self, name: str) -> Candidate:
-        """Return the same under the name that it is to have here; its own stays in the entry where it is another."""
+        """Return the candidate under this name; the entry keeps its own name if that is another."""
         own = self.manifest.name
         return replace(self, name=name, entry=replace(self.entry, name=None if own == name else own))
 
     def noted(self, *notes: str) -> Candidate:
-        """Return the same with more warnings."""
+        """Return the candidate with these warnings added."""
         return replace(self, warnings=(*self.warnings, *notes)) if notes else self
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What the bytes of a skill say: its manifest, what it can do, what the scan saw."""
+    """The manifest of a skill, and its capabilities and findings from the scan."""
 
     manifest: Manifest
     capabilities: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
-# Returns what a process beside this one saw in a tree, its capabilities and findings, if it saw that very tree.
+# Returns the capabilities and findings of a tree if a scan process has scanned exactly this tree.
 SeenAhead: TypeAlias = Callable[[Tree], tuple[tuple[str, ...], tuple[Finding, ...]] | None]
 
 
 def nothing_seen(_: Tree) -> None:
-    """Return nothing: no other process has looked."""
+    """Return None: no scan process is running."""
 
 
 SEEN_AHEAD: ContextVar[SeenAhead] = ContextVar("seen ahead", default=nothing_seen)
@@ -393,7 +393,7 @@ _IS_SCANNED = ContextVar("is scanned", default=True)
 
 @contextmanager
 def scanning(is_scanned: bool) -> Iterator[None]:
-    """Let ``read`` scan, or leave it where nothing will come of the scan."""
+    """Let ``read`` scan, or skip the scan if its result will not be used."""
     token = _IS_SCANNED.set(is_scanned)
     try:
         yield
@@ -402,11 +402,11 @@ def scanning(is_scanned: bool) -> Iterator[None]:
 
 
 def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Content:
-    """Read the manifest and, if it is to be ``scanned`` and is not the tree and version of ``known``, the whole tree.
+    """Read the manifest and scan the tree, unless ``scanned`` is false or ``known`` has the same tree and version.
 
     Raises:
         FormatError: the manifest is malformed.
-        SecurityError: it asks for a forbidden variable.
+        SecurityError: the manifest requires a forbidden variable.
     """
     manifest = read_manifest(tree)
     if known is not None and (known.tree, known.version) == (tree.digest, manifest.version):
@@ -418,7 +418,7 @@ def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Co
 
 
 def read_manifest(tree: Tree) -> Manifest:
-    """Do ``Manifest.read``, which a command that has nothing to do never loads. Raises as it does."""
+    """Return ``Manifest.read(tree)``, imported only here: a command with nothing to do does not load it."""
     from skillhub.model.manifest import Manifest  # noqa: PLC0415
 
     return Manifest.read(tree)
@@ -427,7 +427,7 @@ def read_manifest(tree: Tree) -> Manifest:
 def candidate(
     content: Content, entry: Locked, verdict: Verdict, warnings: tuple[str, ...], publishers: Sequence[Publisher]
 ) -> Candidate:
-    """Return the candidate of what was read and judged; ``publishers`` vouch for the keys of one publisher."""
+    """Return the candidate; ``publishers`` are those among whom the signer's publisher and its keys are found."""
     return Candidate(
         name=content.manifest.name,
         entry=entry,
@@ -450,18 +450,18 @@ def spelled(manifest: Manifest) -> tuple[str, ...]:
 
 
 def check_against_lock(candidate: Candidate, entry: Locked | None, scope: Scope) -> None:
-    """Refuse a candidate that is not from where the lock has its name from, or not by the same publisher.
+    """Refuse a candidate of another origin, or of another publisher, than the lock has for its name.
 
     Raises:
-        SourceMismatch: it is from elsewhere.
-        SignerChanged: it is signed by another, or no longer.
+        SourceMismatch: it has another origin.
+        SignerChanged: another publisher signed it, or no one.
     """
     if entry is None:
         return
     theirs = candidate.entry
     changes = Provenance.of(entry).changes(Provenance.of(theirs))
     if entry.local:
-        changes -= {"plugin"}  # the path says it all, and older locks do not name the plugin
+        changes -= {"plugin"}  # the path identifies the skill, and older locks do not name the plugin
     if any(MEANING[each][LOCK] == SourceMismatch.code for each in changes):
         there = theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, through {theirs.source}"
         error = locked_elsewhere(candidate.name, entry, there, scope)
@@ -472,7 +472,7 @@ def check_against_lock(candidate: Candidate, entry: Locked | None, scope: Scope)
 
 
 def locked_elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> SourceMismatch:
-    """Return the refusal of a skill whose name the lock has from somewhere else."""
+    """Return the refusal of a skill whose name the lock has from another origin."""
     both = f"to have both, install it with another name: --as {name[:62].rstrip('-')}-2"
     return SourceMismatch(
         f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}",
@@ -482,15 +482,15 @@ def locked_elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> Sour
 
 
 def _loosely(url: str | None) -> str | None:
-    """Return what two spellings have in common that may be one repository's, and need not be."""
+    """Return a normal form of a git URL; two URLs with the same form may name one repository, but need not."""
     return canonical(url).removesuffix(".git").casefold() if url else None
 
 
 def check_same_signer(after: Candidate, before: Locked, scope: Scope, root: Digest | None = None) -> None:
-    """Refuse ``after`` if it is not signed by the publisher of ``before``; with ``root``, under its registry's name.
+    """Refuse ``after`` if the publisher of ``before`` did not sign it; with ``root``, also if that has another name.
 
     Raises:
-        SignerChanged: another signer, or none where there was one; no flag lifts this.
+        SignerChanged: another signer, or none where there was one; no flag overrides this.
     """
     was, now = {*signers_of(before.signed_by)}, proven_signers(after)
     is_renamed = root is not None and now <= was and {*after.entry.signed_by}.isdisjoint(before.signed_by)
@@ -499,17 +499,17 @@ def check_same_signer(after: Candidate, before: Locked, scope: Scope, root: Dige
 
 
 def proven_signers(candidate: Candidate) -> set[str]:
-    """Return who is proven to have signed a candidate, by kind and fingerprint."""
+    """Return the verified signers of a candidate, each as kind and fingerprint."""
     return {*signers_of((candidate.signer.spell(),))} if candidate.signer else set()
 
 
 def is_same_publisher(was: set[str], now: set[str], keys: Callable[[], frozenset[Digest]]) -> bool:
-    """Return whether what is signed now is signed by whoever signed before, be it with another key of theirs.
+    """Return whether the publisher that signed before signed now, with the same or another of its keys.
 
     Args:
         was: The signers before.
-        now: Those of now, all of whom have to be the same publisher's.
-        keys: Returns the keys of one publisher, by the word of whoever vouches for the signer.
+        now: The signers now; each must belong to the same publisher.
+        keys: Returns the keys of the signer's publisher, as whoever vouches for the signer lists them.
     """
     if not now or now <= was:
         return bool(now)
@@ -520,7 +520,7 @@ def is_same_publisher(was: set[str], now: set[str], keys: Callable[[], frozenset
 def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerChanged:
     expected = f"expected {after.name} to be signed by {shown_signers(before.signed_by, before.voucher)}"
     if after.signer is None and after.trust == "untrusted":
-        # It may well be theirs: nothing is proven without the key, which the lock does not hold.
+        # The expected publisher may have signed it: without the key, which the lock does not hold, nothing proves it.
         option = "--certificate" if before.signed_by[0].startswith("certificate:") else "--key"
         trust = as_command("skillhub", "publisher", "trust", "NAME", option, "FILE")
         return SignerChanged(
@@ -537,7 +537,7 @@ def _fingerprints(spelled: Iterable[str]) -> set[str]:
 
 
 def is_same_place(found: Locked, entry: Locked, ports: Ports) -> bool:
-    """Return whether what a registry gave is where the lock has it, or would have it had the registry not moved."""
+    """Return whether a registry's release has the URL of the lock, or had it before the registry moved."""
     if found.url == entry.url:
         return True
     mine, locked = ports.sources.all().get(entry.source), ports.project.lock().sources.get(entry.source)
@@ -547,18 +547,18 @@ def is_same_place(found: Locked, entry: Locked, ports: Ports) -> bool:
 
 
 def relocated(url: str, place: str | None, was: str) -> str | None:
-    """Return ``place``, which is below where a registry was, below where it is."""
+    """Return ``place``, a URL below a registry's former URL ``was``, as it is below its present ``url``."""
     below = f"{was}/"
     return f"{url}/{place.removeprefix(below)}" if place and place.startswith(below) else place
 
 
-# How many trees are held in memory at once.
+# The trees held in memory at once.
 
 _HELD_MAX = 12 * 1024 * 1024
 
 
 class TreeBudget:
-    """What is held in memory: once the trees pass ``held_max`` bytes, further ones wait in the store, unlinked."""
+    """A limit on the trees in memory: once they pass ``held_max`` bytes, further trees are staged in the store."""
 
     def __init__(self, store: Store, held_max: int = _HELD_MAX) -> None:
         self._store = store
@@ -576,18 +576,18 @@ class TreeBudget:
 
 
 def without_files(candidate: Candidate) -> Candidate:
-    """Return the candidate with no file of it in memory, for who only tells of it."""
+    """Return the candidate without its files, for callers that only describe it."""
     return _with_tree(replace(candidate, base=None), Listed(candidate.tree))
 
 
 def _with_tree(candidate: Candidate, tree: Tree) -> Candidate:
-    # The body is in the tree as well, and may be as large.
+    # The body is part of the tree, and may be most of its bytes.
     return replace(candidate, tree=tree, manifest=replace(candidate.manifest, body=""))
 
 
 @contextmanager
 def about_skill(name: str) -> Iterator[None]:
-    """Let a SecurityError that is about one of many skills say which."""
+    """Name the skill in each SecurityError raised in the block."""
     try:
         yield
     except SecurityError as error:

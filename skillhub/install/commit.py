@@ -1,7 +1,7 @@
-"""What taking a skill means, decided by the answers; then store, then lock, then link.
+"""Plan each skill, decide by the answers, then store, then lock, then link.
 
-This is the one place that changes a project, in an order that heals after a crash: what is stored and not locked is
-unused, what is locked and not linked is linked by ``sync``.
+Only this module changes a project, in an order that survives a crash: a tree that is stored and not locked is unused;
+a skill that is locked and not linked is linked by ``sync``.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from skillhub.project.store import Staged
 from skillhub.scan import scan
 from skillhub.sources.configured import Source
 
-# A patch is held to its digest, which git must not change by writing the line ends of Windows.
+# The lock holds the digest of a patch; git must not change the patch by writing the line ends of Windows.
 _ATTRIBUTES = b"*.patch -text\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One skill as it is to be.
+    """The decided new state of one skill.
 
     Attributes:
-        record: What this machine will know of it.
-        linking: Its places; of a skill that is not enabled they are cleared.
-        needs: Those that were met, and the MCP entries to write before it is linked.
-        supplied: Needs that this command satisfied, of a skill that waits for another.
+        record: Its new record on this machine.
+        linking: Its places in agents' folders; they are cleared if it is not enabled.
+        needs: The satisfied needs, and the MCP entries to write before it is linked.
+        supplied: Needs that this command satisfied, of a skill that still waits for another need.
     """
 
     candidate: Candidate
@@ -71,7 +71,7 @@ class Change:
 def commit(
     changes: Sequence[Change], options: Options, before: State, ports: Ports, cleared: Sequence[Linking] = ()
 ) -> bool:
-    """Make all changes, and disable what is ``cleared``; return whether anything is other than before.
+    """Make all changes, and disable the ``cleared`` skills; return whether anything changed.
 
     Raises:
         StateError: the disk refuses, or another process changed one of these skills meanwhile.
@@ -81,7 +81,7 @@ def commit(
         _unchanged_meanwhile(changes, before, now)
         lock = _lock(changes, options, now, ports)
         is_new = lock != now.lock or ports.project.brought is not None
-        text = lock.dump() if is_new else None  # what cannot be written is refused before anything is
+        text = lock.dump() if is_new else None  # a lock that cannot be written is refused before the first write
         linker = Linker(ports.project, ports.store)
         for change in changes:
             if change.linking is not None:
@@ -100,7 +100,7 @@ def commit(
         new = copies.missing_paths(ports.project, _places(changes))
         changed = False
         for change in changes:
-            # Before the record says that the need is met; an entry that is there already is found to be.
+            # Before the record says that the need is satisfied; after a crash, the next command finds the entry.
             if change.needs is not None:
                 change.needs.write(ports.project)
                 changed |= bool(change.needs.writes)
@@ -111,7 +111,7 @@ def commit(
             made=tuple(dict.fromkeys((*now.records.made, *new))),
         )
         if text is not None:
-            # Cut off behind the lock, `sync` knows that a person agreed to what it says.
+            # After a crash behind the write of the lock, `sync` knows from these that the user agreed to its entries.
             coming = {change.name: records.skills[change.name] for change in changes}
             ports.project.write_records(replace(now.records, coming=coming, made=records.made))
         changed |= _write_documents(text, changes, options, now, ports)
@@ -126,7 +126,7 @@ def commit(
 
 
 def _store(candidate: Candidate, ports: Ports) -> None:
-    # What was stored when it was looked for, `cache gc` may have removed since.
+    # `cache gc` may have removed the tree since it was read from the store.
     if not (candidate.stored and ports.store.has(candidate.tree.digest)):
         ports.store.put(candidate.tree)
     if candidate.base is not None:
@@ -148,7 +148,7 @@ def _unchanged_meanwhile(changes: Sequence[Change], before: State, now: State) -
 
 
 def _decided(record: Record | None) -> tuple[Digest, bool, str] | None:
-    """Return what a person has a say in; where its links are, ``sync`` may have changed."""
+    """Return the fields of a record that a person decides; the links are left out, since ``sync`` may change them."""
     return (record.tree, record.enabled, record.held) if record else None
 
 
@@ -165,13 +165,16 @@ def _lock(changes: Sequence[Change], options: Options, now: State, ports: Ports)
 def _write_documents(
     lock: bytes | None, changes: Sequence[Change], options: Options, now: State, ports: Ports
 ) -> bool:
-    """Write patches, intent and, if it is another, the lock, in this order: what has no lock is finished later."""
+    """Write patches, intent and, if changed, the lock, in this order; return whether intent or lock changed.
+
+    A crash before the lock leaves an intent that the next ``install`` completes.
+    """
     if options.frozen:
         return False
     for change in changes:
         _write_patch(change.candidate, ports)
     added = {change.name: change.candidate.wanted for change in changes if change.candidate.wanted}
-    if added and not now.intent.lists:  # from now on what it does not name is not wanted
+    if added and not now.intent.lists:  # from now on the intent lists all wanted skills, the locked ones too
         added = {**now.listed, **added}
     changed = bool(added) and ports.project.edit_intent(added, ())
     if lock is not None:
@@ -193,7 +196,7 @@ def _write_patch(candidate: Candidate, ports: Ports) -> None:
 
 
 def _places(changes: Sequence[Change]) -> Iterator[str]:
-    """Yield the agents' folders that are to hold links, and the agents' files that are to be written."""
+    """Yield the agents' folders that will hold links, and the agents' files that will be written."""
     for change in changes:
         if change.linking is not None and change.record.enabled:
             yield from map(os.path.dirname, change.linking.paths)
@@ -201,7 +204,7 @@ def _places(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def _leaving(records: Records, before: Records) -> Records:
-    """Return ``records`` with the links that are still to be taken away, so that a crash does not forget them."""
+    """Return ``records`` with the links still to be removed, so that a crash does not forget them."""
     skills = dict(records.skills)
     for name, record in skills.items():
         old = before.skills.get(name)
@@ -211,14 +214,14 @@ def _leaving(records: Records, before: Records) -> Records:
 
 
 def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -> bool:
-    """Make the links, and take away those that are no longer meant."""
+    """Make the links of an enabled skill and remove its former ones; return whether anything changed."""
     changed = False
     kept: frozenset[str] = frozenset()
     if change.linking is not None and change.record.enabled:
         tree, linking = change.candidate.tree, change.linking
         written = sum(step.do != "keep" for step in linking.steps) if linking.kind != "symlink" else 0
         if isinstance(tree, Staged) and tree.size < copies.WORTH_SHARING and written > 1:
-            tree = tree.loaded()  # not once for each copy
+            tree = tree.loaded()  # read once, not for each copy
         linker.make(change.linking, tree, before)
         changed = not change.linking.done
         kept = frozenset(change.linking.links)
@@ -234,14 +237,13 @@ def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One candidate, and all that enabling it would mean.
+    """One candidate, and the consequences of enabling it.
 
     Attributes:
-        needs: Those that stand open, or where it is enabled those that an added agent brings; None where it is to
-            stay disabled.
+        needs: Its open needs, or those of added agents if it is enabled; None if it will stay disabled.
         linking: The places to make, or to clear if it is ``held``.
-        held: Why it is to stay disabled, as a ``Record`` has it; empty if it is to be enabled.
-        changes: What differs from the version before, if there was one.
+        held: Why it will stay disabled, as in a ``Record``; empty if it will be enabled.
+        changes: The differences from the version before, if there was one.
     """
 
     candidate: Candidate
@@ -257,7 +259,7 @@ class Plan:
         return self.candidate.name
 
     def questions(self) -> list[Question]:
-        """Return everything that is to be asked about the candidate."""
+        """Return all questions about the candidate."""
         programs = self.needs.programs if self.needs else ()
         found = consent(self.candidate, self.record, self.changes, programs)
         found += self.needs.questions() if self.needs else []
@@ -266,7 +268,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Plans for one command: for these agents, in these folders of theirs, as its options say."""
+    """Plans the skills of one command, for its agents and their folders, by its options."""
 
     options: Options
     state: State
@@ -280,11 +282,11 @@ class Planner:
 
     @classmethod
     def of(cls, options: Options, state: State, ports: Ports, coming: Iterable[Candidate] = ()) -> Planner:
-        """Work out what is the same for all skills, of which ``coming`` may be new.
+        """Return the planner with the facts that all skills share; ``coming`` are the candidates, also new skills.
 
         Raises:
-            UsageError: an id that is no agent's.
-            LinkLeavesProject: a folder of the project is a link to somewhere outside of it.
+            UsageError: an id belongs to no agent.
+            LinkLeavesProject: a folder of the project is a link that leads out of the project.
         """
         agents = chosen_agents(options, state.records, state.intent, ports)
         folders = link_folders(ports.project, agents, ports.user_home, ports.environ)
@@ -294,14 +296,14 @@ class Planner:
         return cls(options, state, ports, agents, folders, linker, need_check(ports.environ), link, packages)
 
     def plan(self, candidate: Candidate) -> Plan:
-        """Work out what taking the candidate would mean: its needs, its places, and what differs from before.
+        """Return the plan for a candidate: its needs, its places, and its differences from the version before.
 
         Raises:
             Forbidden: a policy forbids it.
-            SignerChanged, BadSignature: it is not signed as what the person agreed to, or is so no longer.
+            SignerChanged, BadSignature: its signer differs from the one that the user agreed to, or is gone.
             KnownBad: it is known to be malicious.
-            FormatError: another package of the workspace wants it in another way.
-            StateError: something is in the way that skillhub did not put there.
+            FormatError: the intent of another package of the workspace contradicts.
+            StateError: a file is in the way that skillhub did not put there.
         """
         intent, wanted = self.state.intent, candidate.wanted
         others = [each for each in intent.packages.get(candidate.name, ()) if each != intent.package]
@@ -337,7 +339,7 @@ class Planner:
         """Return which agents will not load a skill under its alias.
 
         Raises:
-            UsageError: one of them was asked for by name, or the alias cannot name a folder on Windows.
+            UsageError: the user named such an agent, or the alias cannot name a folder on Windows.
         """
         name, own = candidate.name, candidate.entry.name
         if own is not None and RESERVED.match(name):
@@ -349,7 +351,7 @@ class Planner:
         return [f"{each.name} will not load it: it requires a folder named {own}, like the skill" for each in strict]
 
     def _unfit(self, entry: Locked) -> list[Host]:
-        """Return which agents that were asked for by name will not load what has an alias."""
+        """Return the agents that the user named and that will not load this skill, since it has an alias."""
         named = [each for each in self.agents if {each.id, *each.aliases}.intersection(self.options.agents)]
         return [each for each in named if each.named_folder and entry.name is not None]
 
@@ -360,18 +362,18 @@ class Planner:
             agents = [each for each in self.agents if not each.named_folder]
             folders = link_folders(self.ports.project, agents, self.ports.user_home, self.ports.environ)
         wanted = dict.fromkeys(self._links(candidate.name, folders))
-        # An agent chosen now is added to those that have it already.
+        # A newly chosen agent is added to those that already have the skill.
         wanted |= dict.fromkeys(self._kept(candidate.name, record) if record else ())
         linking = self.linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
         return self.linker.merging(linking, candidate.tree, record)
 
     def _links(self, name: str, folders: Iterable[str]) -> list[str]:
-        """Return the places of a skill: in the agents' folders of each package that wants it, else of the project."""
+        """Return the skill's places: in the agents' folders of each package that wants it, else of the project."""
         ways = [f"{each}/" if each else "" for each in sorted(self.packages.get(name, ("",)))]
         return [f"{'' if os.path.isabs(folder) else way}{folder}/{name}" for way in ways for folder in folders]
 
     def _kept(self, name: str, record: Record) -> Iterator[str]:
-        """Yield the places that a skill has and keeps: in a package that no longer wants it only edited ones."""
+        """Yield the present places that the skill keeps; in a package that no longer wants it, only edited copies."""
         known = {*self.ports.project.packages()} if self.packages else set[str]()
         mine = self.packages.get(name, ())
         for step in self.linker.plan_removal(name, record).steps if known else ():
@@ -381,9 +383,9 @@ class Planner:
         yield from () if known else record.links
 
     def settled(self, names: Collection[str], world: World) -> set[str]:
-        """Return the skills for which ``plan`` is known to find nothing to do or to say, as they are locked.
+        """Return the locked skills for which ``plan`` is known to find no change, question or warning.
 
-        Where nothing that decides about any of them has changed since the last time, only the files are looked at.
+        If no fact that decides about any of them has changed since the last command, only their files are checked.
         """
         state, store = self.state, self.ports.store
         agents = self.options.agents, [each.id for each in self.agents], self.folders, self.options.link
@@ -396,10 +398,10 @@ class Planner:
             with suppress(OSError):
                 told = files_about({name: state.lock.skills[name] for name in known}, self.ports)
                 seen = store.proved.look(top, [each.removeprefix(top) for each in told])
-            self.ports.sources.forget_last_seen()  # what is decided now is kept with the files that were seen
+            self.ports.sources.forget_last_seen()  # read them again: the decision is stored with the files seen above
             undecided = {name for name in known if not self._is_decided(name, world)}
             for name in undecided:
-                store.proved.forget_note(name)  # until it is planned again: the names noted are those of the digest
+                store.proved.forget_note(name)  # until it is planned again: the digest covers exactly the noted names
             known -= undecided
             store.proved.keep(top, _digest(whole, known), seen if state.read else None)
         if known and self.ports.advisories.known():
@@ -433,24 +435,25 @@ def _digest(whole: str, names: Iterable[str]) -> Digest:
 
 
 class World(NamedTuple):
-    """What decides about every skill: this version, whom and what the user allows, and what the sources are."""
+    """The facts that decide about every skill: this version, trusted publishers, policies and sources."""
 
     facts: Digest
     sources: Mapping[str, Source]
 
     @classmethod
     def of(cls, ports: Ports) -> World:
-        """Return what does so for this command."""
+        """Return the facts that decide about every skill in this command."""
         sources, policies = ports.sources.all(), [*ports.policies.each]
         facts = skillhub.__version__, ports.publishers.all(), sources, policies, site_of(ports.environ)
         return cls(Digest.of(repr(facts).encode("utf-8", "surrogateescape")), sources)
 
 
 def deciding(name: str, world: World, state: State, ports: Ports) -> object:
-    """Return all, beside the bytes, that decides whether an enabled skill is in order as it is locked.
+    """Return all facts, besides the bytes, that decide whether an enabled skill is in order as it is locked.
 
-    None if that has to be looked at each time: what its registry or an advisory tells of, what a time decides, what
-    is patched, is written into the configuration of an agent, or is where a link may lead away from what is allowed.
+    Return None for a skill that every command must check: one that its registry or an advisory warns of, whose
+    validity a time decides, that is patched, that has an entry in the configuration of an agent, or that comes from a
+    local folder, where a link may lead to a place that a policy forbids.
     """
     entry, record = state.lock.skills[name], state.agreed(name)
     if record is None or not record.enabled or entry.patch or any(need.kind == "mcp" for need in record.facts.needs):
@@ -475,9 +478,9 @@ def deciding(name: str, world: World, state: State, ports: Ports) -> object:
 
 
 def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, ports: Ports) -> set[str]:
-    """Return which of these skills are to stay as they are: they are in order, and so are those that they need.
+    """Return the names of the skills that need no work: they, and the skills that they need, are in order.
 
-    What is not named here is obtained, verified and planned. What is, is copied nowhere.
+    The caller obtains, verifies and plans all others.
     """
     proved = ports.store.proved
     asked = [each for each in resolved if each.is_locked and not options.env and proved.is_believed]
@@ -494,11 +497,11 @@ def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, p
 
 
 def note_settled(done: Mapping[str, Candidate], names: Iterable[str], state: State, ports: Ports) -> None:
-    """Keep which of these skills, just planned, were in order, with nothing to say of them."""
+    """Remember which of these skills, just planned, were in order and without warnings."""
     world = World.of(ports)
     for name in names if ports.store.proved.is_believed else ():
         found = done[name]
-        # A signature of nobody who is known may have a certificate, which expires; the lock tells nothing of it.
+        # The signature of an unknown signer may have a certificate, which expires; the lock does not mention it.
         if found.warnings or (found.signer is None and found.trust != "unsigned"):
             continue
         if (facts := deciding(name, world, state, ports)) is not None:
@@ -506,7 +509,7 @@ def note_settled(done: Mapping[str, Candidate], names: Iterable[str], state: Sta
 
 
 def new_first(candidate: Candidate, record: Record | None, ports: Ports) -> Candidate:
-    """Return the candidate with what the version before does not have first; of the rest it is said that it does."""
+    """Return the candidate with its new findings first; the others say that the version before has them, too."""
     is_grave = any(at_least(each.severity, "high") for each in candidate.findings)
     before = ports.store.read(record.tree) if record is not None and is_grave else None
     if before is None:
@@ -518,7 +521,7 @@ def new_first(candidate: Candidate, record: Record | None, ports: Ports) -> Cand
 
 
 def _sights(findings: Iterable[Finding], tree: Tree) -> Iterator[tuple[str, str, object]]:
-    """Yield what the same finding has in two versions: rule, path, and the line or all of the file."""
+    """Yield the identity of each finding across versions: rule, path, and the line's text or the file's digest."""
     lines: dict[str, list[bytes]] = {}
     for each in findings:
         path = each.path or ""
@@ -529,12 +532,12 @@ def _sights(findings: Iterable[Finding], tree: Tree) -> Iterator[tuple[str, str,
 
 
 def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | None:
-    """Return what differs from the version that this person has, else from the locked one; None without either."""
+    """Return the differences from the user's version, else from the locked one; None if neither exists or differs."""
     before, record = state.lock.skills.get(candidate.name), state.records.skills.get(candidate.name)
     if before is None:
         return None
     if record is not None and record.facts == Facts():
-        return None  # disabled here before anybody agreed to anything
+        return None  # disabled here before any consent
     if record is not None:
         before = _as_agreed(before, record, candidate.entry)
     if before.tree == candidate.tree.digest:
@@ -545,9 +548,9 @@ def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | No
 
 
 def _as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
-    """Return the entry of the version before with all that is known of what the person agreed to.
+    """Return the entry of the version before with the facts that the user agreed to.
 
-    Their record was read off its bytes and says where it was from; the lock may have been changed since.
+    The record has its facts from the bytes, and has its origin; the lock may have changed since.
     """
     if before.tree != record.tree:
         before = replace(before, version=None, rev=None, signed_by=())
@@ -555,7 +558,7 @@ def _as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
     before = replace(before, tree=record.tree, capabilities=record.facts.capabilities, requires=needs)
     if record.provenance is None:
         return before
-    # A record knows signers by kind and fingerprint; whoever is still there is spelled as now.
+    # A record has the kind and fingerprint of each signer; an unchanged signer is spelled as in the entries.
     spelled = next(
         (each.signed_by for each in (after, before) if Provenance.of(each).signers == record.provenance.signers),
         record.provenance.signers,
@@ -564,7 +567,7 @@ def _as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
 
 
 def decide(plan: Plan, asked: Sequence[Asked], is_satisfied: NeedCheck) -> Change:
-    """Return what becomes of one candidate now that all ``asked`` about it is answered: enabled, or waiting."""
+    """Return the change that the answers in ``asked`` decide for one candidate: enabled, or waiting."""
     candidate, before, linking = plan.candidate, plan.record, plan.linking
     is_known = before is not None and before.is_of(candidate.entry)
     facts = before.facts if before and is_known else facts_of(candidate.manifest, candidate.capabilities)
@@ -577,7 +580,7 @@ def decide(plan: Plan, asked: Sequence[Asked], is_satisfied: NeedCheck) -> Chang
     )
     if before is not None:
         base = replace(base, mcp=before.mcp, link=before.link)
-        if is_known and (before.enabled or plan.needs is None):  # unchecked now: what was said of needs stands
+        if is_known and (before.enabled or plan.needs is None):  # needs unchecked now: the former answers stand
             base = replace(base, met=before.met, waived=before.waived)
     if linking is None or plan.needs is None:
         return Change(candidate, base, linking, None)

@@ -37,45 +37,45 @@ if TYPE_CHECKING:
     from skillhub.sources.configured import ProjectSources, Source
     from skillhub.sources.history import FirstSeen
 
-# Sources are opened through ``Ports`` alone, which refuses what policies forbid; without network none is loaded.
+# Sources are opened only through ``Ports``, which refuses forbidden places; without network, no reader is loaded.
 
 
 class Registry(Protocol):
-    """An opened registry: metadata verified and fresh."""
+    """An opened registry, its metadata verified and fresh."""
 
     def release_index(self, names: Iterable[str]) -> Index:
         """Return the releases of these names that the registry's publishers vouch for."""
         ...
 
     def listing(self, text: str = "") -> Index:
-        """Return the newest release of every skill, to search in and to show; never the authority."""
+        """Return the newest release of every skill, for search and display only."""
         ...
 
     def artifact(self, release: Release) -> bytes:
-        """Return the bytes of the release: of its size and digest, or an error."""
+        """Return the bytes of the release, checked against its size and digest."""
         ...
 
     def advisories(self) -> Said:
-        """Return what it says is known to be bad."""
+        """Return the registry's advisories."""
         ...
 
     def cosigned_by(self, witnesses: Collection[str]) -> frozenset[str]:
-        """Return those of these witnesses that have cosigned its log."""
+        """Return those of these witnesses that cosigned its log."""
 
 
 class Place(Protocol):
-    """Somewhere that holds skills and is no registry, opened: a site, a repository, an OCI artifact."""
+    """An opened source of skills that is no registry: a site, a repository, an OCI artifact, a folder."""
 
     def index(self, words: Collection[str] | None = None) -> Index:
-        """Return what it offers; with ``words`` (names, ``plugin:name``, folders) it may look for these alone."""
+        """Return its releases; with ``words`` (names, ``plugin:name``, folders) it may look for these alone."""
         ...
 
     def unpacked(self, release: Release) -> Unpacked:
-        """Return the skill of a release that ``index`` gave, or that a lock spells: its very bytes, or an error."""
+        """Return the skill of a release of ``index`` or of a lock, checked against the digest if it has one."""
         ...
 
     def committed(self, release: Release) -> str | None:
-        """Return when its commit says that it was made, UTC; None of what is in no commit."""
+        """Return the time of the release's commit, UTC; None without a commit."""
         ...
 
 
@@ -83,7 +83,7 @@ CheckAllowed = Callable[[str], None]
 
 
 class Network(Protocol):
-    """Opens registries and other places, whatever policies say of them; the same one once for a command."""
+    """Opens registries and other places without regard to policies, each once for a command."""
 
     def open(self, source: Source, root: bytes | None = None) -> Registry:
         """Return the registry of a source, as ``Ports.open`` does."""
@@ -100,20 +100,20 @@ class Network(Protocol):
         """Return a place that is no registry, as ``Ports.reach`` does.
 
         Args:
-            ref: Which one.
+            ref: The reference of the place.
             pin: A full commit.
-            named_by: Who names it.
+            named_by: Who named the place.
             check_allowed: Called with each URL that the place leads to (an artifact, the repository of a plugin)
-                before it is asked; it raises for one that a policy forbids.
+                before a request to it; raises if a policy forbids the URL.
         """
         ...
 
     def fetch_root(self, url: str, *, named_by: Who = "person") -> bytes:
-        """Return the ``1.root.json`` of the registry at a URL; whoever calls it checks its digest."""
+        """Return the ``1.root.json`` of the registry at a URL; the caller checks its digest."""
         ...
 
 
-Report = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
+Report = Callable[[str, int, int], None]  # the current step, the number of skills done, the number of all
 
 
 def unreachable_hint(alias: str) -> str:
@@ -122,7 +122,7 @@ def unreachable_hint(alias: str) -> str:
 
 
 def show_no_plan(changes: Mapping[str, Changes], sources: Sequence[SourceChange] = ()) -> None:
-    """Show nothing before it is done."""
+    """Show no plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +131,16 @@ class Ports:
 
     Attributes:
         network: Opens registries and places; only ``open``, ``reach`` and ``fetch_root`` call it.
-        pick: Lets a person pick among the skills of a place; without a terminal it returns none.
+        pick: Lets the user pick among the skills of a place; without a terminal it returns none.
         environ: The environment, for variables that skills need and for agents' own folders.
-        user_home: The user's home folder, where user-scope agents' folders hang.
-        policies: What may be installed here, by the machine, the user and the project.
-        advisories: What is known to be bad; a registry that is opened here is heard.
-        first_seen: Remembers since when undated things are known.
-        clock: The time now, UTC, by which expiry is judged: no earlier than verified metadata has shown.
+        user_home: The user's home folder, which holds the agents' folders of user scope.
+        policies: The policies of the machine, the user and the project.
+        advisories: The known advisories; ``open`` adds those of each registry.
+        first_seen: Remembers when an undated release was first seen.
+        clock: The present time, UTC, for expiry: no earlier than any time in verified metadata.
         report: Shows progress.
-        plan: Shows the changes, by skill and of the sources, before anything is asked or done.
-        bundled: Returns the files that a bundle brings of a skill that nothing but the lock vouches for.
+        plan: Shows the changes, by skill and of the sources, before any question or change.
+        bundled: Returns the files that a bundle has of a skill that only the lock vouches for.
     """
 
     project: Project
@@ -164,13 +164,13 @@ class Ports:
         """Return the registry of a source, its metadata verified.
 
         Args:
-            source: Which one.
-            root: Its first root, where that is trusted only if what the registry says is in order: nothing of it is
-                remembered otherwise.
+            source: The source.
+            root: Its first root, if that is trusted only after the registry verifies: before, nothing of the registry
+                is remembered.
 
         Raises:
-            Forbidden: a line of a policy, of its witnesses too.
-            SourceError, SecurityError, FormatError: it cannot be had, or is not as it should be.
+            Forbidden: a line of a policy forbids the registry, or requires witnesses that it lacks.
+            SourceError, SecurityError, FormatError: it is unreachable, tampered with or malformed.
         """
         self.check_allowed(source.url, source.root)
         try:
@@ -184,15 +184,15 @@ class Ports:
         return registry
 
     def reach(self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person") -> Place:
-        """Return a place that is no registry, a folder of several skills among them.
+        """Return a place that is no registry, which may be a folder of several skills.
 
         Args:
-            ref: Which one.
-            pin: A full commit, to have it as it was then.
-            named_by: Who names it: a person, or a repository, and this person never agreed to anything from there.
+            ref: The reference of the place.
+            pin: A full commit, for the state of the place at that commit.
+            named_by: Who named the place: a person, or a repository without the consent of this person.
 
         Raises:
-            Forbidden: a line of a policy; of where the place leads to, too, once that is to be asked.
+            Forbidden: a line of a policy; also, before a request to it, for each URL that the place leads to.
             SourceError, SecurityError, FormatError: as for ``open``.
         """
         self.check_allowed(self.url_of(ref))
@@ -200,23 +200,23 @@ class Ports:
         return self.network.reach(ref, pin, named_by=named_by, check_allowed=self.check_allowed)
 
     def fetch_root(self, url: str, meant: Digest | None = None, *, named_by: Who = "person") -> bytes:
-        """Return the ``1.root.json`` of the registry at a URL; whoever calls this checks its digest.
+        """Return the ``1.root.json`` of the registry at a URL; the caller checks its digest.
 
         Args:
-            url: Its base.
-            meant: The root that is meant, if one is.
-            named_by: Who names it: a person, or a repository that proposes it.
+            url: The registry's URL.
+            meant: The digest of the expected root, if known; a policy may permit a registry by it.
+            named_by: Who named the URL: a person, or a repository that proposes it.
 
         Raises:
-            Forbidden: a line of a policy, which permits a registry by the root that is ``meant`` too.
-            NotFound: there is no registry.
-            SourceError, SecurityError: it cannot be had.
+            Forbidden: a line of a policy.
+            NotFound: there is no registry at the URL.
+            SourceError, SecurityError: the registry is unreachable, or its answer is refused.
         """
         self.check_allowed(url, meant)
         return self.network.fetch_root(url, named_by=named_by)
 
     def releases(self, source: Source, name: str) -> Index:
-        """Return the releases of one skill of a source, which a registry proves and a site only claims.
+        """Return the releases of one skill of a source: a registry proves them, a site only claims them.
 
         Raises:
             NotFound: the source has no skill of that name.
@@ -228,9 +228,9 @@ class Ports:
         return replace(index, skills={name: index.releases(name)}, admissions={})
 
     def listing(self, source: Source, text: str = "", *, refresh: bool = False) -> Index:
-        """Return the newest release of every skill of a source, to search in and to show; never the authority.
+        """Return the newest release of every skill of a source, for search and display only.
 
-        A large registry returns those that ``text`` may mean. What a repository lists is kept for a day.
+        A large registry returns those that may match ``text``. The list of a repository is cached for a day.
 
         Raises:
             SourceError, SecurityError, FormatError: the source cannot be opened.
@@ -243,7 +243,7 @@ class Ports:
         return self.sources.listed(source, self.clock(), lambda: self.reach(source.ref).index(), refresh=refresh)
 
     def check_allowed(self, url: str, root: Digest | None = None) -> None:
-        """Refuse a place that nothing may come from.
+        """Refuse a place that a policy forbids.
 
         Raises:
             Forbidden: a line of a policy.
@@ -251,40 +251,40 @@ class Ports:
         self.policies.refuse(Subject(name="a skill", root=root, urls=(url,)), ORIGIN)
 
     def url_of(self, ref: Remote | Local) -> str:
-        """Return the URL by which policies know a place."""
+        """Return the URL that policies match for a place."""
         if isinstance(ref, Local):
             path = os.path.realpath(os.path.expanduser(ref.path)).replace(os.sep, "/")
             return f"file:///{quote(path.lstrip('/'), safe='/:')}"
         return url_of(ref, self.environ)
 
     def voucher(self, entry: Locked, lock: Lock | None = None) -> str | None:
-        """Return the registry by whose word alone the signer of an entry has a name; None if it is the user's own."""
+        """Return the registry that alone names the signer of an entry; None if the signer is the user's publisher."""
         return voucher(entry, lock or self.project.last_lock(), self.project.home)
 
     def root_of(self, entry: Locked, among: Mapping[str, Source] | None = None) -> Digest | None:
-        """Return the root of the registry that the entry is from, as this user has it; None if it is from none."""
+        """Return this user's root of the entry's registry; None if the entry is from no registry."""
         source = (self.sources.all() if among is None else among).get(entry.source) if entry.named else None
         return source.root if source else None
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command did.
+    """The result of a command.
 
     Attributes:
-        skills: The skills it was about, as they are now.
-        changed: Whether anything on disk is other than before.
+        skills: The skills of the command in their new state.
+        changed: Whether the command changed a file.
         asked: Every question with its answer.
         warnings: Warnings, a line each.
-        changes: What differs from the version before, of skills that had one.
+        changes: The differences from the version before, by skill that had one.
         left: Skills left out or left unchanged, and why.
-        unchanged, restored: Those that were up to date, and those of which only copies were put back.
-        pending: Whether something remains to be done, by a person or without the dry run, that no skill shows.
+        unchanged, restored: The skills that were up to date, and those whose copies alone were put back.
+        pending: Whether work remains that no skill shows: for a person, or for the command without its dry run.
         supplied: Skill and need (``env:NAME``) that this command satisfied; values of variables are not kept.
-        disabled: Those of the skills that their user disabled, whatever they need.
-        remedies: By skill and need (``mcp:NAME``) what to do about it, where ``how_to_satisfy`` does not know.
+        disabled: The skills that the user disabled, whatever their needs.
+        remedies: By skill and need (``mcp:NAME``) the commands that satisfy it, where ``how_to_satisfy`` has none.
         sources: Changes of the lock's sources.
-        written: By skill what was written into which configuration of an agent, a line for each file.
+        written: By skill the entries written into agents' configurations, a line for each file.
     """
 
     skills: tuple[Skill, ...]
@@ -303,14 +303,14 @@ class Outcome:
     sources: tuple[SourceChange, ...] = ()
 
     def preceded(self, asked: Iterable[Asked], left: Iterable[LeftOut], warnings: Iterable[str]) -> Outcome:
-        """Return the outcome with what was asked, left out and warned of before."""
+        """Return the outcome with earlier questions, left-out skills and warnings before its own."""
         asked, left = (*asked, *self.asked), (*left, *self.left)
         return replace(self, asked=asked, left=left, warnings=(*warnings, *self.warnings))
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A skill that a command leaves out or alone, and why."""
+    """A skill that a command leaves out or unchanged, and why."""
 
     name: str
     code: str
@@ -318,10 +318,10 @@ class LeftOut:
 
 
 def ask(questions: Sequence[Question], ports: Ports, dry_run: bool = False) -> list[Asked]:
-    """Ask all of them at once, but what a policy agrees to; in a dry run, which asks no person, nothing is refused.
+    """Ask all questions at once, except those that a policy answers; a dry run asks no person and refuses nothing.
 
     Raises:
-        Refused: one that is not about a need was not answered with yes.
+        Refused: a question that is not about a need was not answered with yes.
     """
     agreed = [ports.policies.agrees(each.kind) for each in questions]
     open_ = [each for each, is_agreed in zip(questions, agreed, strict=True) if not is_agreed]
@@ -331,10 +331,10 @@ def ask(questions: Sequence[Question], ports: Ports, dry_run: bool = False) -> l
 
 
 def ask_person(question: Question, ports: Ports) -> None:
-    """Ask whom to trust for good; policies do not answer this.
+    """Ask a question about permanent trust, which no policy answers.
 
     Raises:
-        Refused: it was not answered with yes.
+        Refused: the answer was not yes.
     """
     _refuse_unanswered(list(zip([question], ports.approver.answer([question]), strict=True)))
 
@@ -346,7 +346,7 @@ def _refuse_unanswered(asked: list[Asked], dry_run: bool = False) -> list[Asked]
 
 
 def refusal(asked: Sequence[Asked]) -> Refused | None:
-    """Return the refusal of a command whose questions were answered so; None if it may go on."""
+    """Return the refusal of a command with these answers; None if it may continue."""
     if not (refused := unanswerable(asked)):
         return None
     question, answer = refused[0]
@@ -358,7 +358,7 @@ def refusal(asked: Sequence[Asked]) -> Refused | None:
 
 
 def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tuple[str, str]:
-    """Return why a question is refused, and the hint that would answer all open ones."""
+    """Return the reason for the refusal of a question, and a hint that answers all open questions."""
     if question.kind == "critical-finding":
         return "no answer accepts it", how_to_answer(question)
     if answer.said == "no":
@@ -371,31 +371,31 @@ def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tupl
     return why, f"answer at a terminal{without}{'' if ways == A_PERSON else f', or beforehand: {ways}'}"
 
 
-# Commands in hints: for the scope that the person is in, each word quoted for a shell.
+# Commands in hints: for the user's scope, each word quoted for a shell.
 
 
 def reinstall(scope: SkillScope, name: str, words: Iterable[str]) -> str:
-    """Return the commands that replace an installed skill by the one that these words name."""
+    """Return the commands that replace an installed skill by the skill that these words name."""
     return f"{command(scope, 'remove', name)}, then {command(scope, 'install', *words)}"
 
 
 @dataclass(frozen=True)
 class State:
-    """Lock, intent and records, read once; ``commit`` refuses if the part it is about to change changed meanwhile."""
+    """Lock, intent and records, read once; ``commit`` refuses if another process has changed its skills meanwhile."""
 
     lock: Lock
     intent: Intent
     records: Records
-    read: str = ""  # what ``Project.read_bytes`` told then
+    read: str = ""  # the identity of the files' bytes, by ``Project.read_bytes``
 
     @cached_property
     def trees(self) -> Collection[Digest]:
-        """Every tree that is locked, as its source has it."""
+        """The digests of all locked trees, unpatched."""
         return {entry.original.tree for entry in self.lock.skills.values()}
 
     @property
     def unwanted(self) -> list[str]:
-        """What is locked and neither named by the intent nor needed by what is; nothing if it lists no skills."""
+        """The locked skills that the intent neither lists nor needs indirectly; none if it lists no skills at all."""
         wanted = {*self.intent.skills}
         waiting = deque(wanted)
         while waiting:
@@ -406,23 +406,23 @@ class State:
 
     @property
     def listed(self) -> dict[str, Wanted]:
-        """What an intent would name if it were written of the lock alone: what no other needs."""
+        """The skills of an intent made of the lock alone: all that no other skill needs."""
         locked = self.lock.skills
         needed = {each for entry in locked.values() for each in entry.dependencies}
         found = {name: wanted_of(entry) for name, entry in locked.items() if name not in needed}
-        # A ring, which only a lock makes: the skills' own files are refused.
+        # A cycle of dependencies is in no skill's own files, which are refused; only a lock can state one.
         rest = replace(self, intent=Intent(skills=found, lists=True)).unwanted
         return found | {name: wanted_of(locked[name]) for name in rest}
 
     def _needed_by(self, name: str) -> Iterator[str]:
-        """Yield what a skill needs: by the lock, and by its files as they were agreed to, if the lock is silent."""
+        """Yield the names of the skills that a skill needs, by the lock and by the files that the user agreed to."""
         entry, record = self.lock.skills.get(name), self.agreed(name)
         yield from entry.dependencies if entry else ()
         needs = record.facts.needs if record else ()
         yield from (need.name for need in needs if need.kind == "skill")
 
     def agreed(self, name: str) -> Record | None:
-        """Return this machine's record of a skill if it is about what is locked: the very tree, from where it was."""
+        """Return this machine's record of a skill if it has the locked tree and origin."""
         return self._agreed.get(name)
 
     @cached_property
@@ -431,15 +431,15 @@ class State:
         return {name: each for name, each in records.items() if name in locked and each.is_of(locked[name])}
 
     def enabled(self, name: str) -> Record | None:
-        """Return what was ``agreed`` of a skill that agents are to read; None of any other."""
+        """Return the ``agreed`` record of an enabled skill; None of any other skill."""
         agreed = self.agreed(name)
         return agreed if agreed and agreed.enabled else None
 
     def is_known(self, name: str, source: str, git: str | None = None) -> bool:
-        """Return whether this person agreed to have the skill from this place, as their own record has it.
+        """Return whether this person agreed to the skill from this place, by their own record alone.
 
-        That the lock says otherwise, or is gone, changes nothing of what they agreed to. With ``git`` it is that
-        repository too: a lock may give a place the repository of a plugin, or a server, that nobody agreed to.
+        The lock, or its absence, cannot change their consent. With ``git``, the record must have that repository,
+        too: a lock may name, for a known place, a plugin's repository or a server without this person's consent.
         """
         record = self.records.skills.get(name)
         if record is None or record.provenance is None or record.tree == NO_FILES:
@@ -448,12 +448,12 @@ class State:
 
 
 def read_state(ports: Ports) -> State:
-    """Read all three.
+    """Read lock, intent and records.
 
     Raises:
         FormatError: one is malformed.
-        StateError: one cannot be read, or is a link that leaves the project.
-        SourceMismatch: lock or intent give an alias of this user's to another source.
+        StateError: one cannot be read, or is a link that leads out of the project.
+        SourceMismatch: lock or intent use an alias of this user for another source.
     """
     state = read_unchecked(ports)
     known = ports.sources.all()
@@ -463,7 +463,7 @@ def read_state(ports: Ports) -> State:
             raise _other_locked(mine, str(locked), state.lock, ports)
     for alias, wanted in state.intent.sources.items():
         mine = known.get(alias)
-        # Without a root it is about the URL alone.
+        # Without a root in the intent, only the URL is compared.
         if mine is not None and (wanted.url.rstrip("/"), wanted.root or mine.root) != (mine.url, mine.root):
             root = f" with root {wanted.root}" if wanted.root else ""
             remove = as_command("skillhub", "source", "remove", alias)
@@ -473,7 +473,7 @@ def read_state(ports: Ports) -> State:
 
 
 def read_unchecked(ports: Ports) -> State:
-    """Read all three, whatever lock and intent say of sources: for who only looks, or takes away.
+    """Read lock, intent and records without a check of their sources: for callers that only show or remove skills.
 
     Raises:
         FormatError, StateError: as for ``read_state``.
@@ -483,7 +483,7 @@ def read_unchecked(ports: Ports) -> State:
 
 
 def _records(lock: Lock, ports: Ports) -> Records:
-    """Return the records of what has arrived in the lock; one without provenance has that of the lock now."""
+    """Return the records, with pending ones that the lock has now; one without provenance gets that of the lock."""
     records = ports.project.records()
     coming = records.coming
     entries = lock.skills.items()
@@ -511,7 +511,7 @@ def _redefined(mine: Source, theirs: str, where: str, hint: str) -> SourceMismat
     return SourceMismatch(message, where=where, hint=hint)
 
 
-# The options of an install beside the references: where to enable, and how to satisfy needs.
+# The options of an install besides its references: where to enable, and how to satisfy needs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,18 +519,18 @@ class Options:
     """The flags of install and enable, as values.
 
     Attributes:
-        agents: Ids of the agents to enable for; empty means those chosen before, or wanted, or found here.
-        env: Variables given for this command alone; never stored, never shown.
-        mcp: What to do about MCP servers that a skill needs.
+        agents: Ids of the agents to enable for; empty means those chosen before, or of the intent, or found here.
+        env: Variables for this command alone; never stored, never shown.
+        mcp: The answer about MCP servers that a skill needs.
         link: Copies or links; None leaves it to the intent.
-        enable: False leaves what is installed in the store.
-        frozen: The lock as it stands, or fail.
-        skills: Of places that hold several: these, by name, ``plugin:name`` or folder.
-        every: Of such places all skills; what is malformed or critical is left out.
-        excepted: Of all skills, not these, by the same words: nothing of them is fetched.
-        alias: The name that the one skill is to have here, in place of its own.
-        trusted: By alias the root of each registry that the project may propose, said beforehand.
-        dry_run: Work everything out, ask nothing, change nothing.
+        enable: False stores the skills and leaves them disabled.
+        frozen: Fail instead of changing the lock.
+        skills: The skills to install from a place of several, by name, ``plugin:name`` or folder.
+        every: Install all skills of such a place; malformed ones and those with critical findings are left out.
+        excepted: Skills that ``every`` leaves out, by the same words; nothing of them is fetched.
+        alias: The name for the one skill in this project, in place of its own.
+        trusted: By alias, the expected root of each registry that the project may propose.
+        dry_run: Plan everything, ask nothing, change nothing.
     """
 
     agents: tuple[str, ...] = ()
@@ -548,13 +548,14 @@ class Options:
 
 
 def chosen_agents(options: Options, records: Records, intent: Intent, ports: Ports) -> tuple[Host, ...]:
-    """Return the agents to enable for: as asked, else as chosen before, else as wanted, else as found here.
+    """Return the agents to enable for: of the options, else chosen before, else of the intent, else found here.
 
-    Of those, the ones that the policies let have skills.
+    Agents that a policy forbids are left out.
 
     Raises:
-        UsageError: an id that is no agent's; of a file's it is a FormatError.
-        Forbidden: a policy forbids one that was asked for by name.
+        UsageError: an id belongs to no agent.
+        FormatError: an id of the intent belongs to no agent.
+        Forbidden: a policy forbids an agent that the user named.
     """
     chosen = _chosen(options, records, intent, ports)
     allowed = []
@@ -583,10 +584,10 @@ def _chosen(options: Options, records: Records, intent: Intent, ports: Ports) ->
 
 
 def refuse_unknown(names: Iterable[str], installed: Collection[str], scope: Scope) -> None:
-    """Refuse names of skills that are not installed here, in a project or for the user.
+    """Refuse names of skills that are not installed in this scope.
 
     Raises:
-        NotFound: one is none; the hint lists names that are spelled alike.
+        NotFound: a skill is not installed; the hint lists similar names.
     """
     for name in names:
         if name not in installed:

@@ -1,4 +1,4 @@
-"""From references to candidates, one for each name; and the newer releases of what is locked."""
+"""From references to candidates, one for each name; and the newer releases of locked skills."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from skillhub.model.version import is_version, precedence
 from skillhub.net.target import Who, by_agreement
 from skillhub.project.intent import Wanted, wanted_of
 
-# The refusal of ``--all`` where skills failed verification: all of them are named, to be left out.
+# The refusal of ``--all`` after failed verifications names each failed skill, so that the user can exclude them all.
 
 
 class UnsafeSkills(SecurityError):
-    """Skills of ``--all`` failed verification; the error lists every one of them and why.
+    """Skills of ``--all`` failed verification; the error lists each of them and its error.
 
     Args:
-        failing: By the word that ``--except`` takes.
-        where: The place that has them.
-        excepted: What was left out already.
+        failing: The errors, by the words that name the skills to ``--except``.
+        where: The place that has the skills.
+        excepted: The words that ``--except`` has already.
 
     Attributes:
         skills: Each as ``name``, ``code``, ``reason`` and ``message``.
-        code: Theirs, if they have one and the same; so is ``reason``.
+        code: The code of all errors, if it is the same; likewise ``reason``.
     """
 
     code = "unsafe-skills"
@@ -86,19 +86,19 @@ class UnsafeSkills(SecurityError):
         self.reason = reasons.pop() if len(reasons) == 1 else None
 
 
-# From references to candidates: one for each name, each from the source that its name may come from.
+# From references to candidates: one for each name, each from a permitted source of its name.
 
 _AMBIGUOUS = "ambiguous"
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What was found, by name, what was left out, and what is odd about the places.
+    """The candidates by name, the skills left out, and warnings about the places.
 
     Attributes:
-        excepted: The names that ``--except`` left nothing of.
-        withdrawn: The names of which the locked release was withdrawn.
-        settled: Those that are asked for, and are in order as they are.
+        excepted: The names whose every skill ``--except`` excludes.
+        withdrawn: The names whose locked release was withdrawn.
+        settled: The names of requested skills that are in order and need no work.
     """
 
     found: dict[str, Candidate] = field(default_factory=dict)
@@ -118,18 +118,19 @@ def gather(
     named_by: Who = "person",
     settled: Callable[[Sequence[ResolvedSkill]], Collection[str]] = lambda _: (),
 ) -> Gathered:
-    """Return a candidate for each skill that the references mean; without any, for each of lock and intent.
+    """Return a candidate for each skill that the references name; without references, for each of lock and intent.
 
-    ``named_by`` says who named the references, as for ``Ports.reach``; ``settled`` which are not to be obtained.
+    ``named_by`` is the party that named the references, as for ``Ports.reach``; ``settled`` returns the names of the
+    skills that need no work.
 
     Raises:
-        NotFound: none has a skill that was chosen by name.
-        UsageError: two references give one name to two skills, or a name is in several sources.
-        SourceMismatch: a name that the lock has from somewhere else.
+        NotFound: no place has a skill that was chosen by name.
+        UsageError: two references give one name to two skills, or several sources have a name.
+        SourceMismatch: the lock has a name from another origin.
         FormatError: ``--frozen``, and intent and lock disagree.
         SignerChanged: another signer than the lock's.
-        UnsafeSkills: of ``--all``, every one that is not what it should be.
-        Forbidden: a policy forbids one that did not come with ``--all``.
+        UnsafeSkills: skills of ``--all`` failed verification.
+        Forbidden: a policy forbids a skill that the user named, not ``--all``.
     """
     _check_options(refs, options)
     gathered, held = Gathered(), TreeBudget(ports.store)
@@ -149,7 +150,7 @@ def gather(
     with prefetched(acquisitions, ports.report, lambda: not failing) as coming:
         for each, turn in zip(resolved, coming, strict=True):
             try:
-                # Once one fails, nothing is installed: the others are verified, so that each that fails is named.
+                # After a failure nothing is installed; the others are verified only to name every failed skill.
                 with scanning(not failing or each.is_locked):
                     whole = _obtained(each, turn, None if failing else held, state, ports)
             except SecurityError as error:
@@ -167,7 +168,7 @@ def gather(
         unsafe = [(words[release], error) for release, error in failing]
         raise UnsafeSkills(unsafe, where=", ".join(map(str, refs)), excepted=options.excepted)
     offered = [each.release for each in resolved if each.release]
-    for word in options.skills:  # a word that is no skill's: where a reference is one skill, it was not chosen by it
+    for word in options.skills:  # a reference to a single skill was resolved without these words: check them here
         if word not in gathered.found and word not in gathered.settled and not fitting(word, offered):
             raise no_match(word, [*gathered.found], ", ".join(map(str, refs)))
     return gathered
@@ -175,7 +176,7 @@ def gather(
 
 @contextmanager
 def _scan_loading() -> Iterator[None]:
-    """Load what scans in a thread that ends with this: only a process with a single thread can be forked."""
+    """Load the scan's modules in a thread, and join it: only a process with a single thread can be forked."""
     thread = Thread(target=_load_scan, daemon=True)
     thread.start()
     try:
@@ -185,7 +186,7 @@ def _scan_loading() -> Iterator[None]:
 
 
 def _load_scan() -> None:
-    with suppress(ImportError, OSError):  # raised again where the scan is needed
+    with suppress(ImportError, OSError):  # raised again by the scan itself
         scan.load()
 
 
@@ -193,7 +194,7 @@ def _check_options(refs: Sequence[Ref], options: Options) -> None:
     """Refuse options that contradict each other.
 
     Raises:
-        UsageError: they do.
+        UsageError: two options contradict, or ``--as`` has no valid name.
     """
     if options.alias is not None and (len(refs) != 1 or options.every):
         message = f"--as names one skill; found {'--all' if options.every else f'{len(refs)} references'}"
@@ -208,10 +209,10 @@ def _check_options(refs: Sequence[Ref], options: Options) -> None:
 
 
 def _without_excepted(resolved: Sequence[ResolvedSkill], options: Options) -> list[ResolvedSkill]:
-    """Return what is resolved without those that ``--except`` names.
+    """Return the resolved skills without those that ``--except`` names.
 
     Raises:
-        UsageError: it names what is not there.
+        UsageError: it names a skill that no place has.
     """
     offered = [each.release for each in resolved if each.release]
     fits = {word: fitting(word, offered) for word in options.excepted}
@@ -226,12 +227,12 @@ def _without_excepted(resolved: Sequence[ResolvedSkill], options: Options) -> li
 def _obtained(
     resolved: ResolvedSkill, turn: Callable[[], Candidate], held: TreeBudget | None, state: State, ports: Ports
 ) -> Candidate | LeftOut:
-    """Return the skill with the project's patch of it, or why ``--all`` leaves it out; it is ``held`` if it is used.
+    """Return the skill with its patch, or why ``--all`` leaves it out; ``held`` is None if no one will use the tree.
 
     Raises:
         FormatError: it is malformed and did not come with ``--all``.
-        Forbidden: a policy forbids where its bytes are, and it did not come with ``--all``.
-        SecurityError: it is not what it should be.
+        Forbidden: a policy forbids the place of its bytes, and it did not come with ``--all``.
+        SecurityError: it failed verification.
     """
     try:
         candidate = turn() if held is None else held.keep(turn())
@@ -275,7 +276,7 @@ def _add(candidate: Candidate, resolved: ResolvedSkill, gathered: Gathered, stat
 
 
 def admit_optional(candidate: Candidate, state: State, ports: Ports) -> Candidate | LeftOut:
-    """Return a candidate that came with others as it is admitted, or why it is left out.
+    """Return the admitted candidate of a skill that the user did not name, or why it is left out.
 
     Raises:
         SourceError: as for ``admit``.
@@ -317,15 +318,15 @@ def _disagree(message: str, ports: Ports) -> FormatError:
 
 
 def rebase_patch(found: Candidate, entry: Locked | None, ports: Ports) -> Candidate | LeftOut:
-    """Return the candidate with the patch that the lock has of its name; what cannot have it is to be left out.
+    """Return the candidate with the lock's patch of its name merged in; leave it out if the patch does not apply.
 
     Args:
-        found: What a source has now, or the lock.
-        entry: The lock's word of the name.
-        ports: What the command works with.
+        found: The candidate from a source or from the lock.
+        entry: The lock's entry of the name.
+        ports: The ports of the command.
 
     Raises:
-        SourceError, SecurityError: what the lock names cannot be had, or is not that.
+        SourceError, SecurityError: the locked skill is unavailable, or its bytes differ from the lock.
     """
     if entry is None or entry.patch is None or found.entry.patch is not None:
         return found
@@ -342,17 +343,17 @@ def rebase_patch(found: Candidate, entry: Locked | None, ports: Ports) -> Candid
 
 
 def with_edits(found: Candidate, tree: Tree, ports: Ports, before: Locked | None = None) -> Candidate | LeftOut:
-    """Return the candidate with what ``tree`` has otherwise as the project's patch of it.
+    """Return the candidate with its differences from ``tree`` as the project's patch.
 
     Args:
-        found: What the source has.
-        tree: What agents are to have.
-        ports: What the command works with.
-        before: The lock's word; a patch that is there already is not written anew.
+        found: The candidate of the source.
+        tree: The patched tree, for agents.
+        ports: The ports of the command.
+        before: The lock's entry; an unchanged patch is not written again.
 
     Raises:
         FormatError: the manifest is malformed.
-        SecurityError: it asks for what no skill may have, or has another name.
+        SecurityError: the patched manifest requires a forbidden variable, or has another name.
         LinkLeavesProject: the folder for patches leads out of the project.
     """
     text, whole = difference(found.tree, tree)
@@ -383,14 +384,14 @@ Excuse = Callable[[str, SkillhubError], None]
 
 
 def newest_of(names: Iterable[str], state: State, ports: Ports, *, excuse: Excuse, keep: bool = False) -> Gathered:
-    """Return what is newer than the lock, of these locked skills; left out is what is, and cannot be had.
+    """Return the candidates that are newer than the lock; a newer one to which the patch does not apply is left out.
 
     Args:
-        names: The skills.
-        state: What is locked, and what is wanted.
-        ports: What the command works with.
-        excuse: Is told of a skill of which nobody can say, and why; if it returns, the others go on.
-        keep: It is only told of: the store is not touched, and no file stays in memory.
+        names: Names of locked skills.
+        state: Lock, intent and records.
+        ports: The ports of the command.
+        excuse: Called with the name of a skill and the error that it raised; if it returns, the others continue.
+        keep: Only describe the newer releases: nothing is stored, and no file stays in memory.
 
     Raises:
         SourceError, SecurityError, FormatError, Refused, UsageError: as ``excuse`` raises them.
@@ -417,7 +418,7 @@ def newest_of(names: Iterable[str], state: State, ports: Ports, *, excuse: Excus
 
 
 def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports, *, keep: bool) -> None:
-    """Add a candidate to what is newer, if it is."""
+    """Add a candidate to the newer ones if it differs from the locked release."""
     if (candidate.tree.digest, candidate.entry.version) == (entry.original.tree, entry.version):
         newer.warnings.extend(f"{candidate.name}: {each}" for each in candidate.warnings if each == EXPIRED)
         return
@@ -436,12 +437,12 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
 
 
 def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathered) -> ResolvedSkill | None:
-    """Return the newest that is wanted under a name, unless its index says that it is the locked one."""
+    """Return the newest release in the range of a name, unless the index shows that it is the locked one."""
     wanted, warnings = wanted_under(name, entry, state), newer.warnings
     if is_fixed(wanted, entry):
         return None
     if name not in state.intent.skills and entry.named:
-        # It is here because others need it: no further than they allow.
+        # A dependency: the skills that need it limit its versions.
         ranges = dict.fromkeys(wanted for _, wanted in ranges_on(name, state.lock, ports))
         wanted = replace(wanted, version=",".join(ranges) or None)
     try:
@@ -460,7 +461,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
         now, before = (offered.rev, entry.rev) if entry.git else (offered.digest, entry.digest)
         if (
             offered.digest is None and offered.tree is not None
-        ):  # of an MCP server, which says the digest of each file
+        ):  # from an MCP server, which lists the digest of each file
             now, before = offered.tree, entry.original.tree
         return None if now == before is not None else found
     status = _status(name, entry, ports, newer)
@@ -473,7 +474,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
 
 
 def _status(name: str, entry: Locked, ports: Ports, newer: Gathered) -> ReleaseStatus:
-    """Ask how a locked release stands, and note it if it was withdrawn."""
+    """Return the status of a locked release at its registry; add the name to ``withdrawn`` if it was withdrawn."""
     status = ReleaseStatus.now(name, entry, ports)
     if status.release is not None and status.release.withdrawn is not None:
         newer.withdrawn.add(name)
@@ -481,26 +482,26 @@ def _status(name: str, entry: Locked, ports: Ports, newer: Gathered) -> ReleaseS
 
 
 def _newer_than_allowed(offered: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> Iterator[str]:
-    """Yield what is newer than what is allowed, for nobody would learn of it otherwise."""
+    """Yield a line for each newer release that the intent or a policy excludes, of which the user would not learn."""
     here = precedence(offered.version or "0.0.0")
     younger = choose_release(Named(offered.name, None, wanted.version), status.offered)
     if precedence(younger.version or "0.0.0") > here:
         yield f"{offered.name} {younger.version} is available, but younger than a policy allows"
     if wanted.version is None or is_version(wanted.version):
-        return  # they may all be taken, or somebody chose just this one
+        return  # no range excludes a release, or the user chose this exact version
     newest = choose_release(Named(offered.name), status.offered, ports.policies.settled(ports.clock()))
     if precedence(newest.version or "0.0.0") > here:
         yield _outside_range(newest, wanted, status, ports)
 
 
 def _outside_range(release: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> str:
-    """Return what is told of a release that is there and not allowed."""
+    """Return the warning about an available release that the range excludes."""
     take = status.install_command(release, ports.project.scope)
     return f"{release.name} {release.version} is available, but {wanted.version} is wanted; to install it: {take}"
 
 
 def _is_wanted(entry: Locked, offered: Release, wanted: Wanted, locked: Release | None) -> bool:
-    """Return whether to leave a locked release for the one offered: up always, down only where it may not stay."""
+    """Return whether the offered release replaces the locked one: a newer one always, an older only if it must go."""
     old, new = entry.version or "", offered.version or ""
     if not (is_version(old) and is_version(new)) or precedence(new) > precedence(old):
         return True
@@ -509,33 +510,33 @@ def _is_wanted(entry: Locked, offered: Release, wanted: Wanted, locked: Release 
 
 
 def _taken_back(locked: Release | None) -> str | None:
-    """Return what is told of a locked release that nobody should have any more, if that is so."""
+    """Return the warning about a locked release that was yanked or withdrawn, or None."""
     if locked is None or not locked.taken_back:
         return None
     return f"{locked.name} {locked.version} was {locked.taken_back}"
 
 
 def wanted_under(name: str, entry: Locked, state: State) -> Wanted:
-    """Return what is wanted under a locked name: as the intent says, else as the lock does."""
+    """Return the line of the intent for a locked name, else the one that its entry implies."""
     return state.intent.skills.get(name) or wanted_of(entry)
 
 
 def is_fixed(wanted: Wanted, entry: Locked) -> bool:
-    """Return whether a person asked for the very commit or artifact that is locked: there is no newer one."""
+    """Return whether the intent names exactly the locked commit or artifact, so that there is no newer one."""
     ref = wanted.remote()
     if isinstance(ref, Git | GitHub):
         return ref.rev is not None and is_object_id(ref.rev) and ref.rev == entry.rev
     return isinstance(ref, Oci) and ref.digest is not None and ref.source == entry.place
 
 
-# Skills without a newer release though their source answers: an update of all continues without them.
+# Skills that their source no longer has, though it answers: an update of all continues without them.
 
 
 def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> SkillhubError:
-    """Return what is wrong with this one skill, and the way out of it.
+    """Return the error of this one skill, with a hint that resolves it.
 
     Raises:
-        SkillhubError: the error itself where it is not about one skill, or whoever has the skill cannot be asked.
+        SkillhubError: the error itself, if it is not about one skill, or if the skill's source is unreachable.
     """
     if not isinstance(error, NotFound | FormatError):
         raise error
@@ -561,16 +562,16 @@ def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> 
 
 
 def _where_now(name: str, entry: Locked, wanted: Wanted, state: State, ports: Ports) -> list[str] | None:
-    """Ask whoever has a skill what it has, and return the words that name the skill there now, if that can be told.
+    """Ask a skill's source for its index; return the words that name the skill there now, or None if unknown.
 
     Raises:
-        SourceError, FormatError, SecurityError, Refused: it cannot be asked.
+        SourceError, FormatError, SecurityError, Refused: the source cannot be asked.
     """
     ref, own = wanted.remote(), entry.own_name(name)
     if ref is None:
         source = ports.sources.all().get(wanted.source or entry.source)
         if wanted.path is None and source is not None and source.root is None:
-            # Raises if the whole site is gone: then nothing is known of its other skills either.
+            # Raises if the whole site is gone: then its other skills cannot be updated either.
             ports.reach(source.ref, named_by=source.named_by).index((own,))
         elif wanted.path is None and source is not None:
             with suppress(NotFound):

@@ -43,14 +43,14 @@ from skillhub.project.copies import NeedCheck, need_check, view, with_stored_val
 
 
 def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
-    """Install what ``refs`` name; without any, what lock and intent say.
+    """Install the skills that ``refs`` name; without references, those of lock and intent.
 
     Raises:
         UsageError: the references make no sense, or there are none and neither lock nor intent.
-        SourceError: something cannot be had.
-        FormatError: something is malformed.
-        SecurityError: something was tampered with; nothing was changed.
-        Refused: a question was answered no or by nobody; nothing was changed.
+        SourceError: a source is unreachable or lacks a skill.
+        FormatError: a skill, a document, lock or intent is malformed.
+        SecurityError: evidence of tampering; nothing was changed.
+        Refused: a question was not answered, or with no; nothing was changed.
         StateError: the disk is in the way.
     """
     if not refs and not ports.project.has_lock_or_intent():
@@ -82,12 +82,12 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
 
 
 def apply(candidates: Mapping[str, Candidate], options: Options, state: State, ports: Ports) -> Outcome:
-    """Plan what taking the candidates means, ask all questions at once, and carry out what was agreed to.
+    """Plan each candidate, ask all questions at once, and carry out what the user agreed to.
 
     Raises:
         Forbidden: a policy forbids one.
-        SignerChanged: one is not signed by the publisher whose signature the person agreed to.
-        Refused: a question was answered no or by nobody; nothing was changed.
+        SignerChanged: one is not signed by the publisher whose signature the user agreed to.
+        Refused: a question was not answered, or with no; nothing was changed.
         StateError: the disk is in the way.
     """
     planner = Planner.of(options, state, ports, candidates.values())
@@ -108,17 +108,17 @@ def apply(candidates: Mapping[str, Candidate], options: Options, state: State, p
 
 
 def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: Ports) -> Outcome:
-    """Remove what the intent has no need of any more: a line of it is gone, or what needed it is."""
+    """Remove the skills that the intent no longer requires, neither by a line nor as a dependency."""
     names = () if options.frozen else after.unwanted
     if (names or outcome.left) and not (options.dry_run or options.frozen):
-        # What a person kept as it was needs what it needed, and no more.
+        # A skill that the user kept unchanged has its former dependencies, not those of the new version.
         names = read_unchecked(ports).unwanted
     if not names:
         return outcome
     why = "skillhub.toml does not require it"
     try:
         gone = remove(names, ports, dry_run=options.dry_run, unwanted=True)
-    except Refused as error:  # what was edited by hand stays until somebody says what becomes of it
+    except Refused as error:  # an edited skill stays until the user decides about the edits
         left = [LeftOut(name, error.code, f"{why}, and it stays: {error.message}") for name in names]
         return replace(outcome, left=(*outcome.left, *left))
     was = "would be" if options.dry_run else "was"
@@ -139,7 +139,7 @@ def carry_out(
     ports: Ports,
     cleared: Sequence[Linking] = (),
 ) -> Outcome:
-    """Turn the agreed plans into changes, commit them with what is to be disabled, and show what came of it."""
+    """Turn the plans into changes by the answers, commit them, disable ``cleared``, and return the outcome."""
     answers: defaultdict[str, list[Asked]] = defaultdict(list)
     for question, answer in asked:
         answers[question.skill].append((question, answer))
@@ -171,7 +171,7 @@ def carry_out(
 def _decided(
     plans: Sequence[Plan], answers: Mapping[str, Sequence[Asked]], state: State, ports: Ports
 ) -> tuple[list[Change], NeedCheck]:
-    """Return what becomes of each, what needs one that waits waiting too; and the test of needs once it is so."""
+    """Return the change of each plan (a skill that needs a waiting one waits) and the check of needs afterwards."""
     there = state.records.enabled(state.lock.skills) | {each.name for each in plans} if plans else set[str]()
     is_satisfied = need_check(ports.environ, there)
     needing: defaultdict[str, list[Plan]] = defaultdict(list)
@@ -191,7 +191,7 @@ def _decided(
 
 
 def _remedies(plans: Sequence[Plan], state: State, scope: Scope) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
-    """Yield by skill and need what to type, where the need alone does not say."""
+    """Yield skill, need and the commands that satisfy it, for needs that do not imply their command."""
     locked = {*state.lock.skills, *(each.name for each in plans)}
     for each in plans:
         yield from each.needs.remedies(scope).items() if each.needs else ()
@@ -200,7 +200,7 @@ def _remedies(plans: Sequence[Plan], state: State, scope: Scope) -> Iterator[tup
 
 
 def _is_recorded(change: Change, state: State) -> bool:
-    """Return whether intent, lock, record and configurations have a skill as it is to be; its places may not."""
+    """Return whether intent, lock, record and agents' configurations agree with the change; its places may not."""
     candidate, needs = change.candidate, change.needs
     return (
         candidate.wanted in (None, state.intent.skills.get(change.name))
@@ -213,10 +213,10 @@ def _is_recorded(change: Change, state: State) -> bool:
 def _settled(
     plans: Sequence[Plan], answers: Mapping[str, Sequence[Asked]], state: State
 ) -> tuple[list[Plan], list[str]]:
-    """Return the plans with what a person chose for edits of theirs, and the skills that are to stay as they are.
+    """Return the plans with the user's choices for edited copies, and the names of the skills that stay unchanged.
 
     Raises:
-        Refused: one that stays is needed, in another version than it has, by one that does not.
+        Refused: a changed skill needs another version of a skill that stays unchanged.
     """
     settled: list[Plan] = []
     kept, left = [], []
@@ -235,13 +235,13 @@ def _settled(
 
 
 def _warnings(plans: Sequence[Plan], ports: Ports) -> Iterator[str]:
-    """Yield what a person should know of these skills and nothing refuses."""
+    """Yield the warnings about these skills and their needs."""
     yield from (f"{each.name}: {note}" for each in plans for note in each.candidate.warnings)
     yield from (note for each in plans if each.needs for note in each.needs.warnings(ports.environ))
 
 
 def _with_supplied(skill: Skill, supplied: Collection[str]) -> Skill:
-    """Return the skill with the variables that this very command gave it as met."""
+    """Return the skill with the variables that this command supplied as satisfied."""
     requires = tuple(
         replace(need, satisfied=True) if need.kind == "env" and need.spell() in supplied else need
         for need in skill.requires
@@ -253,21 +253,21 @@ def _with_supplied(skill: Skill, supplied: Collection[str]) -> Skill:
 
 
 def enable(names: Sequence[str], options: Options, ports: Ports, disabling: Sequence[str] = ()) -> Outcome:
-    """Check the needs of locked skills again, ask about what is open, and link those that nothing holds back.
+    """Check the needs of locked skills again, ask about the open ones, and link the skills without open needs.
 
-    Those of ``disabling`` are disabled in the same step: both are done, or neither.
+    The skills of ``disabling`` are disabled in the same step: both are done, or neither.
 
     Raises:
-        NotFound: a name that is not locked.
-        SecurityError: what is stored or fetched is not what was locked.
-        Refused: nobody agreed to the skill, or a policy forbids it.
+        NotFound: a name is not locked.
+        SecurityError: stored or fetched bytes differ from the lock.
+        Refused: a question was not answered, or with no, or a policy forbids a skill.
         StateError: the disk is in the way.
     """
     state, names = read_state(ports), tuple(dict.fromkeys(names))
     refuse_unknown(names, state.lock.skills, ports.project.scope)
     candidates, records = [], dict(state.records.skills)
     for name in names:
-        with about_skill(name):  # read whole though it may be agreed to: what the lock claims is checked again
+        with about_skill(name):  # scanned even if agreed to: the claims of the lock are checked again
             is_agreed = state.agreed(name) is not None
             candidates.append(by_lock(name, state.lock.skills[name], ports, agreed=is_agreed).run())
         if name in records:
@@ -287,13 +287,13 @@ def enable(names: Sequence[str], options: Options, ports: Ports, disabling: Sequ
 
 
 def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outcome:
-    """Take the links of these skills away, nothing else; they stay so until ``enable``.
+    """Remove the links of these skills, and nothing else; the skills stay disabled until ``enable``.
 
-    A dry run asks and does nothing.
+    A dry run asks nothing and changes nothing.
 
     Raises:
-        NotFound: a name that is not locked.
-        Refused: nobody agreed to what becomes of edits made by hand.
+        NotFound: a name is not locked.
+        Refused: the question about edited copies was not answered, or with no.
         StateError: the disk is in the way.
     """
     state, names = read_unchecked(ports), tuple(dict.fromkeys(names))
@@ -304,10 +304,10 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
     with ports.project.exclusively():
         linker = _saving(cleared, state, ports)
         records = read_unchecked(ports).records
-        # To disable a skill is not to agree to its tree.
+        # Without a record: disabling a skill is no consent to its tree.
         none = Record(tree=NO_FILES, enabled=False)
         changed = {name: replace(records.skills.get(name, none), enabled=False, held="user") for name in names}
-        # Their links are forgotten only when they are gone: until then `sync` would take them away.
+        # The records keep the links until they are removed: after a crash, `sync` removes them.
         write_records(replace(records, skills={**records.skills, **changed}), ports)
         for linking in cleared:
             linker.take_away(linking)
@@ -319,16 +319,16 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
 
 
 def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwanted: bool = False) -> Outcome:
-    """Take these skills out of links, lock and intent, with the MCP entries that are as we wrote them.
+    """Remove these skills from agents' folders, lock and intent, with their MCP entries that no one changed.
 
-    What only they have needed goes with them, as do agents' folders and files that were made for skills and are
-    empty by now. A dry run asks and does nothing. What is ``unwanted`` goes only if it is so to the last.
+    Dependencies of these skills alone are removed, too, and agents' folders and files that skillhub made and that are
+    empty now. A dry run asks nothing and changes nothing. With ``unwanted``, the names come from ``State.unwanted``.
 
     Raises:
-        NotFound: a name that is not locked.
-        Refused: a skill that stays needs one of them, another package of the workspace wants one, or nobody agreed to
-            what becomes of edits made by hand.
-        StateError: the disk is in the way, or what was unwanted is wanted by now.
+        NotFound: a name is not locked.
+        Refused: a skill that stays needs one of them, another package of the workspace wants one, or the question
+            about edited copies was not answered, or with no.
+        StateError: the disk is in the way, or an unwanted skill has become wanted meanwhile.
     """
     state = read_unchecked(ports)
     for other, entry in state.lock.skills.items():
@@ -341,11 +341,11 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
     if shared and not unwanted:
         hint = f"take its line out of {here}/skillhub.toml, then: {command(ports.project.scope, 'install')}"
         raise Refused(f"other packages want {', '.join(shared)} too", where=shared[0], hint=hint)
-    if unwanted:  # with all that only they need; another process may be quicker
+    if unwanted:  # their dependencies are among them; another process may have removed some
         names = tuple(name for name in names if name in state.lock.skills)
     else:
         names = tuple(dict.fromkeys((*names, *orphans(names, state))))
-    # What `sync` found gone from the lock may have left MCP entries behind.
+    # A skill that `sync` found gone from the lock has a record, and may have left MCP entries.
     refuse_unknown(names, {*state.lock.skills, *state.records.skills}, ports.project.scope)
     configured = config_files(names, state, ports)
     cleared, asked = _ask(names, state, ports, dry_run)
@@ -371,13 +371,13 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
 
 
 def orphans(gone: Sequence[str], state: State) -> list[str]:
-    """Return what only the skills that go have needed: locked, not in the intent, needed by no other."""
+    """Return the locked skills that only the removed ones needed and that the intent does not list."""
     locked = state.lock.skills
     leaving = [name for name in dict.fromkeys(gone) if name in locked]
     named = len(leaving)
     needing = Counter(each for entry in locked.values() for each in {*entry.dependencies})
     kept = {*state.intent.skills, *gone}
-    for name in leaving:  # it grows by what is looked at later
+    for name in leaving:  # the loop appends to the list
         for each in dict.fromkeys(locked[name].dependencies):
             needing[each] -= 1
             if each in locked and each not in kept and not needing[each]:
@@ -386,9 +386,9 @@ def orphans(gone: Sequence[str], state: State) -> list[str]:
 
 
 def _without(names: frozenset[str], state: State) -> tuple[Lock, Records]:
-    """Return lock and records without these skills, and without the sources that nothing else uses.
+    """Return lock and records without these skills, and without the sources that no other skill uses.
 
-    Where nothing is left, the next skill is asked about as the first one was, the agents that are to have it too.
+    Without any record left, the chosen agents are dropped, too: the next install chooses them as the first one did.
     """
     skills = {name: entry for name, entry in state.lock.skills.items() if name not in names}
     used = {entry.source for entry in skills.values()}
@@ -399,10 +399,10 @@ def _without(names: frozenset[str], state: State) -> tuple[Lock, Records]:
 
 
 def _ask(names: Sequence[str], state: State, ports: Ports, dry_run: bool) -> tuple[list[Linking], tuple[Asked, ...]]:
-    """Ask what becomes of edits where links are to go; return what is to be done there, and what was said.
+    """Ask about edited copies in the places to clear; return the decided steps, and the questions with answers.
 
     Raises:
-        Refused: nobody agreed.
+        Refused: a question was not answered, or with no.
     """
     found = _clearing(names, state, ports)
     asked = ask(removal_questions(found), ports, dry_run)
@@ -410,16 +410,16 @@ def _ask(names: Sequence[str], state: State, ports: Ports, dry_run: bool) -> tup
 
 
 def _clearing(names: Iterable[str], state: State, ports: Ports) -> list[Linking]:
-    """Return what is to be done where these skills are linked, and are to be no longer."""
+    """Return the steps that clear the places of these skills."""
     linker, records = Linker(ports.project, ports.store), state.records.skills
-    # To keep a copy would be to keep the skill: that is a no to the command.
+    # Keeping a copy would keep the skill enabled, so it is no choice here.
     return [
         replace(linker.plan_removal(name, records[name]), ways=("save", "take")) for name in names if name in records
     ]
 
 
 def _views(names: Sequence[str], records: Mapping[str, Record], state: State, ports: Ports) -> tuple[Skill, ...]:
-    """Return these skills as they are shown, as far as they are locked."""
+    """Return those of these skills that are locked, as commands show them."""
     locked = state.lock.skills
     is_satisfied = need_check(ports.environ, state.records.enabled(locked))
     return tuple(
@@ -430,7 +430,7 @@ def _views(names: Sequence[str], records: Mapping[str, Record], state: State, po
 
 
 def _saving(cleared: Sequence[Linking], state: State, ports: Ports) -> Linker:
-    """Save what was edited in these places, before anything is changed, and return what takes it away."""
+    """Save the edited copies in these places before any change, and return the ``Linker`` that clears them."""
     linker = Linker(ports.project, ports.store)
     for linking in cleared:
         linker.save(linking, state.records.skills.get(linking.name))
@@ -438,17 +438,17 @@ def _saving(cleared: Sequence[Linking], state: State, ports: Ports) -> Linker:
 
 
 def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
-    """Bring these skills, or all, to the newest version that the intent allows; all or none.
+    """Update the named skills, or all, to the newest version that the intent allows; all of them or none.
 
-    Of all, those are left as they are that their source no longer has, and those whose newer version is malformed,
-    critical in the scan, or forbidden by a policy.
+    An update of all leaves a skill unchanged that its source no longer has, or whose newer version is malformed, has
+    a critical finding, or is forbidden by a policy.
 
     Raises:
-        NotFound: a name that is not locked, or that its source no longer has.
+        NotFound: a name is not locked, or its source no longer has it.
         SourceError: a source cannot be reached.
-        FormatError: what a named one has now is malformed, or ``--frozen`` and there is something newer.
+        FormatError: the newer version of a named skill is malformed, or ``--frozen`` and a newer version exists.
         SecurityError: another signer than the lock's, wrong bytes; nothing was changed.
-        Refused: a question was answered no or by nobody, or a policy forbids it; nothing was changed.
+        Refused: a question was not answered, or with no, or a policy forbids a skill; nothing was changed.
         StateError: the disk is in the way.
     """
     state, names = read_state(ports), tuple(dict.fromkeys(names))
@@ -467,7 +467,7 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         name
         for name in names or state.lock.skills
         if name not in candidates and name not in gone
-        # Edited, cut off in an update, or not agreed to yet.
+        # Not agreed to yet, interrupted in an update, or edited.
         if state.agreed(name) is None or (name not in left and _edited(name, state, ports))
     ]
     candidates |= _restored(restored, state, ports)
@@ -481,7 +481,7 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     outcome = apply(found, options, state, ports)
     ports.sources.keep()
     outcome = outcome.preceded(asked, (*gone.values(), *newer.left), newer.warnings)
-    # What is only restored has the same keys, though nothing differs from the version before.
+    # A restored skill gets an entry, too, though nothing differs from the version before.
     changes = {name: _changes(found[name], state, ports) for name in restored if name in found}
     bad = _known_bad(names or state.lock.skills, found, state, ports)
     stays = newer.withdrawn - found.keys() or bad
@@ -503,10 +503,10 @@ def _known_bad(names: Iterable[str], found: Mapping[str, Candidate], state: Stat
 
 
 def _refuse_changes(found: Mapping[str, Candidate], state: State, ports: Ports) -> None:
-    """Hold to the lock as it stands.
+    """Refuse an update that would change the lock.
 
     Raises:
-        FormatError: it does not have what an update would bring, as for ``install --frozen``.
+        FormatError: the update would change it.
     """
     locked = state.lock.skills
     available_updates = [
@@ -523,13 +523,13 @@ def _refuse_changes(found: Mapping[str, Candidate], state: State, ports: Ports) 
 
 
 def _edited(name: str, state: State, ports: Ports) -> Sequence[str]:
-    """Return the places of a skill that were edited by hand."""
+    """Return the places of a skill where the copy was edited."""
     record = state.records.skills.get(name)
     return Linker(ports.project, ports.store).plan_removal(name, record).edited if record else ()
 
 
 def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
-    """Return what ``update`` would bring, having verified it in memory; nothing is asked and nothing written.
+    """Return the updates that ``update`` would make, verified in memory; ask nothing and write nothing.
 
     Raises:
         NotFound, SourceError, SecurityError: as for ``update``.
@@ -563,10 +563,10 @@ def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
 def _newest(
     names: Sequence[str], state: State, ports: Ports, *, keep: bool = False
 ) -> tuple[Gathered, dict[str, LeftOut]]:
-    """Return what is newer, and those of all skills of which nothing can be had, so that they hold up no other.
+    """Return the newer candidates, and by name those of all skills that have none for an error of their own.
 
     Raises:
-        NotFound: one is not locked, or is named and gone from where it was.
+        NotFound: a name is not locked, or the source of a named skill no longer has it.
         SourceError, SecurityError, FormatError: as for ``update``.
     """
     gone: dict[str, LeftOut] = {}
@@ -589,7 +589,7 @@ def _changes(candidate: Candidate, state: State, ports: Ports) -> Changes:
 
 
 def _restored(names: Iterable[str], state: State, ports: Ports) -> dict[str, Candidate]:
-    """Return what the lock has of skills that this machine knows."""
+    """Return the locked versions of those of these skills that have a record on this machine."""
     held, found = TreeBudget(ports.store), {}
     for name in names:
         if name in state.records.skills:
