@@ -1,4 +1,4 @@
-"""One file with all that a lock needs: what sources answered, kept to be verified again where no network is."""
+"""A bundle: one file with a lock and all answers of its sources, which an offline machine verifies again."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ from skillhub.sources.layout import SnapshotNode
 from skillhub.sources.repository import Folders
 from skillhub.trust.metadata import AHEAD_PATH
 
-# A bundle is a zip: ``skillhub.lock``, ``bundle.json``, and ``blobs/<sha256>``, each blob once. ``bundle.json`` says
-# which blob is the answer to what: a URL, ``git:<id>`` for an object of git, ``tree:<name>`` for the files of a
-# locked skill that nothing else vouches for. Nothing in it is trusted: whoever reads it verifies it as if a server
-# had answered.
+# A bundle is a zip: ``skillhub.lock``, ``bundle.json``, and ``blobs/<sha256>``, each blob once. ``bundle.json`` maps
+# keys to blobs. A key is a URL, ``git:<id>`` for an object of git, or ``tree:<name>`` for the files of a locked skill
+# that only the lock vouches for. Nothing in a bundle is trusted: the reader verifies it like the answer of a server.
 
 CAP = 512 << 20
 _LIMITS = Limits(total=CAP, files=30_000)
@@ -39,14 +38,14 @@ _TYPE = re.compile(r"[\x21-\x7e ]{0,128}")
 @part
 @dataclass(frozen=True, slots=True)
 class BundledAnswer:
-    """One answer: its bytes by their digest, and the media type that its server gave it."""
+    """One answer: the digest of its bytes, and the media type that the server sent."""
 
     digest: Sha256
     type: str = ""
 
 
 class BundleFile(Document):
-    """``bundle.json``: which blob answers what."""
+    """``bundle.json``: the blob for each key."""
 
     CAP = 32 << 20
     UNKNOWN = "a newer skillhub may have written it"
@@ -57,12 +56,12 @@ class BundleFile(Document):
 
 @dataclass(frozen=True)
 class SkillBundle:
-    """A lock, and what its sources answered.
+    """A lock and the answers of its sources.
 
     Attributes:
-        answers: By URL, ``git:<id>`` or ``tree:<name>``: the media type and the bytes.
+        answers: The media type and the bytes, by URL, ``git:<id>`` or ``tree:<name>``.
         where: The file, for errors.
-        asked: What was asked for and found.
+        asked: The keys that ``get`` has found so far.
     """
 
     lock: Lock
@@ -71,10 +70,10 @@ class SkillBundle:
     asked: set[str] = field(default_factory=set, compare=False)
 
     def get(self, key: str) -> tuple[str, bytes]:
-        """Return an answer.
+        """Return the media type and the bytes of an answer.
 
         Raises:
-            NotFound: the bundle has none to this.
+            NotFound: the bundle has no answer for this key.
         """
         if key not in self.answers:
             raise NotFound(f"the bundle does not hold {quote(key)}", where=self.where, hint="export the bundle again")
@@ -82,19 +81,19 @@ class SkillBundle:
         return self.answers[key]
 
     def tree(self, name: str) -> Unpacked | None:
-        """Return the files of a skill that nothing but the lock vouches for, if they are here.
+        """Return the files of a skill that only the lock vouches for; None if the bundle does not have them.
 
         Raises:
-            UnsafeArchive, FormatError: they are what no skill may be.
+            UnsafeArchive, FormatError: no skill may have such files.
         """
         _, data = self.answers.get(f"tree:{name}", ("", None))
         return None if data is None else unpack(data, "zip", wrapper=False)
 
     def parts(self) -> list[bytes]:
-        """Return the pieces of the file; the same content gives the same bytes.
+        """Return the pieces of the file; equal content gives equal bytes.
 
         Raises:
-            FormatError: it is larger than a bundle may be.
+            FormatError: the bundle exceeds the limits on bytes or files.
         """
         digests = {key: Digest.of(data) for key, (_, data) in self.answers.items()}
         content = {
@@ -110,12 +109,12 @@ class SkillBundle:
 
     @classmethod
     def parse(cls, data: bytes, where: str) -> SkillBundle:
-        """Return the bundle that these bytes are: those that ``parts`` would give of it, and no others.
+        """Return the bundle in these bytes, which must equal the ``parts`` of the result.
 
         Raises:
-            FormatError: they are no zip; or lock or content is malformed.
-            UnsafeArchive: they are a zip that no honest tool would make.
-            WrongBytes: something is in it twice, too much, missing, or not what it is named after.
+            FormatError: the bytes are no zip, or the lock or ``bundle.json`` is malformed.
+            UnsafeArchive: the zip is one that no honest tool makes.
+            WrongBytes: a file is duplicate, superfluous or missing, or its digest differs from its name.
         """
         files = {each.path: each.file.data for each in read_zip(data, _LIMITS) if each.file is not None}
         for name in (_LOCK, _CONTENT):
@@ -143,21 +142,17 @@ class SkillBundle:
 
 
 class BundleWeb(Web):
-    """A ``Web`` that answers from a bundle, and reaches nothing.
-
-    Args:
-        bundle: It.
-    """
+    """A ``Web`` that answers from a bundle and sends no request."""
 
     def __init__(self, bundle: SkillBundle) -> None:
         self._bundle = bundle
 
     def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
-        """Return what the bundle has, as ``Web.ask`` promises.
+        """Return the bundle's answer for a URL, as ``Web.ask`` promises.
 
         Raises:
-            NotFound: it has nothing for this URL.
-            WrongBytes: that is longer than ``cap``.
+            NotFound: the bundle has no answer for this URL.
+            WrongBytes: the answer is longer than ``cap``.
         """
         kind, data = self._bundle.get(url)
         if len(data) > cap:
@@ -166,11 +161,11 @@ class BundleWeb(Web):
 
 
 class Recorder(Web):
-    """A ``Web`` that notes what another answers; of requests and their fields it notes nothing.
+    """A ``Web`` that records the answers of another one, but no headers and no bodies of requests.
 
     Args:
-        web: Who asks.
-        answers: Where to note it.
+        web: The ``Web`` that sends the requests.
+        answers: The mapping to add the answers to, by URL.
     """
 
     def __init__(self, web: Web, answers: dict[str, tuple[str, bytes]]) -> None:
@@ -179,11 +174,11 @@ class Recorder(Web):
         self._turn = Mutex()
 
     def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
-        """Return what the server answers, as ``Web.ask`` promises; what a registry packs for new clients is left out.
+        """Return the server's answer, as ``Web.ask`` promises, except for a registry's pack of metadata.
 
         Raises:
-            SourceError, WrongBytes, UnsafeTransfer: see there.
-            NotFound: it is such a pack: a client that is not new needs what is in it one by one.
+            SourceError, WrongBytes, UnsafeTransfer: as for ``Web.ask``.
+            NotFound: the URL is that of the pack. Only new clients read it; others need its documents one by one.
         """
         if url.endswith(f"/{AHEAD_PATH}"):
             raise NotFound("a bundle holds each document by itself", where=url)
@@ -196,11 +191,11 @@ class Recorder(Web):
 
 
 class BundledRepository:
-    """A place: one commit of a repository, as far as a bundle has it; every object is hashed against its id.
+    """A place: the part of one commit that a bundle holds; every object is hashed against its id.
 
     Args:
-        bundle: It.
-        rev: The full commit that the lock has.
+        bundle: The bundle.
+        rev: The full commit that the lock names.
     """
 
     def __init__(self, bundle: SkillBundle, rev: str | None) -> None:
@@ -208,7 +203,7 @@ class BundledRepository:
         self._rev = rev or ""
 
     def index(self, words: Collection[str] | None = None) -> Index:
-        """Refuse to say what else is there.
+        """Raise an error, since a bundle has no listing.
 
         Raises:
             NotFound: always.
@@ -219,14 +214,14 @@ class BundledRepository:
         """Return the files of a locked skill, as its commit has them.
 
         Raises:
-            NotFound: the bundle does not have all of it.
-            WrongBytes: an object is not the one of its id, or the lock names another commit.
-            UnsafeArchive, FormatError: as ``Folders.unpack`` says.
+            NotFound: the bundle lacks an object of the skill.
+            WrongBytes: an object does not have its id, or the lock names another commit.
+            UnsafeArchive, FormatError: as for ``Folders.unpack``.
         """
         return Folders(self._commit(release), release.url).unpack(release.path or "")
 
     def committed(self, release: Release) -> str | None:
-        """Return when the commit was made, UTC, as whoever made it says."""
+        """Return the time of the commit, UTC, as its committer states it."""
         return self._commit(release).date
 
     def _commit(self, release: Release) -> BundledCommit:
@@ -236,7 +231,7 @@ class BundledRepository:
 
 
 class BundledCommit:
-    """A ``Snapshot`` of one folder of a commit, out of a bundle."""
+    """A ``Snapshot`` of one folder of a commit, read from a bundle."""
 
     def __init__(self, bundle: SkillBundle, rev: str, folder: str) -> None:
         self.rev: str | None = rev
@@ -251,7 +246,7 @@ class BundledCommit:
 
         Raises:
             NotFound: the bundle has no such file.
-            WrongBytes: it is another.
+            WrongBytes: the bytes do not have the id of the file.
         """
         return iter(self._objects("blob", [file_id(self._leaves, path, self._bundle.where) for path in paths]))
 
@@ -263,18 +258,18 @@ class BundledCommit:
 
 
 class BundledTrees(BundledRepository):
-    """A place: skills of which a bundle has the files alone, held to the tree that the lock names."""
+    """A place: skills whose files alone are in a bundle; the lock names their trees."""
 
     def unpacked(self, release: Release) -> Unpacked:
         """Return the files of a locked skill.
 
         Raises:
             NotFound: the bundle does not have them.
-            UnsafeArchive, FormatError: they are what no skill may be.
+            UnsafeArchive, FormatError: no skill may have such files.
         """
         if (found := self._bundle.tree(release.name)) is None:
             raise NotFound(f"the bundle does not hold the files of {release.name}", where=self._bundle.where)
         return found
 
     def committed(self, release: Release) -> None:
-        """Return nothing: what is here is in no commit."""
+        """Return None, since these files are in no commit."""

@@ -1,4 +1,4 @@
-"""The sources of a user and of a project: registries, each pinned by its first root; sites, repositories, folders."""
+"""The sources of a user and of a project, by alias: registries, each pinned by its first root, and other kinds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from skillhub.project.last_seen import LastSeen
     from skillhub.sources.history import KeptListing, KeptListings
 
-# The registry inside the package. Its keys are public test keys: it is read from nowhere but the package.
+# The registry inside the package. Its keys are public test keys, so that it is only ever read from the package.
 
 EMBEDDED_ALIAS = "github"
 EMBEDDED_URL = "embedded:"
@@ -55,7 +55,7 @@ def embedded_root() -> bytes:
     """Return the first root of the registry inside the package.
 
     Raises:
-        StateError: the package is not whole.
+        StateError: the package lacks it.
     """
     data = files.read(os.path.realpath(os.path.join(_FOLDER, "metadata", "1.root.json")), _ROOT_CAP)
     if data is None:
@@ -65,26 +65,25 @@ def embedded_root() -> bytes:
 
 @cache
 def root_fingerprint() -> Digest:
-    """Return the SHA-256 of that root, which no other source may have.
+    """Return the SHA-256 of the embedded registry's first root, which no other source may have.
 
     Raises:
-        StateError: the package is not whole.
+        StateError: the package lacks it.
     """
     return Digest.of(embedded_root())
 
 
-# The sources that count, by alias.
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A registry, a well-known site that is none, or any other place, under the alias that this user gave it.
+    """A registry, a well-known site without metadata, or any other place, under an alias.
 
     Attributes:
-        url: Its base, or ``embedded:`` for the one inside the package; of a place the reference in full.
-        root: SHA-256 of its ``1.root.json``, for a registry that starts over is another source; None of all others.
-        named_by: ``person`` if it is one of the user's; ``repository`` if only a project names it, in which alone it
-            counts: it is reached with care, and nobody there is told who asks.
+        url: The base URL of a registry or site, ``embedded:`` for the registry inside the package, or the full
+            reference of any other place.
+        root: SHA-256 of a registry's ``1.root.json``, so that a registry with a new first root is another source;
+            None for all other kinds.
+        named_by: ``person`` for a source of the user; ``repository`` for one that only a project names. The latter
+            counts in this project alone; requests to it carry no credentials and reach only public addresses.
     """
 
     alias: str
@@ -94,38 +93,38 @@ class Source:
 
     @property
     def embedded(self) -> bool:
-        """Whether it is the one that ships inside the package."""
+        """Whether this is the registry inside the package."""
         return self.url == EMBEDDED_URL
 
     @property
     def place(self) -> Place | None:
-        """What the alias is short for: a lock names that itself, and never the alias. None of registry and site."""
+        """The reference that the alias stands for, which a lock has instead of it; None for a registry or site."""
         return place_at(self.url)
 
     @property
     def ref(self) -> Remote | Local:
-        """What is asked where no registry proves what it offers."""
+        """The reference to read when the source is no registry."""
         return self.place or SiteReference(self.url)
 
     @property
     def kind(self) -> SourceKind:
-        """What it is."""
+        """The kind of the source, as ``skillhub.toml`` names it."""
         return PLACE_KINDS[type(self.place)] if self.place else self.locked().kind
 
     def is_meant(self, locked: LockedSource) -> bool:
-        """Say whether a lock means this source."""
+        """Return whether a lock's source is this registry or site."""
         return self.place is None and is_same_source(self.locked(), locked)
 
     def locked(self) -> LockedSource:
-        """Return what the lock says of it."""
+        """Return the source as a lock has it."""
         return _locked(self)
 
 
 def check(alias: str, url: str) -> None:
-    """Return if a source may have this alias and this URL, neither of which has to be looked up for that.
+    """Raise unless a source may have this alias and this URL; nothing is looked up.
 
     Raises:
-        UsageError: one of them is none; a password in the URL is not shown.
+        UsageError: the alias or the URL is invalid; the message shows no password in the URL.
     """
     if not is_alias(alias):
         words = ", ".join(sorted(RESERVED_ALIASES))
@@ -148,7 +147,7 @@ def check(alias: str, url: str) -> None:
         raise UsageError("expected the URL of a source to begin with https://", hint=hint)
     reference.check_port(url)
     if re.search(r"[?#]|/\.well-known(/|$)|\.json$", rest) or not _is_url(url):
-        # A registry would not be found to be one from its index.
+        # Below the URL of an index the metadata of a registry would not be found.
         raise UsageError("expected the URL of the site itself", hint="its folder, without .well-known and no ?")
 
 
@@ -156,7 +155,7 @@ def _is_url(url: str) -> bool:
     return (found := parse(url)) is not None and found.host != ""
 
 
-# Two files in ``<state>``: the user's sources, and for each project those that it proposes and the user agreed to.
+# Two files in ``<state>``: the user's sources, and for each project its proposed sources that the user accepted.
 
 _HINT = "restore the file, or move it away and add your sources again"
 _AGREED_HINT = "restore the file, or move it away; then skillhub asks again"
@@ -182,7 +181,7 @@ class _Row:
 
 
 class SourcesFile(StateDocument):
-    """By alias the user's sources, where any of them was a registry, and what aliases meant before."""
+    """``sources.json``: the user's sources by alias, every place that was a registry, former meanings of aliases."""
 
     sources: Members[str, _Row]
     registries: Items[str] = ()
@@ -190,7 +189,7 @@ class SourcesFile(StateDocument):
 
 
 class AgreedSourcesFile(StateDocument):
-    """By the key of a project its sources by alias, and what aliases meant before; where any was a registry."""
+    """``project-sources.json``: accepted sources and former meanings by project and alias; places of registries."""
 
     projects: Members[str, Members[str, _Row]]
     former: Members[str, _Former]
@@ -207,7 +206,7 @@ class _UserSources:
 def _user_sources(document: SourcesFile | None) -> _UserSources:
     if document is None:
         return _UserSources({EMBEDDED_ALIAS: Source(EMBEDDED_ALIAS, EMBEDDED_URL, root_fingerprint())})
-    # The root of the one inside the package changes with the package that carries it.
+    # The embedded registry has the root of the installed package, which may be newer than the file.
     sources = {
         alias: Source(alias, row.url, root_fingerprint() if row.url == EMBEDDED_URL else row.root)
         for alias, row in document.sources.items()
@@ -220,7 +219,7 @@ def _agreed(document: AgreedSourcesFile | None) -> AgreedSourcesFile:
 
 
 class Sources:
-    """All sources of a user, kept in ``<state>``, never read from a repository."""
+    """The sources of a user, kept in ``<state>`` and never read from a repository."""
 
     def __init__(self, home: Home, *, remember: bool = True) -> None:
         self._home = home
@@ -240,18 +239,18 @@ class Sources:
         return KeptListings(self._home, remember=self._remember)
 
     def mine(self) -> Mapping[str, Source]:
-        """Return the user's own by alias; on first use that is the embedded registry, as ``github``."""
+        """Return the user's own sources by alias; without a file, only the embedded registry, as ``github``."""
         return self._file.read(_user_sources).sources
 
     def all(self) -> Mapping[str, Source]:
-        """Return every source that counts here by alias: the user's own."""
+        """Return every source that applies here, by alias: the user's own."""
         return self.mine()
 
     def get(self, alias: str) -> Source:
         """Return the source of that alias.
 
         Raises:
-            NotFound: there is none; the hint names those there are.
+            NotFound: no source has this alias; the hint names the configured ones.
         """
         known = self.all()
         if alias not in known:
@@ -266,19 +265,19 @@ class Sources:
         return known[alias]
 
     def within(self, project: Project, *, remember: bool = True) -> ProjectSources:
-        """Return the sources that count in a project; without ``remember`` no listing is kept."""
+        """Return the sources that apply in a project; without ``remember`` no listing is kept."""
         return ProjectSources(self._home, project, remember=remember)
 
     def places(self) -> dict[str, Place]:
-        """Return what the aliases stand for that are neither of a registry nor of a site."""
+        """Return the references that aliases stand for, except those of registries and sites."""
         return {alias: each.place for alias, each in self.all().items() if each.place is not None}
 
     def kept_listing(self, source: Source) -> KeptListing | None:
-        """Return what is kept of what a place lists; None if nothing is."""
+        """Return the kept listing of a place; None if there is none."""
         return None if source.place is None else self._listings.read(source.url)
 
     def listed(self, source: Source, now: datetime, ask: Callable[[], Index], *, refresh: bool = False) -> Index:
-        """Return what a place lists: as it is kept unless that is old, or the person asks to ``refresh`` it.
+        """Return the listing of a place: the kept one, unless it is old or the user asks to ``refresh`` it.
 
         Raises:
             SourceError, SecurityError, FormatError: as for ``KeptListings.listed``.
@@ -287,24 +286,24 @@ class Sources:
         return self._listings.listed(source.url, url, now, ask, refresh=refresh)
 
     def is_own(self, ref: Remote | Local) -> bool:
-        """Say whether the user has this place as a source, whatever the revision: then they named it themselves."""
+        """Return whether the user added this place as a source, at any revision, and so named it."""
         places = [each.place for each in self.mine().values()]
         return not isinstance(ref, Local) and any(_at(each) == _at(ref) for each in places if each is not None)
 
     def had_another(self, alias: str) -> bool:
-        """Say whether the alias was another source's before, of whose skills this one has no say."""
+        """Return whether the alias named another source before; the present one has no say over that one's skills."""
         meant = _meaning(self.all().get(alias))
         return any(name == alias and was != meant for name, was in self._former())
 
     def _former(self) -> frozenset[tuple[str, str]]:
-        """Return what aliases meant before, as pairs of both."""
+        """Return the pairs of each alias and a former meaning of it."""
         return self._file.read(_user_sources).former
 
     def root(self, source: Source) -> bytes:
         """Return the trusted first root of the source.
 
         Raises:
-            StateError: the file is gone or no longer has the digest it was trusted by.
+            StateError: the file is missing, or does not have the pinned digest.
         """
         if source.embedded:
             return embedded_root()
@@ -316,34 +315,34 @@ class Sources:
         return data
 
     def metadata(self, source: Source) -> str:
-        """Return the folder of what is trusted of a registry."""
+        """Return the folder of a registry's trusted metadata."""
         return os.path.join(self._metadata, _root_of(source).hex)
 
     def was_heard(self, root: Digest | None) -> bool:
-        """Say whether the registry with this first root ever said anything on this machine."""
+        """Return whether this machine ever read metadata of the registry with this first root."""
         return root is not None and os.path.lexists(os.path.join(self._metadata, root.hex))
 
     def last_advisories(self, heard: Collection[Digest] = ()) -> list[Said]:
-        """Return what each registry last said of advisories, but for those with these roots."""
+        """Return the last advisories of each registry, except for those with the roots ``heard``."""
         roots = [each.root for each in self.all().values() if each.root and each.root not in heard]
         return [self.last_seen(root).advisories(root) for root in roots]
 
     def last_seen(self, root: Digest) -> LastSeen:
-        """Return what the registry with this first root last said; read once, when it is first asked for."""
+        """Return the last documents of the registry with this first root; each is read from the disk once."""
         from skillhub.project.last_seen import LastSeen  # noqa: PLC0415 - of most sources nobody asks it
 
         return self._last_seen.setdefault(root, LastSeen(os.path.join(self._metadata, root.hex)))
 
     def forget_last_seen(self) -> None:
-        """Have ``last_seen`` read the disk again: a registry may have been asked since."""
+        """Make ``last_seen`` read the disk again, since a registry may have been read meanwhile."""
         self._last_seen.clear()
 
     def meant(self, alias: str, url: str, first_root: bytes | None, instead_of: Source | None = None) -> Source:
-        """Return what ``add`` would add.
+        """Return the source that ``add`` would add.
 
         Raises:
-            UsageError, TrustDowngrade: as ``_possible``.
-            SourceMismatch: the alias is taken by another source.
+            UsageError, TrustDowngrade: as for ``_possible``.
+            SourceMismatch: the alias names another source.
         """
         source = self._possible(alias, url, first_root)
         mine = self.mine()
@@ -353,11 +352,12 @@ class Sources:
         return source
 
     def _possible(self, alias: str, url: str, first_root: bytes | None, named_by: Who = "person") -> Source:
-        """Return a source of that alias, URL and root.
+        """Return a source with this alias, URL and root.
 
         Raises:
-            UsageError: alias or URL are none, or the root is the embedded registry's, whose keys are public.
-            TrustDowngrade: it is to be a site that nobody vouches for, and was a registry before.
+            UsageError: the alias or the URL is invalid, or the root is that of the embedded registry, whose keys are
+                public.
+            TrustDowngrade: the source would be a site without metadata, and its place was a registry before.
         """
         check(alias, url)
         root_digest = Digest.of(first_root) if first_root is not None else None
@@ -373,18 +373,18 @@ class Sources:
         return source
 
     def add(self, alias: str, url: str, first_root: bytes | None, instead_of: Source | None = None) -> Source:
-        """Trust the registry at ``url`` by its first root, or take a site that has none; the same again is no change.
+        """Add a registry, pinned by its first root, or a source without one; to add it again changes nothing.
 
         Args:
-            alias: What the user calls it.
-            url: Its base.
-            first_root: Its first root; None for a site.
-            instead_of: What the alias may mean until now, and then no longer does.
+            alias: The user's name for the source.
+            url: Its base URL, or the full reference of a place.
+            first_root: The first root of a registry; None for all other kinds.
+            instead_of: The source that the alias may name now, and no longer names afterwards.
 
         Raises:
-            UsageError, SourceMismatch, TrustDowngrade: as ``meant``.
+            UsageError, SourceMismatch, TrustDowngrade: as for ``meant``.
         """
-        self.meant(alias, url, first_root, instead_of)  # what is refused leaves nothing behind, not even a lock file
+        self.meant(alias, url, first_root, instead_of)  # refuse before the first change, even before the lock file
         with self._file.locked():
             source = self.meant(alias, url, first_root, instead_of)
             self._keep_root(source, first_root)
@@ -397,10 +397,10 @@ class Sources:
             files.write_atomic(path, first_root, mode=0o600)
 
     def remove(self, alias: str) -> Source:
-        """Forget the source, here and wherever it was agreed to for a project; what was installed from it stays.
+        """Remove the source from the user's sources and from those of all projects; its installed skills stay.
 
         Raises:
-            NotFound: there is none of that alias.
+            NotFound: no source has this alias.
         """
         self.get(alias)
         with self._file.locked():
@@ -412,7 +412,7 @@ class Sources:
         return gone
 
     def _forget(self, gone: Source, project: str | None = None) -> None:
-        """Forget what was agreed to about that source by its alias: in that project, or in all."""
+        """Remove the agreements to that source under its alias: in one project, or in all."""
 
         def rest() -> Mapping[str, Mapping[str, _Row]]:
             projects = {key: {**rows} for key, rows in self._agreed_file.read(_agreed).projects.items()}
@@ -433,7 +433,7 @@ class Sources:
         self._file.write({"former": sorted(former), "registries": sorted(registries), "sources": _spelled(sources)})
 
     def _write_agreed(self, projects: Mapping[str, Mapping[str, _Row]], registry: str | None = None) -> None:
-        """Write what is agreed to from now on, and of what no longer is that it was."""
+        """Write the agreements, and add those that no longer hold to the former meanings."""
         known = self._agreed_file.read(_agreed)
         former = {key: {*pairs} for key, pairs in known.former.items()}
         for key, rows in known.projects.items():
@@ -446,10 +446,10 @@ class Sources:
 
 
 class ProjectSources(Sources):
-    """The sources that count in one project: the user's own, and those that it proposes and that were agreed to.
+    """The sources that apply in one project: the user's own, and those that it proposes and the user accepted.
 
-    An agreement is bound to the user, the project, the alias, the URL and the root. It counts as long as lock and
-    intent of the project say the same; no other project has any of it.
+    An agreement is bound to the user, the project, the alias, the URL and the root. It holds as long as lock and
+    intent of the project name the same source, and in no other project.
     """
 
     def __init__(self, home: Home, project: Project, *, remember: bool = True) -> None:
@@ -459,7 +459,7 @@ class ProjectSources(Sources):
         self._adopted: dict[str, tuple[Source, bytes | None]] = {}
 
     def all(self) -> Mapping[str, Source]:
-        """Return every source that counts here by alias: the user's own, and the project's that were agreed to."""
+        """Return every source that applies here, by alias: the user's own, and the accepted ones of the project."""
         if self._proposed_here is None:
             self._proposed_here = self._proposed()
         mine = self.mine()
@@ -474,7 +474,7 @@ class ProjectSources(Sources):
             return {}
         try:
             wanted = proposals(self._project.lock(), self._project.intent())
-        except (FormatError, StateError, SourceMismatch):  # told of by whoever reads them; nothing of it counts
+        except (FormatError, StateError, SourceMismatch):  # the reader of these files reports it; no proposal applies
             return {}
         return {
             alias: Source(alias, row.url, row.root, "repository")
@@ -489,18 +489,18 @@ class ProjectSources(Sources):
         return super()._former().union(former, now)
 
     def proposed(self, alias: str, url: str, first_root: bytes | None) -> Source:
-        """Return what ``adopt`` would adopt.
+        """Return the source that ``adopt`` would adopt.
 
         Raises:
-            UsageError, TrustDowngrade: as ``meant``.
+            UsageError, TrustDowngrade: as for ``meant``.
         """
         return self._possible(alias, url, first_root, "repository")
 
     def adopt(self, alias: str, url: str, first_root: bytes | None) -> Source:
-        """Let a source that the project proposes count in it, and in no other; ``keep`` remembers that.
+        """Accept a source that the project proposes, for this project alone; ``keep`` writes the agreement.
 
         Raises:
-            UsageError, TrustDowngrade: as ``proposed``.
+            UsageError, TrustDowngrade: as for ``proposed``.
         """
         source = self.proposed(alias, url, first_root)
         self._adopted[alias] = source, first_root
@@ -508,7 +508,7 @@ class ProjectSources(Sources):
         return source
 
     def keep(self) -> None:
-        """Remember what was adopted; the same again is no change.
+        """Write the agreements to the adopted sources; to write them again changes nothing.
 
         Raises:
             StateError: the disk refuses.
@@ -531,10 +531,10 @@ class ProjectSources(Sources):
         return next(known, None) or super().root(source)
 
     def remove(self, alias: str) -> Source:
-        """Forget the source: the user's own of that alias, else what was agreed to for the project.
+        """Remove the source with this alias: the user's own, else the one accepted for the project.
 
         Raises:
-            NotFound: there is none of that alias.
+            NotFound: no source has this alias.
         """
         gone = self.get(alias)
         if alias in self.mine():
@@ -546,14 +546,14 @@ class ProjectSources(Sources):
 
 
 def _meaning(source: Source | None) -> str:
-    """Return who vouches for what is below an alias: the one in the package, a registry's root, or a site alone."""
+    """Return the identity of a source: a registry's first root; of all others and the embedded one the URL."""
     if source is None:
         return ""
     return source.url if source.embedded or source.root is None else source.root
 
 
 def _at(ref: Remote | Local) -> tuple[str, str]:
-    """Return what a place is and where; the same URL asked as something else is another place."""
+    """Return the kind and the URL of a place; the same URL with another kind is another place."""
     url = "" if isinstance(ref, Local) else canonical(url_of(ref, os.environ)).removesuffix(".git")
     return PLACE_KINDS.get(type(ref), "site"), url  # type: ignore[arg-type]  # a site is none of them
 
@@ -569,7 +569,7 @@ def _locked(source: Source | _Row) -> LockedSource:
 
 
 def _spelled(sources: Mapping[str, Source | _Row]) -> dict[str, dict[str, str]]:
-    """Return the sources by alias, as both files spell them."""
+    """Return the sources by alias in the form of both files."""
     rows = sorted(sources.items())
     return {alias: {"url": each.url} | ({"root": each.root} if each.root else {}) for alias, each in rows}
 
@@ -579,7 +579,7 @@ def _registries(sources: Mapping[str, Source]) -> frozenset[str]:
 
 
 def _place(url: str) -> str:
-    """Return what two spellings of one URL have in common, whatever the scheme."""
+    """Return the normalized URL without its scheme and default port, equal for all spellings of a URL."""
     found = parse(url)
     if found is None:
         raise AssertionError("the URL of a source was checked when it was read")
@@ -588,7 +588,7 @@ def _place(url: str) -> str:
 
 
 def with_withdrawn(skills: Iterable[Skill], sources: Sources) -> list[Skill]:
-    """Return the skills, each with the reason for which its registry, as it was last seen, withdrew its release."""
+    """Return the skills, each with its registry's reason to withdraw its release, as last seen, if there is one."""
     known, found = sources.all(), []
     for skill in skills:
         source, name = known.get(skill.source or ""), skill.own_name or skill.name

@@ -1,4 +1,4 @@
-"""The program git: a clean environment, limits, its failures as errors, and object reads."""
+"""The program git: runs it with a clean environment and limits, turns its failures into errors, reads objects."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from skillhub.formats.text import clean, quote
 from skillhub.net.fetch import Arrived, Web, unheard
 from skillhub.net.target import Who
 
-# What git says when it fails, as an error that tells a person what to do.
+# Failures of git as errors with a hint.
 
-# A person's own `url.….insteadOf` may put a token into the URL that git then writes.
+# The user's own `url.….insteadOf` may put a token into a URL that git writes in its messages.
 _SECRET = re.compile(r"://[^/@\s'\"]+@")
 _REDIRECTED = "requested URL returned error: 30\\d"
 _REFUSED = "[remote rejected]"
@@ -35,7 +35,7 @@ _REFUSED = "[remote rejected]"
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A row of ``git_failures.json``: the words of git, and the error that tells a person what to do."""
+    """A row of ``git_failures.json``: a pattern for git's message, and the error that it means."""
 
     says: str
     error: str
@@ -51,7 +51,7 @@ _UNSERVED = re.compile(
 
 
 class GitError(Exception):
-    """Git ended with a failure; its words are the only argument."""
+    """Git failed; its standard error is the only argument."""
 
     @property
     def may_be_ours(self) -> bool:
@@ -60,26 +60,31 @@ class GitError(Exception):
 
     @property
     def is_unexplained(self) -> bool:
-        """Whether nothing is known of what the words mean."""
+        """Whether no row of ``git_failures.json`` matches the message."""
         return self._cause is None
 
     @property
     def is_unserved(self) -> bool:
-        """Whether the server gives branches and tags alone, or the object that was asked for does not exist."""
+        """Whether the server serves only branches and tags, or the requested object does not exist."""
         return _UNSERVED.search(str(self)) is not None
 
     @property
     def is_redirected(self) -> bool:
-        """Whether the server sends git elsewhere, where it does not go by itself."""
+        """Whether the server answered with a redirect, which our git does not follow."""
         return re.search(_REDIRECTED, str(self), re.IGNORECASE) is not None
 
     @cached_property
     def _cause(self) -> _Failure | None:
-        """The first row that fits."""
+        """The first row that matches the message."""
         return next((row for row in _failures() if re.search(row.says, str(self), re.IGNORECASE)), None)
 
     def explained(self, url: str, hint: str | None) -> SkillhubError:
-        """Return the error that git's words mean; ``hint`` is what to do where git was not let go its usual ways."""
+        """Return the error that the message means.
+
+        Args:
+            url: The repository.
+            hint: The hint to show if the failure may come from our restrictions on git; None if there were none.
+        """
         said = str(self)
         lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:", "remote: "))]
         lines = [line.strip() for line in said.splitlines() if _REFUSED in line] or lines
@@ -99,10 +104,10 @@ def _failures() -> tuple[_Failure, ...]:
         return tuple(_Failure(**row) for row in json.load(file))
 
 
-# Running git with a clean environment, without hooks and prompts, within limits of time and size.
+# Git runs with a clean environment, without hooks and prompts, within limits of time and size.
 
-# What git, ssh and a person's credential helpers need. Of git's own variables only those by which people say how
-# to reach a server; GIT_CONFIG_COUNT, GIT_DIR, GIT_EXEC_PATH and their like could make it run something.
+# The variables that git, ssh and the user's credential helpers need. Of git's own variables only those that say how
+# to reach a server: GIT_CONFIG_COUNT, GIT_DIR, GIT_EXEC_PATH and the like could make git run a program.
 _PASSED = """
 PATH HOME USER LOGNAME TMPDIR TEMP TMP XDG_CONFIG_HOME XDG_CACHE_HOME XDG_RUNTIME_DIR DBUS_SESSION_BUS_ADDRESS
 SSH_AUTH_SOCK SSH_AGENT_PID GNUPGHOME SSL_CERT_FILE SSL_CERT_DIR HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
@@ -115,16 +120,16 @@ _SET = {
     "SSH_ASKPASS": "",
     "SSH_ASKPASS_REQUIRE": "never",
     "GCM_INTERACTIVE": "never",
-    # A repository on this machine may name a program that its missing objects are fetched with.
+    # A repository on this machine may name a program for git to fetch missing objects with.
     "GIT_NO_LAZY_FETCH": "1",
-    # Our cache may come from elsewhere: what it puts in place of an object is not asked for.
+    # The cache may come from another party: its replacements for objects are ignored.
     "GIT_NO_REPLACE_OBJECTS": "1",
-    # One allocation at most: a small pack may announce an object of any size.
+    # The largest single allocation: a small pack may announce an object of any size.
     "GIT_ALLOC_LIMIT": "1g",
     "GIT_FLUSH": "1",
     "LC_ALL": "C",
 }
-# Said to each git: a person's own configuration counts but for what would run a program or write elsewhere.
+# Settings for each run of git. The user's configuration applies, except where it would run programs or write files.
 _OPTIONS = f"""
 core.hooksPath={os.devnull} core.fsmonitor=false core.fsync=none fetch.fsckObjects=true transfer.fsckObjects=true
 fetch.unpackLimit=1 fetch.recurseSubmodules=false submodule.recurse=false fetch.writeCommitGraph=false
@@ -139,20 +144,20 @@ _LAST_WORDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class GitLimits:
-    """Where a repository may be fetched from, and how much it may ask of this machine.
+    """Where a repository may be fetched from, and how much time, disk and memory it may take.
 
     Attributes:
         seconds: The time that one git may run.
         fetched: The bytes that the cache of one repository may take on the disk.
         blob: The bytes of one file; no skill has a larger one.
-        offline: Whether nothing may be fetched at all.
-        mirrors: What to put in place of the beginning of a URL, as the person configured it; neither ends with a
-            slash. It changes where objects come from, and no id.
-        beneath: The folder of all caches whose objects are read too, and which stays as it is.
-        named_by: Who says where it is.
-        tokens: By host the variable that holds a token for it, as the person configured it.
-        web: Finds out where a server redirects git; without it no redirect is followed.
-        arrived: Is told how many bytes came.
+        offline: Whether to fetch nothing.
+        mirrors: Replacements for the beginning of a URL, as the user configured them; neither side ends with a
+            slash. A mirror changes the server that objects come from, and no id.
+        beneath: A second folder of caches, whose objects are read and which is never written.
+        named_by: Who named the URL of the repository.
+        tokens: The variable that holds a token, by host, as the user configured it.
+        web: Sends the request that finds the target of a redirect; without it no redirect is followed.
+        arrived: Called with the number of bytes that have arrived.
     """
 
     seconds: float = 600.0
@@ -173,15 +178,15 @@ class GitProgram:
     Args:
         folder: The repository.
         environ: The environment of this process.
-        options: Settings for git besides those that always hold, as ``name=value``.
-        variables: Of the environment, besides those that always hold.
+        options: Settings for git besides the constant ones, as ``name=value``.
+        variables: Variables of the environment besides the constant ones.
     """
 
     def __init__(
         self, folder: str, environ: Mapping[str, str], options: Sequence[str], variables: Mapping[str, str]
     ) -> None:
         passed = {name: value for name, value in environ.items() if name.upper() in _PASSED.split()}
-        # Both, for a file `commondir` in the one would name another, and with it another configuration.
+        # Both: else a file `commondir` in the folder could name another folder, and its configuration.
         places = {"GIT_DIR": folder, "GIT_COMMON_DIR": folder}
         self._environ = {**passed, **_SET, **variables, **places}
         settings = [word for option in (*_OPTIONS.split(), *options) for word in ("-c", option)]
@@ -196,16 +201,16 @@ class GitProgram:
         stdin: bytes | Iterable[bytes] = b"",
         grown: Callable[[], int] = int,
     ) -> bytes:
-        """Return what git writes, at most 64 MiB of it.
+        """Return git's standard output, at most the first 64 MiB.
 
         Args:
             words: The command and its arguments.
-            bounds: When to give up.
-            stdin: What git reads, whole or in parts.
-            grown: Says how much it has taken of the disk; asked several times a second.
+            bounds: The limits on time and size.
+            stdin: The standard input, whole or in parts.
+            grown: Returns the bytes on the disk so far; called several times a second.
 
         Raises:
-            SourceError: there is no git, or it took too long or too much.
+            SourceError: git is not installed, or exceeded a limit.
             GitError: git failed.
         """
         process = self.start(words, errors=subprocess.PIPE)
@@ -221,7 +226,7 @@ class GitProgram:
                 if taken > bounds.fetched:
                     raise SourceError(f"the repository has more than {bounds.fetched} bytes to fetch")
             failed = process.wait(bounds.seconds)
-            # Not for ever: an ssh that stays for later connections keeps this pipe open.
+            # With a limit, since an ssh that stays for later connections keeps this pipe open.
             err.ended(_LAST_WORDS)
             if failed:
                 raise GitError(err.data.decode("utf-8", "replace"))
@@ -230,10 +235,10 @@ class GitProgram:
             stop(process)
 
     def is_set(self, name: str) -> bool:
-        """Say whether the person, or who cares for the machine, has set this in git's configuration.
+        """Return whether the user's or the machine's configuration of git has this setting.
 
         Raises:
-            SourceError: there is no git.
+            SourceError: git is not installed.
         """
         try:
             return bool(self.run(("config", "--get", name), GitLimits()).strip())
@@ -241,10 +246,10 @@ class GitProgram:
             return False
 
     def start(self, words: Sequence[str], errors: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        """Return a git at work, with pipes to and from it, in a session of its own: it has no terminal to ask on.
+        """Return a running git with pipes to and from it, in a session of its own, so that no terminal can prompt.
 
         Raises:
-            SourceError: there is no git.
+            SourceError: git is not installed.
         """
         try:
             return subprocess.Popen(
@@ -262,19 +267,19 @@ class GitProgram:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a git and whatever it started; one that has ended is fine."""
+    """Kill a git and the programs that it started; do nothing if it has ended."""
     if process.poll() is None:
         if sys.platform == "win32":
             process.kill()
         else:
-            with suppress(OSError):  # It ended just now.
+            with suppress(OSError):  # it may have ended meanwhile
                 os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     _feed(process.stdin, b"")
 
 
 class _Drain:
-    """Reads a pipe to its end in a thread, keeping the first 64 MiB, or the last ``tail`` bytes."""
+    """A thread that reads a pipe to its end and keeps the first 64 MiB, or the last ``tail`` bytes."""
 
     def __init__(self, pipe: IO[bytes] | None, *, tail: int = 0) -> None:
         self.data = bytearray()
@@ -283,7 +288,7 @@ class _Drain:
         self._thread.start()
 
     def ended(self, seconds: float) -> bool:
-        """Wait so long for the end; say whether it came."""
+        """Wait up to ``seconds`` for the end of the pipe; return whether it was reached."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -295,31 +300,31 @@ class _Drain:
 
 
 def _feed(pipe: IO[bytes] | None, data: bytes | Iterable[bytes]) -> None:
-    """Write all of it and close the pipe; a git that ends before it read everything says why in words."""
+    """Write all data and close the pipe; a git that ends before it has read everything reports its own error."""
     if pipe is not None and not pipe.closed:
-        with suppress(BrokenPipeError, ValueError):  # of a pipe that another thread closed just now
+        with suppress(BrokenPipeError, ValueError):  # ValueError: another thread has closed the pipe
             for part in (data,) if isinstance(data, bytes) else data:
                 pipe.write(part)
         with suppress(BrokenPipeError):
             pipe.close()
 
 
-# One ``git cat-file --batch`` that stays at work, for it takes longer to start than to answer.
+# One ``git cat-file --batch`` serves many reads, since git takes longer to start than to answer.
 
-# Ids to ask for at a time: fewer bytes than any system's pipe holds, so that neither side waits for the other.
+# Ids in one request: fewer bytes than the pipe of any system holds, so that neither side blocks the other.
 AT_ONCE = 90
 
 
 class GoneError(Exception):
-    """The cache lacks an object or is damaged: it has to be filled again."""
+    """The cache lacks an object or is damaged, and has to be filled again."""
 
 
 class CatFile:
-    """Reads objects out of a repository; used by one thread at a time.
+    """Reads objects from a repository; for one thread at a time.
 
     Args:
-        git: Bound to the repository.
-        largest: The bytes that an object may have at most; those that are asked for together four times as many.
+        git: The program, bound to the repository.
+        largest: The limit on the bytes of one object; the objects of one call may have four times as many.
     """
 
     def __init__(self, git: GitProgram, largest: int) -> None:
@@ -328,11 +333,11 @@ class CatFile:
         self.close = weakref.finalize(self, _end, self._process)
 
     def read(self, kind: str, ids: Sequence[str]) -> list[bytes]:
-        """Return these objects, ``AT_ONCE`` at most, as they are stored; after an error only ``close`` may follow.
+        """Return the bytes of these objects, at most ``AT_ONCE``; after an error only ``close`` may be called.
 
         Raises:
-            GoneError: one is not here.
-            FormatError: one is of another kind.
+            GoneError: an object is missing.
+            FormatError: an object is of another kind.
             UnsafeArchive: ``too-large``.
         """
         asked, answers = self._process.stdin, self._process.stdout

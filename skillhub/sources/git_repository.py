@@ -1,4 +1,4 @@
-"""The local cache of a git repository: URL, redirects, revisions, fetches."""
+"""The local cache of a git repository, and the fetches and pushes that use it: URL, settings of git, redirects."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from skillhub.net.settings import base_of
 from skillhub.net.target import RULES, RequestTarget, Who, judged, proxy_for
 from skillhub.sources.git_program import CatFile, GitError, GitLimits, GitProgram, GoneError
 
-# Where git fetches a repository from, and with which settings and variables.
+# The URL that git fetches a repository from, with its settings and variables.
 
-# Not "origin", of which a person may have settings for all repositories.
+# Not "origin", since the user may have settings for the "origin" of all repositories.
 REMOTE = "skillhub"
-# Asked only once a server wants credentials and no helper of the person's own has any; the token is in no argument,
-# where other users of the machine could read it.
+# Git runs this helper once a server asks for credentials and none of the user's helpers has any. The token is in a
+# variable, since other users of the machine can read arguments.
 _VARIABLE = "SKILLHUB_GIT_VARIABLE"
 _HELPER = f'!f() {{ test "$1" = get && printf "username=x-access-token\\npassword=%s\\n" "${_VARIABLE}"; }}; f'
-# What a repository on this machine names is not run when it takes a push: hooks, and programs in its configuration.
+# A repository on this machine that receives a push runs no hook, and no program that its configuration names.
 _RECEIVING = (
     f"-c core.hooksPath={os.devnull} -c core.fsmonitor=false -c core.alternateRefsCommand=: -c receive.autogc=false "
     "-c receive.denyCurrentBranch=refuse"
 )
-# A person's settings of git may hold secrets, or lead elsewhere; curl looks for a netrc in the home folder.
+# The user's settings of git may hold secrets or replace URLs, and curl looks for a netrc in the home folder.
 _NOBODY = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -48,15 +48,15 @@ _NOBODY = {
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A repository somewhere, as git is told of it.
+    """A remote repository, with the settings that git uses for it.
 
     Attributes:
-        url: Which one.
-        place: Where it is fetched from: there, or from its mirror.
-        named_by: As ``Bounds`` has it; whoever configured a mirror has named it.
-        options: Settings, ``name=value``.
-        variables: Of the environment.
-        token: Lets one in at ``place``, and is among these.
+        url: The URL that was named.
+        place: The URL to fetch from: ``url``, its mirror, or the target of a redirect.
+        named_by: Who named ``place``; the user, for a mirror.
+        options: Settings of git, as ``name=value``.
+        variables: Variables of the environment.
+        token: The credential for ``place``, which ``variables`` has too.
     """
 
     url: str
@@ -68,7 +68,7 @@ class Remote:
 
     @property
     def hint(self) -> str | None:
-        """What to do if it is reached with care and that is not enough."""
+        """The hint for a failure that may come from restrictions, as no person named the URL; None if one did."""
         if self.named_by == "person":
             return None
         who = "this repository" if self.named_by == "repository" else f"a {self.named_by}"
@@ -76,19 +76,19 @@ class Remote:
         return f"only {who} names it; to use it: {as_command('skillhub', 'install', f'git+{url}')}"
 
     def pinned_options(self) -> tuple[str, ...]:
-        """Return the words that hold git to addresses that were judged; to be called before git goes there.
+        """Judge the addresses of the host, and return the options that hold git to them; call it before each fetch.
 
         Raises:
-            UnsafeTransfer: no person has named it, and it is not on the public internet.
-            SourceError: its host has no address.
+            UnsafeTransfer: no person named the URL, and its host is not on the public internet.
+            SourceError: the host has no address.
         """
         scheme, _, rest = self.place.partition("://")
         rule = RULES[self.named_by]
         if rule.anywhere:
             return ()
-        # Two slashes, which git decodes, lead to a server on Windows.
+        # On Windows two slashes, which git decodes, lead to a server.
         if scheme == "file" and unquote(rest)[1:2] not in ("/", "\\", "?"):
-            return ()  # a `path` reads this disk as well, and what is there goes nowhere
+            return ()  # a `path` source may read this disk too, and no byte of it leaves the machine
         if scheme not in rule.schemes:
             raise UnsafeTransfer("expected a repository at an https URL", where=self.url, hint=self.hint)
         authority = rest.partition("/")[0].rpartition("@")[2]
@@ -102,23 +102,23 @@ class Remote:
             raise SourceError("its host has no address", where=self.url) from error
         if proxy is not None or scheme == "ssh" or ":" in target.host:
             return ()
-        # A second look-up could give another answer. Git before 2.37 does not know the setting.
+        # A second look-up by git could give other addresses. Git before 2.37 ignores the setting.
         return "-c", f"http.curloptResolve={target.host}:{target.port}:{','.join(addresses)}"
 
 
 def remote(url: str, environ: Mapping[str, str], bounds: GitLimits, token: str | None = None) -> Remote:
-    """Return what git is told to fetch from ``url``, which anybody may have written, or from its mirror.
+    """Return the repository at ``url``, which may be untrusted, with its mirror if one is configured.
 
     Args:
         url: https, ssh, file, or http on this machine.
         environ: The environment of this process.
-        bounds: Names the mirrors, and says who named ``url``.
-        token: Lets one in where ``url`` is; offered when the server asks. A mirror never gets it, nor a repository
-            that no person has named.
+        bounds: Has the mirrors, and who named ``url``.
+        token: The credential for ``url``, offered when the server asks. It is never sent to a mirror, nor to a
+            repository that no person named.
 
     Raises:
-        UsageError: it is no URL that skills are fetched from.
-        SourceError: there is no git.
+        UsageError: skills are not fetched from such a URL.
+        SourceError: git is not installed.
     """
     check(url)
     base = base_of(url, bounds.mirrors)
@@ -132,26 +132,26 @@ def remote(url: str, environ: Mapping[str, str], bounds: GitLimits, token: str |
 
 
 def told(url: str, place: str, named_by: Who, environ: Mapping[str, str], token: str | None = None) -> Remote:
-    """Return what git is told of the repository at ``url`` that is fetched from ``place``; see ``remote``.
+    """Return the repository at ``url``, to be fetched from ``place``; see ``remote``.
 
     Raises:
-        SourceError: there is no git.
+        SourceError: git is not installed.
     """
-    # ext:: runs commands; git:// proves nothing of who answers. A person's own `insteadOf` may lead to any of these.
+    # ext:: runs commands; git:// does not authenticate the server. The user's own `insteadOf` may lead to either.
     protocols = "https:ssh:file"
     if place.startswith("http:"):
         protocols += ":http"
-    # Git does not judge where a redirect leads; ``git_redirect`` does.
+    # Git does not judge the target of a redirect; ``redirected`` does.
     options = [f"remote.{REMOTE}.url={place}", "http.followRedirects=false"]
     if place.startswith("file:"):
-        # Git before 2.45.1 has it fetch what it lacks, with whatever program it names (CVE-2024-32465).
+        # Git before 2.45.1 lets it fetch missing objects with any program that it names (CVE-2024-32465).
         options.append(f"remote.{REMOTE}.uploadpack=GIT_ALLOW_PROTOCOL=none git-upload-pack")
         options.append(f"remote.{REMOTE}.receivepack=GIT_ALLOW_PROTOCOL=none git {_RECEIVING} receive-pack")
     if not RULES[named_by].settings:
         protocol = "file" if place.startswith("file:") else "https"
         return Remote(url, place, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NOBODY})
     variables = {"GIT_ALLOW_PROTOCOL": protocols}
-    # An ssh of the person's own cannot ask anything without a terminal either.
+    # An ssh command of the user is kept; without a terminal it cannot prompt either.
     is_usual = place.startswith("ssh:") and environ.keys().isdisjoint(("GIT_SSH_COMMAND", "GIT_SSH"))
     if is_usual and not GitProgram(os.curdir, environ, (), {}).is_set("core.sshCommand"):
         variables["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes"
@@ -165,37 +165,37 @@ def told(url: str, place: str, named_by: Who, environ: Mapping[str, str], token:
 
 
 def check(url: str) -> None:
-    """Return if that is the URL of a repository, whoever wrote it.
+    """Raise unless an untrusted text is the URL of a repository.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is no such URL.
     """
     if parse_ref(f"git+{url}") != Git(url) or ".." in url.split("/"):
         raise UsageError(f"expected the URL of a git repository, found {quote(url)}")
 
 
-# Where a server sends git: each target is judged before it is made, for git follows and judges none.
-# Only what a person named is followed at all. Forges redirect a repository that was renamed or moved, and hosts
-# that have another name now; whoever serves the old name could as well lead into the network that we are in.
+# Redirects of git's server: git follows none, and each target is judged before git connects to it. Only redirects of
+# a URL that a person named are followed. Forges redirect a renamed or moved repository, and a renamed host; the
+# server of the old name could as well redirect into this machine's network.
 
-_ASKED = "/info/refs?service=git-upload-pack"  # what git asks first (gitprotocol-http)
-_CAP = 16 << 20  # of an answer that lists all branches and tags; by version 2 of the protocol it is short
+_ASKED = "/info/refs?service=git-upload-pack"  # git's first request (gitprotocol-http)
+_CAP = 16 << 20  # an answer may list all branches and tags; in version 2 of the protocol it is short
 _V2 = {"Git-Protocol": "version=2"}
 
 
 def redirected(remote: Remote, environ: Mapping[str, str], bounds: GitLimits) -> Remote | None:
-    """Return the repository as git is to be told of it after the server redirected it; None if that is not known.
+    """Return the repository at the target of the server's redirect; None if the target cannot be determined.
 
-    On its own origin it stays what a person named. Elsewhere it is reached over https, at the public addresses that
-    were judged, and gets no token that was meant for the first.
+    A target of the same origin counts as named by a person. Another one is reached over https, at the public
+    addresses that were judged, and without the token for the first.
 
     Raises:
-        UnsafeTransfer: it leads to plain http, into a private network, or to no repository; the error names where.
+        UnsafeTransfer: the target is plain http, in a private network, or no repository; the error names it.
     """
     if bounds.web is None or remote.named_by != "person" or not remote.place.startswith(("https:", "http:")):
         return None
     place = remote.place.rstrip("/")
-    # First nothing of who asks, and where that led nowhere what lets one in, as git is told it.
+    # First without a credential; if that request is not redirected, with the token that git has.
     sent: list[Mapping[str, str]] = [_V2]
     if remote.token is not None:
         secret = b64encode(f"x-access-token:{remote.token}".encode()).decode()
@@ -234,23 +234,22 @@ def _at(url: str, remote: Remote, environ: Mapping[str, str]) -> Remote:
         raise UnsafeTransfer(message, where=remote.url, hint="give the present URL of the repository") from error
 
 
-# A bare repository of our own for each URL, filled with what is asked for and no more; safe to delete at any
-# time.
-# Nobody relies on what it holds: whoever reads an object hashes it. Two processes do not fill it at once, and
-# what a killed one left half-done is swept away by the next, or all of it is thrown away and fetched again.
+# The cache: a bare repository for each URL, filled with the requested objects alone, and safe to delete at any time.
+# It is not trusted: the reader hashes each object. A lock lets one process at a time fill it. The next process
+# removes the unfinished files of a killed one, or deletes the whole cache and fetches it again.
 
 _FILES = {"config": b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n", "HEAD": b"ref: refs/heads/none\n"}
 _FOLDERS = ("", "objects", "objects/pack", "refs", "refs/commits")
 _OURS = frozenset({*_FILES, "objects", "refs", "shallow"})
-# What a git, or one of us, at work in another process may just be writing.
+# The beginnings of names that git, or skillhub in another process, gives to unfinished files.
 _GITS = (".tmp-", "tmp_")
 _WRITTEN = (*_GITS, ".skillhub-")
-# Partial clone as git's own configuration has it, but said to the fetch alone: a `cat-file` that knows of it would
-# fetch each object that is missing, one connection for each.
+# The settings of a partial clone, for the fetch alone: a `cat-file` with them would fetch each missing object, with
+# one connection each.
 _PARTIAL = ("-c", f"remote.{REMOTE}.promisor=true", "-c", f"remote.{REMOTE}.partialCloneFilter=blob:none")
 _FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", REMOTE)
 _IMPORT = ("-c", "fastimport.unpackLimit=1", "fast-import", "--quiet", "--force", "--done")
-# Of a person's settings only those count that say how to reach the server.
+# For a push, only those of the user's settings apply that say how to reach the server.
 _UNASKED = ("push.gpgSign=false", "push.followTags=false", "push.recurseSubmodules=no", "push.pushOption=")
 _PUSH = (*(word for each in _UNASKED for word in ("-c", each)), "push", "--quiet")
 _NEW = "refs/commits/new"
@@ -261,13 +260,13 @@ _ALL = ("+refs/heads/*:refs/all/heads/*", "+refs/tags/*:refs/all/tags/*")
 
 
 class GitCache:
-    """The objects of one repository, as far as they were needed; usable by many threads.
+    """The objects of one repository that were needed so far; safe for many threads.
 
     Args:
         remote: The repository.
         cache: The folder of all caches; this one is below ``git/`` in it.
         environ: The environment of this process.
-        bounds: How much the repository may ask of this machine.
+        bounds: The limits on time, disk and memory.
     """
 
     def __init__(self, remote: Remote, cache: str, environ: Mapping[str, str], bounds: GitLimits) -> None:
@@ -280,16 +279,16 @@ class GitCache:
         self._git = GitProgram(self._folder, environ, remote.options, remote.variables)
         self._beneath = bounds.beneath and os.path.join(bounds.beneath, name, "objects")
         more = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": self._beneath} if self._beneath else {}
-        # Not for a fetch, which would go on from commits whose parents are not there.
+        # Not for a fetch, which would build on commits whose parents are missing.
         self._looking = GitProgram(self._folder, environ, remote.options, {**remote.variables, **more})
         self._reader: CatFile | None = None
         self._turn = threading.Lock()
 
     def ask(self, refs: Iterable[str]) -> dict[str, str]:
-        """Return the ids of those of these refs that the repository has, and perhaps of others.
+        """Return the ids of these refs, as far as the repository has them, and perhaps of others.
 
         Raises:
-            SourceError, NotFound, UnsafeTransfer: it cannot be asked.
+            SourceError, NotFound, UnsafeTransfer: the refs cannot be read from the server.
             StateError: the disk refuses.
         """
 
@@ -301,9 +300,10 @@ class GitCache:
         return {name: id_ for id_, _, name in rows}
 
     def first(self) -> str | None:
-        """Bring the newest commit of the first branch as ``fetch`` does, without asking first which it is.
+        """Fetch the newest commit of the default branch, as ``fetch`` does, and return its id.
 
-        Return which; None if this cache is not empty, or if only ``ask`` will tell what is the matter.
+        This saves the request of ``ask``. Return None if the cache is not empty, or if git fails for a reason that
+        ``ask`` reports better.
 
         Raises:
             The same as ``fetch``.
@@ -324,11 +324,11 @@ class GitCache:
                 return self._renamed_first()
 
         if os.path.isdir(os.path.join(self._folder, "objects", "pack")) and not self._is_empty():
-            return None  # it need not wait for who is at work there
+            return None  # without waiting for the lock, which another process may hold
         return self._online(brought)
 
     def _renamed_first(self) -> str | None:
-        """Return what was fetched, under the ref that ``fetch`` gives it."""
+        """Rename the ref of the fetched commit as ``fetch`` names it, and return the commit."""
         path = os.path.join(self._folder, *_FIRST.split("/"))
         commit = (files.read(path, 1 << 10) or b"").decode("ascii", "replace").strip()
         if not is_object_id(commit):
@@ -338,34 +338,35 @@ class GitCache:
         return commit
 
     def fetch(self, commit: str) -> None:
-        """Bring a commit with its trees; with its files too where the server knows no partial clone.
+        """Fetch a commit with its trees; with its files too if the server does not support partial clones.
 
         Raises:
-            NotFound: the repository has no such commit, or gives it to nobody.
+            NotFound: the repository has no such commit, or does not serve it.
             SourceError, FormatError, UnsafeTransfer: it cannot be fetched.
-            StateError: the disk, or another process.
+            StateError: the disk refuses, or another process holds the lock for too long.
         """
-        # The ref is for git: what it points to need not be sent again with the next commit.
+        # The ref tells git which objects the server need not send again with the next commit.
         words = (*_FETCH, "--depth=1", f"+{commit}:refs/commits/{commit}")
         self._online(lambda way: self._bring(way, words, [commit]))
 
     def fetch_files(self, ids: Sequence[str]) -> None:
-        """Bring the files with these ids; git must not tell the server that it has their commit, so: ``noop``.
+        """Fetch the files with these ids.
 
         Raises:
             The same as ``fetch``.
         """
+        # ``noop``: git must not tell the server that the cache has their commit, or it would send no files.
         words = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--stdin")
         self._online(lambda way: self._bring(way, words, ids))
 
     def push(self, ref: str, parent: str | None, message: str, changed: Iterable[tuple[str, bytes]]) -> bool:
-        """Commit files over those of ``parent``, and put the commit at ``ref`` if that is there still.
+        """Commit files over those of ``parent``, and push the commit to ``ref`` if that is still at ``parent``.
 
-        Nothing is checked out, no hook or filter runs. Return False if somebody else has moved the ref, or made it.
+        Nothing is checked out, no hook or filter runs. Return False if another push moved or created the ref.
 
         Raises:
             SourceError, NotFound, UnsafeTransfer: it cannot be pushed.
-            StateError: the disk, or another process.
+            StateError: the disk refuses, or another process holds the lock for too long.
         """
 
         def pushed(address: Sequence[str]) -> bool:
@@ -388,7 +389,7 @@ class GitCache:
             return self._online(pushed)
 
     def _committer(self) -> bytes:
-        """Return who commits, and when, as git has it; a name of ours where the person has configured none."""
+        """Return the committer and the time in git's format; skillhub's name if the user configured none."""
         with suppress(GitError):
             return self._git.run(
                 ("-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"), self._bounds
@@ -396,10 +397,10 @@ class GitCache:
         return b"skillhub <skillhub@localhost> %d +0000" % time.time()
 
     def sizes(self, ids: Iterable[str]) -> dict[str, int]:
-        """Return the sizes of those of these objects that are here.
+        """Return the sizes of these objects, by id, as far as the cache has them.
 
         Raises:
-            SourceError: there is no git.
+            SourceError: git is not installed.
             StateError: the disk refuses.
         """
         self._prepare()
@@ -413,12 +414,12 @@ class GitCache:
         return {id_: int(size) for id_, size in rows if size.isdigit()}
 
     def read(self, kind: str, ids: Sequence[str]) -> list[bytes]:
-        """Return these objects, ``AT_ONCE`` at most, as they are stored.
+        """Return the bytes of these objects, at most ``AT_ONCE``.
 
         Raises:
-            GoneError: one is not here; fetch it and ask again.
-            UnsafeArchive: ``too-large``: one is larger than all of a skill may be.
-            SourceError: there is no git.
+            GoneError: an object is missing; fetch it and read again.
+            UnsafeArchive: ``too-large``: an object is larger than a whole skill may be.
+            SourceError: git is not installed.
             StateError: the disk refuses.
         """
         with self._turn:
@@ -437,16 +438,16 @@ class GitCache:
             return found
 
     def discard(self) -> None:
-        """Throw all of it away.
+        """Delete the cache of this repository.
 
         Raises:
-            StateError: the disk refuses, or another process is at work for too long.
+            StateError: the disk refuses, or another process holds the lock for too long.
         """
         with files.lock(self._folder + ".lock", timeout=self._bounds.seconds):
             self._discard()
 
     def _online(self, act: Callable[[Sequence[str]], _T]) -> _T:
-        """Do what goes to the server; if that redirects git, do it where that leads, once that is judged."""
+        """Return the result of a request to the server; after a redirect, judge the target and repeat it there."""
         if self._bounds.offline:
             raise SourceError("it is not in the cache, and --offline forbids fetching it", where=self.url)
         is_first = True
@@ -484,16 +485,16 @@ class GitCache:
                         return self._bring_all(way, wanted)
                     if fresh or not error.may_be_ours:
                         raise
-                # Perhaps it is the cache that git stumbles over.
+                # The cause may be a damaged cache: try again with an empty one.
                 self._discard()
                 fresh = True
 
     def _forget_shallow(self) -> None:
         with files.disk_errors(self._folder), suppress(FileNotFoundError):
-            os.unlink(os.path.join(self._folder, "shallow"))  # It would speak of what is not here.
+            os.unlink(os.path.join(self._folder, "shallow"))  # it would name commits that an empty cache lacks
 
     def _bring_all(self, way: Sequence[str], wanted: Sequence[str]) -> None:
-        """Bring every branch and tag whole, from a server that gives no single objects."""
+        """Fetch every branch and tag with all objects, from a server that serves no single objects."""
         self._fetch((*way, *_FETCH, *_ALL), ())
         if not self.sizes(wanted).keys() >= set(wanted):
             raise NotFound(f"the repository has no object with the id {wanted[0]}", where=self.url)
@@ -505,7 +506,7 @@ class GitCache:
         self._git.run(words, self._bounds, stdin=stdin, grown=self._size)
 
     def _sweep(self) -> None:
-        """Take away what a killed process left; under our lock nobody else is at work here."""
+        """Remove the unfinished files of a killed process; the lock keeps other processes out."""
         for name in _FOLDERS:
             with os.scandir(os.path.join(self._folder, name)) as rows:
                 for row in rows:
@@ -513,9 +514,9 @@ class GitCache:
                         os.unlink(row.path)
 
     def _prepare(self) -> None:
-        """Make the repository if there is none, and take away what none of ours has.
+        """Create the repository if it is missing, and remove files that skillhub never writes.
 
-        Whoever can write here, or brought a cache of theirs, shall not tell git what to run or where to look.
+        Another party with access to the cache shall not make git run programs or read other folders.
         """
         with files.disk_errors(self._folder):
             for name in _FOLDERS:
@@ -533,9 +534,9 @@ class GitCache:
         with os.scandir(self._folder) as rows:
             written = [row for row in rows if not (row.name.endswith(".lock") or row.name.startswith(_WRITTEN))]
         strange = [row.path for row in written if row.name not in _OURS]
-        # The commit-graphs, alternates and the like that git reads and we never write.
+        # ``objects/info`` has commit-graphs, alternates and the like, which git reads and skillhub never writes.
         for path in (*strange, os.path.join(self._folder, "objects", "info")):
-            with suppress(FileNotFoundError):  # Another does it too.
+            with suppress(FileNotFoundError):  # another process may remove it too
                 remove_tree(path)
 
     def _is_empty(self) -> bool:
@@ -546,7 +547,7 @@ class GitCache:
             return os.listdir(objects) == ["pack"] and not os.listdir(os.path.join(objects, "pack"))
 
     def _size(self) -> int:
-        # Packs, and the single files that a server of plain files is copied into.
+        # Packs, and the loose objects that git copies from a server of plain files.
         size = 0
         for folder, _, names in os.walk(os.path.join(self._folder, "objects")):
             for name in names:
@@ -561,7 +562,7 @@ class GitCache:
                 self._reader = None
             gone = f"{self._folder}.{os.urandom(4).hex()}.gone"
             with files.disk_errors(self._folder), suppress(FileNotFoundError):
-                # At once, for others may just be looking whether it is there.
+                # One rename, since other processes may look for the folder meanwhile.
                 os.rename(self._folder, gone)
                 remove_tree(gone)
             self._prepare()
@@ -570,7 +571,7 @@ class GitCache:
 def _imported(
     committer: bytes, parent: str | None, message: str, changed: Iterable[tuple[str, bytes]]
 ) -> Iterator[bytes]:
-    """Yield a commit as ``git fast-import`` reads it; every path is quoted, for it may hold anything."""
+    """Yield a commit in the format of ``git fast-import``; every path is quoted, since it may hold any character."""
     said = message.encode()
     yield b"commit %s\ncommitter %s\ndata %d\n%s\n" % (_NEW.encode(), committer, len(said), said)
     if parent:

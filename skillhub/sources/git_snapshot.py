@@ -1,4 +1,4 @@
-"""A git repository at one commit: objects hashed against their ids; nothing is checked out or run."""
+"""A git repository at one commit: each object is hashed against its id; nothing is checked out or run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ from skillhub.sources.git_program import AT_ONCE, GitLimits, GoneError
 from skillhub.sources.git_repository import GitCache, remote
 from skillhub.sources.layout import SnapshotNode
 
-# Objects of git, checked: what is read under an id has that id, so a commit's files are the commit's.
-# Git itself does not hash what it takes out of a pack. Every object that comes from a cache or a server passes
-# ``checked`` here, from the commit down, and so neither of them can put other bytes in its place.
+# Git does not hash the objects that it reads from a pack. Every object from a cache or a server therefore passes
+# ``checked``, from the commit down, so that neither can replace the bytes of a file.
 
 MAX_NODES = 200_000
 MAX_DEPTH = 64
-# What trees may spell in all: a tree that names another a thousand times, and that one a third, is small on the wire.
+# The limit on all trees of a commit together: trees that name each other many times are small in a pack.
 _MAX_TREE_BYTES = 256 << 20
 _HEADER = re.compile(rb"tree ([0-9a-f]{40})\n")
 _COMMITTED = re.compile(rb"^committer [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}$", re.MULTILINE)
@@ -36,7 +35,7 @@ _COMMITTED = re.compile(rb"^committer [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}$", re.M
 _KINDS: Mapping[int, SnapshotNode | None] = {
     0o040000: None,
     0o100644: SnapshotNode("file"),
-    0o100664: SnapshotNode("file"),  # What git wrote before 2005.
+    0o100664: SnapshotNode("file"),  # git wrote this mode before 2005
     0o100755: SnapshotNode("file", executable=True),
     0o120000: SnapshotNode("link"),
     0o160000: SnapshotNode("submodule"),
@@ -45,7 +44,7 @@ _KINDS: Mapping[int, SnapshotNode | None] = {
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """What a commit has at one path, and the id of its object."""
+    """The entry of a commit at one path, and the id of its object."""
 
     node: SnapshotNode
     id: str
@@ -53,7 +52,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """What the objects of one folder prove: when its commit was made, and what is there by its path."""
+    """The facts that the objects of one folder prove: the time of its commit, and its entries by path."""
 
     date: str | None
     leaves: Mapping[str, Leaf]
@@ -65,10 +64,10 @@ def object_id(kind: str, data: bytes) -> str:
 
 
 def checked(wanted: str, kind: str, data: bytes) -> bytes:
-    """Return ``data``, the object whose id is ``wanted``.
+    """Return ``data`` if it is the object with the id ``wanted``.
 
     Raises:
-        WrongBytes: it is another.
+        WrongBytes: it has another id.
     """
     if (found := object_id(kind, data)) != wanted:
         raise WrongBytes(f"expected the {kind} {wanted}, found {found}")
@@ -79,7 +78,7 @@ def root_of(commit: bytes) -> str:
     """Return the id of a commit's tree.
 
     Raises:
-        FormatError: it is no commit.
+        FormatError: the object is no commit.
     """
     found = _HEADER.match(commit)
     if found is None:
@@ -88,7 +87,7 @@ def root_of(commit: bytes) -> str:
 
 
 def date_of(commit: bytes) -> str | None:
-    """Return when a commit says that it was made, UTC; None if it says nothing that is a time."""
+    """Return the committer's time of a commit, UTC; None if it states no valid time."""
     head = commit.partition(b"\n\n")[0]
     found = _COMMITTED.search(head)
     with suppress(ValueError, OverflowError, OSError):
@@ -97,13 +96,13 @@ def date_of(commit: bytes) -> str | None:
 
 
 def entries(tree: bytes) -> Iterator[tuple[str, SnapshotNode | None, str]]:
-    """Yield the name of each entry of a tree, what it is (None: a folder), and the id of its object.
+    """Yield the name of each entry of a tree, its node (None for a folder), and the id of its object.
 
-    Names are as they are spelled, in UTF-8 with lone surrogates for what is not.
+    Names are decoded as UTF-8, with lone surrogates for other bytes.
 
     Raises:
-        FormatError: it is no tree, or has two entries of one name.
-        UnsafeArchive: ``path-traversal``: a name that is no name, but ``..`` or a path.
+        FormatError: the object is no tree, or has two entries with one name.
+        UnsafeArchive: ``path-traversal``: a name is empty, ``.``, ``..``, or has a slash.
     """
     seen: set[bytes] = set()
     at = 0
@@ -125,14 +124,14 @@ def entries(tree: bytes) -> Iterator[tuple[str, SnapshotNode | None, str]]:
 
 
 def walk(root: str, read: Callable[[Sequence[str]], Iterable[bytes]]) -> dict[str, Leaf]:
-    """Return everything below the tree ``root`` by its path, sorted.
+    """Return all files, links and submodules below the tree ``root``, by path, sorted.
 
     Args:
         root: The id of the tree.
-        read: Returns the trees of these ids, checked, in this order; asked once for each level.
+        read: Returns the trees with these ids, checked, in this order; called once for each level.
 
     Raises:
-        FormatError, UnsafeArchive: see ``entries``; also ``too-many-files`` and ``too-deep``.
+        FormatError, UnsafeArchive: as for ``entries``; also ``too-many-files`` and ``too-deep``.
     """
     found: dict[str, Leaf] = {}
     level = [("", root)]
@@ -156,16 +155,16 @@ def walk(root: str, read: Callable[[Sequence[str]], Iterable[bytes]]) -> dict[st
 
 
 def folder_at(rev: str, folder: str, read: Callable[[str, Sequence[str]], Sequence[bytes]]) -> Proved:
-    """Return what a commit has below one folder, and nothing of what lies beside the way to it.
+    """Return the entries of a commit below one folder, without reading its other folders.
 
     Args:
         rev: The full commit.
-        folder: Its path; nothing for all of the commit.
-        read: Returns the objects of a kind and these ids, checked, in this order.
+        folder: The path of the folder; empty for the whole commit.
+        read: Returns the objects of a kind with these ids, checked, in this order.
 
     Raises:
         NotFound: there is no such folder.
-        FormatError, UnsafeArchive: see ``walk``.
+        FormatError, UnsafeArchive: as for ``walk``.
     """
     (commit,) = read("commit", [rev])
     tree = root_of(commit)
@@ -180,10 +179,10 @@ def folder_at(rev: str, folder: str, read: Callable[[str, Sequence[str]], Sequen
 
 
 def tree_of(rows: Iterable[tuple[str, str, str]]) -> bytes:
-    """Return the tree with these entries, each the mode as git writes it, the name and the id.
+    """Return the bytes of the tree with these entries: the mode as git writes it, the name and the id of each.
 
     Raises:
-        FormatError: there is none.
+        FormatError: git could not write such an entry.
     """
     try:
         encoded = [(mode.encode(), name.encode(), bytes.fromhex(id_)) for mode, name, id_ in rows]
@@ -207,7 +206,7 @@ def file_id(leaves: Mapping[str, Leaf], path: str, url: str) -> str:
 
 
 def nodes_of(leaves: Mapping[str, Leaf], sizes: Mapping[str, int]) -> Mapping[str, SnapshotNode]:
-    """Return what a snapshot has at each path; ``sizes`` are those of files by their ids, as far as known."""
+    """Return the nodes of a snapshot by path; ``sizes`` has the sizes of files by id, as far as they are known."""
     return {
         path: replace(leaf.node, size=sizes.get(leaf.id, 0)) if leaf.node.kind == "file" else leaf.node
         for path, leaf in leaves.items()
@@ -215,7 +214,7 @@ def nodes_of(leaves: Mapping[str, Leaf], sizes: Mapping[str, int]) -> Mapping[st
 
 
 def of_skills(leaves: Mapping[str, Leaf]) -> set[str]:
-    """Return the ids of the files that lie in a folder with a ``SKILL.md``, however deep."""
+    """Return the ids of the files below the folders with a ``SKILL.md``, at any depth."""
     ids = {path: leaf.id for path, leaf in leaves.items() if leaf.node.kind == "file"}
     homes = {path[: -len(SKILL_MD)] for path in ids if path == SKILL_MD or path.endswith("/" + SKILL_MD)}
     if "" in homes:
@@ -224,16 +223,16 @@ def of_skills(leaves: Mapping[str, Leaf]) -> set[str]:
     return {ids[path] for path, at in slashes if path[: at + 1] in homes}
 
 
-# Which commit a person means by a branch or a tag.
+# The commit of a branch or tag.
 
 _SHORT = re.compile(r"[0-9a-f]{4,39}", re.ASCII)
 
 
 def spellings(rev: str | None) -> list[str]:
-    """Return the refs that ``rev`` may be short for; None is whatever the repository itself puts first.
+    """Return the refs that ``rev`` may be short for; ``HEAD``, the default branch, for None.
 
     Raises:
-        UsageError: it is no name.
+        UsageError: ``rev`` is no name of a branch, tag or commit.
     """
     if rev is None:
         return ["HEAD"]
@@ -248,13 +247,14 @@ def spellings(rev: str | None) -> list[str]:
 
 
 def choose(commits: Mapping[str, str], rev: str | None, url: str) -> str:
-    """Return the one commit that these refs are at.
+    """Return the commit that all these refs name.
 
-    Git has a rule for which of a branch and a tag wins; whoever may push one could so take the other's place.
+    Git prefers one of a branch and a tag with the same name. This function does not, since a user who may push only
+    one of them could then replace the other.
 
     Raises:
         NotFound: there are no refs.
-        UsageError: they are at different commits.
+        UsageError: the refs name different commits.
     """
     if len(set(commits.values())) == 1:
         return next(iter(commits.values()))
@@ -267,7 +267,7 @@ def choose(commits: Mapping[str, str], rev: str | None, url: str) -> str:
     raise NotFound(f"the repository has no branch and no tag {quote(rev)}", where=url, hint=short)
 
 
-# Any git repository at one commit, through the program ``git``: nothing is checked out or run, all is hashed.
+# Any git repository at one commit, through the program ``git``.
 
 _AT_ONCE_BYTES = 16 << 20
 _SINGLY = 2
@@ -284,26 +284,26 @@ def open_git(
     bounds: GitLimits = _DEFAULT,
     token: str | None = None,
 ) -> GitSnapshot:
-    """Return the repository at ``url`` as it is at a branch, a tag or a commit.
+    """Return the repository at ``url`` at a branch, a tag or a commit.
 
     A full commit that the cache holds needs no network.
 
     Args:
         url: https, ssh, file, or http on this machine.
-        rev: None is the branch that the repository itself puts first.
+        rev: A branch, a tag or a commit; None for the default branch.
         cache: The folder of all caches.
         environ: The environment of this process.
-        bounds: How much the repository may ask of this machine.
-        token: Lets one in where ``url`` is; offered when the server asks for it.
+        bounds: The limits on time, disk and memory.
+        token: The credential for ``url``, offered when the server asks for one.
 
     Raises:
-        UsageError: no URL that skills are fetched from; ``rev`` is no name, or a branch and a tag have it.
+        UsageError: skills are not fetched from such a URL; ``rev`` is no name, or names a branch and a tag.
         NotFound: there is no such repository, branch, tag or commit.
-        SourceError: it cannot be fetched, or there is no git.
-        FormatError, UnsafeArchive: it holds what no honest repository holds.
-        UnsafeTransfer: the server leads elsewhere, or cannot prove who it is.
-        WrongBytes: what was fetched is not the commit.
-        StateError: the disk, or another process.
+        SourceError: the repository cannot be fetched, or git is not installed.
+        FormatError, UnsafeArchive: it holds objects that no honest repository holds.
+        UnsafeTransfer: the server redirects to a forbidden URL, or cannot prove its identity.
+        WrongBytes: the fetched objects are not those of the commit.
+        StateError: the disk refuses, or another process holds the lock for too long.
     """
     store = GitCache(remote(url, environ, bounds, token), cache, environ, bounds)
     if rev is not None and is_object_id(rev):
@@ -312,7 +312,7 @@ def open_git(
         return GitSnapshot(store, first)
     refs = spellings(rev)
     found = store.ask([*refs, *(f"{ref}^{{}}" for ref in refs)])
-    # What an annotated tag is put on has its name with ^{} behind it.
+    # For an annotated tag, ``NAME^{}`` is the tagged commit.
     commit = choose({ref: found.get(f"{ref}^{{}}", found[ref]) for ref in refs if ref in found}, rev, store.url)
     if not is_object_id(commit):
         raise SourceError("expected a repository with SHA-1 ids, found another kind", where=store.url)
@@ -320,9 +320,9 @@ def open_git(
 
 
 class GitSnapshot:
-    """A repository at one commit: a ``Snapshot``, of which every object that is read was hashed.
+    """A repository at one commit: a ``Snapshot`` that hashes every object it reads.
 
-    The size of a file that a partial clone left out is 0 in ``nodes``: only reading it tells.
+    ``nodes`` has the size 0 for a file that a partial clone left out; only a read shows its size.
 
     Args:
         store: The cache of the repository.
@@ -354,9 +354,9 @@ class GitSnapshot:
 
         Raises:
             NotFound: the commit has no such file.
-            SourceError, UnsafeTransfer, StateError: they cannot be fetched.
+            SourceError, UnsafeTransfer, StateError: the files cannot be fetched.
             UnsafeArchive: ``too-large``.
-            WrongBytes: they are not those of the commit.
+            WrongBytes: the bytes are not those of the commit.
         """
         ids = [file_id(self.leaves, path, self._store.url) for path in paths]
         self._soundly(lambda: self._bring(ids))
@@ -366,7 +366,7 @@ class GitSnapshot:
             yield from self._soundly(partial(self._files, portion))
 
     def proof(self, folder: str) -> dict[str, bytes]:
-        """Return the objects by id that prove a folder: the commit, the trees down to it and in it, its files.
+        """Return the objects that prove a folder, by id: the commit, the trees down to it and in it, its files.
 
         Raises:
             The same as ``folder_at`` and ``read``.
@@ -384,7 +384,7 @@ class GitSnapshot:
         return found
 
     def _soundly(self, act: Callable[[], _T]) -> _T:
-        """Do it; where the cache turns out to be damaged, fill a new one and do it again."""
+        """Return the result of ``act``; if the cache is damaged, fill a new one and call it again."""
         try:
             return act()
         except (GoneError, WrongBytes):
@@ -415,7 +415,7 @@ class GitSnapshot:
         return [checked(id_, kind, data) for id_, data in zip(ids, self._store.read(kind, ids), strict=True)]
 
     def _portion(self, ids: Sequence[str]) -> int:
-        """Return how many of the first ``ids`` to read at a time: some, but not more than fit into memory well."""
+        """Return how many of the first ``ids`` to read together: at least one, about 16 MiB at most."""
         size = 0
         for at, id_ in enumerate(ids[:AT_ONCE]):
             size += self._sizes.get(id_, 0)
@@ -424,14 +424,15 @@ class GitSnapshot:
         return AT_ONCE
 
     def _bring(self, ids: Iterable[str]) -> None:
-        """Have these files in the cache, with as few questions to the server as an honest guess allows."""
+        """Fetch those of these files that the cache lacks; from the third fetch on, the files of all skills."""
         with self._turn:
             if not self._sizes:
                 self._sizes = self._store.sizes({leaf.id for leaf in self.leaves.values()})
             wanted = {id_ for id_ in ids if id_ not in self._sizes}
             if not wanted:
                 return
-            # Heads, then one skill; who comes a third time installs many, and each would be a fetch of its own.
+            # The first fetch gets each SKILL.md, the second one skill. A third one shows that many skills are
+            # installed, and each would need a fetch of its own.
             self._fetches += 1
             if self._fetches > _SINGLY:
                 wanted |= of_skills(self.leaves) - self._sizes.keys()

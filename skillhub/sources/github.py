@@ -1,4 +1,4 @@
-"""A repository on GitHub at one commit, through its REST API, for machines without git."""
+"""A repository on GitHub at one commit, through the REST API, for machines without git; tokens for git servers."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ from skillhub.sources import git_snapshot
 from skillhub.sources.git_program import GitLimits
 from skillhub.sources.git_snapshot import GitSnapshot, choose, object_id, of_skills, open_git, spellings
 
-# Which GitHub is meant, github.com or a server of a company, and the token for it; tokens for other servers.
+# The GitHub that the environment names, github.com or a company's server, with its token; tokens for other servers.
 
 _TOKEN = re.compile(r"[!-~]{1,1024}", re.ASCII)
 _HOST_CAP = 1 << 16
 _HOST = re.compile(r"(?i)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[1-9][0-9]{0,4})?", re.ASCII)
-_HOSTED = ".ghe.com"  # GitHub's own servers for companies, which have the variables and the API of github.com
+_HOSTED = ".ghe.com"  # servers that GitHub runs for companies, with the variables and the API of github.com
 
 
 @dataclass(frozen=True, slots=True)
 class GitHubHost:
-    """One GitHub.
+    """A GitHub server.
 
     Attributes:
-        site: Where its repositories are.
-        api: Where its REST API is.
-        token: Says who asks; it goes to ``site`` and to ``api``, nowhere else, and into no message.
+        site: The base URL of its repositories.
+        api: The base URL of its REST API.
+        token: The user's token; it is sent to ``site`` and ``api`` only, and is in no message.
     """
 
     site: str
@@ -67,14 +67,14 @@ class GitHubHost:
 
 
 def host_of(environ: Mapping[str, str]) -> GitHubHost:
-    """Return the GitHub that the environment names as GitHub's own tools do; without a word, github.com.
+    """Return the GitHub server that the environment names, as GitHub's own tools read it; github.com by default.
 
-    ``GH_HOST`` or ``GITHUB_SERVER_URL``, and ``GITHUB_API_URL``, say where it is. The token is that of ``GH_TOKEN``
-    or ``GITHUB_TOKEN``, of a company's own server ``GH_ENTERPRISE_TOKEN`` or ``GITHUB_ENTERPRISE_TOKEN``, or the one
-    that ``gh`` keeps in its ``hosts.yml``.
+    ``GH_HOST`` or ``GITHUB_SERVER_URL`` names the site, ``GITHUB_API_URL`` the API. The token is ``GH_TOKEN`` or
+    ``GITHUB_TOKEN``, for a company's own server ``GH_ENTERPRISE_TOKEN`` or ``GITHUB_ENTERPRISE_TOKEN``, else the one
+    in ``gh``'s ``hosts.yml``.
 
     Raises:
-        UsageError: one of the URLs is neither https nor on this machine, or ``GH_HOST`` is no host.
+        UsageError: a URL is neither https nor on this machine, ``GH_HOST`` is no host, or the token cannot be sent.
     """
     named = environ.get("GH_HOST")
     if named and not _HOST.fullmatch(named):
@@ -93,7 +93,7 @@ def host_of(environ: Mapping[str, str]) -> GitHubHost:
 def _token(environ: Mapping[str, str], site: str) -> str | None:
     names = ["GH_TOKEN", "GITHUB_TOKEN"]
     if site != PUBLIC and not site.endswith(_HOSTED):
-        # A token of github.com is none of the business of a server that only ``GH_HOST`` names; gh has it so too.
+        # Like gh, send no token of github.com to a server that only ``GH_HOST`` names.
         names = ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", *([] if environ.get("GH_HOST") else names)]
     token = next((environ[name].strip() for name in names if environ.get(name)), None) or _kept(environ, site)
     if token is not None and not _TOKEN.fullmatch(token):
@@ -102,8 +102,8 @@ def _token(environ: Mapping[str, str], site: str) -> str | None:
 
 
 def _kept(environ: Mapping[str, str], site: str) -> str | None:
-    """Return the token that ``gh`` keeps in its file; newer ones keep it with the system, and are not asked."""
-    # Another program's file: where it cannot be read, nobody is logged in.
+    """Return the token in ``gh``'s file. Newer versions keep it in the system's keyring, which is not read."""
+    # The file is another program's: if it cannot be read, there is no token.
     with suppress(FormatError, StateError, UnicodeDecodeError):
         path = os.path.realpath(os.path.join(_gh_folder(environ), "hosts.yml"))
         data = files.read(path, _HOST_CAP)
@@ -117,19 +117,19 @@ def _kept(environ: Mapping[str, str], site: str) -> str | None:
 
 
 def token_for(url: str, environ: Mapping[str, str], tokens: Mapping[str, str]) -> str | None:
-    """Return what lets one in at a repository: a token of the user's settings, or ``GITLAB_TOKEN`` at GitLab.
+    """Return the token for a repository: one that the user's settings name, or ``GITLAB_TOKEN`` at GitLab.
 
     Args:
-        url: The repository; only over https, or on this machine.
+        url: The repository. Only one over https, or on this machine, gets a token.
         environ: The environment; ``GITLAB_HOST`` names a company's own GitLab.
-        tokens: By host, or host and port, the variable that holds the token.
+        tokens: The variable that holds the token, by host, or host and port.
 
     Raises:
         UsageError: the token cannot be sent.
     """
     try:
         target = RequestTarget.parse(url)
-    except UnsafeTransfer:  # told by whoever reaches it
+    except UnsafeTransfer:  # the request itself will report it
         return None
     if target.scheme != "https" and not target.loopback:
         return None
@@ -150,10 +150,10 @@ def _gh_folder(environ: Mapping[str, str]) -> str:
     return os.path.join(environ.get("HOME") or user_home(), ".config", "gh")
 
 
-# A repository on GitHub at one commit, through its REST API, for who has no git.
-# GitHub says which tree a commit has; from there on every id is computed here, from what the API answers. The
-# archive of a commit saves many requests, but attributes may leave files out of it or change them: it is a
-# place to look for bytes that have the right id, and never says what there is.
+# A repository on GitHub at one commit, through its REST API.
+# GitHub is trusted for the tree of a commit alone; every id below it is computed from the API's answers. The archive
+# of a commit saves many requests, but git attributes may omit or change files in it: its bytes count only if they
+# have the right id, and it never decides which files exist.
 
 _JSON = "application/vnd.github+json"
 _RAW = "application/vnd.github.raw"
@@ -163,7 +163,7 @@ _BLOB = 64 << 20
 _ARCHIVE = 256 << 20
 _UNPACKED = 2 << 30
 _KEPT = 512 << 20
-# More files than this are looked for in the archive: it is one request, and without a token there are 60 in an hour.
+# More files than this are read from the archive, which takes one request; without a token 60 are allowed in an hour.
 _SINGLY = 4
 _AT_ONCE = 8
 _T = TypeVar("_T", bound=ForeignDocument)
@@ -179,7 +179,7 @@ class _Signature(ForeignDocument):
 
 
 class GitHubCommit(ForeignDocument):
-    """A commit, as GitHub's API answers."""
+    """A commit in the API's answer."""
 
     tree: _Object
     committer: _Signature | None = None
@@ -187,7 +187,7 @@ class GitHubCommit(ForeignDocument):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A file or folder; not a model, for a repository has a hundred thousand of them."""
+    """A file or folder; a dataclass and no model, since a repository may have a hundred thousand."""
 
     __pydantic_config__ = ConfigDict(extra="ignore")
 
@@ -199,7 +199,7 @@ class _Row:
 
 
 class GitHubTree(ForeignDocument):
-    """All files of a commit, as GitHub's API answers."""
+    """The files of a commit in the API's answer."""
 
     CAP: ClassVar[int] = _CAP
 
@@ -207,30 +207,30 @@ class GitHubTree(ForeignDocument):
 
 
 def open_github_api(owner: str, repo: str, *, rev: str | None, web: Web, host: GitHubHost) -> GitHubSnapshot:
-    """Return the repository as it is at a branch, a tag or a commit.
+    """Return the repository at a branch, a tag or a commit.
 
     Raises:
-        UsageError: ``rev`` is no name, or a branch and a tag have it.
-        NotFound: there is no such repository, branch, tag or commit, or none for us.
-        RateLimited: GitHub wants to be left alone for a while.
-        SourceError: it cannot be reached.
-        FormatError, UnsafeArchive: it holds what no honest repository holds.
-        WrongBytes: what was answered has another id.
-        UnsafeTransfer: it leads where it may not.
+        UsageError: ``rev`` is no name, or names a branch and a tag.
+        NotFound: there is no such repository, branch, tag or commit, or the token does not permit to read it.
+        RateLimited: GitHub accepts no more requests for a while.
+        SourceError: GitHub cannot be reached.
+        FormatError, UnsafeArchive: the repository holds objects that no honest repository holds.
+        WrongBytes: the answer has another id than the requested one.
+        UnsafeTransfer: GitHub redirects to a forbidden URL.
     """
     api = _Api(f"{host.api}/repos/{escape(owner, safe='')}/{escape(repo, safe='')}", web, host.token)
     if rev is not None and is_object_id(rev):
         return GitHubSnapshot(api, rev)
-    # The API knows refs without their first part.
+    # The API takes refs without ``refs/``.
     found = {ref: api.commit(ref.removeprefix("refs/")) for ref in spellings(rev)}
     commits = {ref: commit for ref, commit in found.items() if commit is not None}
     if not commits:
-        api.ask("", _JSON, _CAP)  # Perhaps it is the repository that is not there.
+        api.ask("", _JSON, _CAP)  # raises NotFound if the repository itself is missing
     return GitHubSnapshot(api, choose(commits, rev, api.url))
 
 
 class GitHubSnapshot:
-    """A repository on GitHub at one commit: a ``Snapshot``. ``rev`` is that commit."""
+    """A repository on GitHub at one commit: a ``Snapshot``."""
 
     def __init__(self, api: _Api, rev: str) -> None:
         self.rev = rev
@@ -250,9 +250,9 @@ class GitHubSnapshot:
 
         Raises:
             NotFound: the commit has no such file.
-            SourceError, UnsafeTransfer: they cannot be fetched.
-            UnsafeArchive: ``too-large``: one is larger than all of a skill may be.
-            WrongBytes: they are not those of the commit.
+            SourceError, UnsafeTransfer: the files cannot be fetched.
+            UnsafeArchive: ``too-large``: a file is larger than a whole skill may be.
+            WrongBytes: the bytes are not those of the commit.
         """
         ids = [git_snapshot.file_id(self._leaves, path, self._api.url) for path in paths]
         with self._turn:
@@ -268,7 +268,7 @@ class GitHubSnapshot:
 
     def _read_trees(self, ids: Sequence[str]) -> Iterator[bytes]:
         for id_ in ids:
-            # All below it at once; of a very large one only the beginning is answered, then this one alone.
+            # First the tree with all below it. GitHub cuts the answer for a very large one: then this tree alone.
             for query in ("?recursive=1", ""):
                 if id_ not in self._trees:
                     self._learn(f"git/trees/{id_}{query}")
@@ -297,10 +297,10 @@ class GitHubSnapshot:
         return git_snapshot.checked(id_, "blob", self._api.ask(f"git/blobs/{id_}", _RAW, _BLOB).data)
 
     def _unpack(self, wanted: set[str]) -> None:
-        """Keep what the archive has of the wanted files and of all that belong to skills."""
+        """Keep the bytes that the archive has of the wanted files and of the files of all skills."""
         self._unpacked = True
         wanted = wanted | of_skills(self._leaves)
-        with suppress(NotFound, WrongBytes):  # Too large, or there is none: then file by file.
+        with suppress(NotFound, WrongBytes):  # no archive, or too large a one: each file is fetched by itself
             archive = self._api.ask(f"tarball/{self.rev}", _JSON, _ARCHIVE).data
             left = _KEPT
             for path, data in _members(archive):
@@ -313,7 +313,7 @@ class GitHubSnapshot:
 
 
 class _Api:
-    """The part of the API that is about one repository, under ``url``."""
+    """The part of the API for one repository, below ``url``."""
 
     def __init__(self, url: str, web: Web, token: str | None) -> None:
         self.url = url
@@ -323,7 +323,7 @@ class _Api:
         self._fields = {"X-GitHub-Api-Version": "2022-11-28", **authorization}
 
     def commit(self, ref: str) -> str | None:
-        """Return the commit that a ref is at, None if there is no such ref."""
+        """Return the commit of a ref; None if there is no such ref."""
         url = f"{self.url}/commits/{escape(ref)}"
         answer = self._web.ask(url, cap=_CAP, options=RequestOptions(headers={**self._fields, "Accept": _SHA}))
         # 409: an empty repository; 422: no such commit.
@@ -347,7 +347,7 @@ class _Api:
         )
 
     def _judged(self, answer: Response) -> Response:
-        # A redirect to the archive of a private repository has a token in its query.
+        # The query is left out: a redirect to the archive of a private repository has a token in it.
         answer = replace(answer, url=answer.url.partition("?")[0])
         if answer.status == 401:
             raise SourceError("GitHub rejects the token", where=answer.url, hint="check GITHUB_TOKEN")
@@ -367,18 +367,18 @@ class _Api:
 
 
 def _members(archive: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of an archive as far as it can be read; nothing of it is believed."""
+    """Yield the files of an untrusted archive, as far as it can be read."""
     broken = (tarfile.TarError, EOFError, OSError, zlib.error, ValueError, LookupError, OverflowError, RecursionError)
     with suppress(*broken), tarfile.open(fileobj=BytesIO(archive), mode="r|gz") as tar:
         for member in tar:
             if member.offset > _UNPACKED:
                 return
             if member.isreg() and member.size <= _BLOB and (file := tar.extractfile(member)) is not None:
-                # All is in one folder, named after the repository and the commit.
+                # All files are in one folder, which has the names of the repository and the commit.
                 yield member.name.partition("/")[2], file.read()
 
 
-# A repository by its URL: through git where there is one, else, if it is on GitHub, through GitHub's API.
+# A repository by its URL: through git if it is installed, else, for one on GitHub, through GitHub's API.
 
 _PATH = re.compile(r"/([A-Za-z0-9][A-Za-z0-9-]*)/([A-Za-z0-9._-]+?)(?:\.git)?/?", re.ASCII)
 _DEFAULT = GitLimits()
@@ -387,18 +387,19 @@ _DEFAULT = GitLimits()
 def open_repository(
     url: str, rev: str | None, *, cache: str, environ: Mapping[str, str], bounds: GitLimits = _DEFAULT
 ) -> GitSnapshot | GitHubSnapshot:
-    """Return the repository at ``url`` as it is at a branch, a tag or a commit; None is its first branch.
+    """Return the repository at ``url`` at a branch, a tag or a commit.
 
     Args:
         url: https, ssh, file, or http on this machine.
-        rev: All 40 digits of a commit, or a name.
+        rev: All 40 digits of a commit, or the name of a branch or tag; None for the default branch.
         cache: The folder of all caches.
-        environ: The environment of this process; it says whether there is a git, and which GitHub is meant.
-        bounds: How much the repository may ask of this machine, whether it may be fetched, and who named it; its
-            ``web`` fetches where there is no git.
+        environ: The environment of this process, which locates git and names the GitHub server.
+        bounds: The limits on time, disk and memory, whether fetching is allowed, and who named the URL; its ``web``
+            sends the requests to GitHub's API.
 
     Raises:
-        As ``open_git`` and ``open_github_api``; SourceError: there is no git, and it is not on GitHub.
+        As ``open_git`` and ``open_github_api``; SourceError: git is not installed, and the repository is not on
+            GitHub.
     """
     inner, token = _inner(url, environ), login_for(url, environ, bounds.tokens)
     if inner is not None and shutil.which("git", path=environ.get("PATH")) is None:
@@ -419,6 +420,6 @@ def login_for(url: str, environ: Mapping[str, str], tokens: Mapping[str, str]) -
 
 
 def _inner(url: str, environ: Mapping[str, str]) -> re.Match[str] | None:
-    """Return the owner and the name of a repository if it is on the GitHub that is meant."""
+    """Return the match of the owner and the name in ``url``, if the repository is on the named GitHub server."""
     site = site_of(environ)
     return _PATH.fullmatch(url.removeprefix(site)) if url.startswith(site + "/") else None

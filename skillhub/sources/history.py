@@ -1,4 +1,4 @@
-"""What sources showed before: metadata and listings, dates first seen, the latest time shown; in ``<state>``."""
+"""The history of sources, in ``<state>``: dates first seen, kept listings, the latest time that metadata showed."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from skillhub.formats.document import Absent, Items, Members, ObjectId, Read, Sk
 from skillhub.formats.text import clean, quote
 from skillhub.model.index import Index, Release
 
-# When this machine first saw a release that has no date, or one that its maker can choose; in ``<state>``.
+# The time at which this machine first saw a release that has no date, or only a date that its maker can choose.
 
 _HINT = "restore the file, or delete it; then skillhub has no history of any source"
 _PLACES_MAX = 2000
 _EACH_MAX = 200
-# What a lock names of one place is first looked at in one go, however long that takes.
+# The first look at a place may read all releases that a lock names; those within this time belong to it.
 _FIRST_LOOK = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """When something was first seen at a place, and whether the place itself was new then."""
+    """The time at which something was first seen at a place, and whether the place itself was new at that time."""
 
     time: datetime
     at_first: bool
@@ -60,7 +60,7 @@ class _Place:
 
 
 class FirstSeenFile(StateDocument):
-    """``first-seen.json`` in the state: when versions were first seen."""
+    """``first-seen.json`` in the state: the times at which releases were first seen."""
 
     places: Members[str, _Place]
 
@@ -70,11 +70,11 @@ def _parse(document: FirstSeenFile | None) -> Mapping[str, _Place]:
 
 
 class FirstSeen:
-    """One file, parsed once for a command and written when something is new.
+    """The times at which releases were first seen; the file is parsed once a command and written for each new one.
 
     Args:
-        home: Where it is.
-        remember: Whether what is new is written; a command that changes nothing only looks.
+        home: Names the state folder.
+        remember: Whether to write new entries; a command that changes nothing only reads.
     """
 
     def __init__(self, home: Home, *, remember: bool = True) -> None:
@@ -84,10 +84,10 @@ class FirstSeen:
         self._known: Mapping[str, _Place] | None = None
 
     def of(self, place: str, what: str, now: datetime) -> Sight:
-        """Return when ``what`` was first seen at ``place``; if never before, that is now.
+        """Return the time at which ``what`` was first seen at ``place``: ``now`` if it was never seen before.
 
         Raises:
-            StateError: the file is none of ours, or the disk refuses.
+            StateError: the file is malformed, or the disk refuses.
         """
         if self._known is None:
             self._known = self._file.read(_parse)
@@ -110,14 +110,14 @@ def _with(known: Mapping[str, _Place], place: str, what: str, now: datetime) -> 
     if what in found.seen:  # another process saw it meanwhile
         return known
     others = [(each, row) for each, row in known.items() if each != place]
-    # One that is forgotten is new when it is seen again, and so is older than anybody thinks.
+    # An entry that is dropped here counts as new when it is seen again: it looks younger than it is, never older.
     seen = dict([*found.seen.items(), (what, now)][-_EACH_MAX:])
     return {**dict(others[1 - _PLACES_MAX :]), place: _Place(found.since, seen)}
 
 
-# What a place that proves nothing listed when it was last asked: to search in and to show, never the authority.
+# The last listing of a place without signed metadata, to search in and to show; nothing is installed on its word.
 
-LISTING_AGE = timedelta(days=1)  # an older one is read again where that can be done
+LISTING_AGE = timedelta(days=1)  # an older one is read again if its source can be reached
 _LISTING_HINT = "delete the file; the source is then asked again"
 _TEXT_MAX = 1024
 _Text = Annotated[str, Read(text_that(lambda text: clean(text) == text, "a text without hidden characters"))]
@@ -134,7 +134,7 @@ class _Listed:
 
 
 class ListingFile(StateDocument):
-    """A file in ``listings`` in the state: what a source without metadata listed, and when."""
+    """A file in ``listings`` in the state: the listing of a source without metadata, and its time."""
 
     source: str
     listed: _Time
@@ -144,18 +144,18 @@ class ListingFile(StateDocument):
 
 @dataclass(frozen=True, slots=True)
 class KeptListing:
-    """What a place listed, when, and at which commit; None of what is no repository."""
+    """The listing of a place, its time, and its commit; the commit is None unless the place is a repository."""
 
     listed: datetime
     commit: str | None
     index: Index
 
     def is_old(self, now: datetime) -> bool:
-        """Return whether it is to be read again; one from the future is."""
+        """Return whether the listing has to be read again, as one from the future has."""
         return not timedelta() <= now - self.listed < LISTING_AGE
 
     def age(self, now: datetime) -> str:
-        """Return how long ago it was read, for a person."""
+        """Return the age of the listing in words."""
         minutes = int((now - self.listed).total_seconds() // 60)
         for many, unit in ((1440, "day"), (60, "hour"), (1, "minute")):
             if minutes >= many:
@@ -164,16 +164,16 @@ class KeptListing:
         return "just now" if minutes == 0 else "at a time that has not come yet"
 
     def shown(self, now: datetime) -> str:
-        """Return when it was read, and at which commit, for a person."""
+        """Return the age and the commit of the listing in words."""
         return f"listed {self.age(now)}{f' at {self.commit[:12]}' if self.commit else ''}"
 
 
 class KeptListings:
-    """The listings of all places that are sources, a file for each.
+    """The kept listings of all places that are sources, one file each.
 
     Args:
-        home: Where they are.
-        remember: Whether a new one is written; a command that changes nothing keeps none.
+        home: Names the state folder.
+        remember: Whether to write new listings; a command that changes nothing only reads.
     """
 
     def __init__(self, home: Home, *, remember: bool = True) -> None:
@@ -181,24 +181,26 @@ class KeptListings:
         self._remember = remember
 
     def read(self, source: str) -> KeptListing | None:
-        """Return what is kept of a place, by its reference; one that is damaged, or of another place, is none."""
+        """Return the kept listing of a place by its reference; None for a damaged file or one of another place."""
         with suppress(StateError):
             return self._file(source).read(lambda document: _kept_listing(document, source))
         return None
 
     def listed(self, source: str, url: str, now: datetime, ask: Callable[[], Index], *, refresh: bool) -> Index:
-        """Return what a place lists: as it is kept unless that is old, or it is to be asked in any case.
+        """Return the listing of a place: the kept one, unless it is old or ``refresh`` is set.
+
+        If an old one cannot be read again, return it with a warning.
 
         Args:
-            source: The place, by its reference.
-            url: Where it is; the commit is kept of what is there.
+            source: The reference of the place.
+            url: The URL of the place; only a commit of this repository is kept with the listing.
             now: The time.
-            ask: Reads what it lists now.
-            refresh: Whether the person wants to know what it lists now.
+            ask: Reads the listing from the source.
+            refresh: Whether to read the listing from the source in any case.
 
         Raises:
-            SourceError, FormatError: it cannot be asked, and nothing is kept, or it was to be refreshed.
-            SecurityError: as for asking it.
+            SourceError, FormatError: ``ask`` raised it, and no listing is kept, or ``refresh`` is set.
+            SecurityError: ``ask`` raised it.
         """
         kept = self.read(source)
         if kept is not None and not refresh and not kept.is_old(now):
@@ -214,13 +216,13 @@ class KeptListings:
             offered = [each for name in index.names for each in index.skills[name]]
             commit = next((each.rev for each in offered if each.rev and each.url == url), None)
             document = {"source": source, "listed": now.isoformat(), "skills": [*map(_row, offered)]}
-            # Where the disk refuses it is of use to this command alone.
+            # If the disk refuses, only this command has the listing.
             with suppress(StateError, FormatError):
                 self._file(source).write({**document, **({"commit": commit} if commit else {})})
         return index
 
     def forget(self, source: str) -> None:
-        """Forget what is kept of a place."""
+        """Delete the kept listing of a place."""
         with suppress(OSError):
             os.unlink(self._path(source))
 
@@ -247,20 +249,20 @@ def _kept_listing(document: ListingFile | None, source: str) -> KeptListing | No
     return KeptListing(document.listed, document.commit, Index(found))
 
 
-# The latest time that verified metadata has shown this machine: expiry is judged no earlier.
-# A clock that was set back would take expired metadata, and expired certificates, for valid ones.
+# The latest time that verified metadata has shown: expiry is judged by it, or by the clock if that is later. A clock
+# that was set back would otherwise accept expired metadata and expired certificates.
 
 _TIME_HINT = "restore the file; or check the clock, and delete the file"
 _TOLERANCE = timedelta(days=1)
 
 
 def system_clock() -> datetime:
-    """Return what the machine's clock says, UTC."""
+    """Return the time of the machine's clock, UTC."""
     return datetime.now(UTC)
 
 
 class ShownTimeFile(StateDocument):
-    """The file: a time that had passed when a registry's metadata was verified, and which registry showed it."""
+    """``shown-time.json``: a past time in the verified metadata of a registry, and the URL of this registry."""
 
     latest: Annotated[_Time, PlainSerializer(times.spell)]
     by: str
@@ -271,15 +273,15 @@ def _same(document: ShownTimeFile | None) -> ShownTimeFile | None:
 
 
 class ShownTime:
-    """The time by which this machine judges what has expired.
+    """The time by which this machine judges expiry.
 
-    A registry cannot raise it into the future: a date counts as far as the clock has come when it is verified. So
-    with a clock that is right, no registry has a say in what is expired.
+    No registry can raise it into the future: a date after the clock's time counts as the clock's time. So if the
+    clock is right, no registry influences the judgement.
 
     Args:
-        home: Where the file is.
-        clock: The machine's own.
-        remember: Whether a later time is written; a command that changes nothing only looks.
+        home: Names the state folder.
+        clock: The machine's clock.
+        remember: Whether to write a later time; a command that changes nothing only reads.
     """
 
     def __init__(self, home: Home, clock: Callable[[], datetime] = system_clock, *, remember: bool = True) -> None:
@@ -289,25 +291,25 @@ class ShownTime:
         self._remember = remember
 
     def now(self) -> datetime:
-        """Return what the clock says, or the latest time that was shown if that is later.
+        """Return the time of the clock, or the latest time that metadata has shown if that is later.
 
         Raises:
-            StateError: the file is none of ours, or the disk refuses.
+            StateError: the file is malformed, or the disk refuses.
         """
         clock, shown = self._clock(), self._file.read(_same)
         return clock if shown is None else max(clock, shown.latest)
 
     def learn(self, shown: datetime, by: str) -> None:
-        """Remember a time that verified metadata shows, as far as it is past; a later one that is known stays.
+        """Remember a time that verified metadata shows, at most the clock's time, unless a later one is known.
 
         Args:
-            shown: It.
+            shown: The time.
             by: The URL of the registry.
 
         Raises:
-            StateError: the file is none of ours, or the disk refuses.
+            StateError: the file is malformed, or the disk refuses.
         """
-        # To the second, as the file has it, and never up.
+        # The file has whole seconds; they are rounded down, so that the time stays in the past.
         time = min(shown, self._clock()).replace(microsecond=0)
         if not self._remember or not _is_later(time, self._file.read(_same)):
             return
@@ -317,10 +319,10 @@ class ShownTime:
 
     @property
     def behind(self) -> str | None:
-        """What there is to say of a clock that is more than a day behind what was shown; None of any other.
+        """The statement that the clock is more than a day behind the latest time shown; None if it is not.
 
         Raises:
-            StateError: the file is none of ours, or the disk refuses.
+            StateError: the file is malformed, or the disk refuses.
         """
         clock, shown = self._clock(), self._file.read(_same)
         if shown is None or shown.latest - clock <= _TOLERANCE:
@@ -330,7 +332,7 @@ class ShownTime:
 
     @property
     def remedy(self) -> str:
-        """What to do about a clock that is behind."""
+        """The advice for a clock that is behind."""
         return f"set the clock; if it is right, delete {quote(self.path)}"
 
 

@@ -1,4 +1,4 @@
-"""What lies where in a repository or folder that holds skills: its files, the plugins that it lists, its skills."""
+"""The layout of a repository or folder that holds skills: its files, its plugins, and the folders of its skills."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ from skillhub.model.manifest import Glance, glance
 from skillhub.model.reference import is_rev, of_repository
 from skillhub.model.tree import SKILL_MD
 
-# What a whole repository or folder holds: paths with their kinds at once, bytes only when they are asked for.
-
 
 @dataclass(frozen=True, slots=True)
 class SnapshotNode:
-    """One path of a snapshot that is no folder.
+    """A file, link or submodule of a snapshot.
 
     Attributes:
-        size: Bytes of a file; 0 of anything else.
+        size: The bytes of a file; 0 for the other kinds.
     """
 
     kind: Literal["file", "link", "submodule"]
@@ -36,37 +34,36 @@ class SnapshotNode:
 
 
 class Snapshot(Protocol):
-    """The files of a repository at one commit, or of a folder as it is now."""
+    """The files of a repository at one commit, or of a folder now: all paths at once, bytes on request."""
 
     @property
     def nodes(self) -> Mapping[str, SnapshotNode]:
-        """Every path, ``/`` between segments, as it is spelled there: nobody judged it yet."""
+        """The nodes by path, ``/`` between segments; paths are untrusted, spelled as in the source."""
         ...
 
     @property
     def rev(self) -> str | None:
-        """The full commit; None of a folder, which has none."""
+        """The full commit; None for a folder."""
         ...
 
     @property
     def date(self) -> str | None:
-        """When the commit was made, UTC, as whoever made it says; None of a folder."""
+        """The time of the commit, UTC, as its committer states it; None for a folder."""
         ...
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
         """Yield the bytes of these files, in this order, exactly as the commit has them.
 
         Raises:
-            SourceError: they cannot be had.
-            SecurityError: they are not those of the commit.
+            SourceError: the files cannot be fetched.
+            SecurityError: the bytes are not those of the commit.
         """
         ...
 
 
 # Marketplaces of plugins: ``.claude-plugin/marketplace.json`` and ``.agents/plugins/marketplace.json``.
-# A repository that has one lists plugins, each in a folder of its own or in another repository; skills are one
-# of the things that a plugin may hold. One bad entry is declined by itself, for its neighbours come from
-# others.
+# A marketplace lists plugins, each in a folder of this repository or in another repository. A plugin may hold skills,
+# among other things. A malformed entry is declined alone, since the other entries have other authors.
 
 MARKETPLACES = (".claude-plugin/marketplace.json", ".agents/plugins/marketplace.json")
 MANIFESTS = (".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
@@ -79,17 +76,18 @@ _URL = re.compile(r"(?:https?|ssh|file)://[A-Za-z0-9._~!$&'()*+,;=:@%/\[\]-]+", 
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """A plugin in this very repository; ``path`` is its folder, relative to the marketplace's, empty for that one."""
+    """A plugin in this repository; ``path`` is its folder relative to the marketplace's, empty for the same one."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A plugin in another repository; ``path`` is its folder there, empty for all of it.
+    """A plugin in another repository.
 
     Attributes:
-        rev: A full commit, a branch or a tag; None is whatever is newest.
+        rev: A full commit, a branch or a tag; None for the newest commit.
+        path: The folder of the plugin there; empty for the whole repository.
     """
 
     url: str
@@ -99,7 +97,7 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """A plugin that is not read, and why, in words that follow its name."""
+    """A plugin that is not read, and the reason, in words that follow its name."""
 
     reason: str
 
@@ -112,7 +110,7 @@ class Plugin:
     """One plugin that a marketplace lists.
 
     Attributes:
-        skills: Where its skills are, relative to its folder, if the entry says so; else its own manifest does.
+        skills: The folders of its skills, relative to its folder; None if its own manifest has to name them.
     """
 
     name: str
@@ -121,7 +119,7 @@ class Plugin:
 
 
 def _inner(value: object) -> str:
-    """Read a folder inside a repository: ``./``, ``./a/b`` or ``a/b``; empty is all of it."""
+    """Read a folder inside a repository: ``./``, ``./a/b`` or ``a/b``; the result is empty for the top folder."""
     if not isinstance(value, str) or clean(value) != value or value.startswith("/"):
         wrong("a folder of the repository", value)
     path = value.removeprefix("./").rstrip("/")
@@ -141,7 +139,7 @@ def _on_github(value: object) -> str:
 
 
 def _repository(value: object) -> str:
-    """Read the URL of a repository, as git takes it; ``owner/repo`` is one on GitHub."""
+    """Read the URL of a git repository; ``owner/repo`` names one on GitHub."""
     url = of_repository(value) if isinstance(value, str) else ""
     if _REPO.fullmatch(url):
         return _on_github(url)
@@ -153,7 +151,7 @@ _InnerPaths = Annotated[tuple[str, ...], Read(_inner_paths)]
 _Name = Annotated[str, Read(text_that(_NAME.fullmatch, "a name of letters, digits, dots, hyphens and underscores"))]
 
 
-# What says where something is, or at which commit, is never left out: the rest would say another place.
+# ``BINDING``: a malformed location or commit is an error, since the entry without it would name another place.
 class _Metadata(ForeignDocument):
     BINDING: ClassVar = frozenset({"pluginRoot"})
 
@@ -171,7 +169,7 @@ class MarketplaceFile(ForeignDocument):
 
 
 class PluginFile(ForeignDocument):
-    """``plugin.json``: a plugin's own name, and where it has skills besides ``skills``."""
+    """``plugin.json``: the name of a plugin, and its folders of skills besides ``skills``."""
 
     CAP: ClassVar[int] = CAP
     BINDING: ClassVar = frozenset({"name", "skills"})
@@ -185,7 +183,7 @@ class _Named(ForeignDocument):
 
 
 class _Kind(ForeignDocument):
-    """A source that is an object; which keys it has, its ``source`` says."""
+    """A source that is an object, whose ``source`` decides which keys it has."""
 
     source: str
     package: str = "?"
@@ -211,7 +209,7 @@ class _Git(ForeignDocument):
     path: _Inner = ""
 
     def read(self) -> Elsewhere:
-        # Where both are given the commit is what was agreed to, the branch only where it was found.
+        # If the entry has both, the commit pins the plugin, and the branch only says where it was found.
         return Elsewhere(self.url, self.sha or self.ref or None, self.path)
 
 
@@ -223,7 +221,7 @@ def read_marketplace(data: bytes, where: str) -> tuple[Plugin, ...]:
     """Return the plugins of a marketplace; of two with one name the first.
 
     Raises:
-        FormatError: it is no marketplace; of a single entry that is malformed the plugin says so itself.
+        FormatError: the document is no marketplace. A single malformed entry gives a plugin that is ``Declined``.
     """
     found = MarketplaceFile.parse(data, where)
     plugins: dict[str, Plugin] = {}
@@ -262,25 +260,25 @@ def _source(source: object, base: str, where: str) -> PluginSource:
     return Declined(f"{quote(kind.source)} is not a supported kind of source")
 
 
-# Where installers look for skills in a repository or folder that holds many.
-# A skill at the top is the only one. Else they are where agents and authors keep them, in this order: right
-# below the top, in ``skills`` and its shelves (``.curated`` and the like), in the folder of any agent, in the
-# plugins of ``plugins``. Only if none is there, anywhere else, not too deep. What lies in the folder of a skill
-# is part of it.
+# The folders of a repository or local folder in which installers look for skills.
+# A skill at the top is the only one. Otherwise skills are in the folders where agents and authors keep them, in this
+# order: directly below the top, in ``skills`` and up to two folders deeper (``.curated`` and the like), in the folder
+# of any agent, in the plugins of ``plugins``. Only if none of these has a skill, all other folders count, up to a
+# depth. The folders inside a skill are part of it.
 
 SKILLS_MAX = 4000
 _SKILLS = "skills"
 _PLUGINS = "plugins"
 _SKIPPED = frozenset({"node_modules", ".git", "dist", "build", "__pycache__"})
-_SHELVES = 3  # folders from where skills are kept down to one
-_WALK = 5  # folders from the top down to one that is kept nowhere in particular
-# Of agents that have moved to `.agents/skills` since.
+_SHELVES = 3  # the depth of a skill below a folder that skills are kept in
+_WALK = 5  # the depth of a skill in any other folder below the top
+# The former folders of agents that use `.agents/skills` now.
 _FORMER = (".github/skills", ".codex/skills", ".cursor/skills", ".opencode/skills", ".cline/skills", ".pi/skills")
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 
 
 def holders(paths: Iterable[str]) -> frozenset[str]:
-    """Return the folders that hold a ``SKILL.md``, of all paths of a place, ``/`` between segments."""
+    """Return the folders that hold a ``SKILL.md``; ``paths`` are all paths of a place, ``/`` between segments."""
     named = (path.rpartition("/") for path in paths if path.endswith(SKILL_MD))
     return frozenset(folder for folder, _, name in named if name == SKILL_MD)
 
@@ -290,11 +288,11 @@ def skill_folders(holding: Collection[str], top: str = "", declared: Collection[
 
     Args:
         holding: The ``holders`` of the place.
-        top: The folder to look in; empty is all of it.
-        declared: Folders that the author names as skills, which are ones wherever they lie.
+        top: The folder to look in; empty for the whole place.
+        declared: Folders that the author names as skills; these count at any place and depth.
 
     Raises:
-        FormatError: more than ``SKILLS_MAX``.
+        FormatError: there are more than ``SKILLS_MAX``.
     """
     holding = {folder for folder in holding if is_within(folder, top)}
     named = [folder for folder in dict.fromkeys(declared) if folder in holding]
@@ -314,12 +312,12 @@ def skill_folders(holding: Collection[str], top: str = "", declared: Collection[
 
 
 def plugin_folders(holding: Collection[str], root: str, places: Iterable[str]) -> tuple[str, ...]:
-    """Return the folders of a plugin's skills: each place is a skill, or holds some; if none does, the plugin is one.
+    """Return the folders of a plugin's skills: each place is a skill or holds skills; else the plugin may be one.
 
     Args:
         holding: The ``holders`` of the repository.
         root: The folder of the plugin.
-        places: Folders relative to it.
+        places: Folders relative to ``root``.
     """
     holding = {folder for folder in holding if is_within(folder, root)}
     found: dict[str, None] = {}
@@ -334,12 +332,12 @@ def plugin_folders(holding: Collection[str], root: str, places: Iterable[str]) -
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Say whether ``path`` is ``folder`` or below it; the empty folder holds everything."""
+    """Return whether ``path`` is ``folder`` or below it; every path is below the empty folder."""
     return not folder or path == folder or path.startswith(f"{folder}/")
 
 
 def below(path: str, folder: str) -> list[str]:
-    """Return the segments of ``path`` from ``folder``, which holds it, on."""
+    """Return the segments of ``path`` after those of ``folder``, which holds it."""
     rest = path[len(folder) :].strip("/")
     return rest.split("/") if rest else []
 
@@ -350,14 +348,14 @@ def join(folder: str, path: str) -> str:
 
 
 def name_of_folder(folder: str) -> str:
-    """Return the name of a skill that says none itself: its folder's, spelled as a name."""
+    """Return the name for a skill that declares none: that of its folder, with only the characters of a name."""
     last = folder.rstrip("/").rpartition("/")[2].removesuffix(".git").lower()
     return _NO_NAME.sub("-", last).strip("-")[:NAME_MAX].strip("-") or "skill"
 
 
 @cache
 def _containers() -> Mapping[str, int]:
-    """Return the folders that skills are kept in, by their rank."""
+    """Return the rank of each folder that skills are kept in."""
     of_agents = (folder for host in hosts().values() for folder in (host.project_dir, *host.other_dirs))
     own = (folder for folder in of_agents if folder and not folder.startswith("~"))
     kept = dict.fromkeys((_SKILLS, ".agents/skills", ".claude/skills", *own, *_FORMER))
@@ -365,7 +363,7 @@ def _containers() -> Mapping[str, int]:
 
 
 def _rank(parts: list[str]) -> tuple[int, int] | None:
-    """Return how early a folder comes: by where it is kept, then by how deep; None if it is kept nowhere."""
+    """Return the rank of a skill's folder: that of the folder it is kept in, then its depth; None for any other."""
     if _SKIPPED.intersection(parts):
         return None
     if len(parts) == 1:
@@ -380,13 +378,13 @@ def _rank(parts: list[str]) -> tuple[int, int] | None:
 
 
 def _is_part(folder: str, found: Collection[str]) -> bool:
-    """Say whether the folder lies in another of those found."""
+    """Return whether the folder lies in another one of ``found``."""
     return any(folder[:end] in found for end, char in enumerate(folder) if char == "/") or (
         bool(folder) and "" in found
     )
 
 
-# What says which skills and plugins a repository holds, read in one go: each read may be a request to a server.
+# The files that name the skills and plugins of a repository are read together, since each read may be a request.
 
 _HEAD_MAX = 1024 * 1024  # bytes of a SKILL.md that is read to list it
 _MANIFESTS_MAX = 4000
@@ -395,14 +393,15 @@ _Plugins = Sequence[tuple[Plugin, str]]
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What says which skills and plugins there are below a folder.
+    """The skills and plugins below a folder, as its files declare them.
 
     Attributes:
-        heads: Of the ``SKILL.md`` of each folder that has one; empty where it could not be read.
-        places: Of the plugin in each folder what its manifests say: where it has skills besides ``skills``.
-        here: The plugins of this repository that the marketplaces list, else the one that it is, with their folders.
-        elsewhere: Those in other repositories.
-        warnings: Which marketplaces could not be read and which plugins are left out, and why.
+        heads: The beginning of each ``SKILL.md``, by folder; an empty one if it could not be read.
+        places: The folders of skills besides ``skills`` that the manifests of each plugin name, by its folder.
+        here: The plugins in this repository that the marketplaces list, with their folders; if they list none, the
+            plugin that the folder itself is.
+        elsewhere: The plugins in other repositories.
+        warnings: The marketplaces that could not be read, the plugins that are left out, and the reasons.
     """
 
     heads: Mapping[str, Glance]
@@ -413,12 +412,12 @@ class Survey:
 
     @classmethod
     def of(cls, snapshot: Snapshot, top: str) -> Survey:
-        """Return what ``top`` of a snapshot holds.
+        """Return the survey of the folder ``top`` of a snapshot.
 
         Raises:
-            FormatError: there are more skills than anybody could pick from.
-            SourceError: files cannot be had.
-            SecurityError: they are not those of the commit.
+            FormatError: there are more than ``SKILLS_MAX`` skills.
+            SourceError: files cannot be fetched.
+            SecurityError: the bytes are not those of the commit.
         """
         inside = [path for path in snapshot.nodes if is_within(path, top)]
         heads = dict.fromkeys(sorted(holders(inside)), Glance())
@@ -433,7 +432,7 @@ class Survey:
         listings = {}
         for path, data in _files(snapshot, wanted):
             if path in roots:
-                with suppress(FormatError):  # one that is none says nothing
+                with suppress(FormatError):  # a malformed manifest is ignored
                     found, root = PluginFile.parse(data, path), roots[path]
                     if found.name:
                         names.setdefault(root, found.name)
@@ -457,9 +456,9 @@ class Survey:
         return cls(heads, places, here, elsewhere, tuple(warnings))
 
     def skill_folders(self, plugins: _Plugins) -> Mapping[str, str]:
-        """Return the folders of the skills of these plugins; one that several have belongs to the first.
+        """Return the name of the plugin for each folder of a skill in these plugins; of several plugins the first.
 
-        A plugin's own manifest says where skills are besides ``skills``; what a marketplace says goes before it.
+        The folders that the marketplace names replace those of the plugin's own manifest, which add to ``skills``.
         """
         owners: dict[str, str] = {}
         for plugin, root in plugins:
@@ -470,7 +469,7 @@ class Survey:
 
 
 def _root_of(path: str) -> str | None:
-    """Return the folder of the plugin whose manifest this is; None of any other path."""
+    """Return the folder of the plugin whose manifest is at ``path``; None for any other path."""
     for end in MANIFESTS:
         if path == end or path.endswith(f"/{end}"):
             return path.removesuffix(end).rstrip("/")
@@ -478,7 +477,7 @@ def _root_of(path: str) -> str | None:
 
 
 def _listed(marketplaces: Iterable[tuple[str, bytes]]) -> tuple[list[Plugin], list[str]]:
-    """Return the plugins of all marketplaces, of two with one name the first, and why any could not be read."""
+    """Return the plugins of all marketplaces, of two with one name the first, and a warning for each unread one."""
     plugins: dict[str, Plugin] = {}
     warnings = []
     for path, data in marketplaces:
@@ -490,7 +489,7 @@ def _listed(marketplaces: Iterable[tuple[str, bytes]]) -> tuple[list[Plugin], li
 
 
 def _files(snapshot: Snapshot, paths: list[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield those of the files that are there, are files, and are not far too large."""
+    """Yield the path and the bytes of each existing regular file that is not too large."""
     nodes = snapshot.nodes
     regular = [path for path in paths if path in nodes and nodes[path].kind == "file"]
     limits = {path: _HEAD_MAX if path.endswith(SKILL_MD) else CAP for path in regular}

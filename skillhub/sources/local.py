@@ -1,4 +1,4 @@
-"""A skill on this machine: a folder, or an archive."""
+"""A skill on this machine: a folder or an archive file, read into memory with the same checks as an archive."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from skillhub.formats.text import as_command, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.project.project import Project
 
-# Skills on this machine: a folder or an archive file, read into memory with the checks that archives pass.
-
 _OF_CONTENT: tuple[type[errors.SkillhubError], ...] = (FormatError, SecurityError)
-# Compressed or padded, an archive of an honest skill is not larger than what it may unpack to.
+# An archive of an honest skill, compressed or padded, is not larger than the limit on its unpacked files.
 _ARCHIVE_CAP = Limits().total + (1 << 20)
 _EDITED = frozenset({"changed-file", "extra-file", "missing-file"})
 _EXPECTED = "expected a skill: a folder, .zip, .skill or .tar.gz"
@@ -28,14 +26,17 @@ _EXPECTED = "expected a skill: a folder, .zip, .skill or .tar.gz"
 def read_local(path: str, *, wrapper: bool = True, project: Project | None = None) -> tuple[Unpacked, Digest | None]:
     """Return the skill at ``path`` and, for an archive, the digest of its bytes; ``wrapper`` is as for ``unpack``.
 
-    Of a copy in a ``project`` no folder on the way may be a link by now.
+    Args:
+        path: The folder or archive.
+        wrapper: As for ``unpack``.
+        project: The project that ``path`` lies in, for a copy; no folder between the two may be a link.
 
     Raises:
-        NotFound: nothing is there, or a folder without ``SKILL.md``.
-        UsageError: a file that is no archive by its name.
-        UnsafeArchive: it holds what no skill may hold, links among it.
-        FormatError: not the archive that its name says.
-        StateError: it cannot be read.
+        NotFound: nothing is at ``path``, or a folder without ``SKILL.md``.
+        UsageError: the name of the file is not that of an archive.
+        UnsafeArchive: the skill holds what no skill may hold, such as a link.
+        FormatError: the file is not the archive that its name says.
+        StateError: the folder or file cannot be read.
     """
     full = os.path.expanduser(path)
     if os.path.isdir(full):
@@ -50,7 +51,7 @@ def read_local(path: str, *, wrapper: bool = True, project: Project | None = Non
 
 
 def sign_anew(path: str, reason: str | None) -> str | None:
-    """Return the hint for an author who edited the folder at ``path`` after it was signed; None of anything else."""
+    """Return the hint for an author who edited the folder at ``path`` after signing it; None for other reasons."""
     if reason not in _EDITED or not os.path.isdir(os.path.expanduser(path)):
         return None
     return f"if the skill is yours: {as_command('skillhub', 'sign', path)}"
@@ -58,7 +59,7 @@ def sign_anew(path: str, reason: str | None) -> str | None:
 
 @contextmanager
 def named(path: str, kinds: tuple[type[errors.SkillhubError], ...] = _OF_CONTENT) -> Iterator[None]:
-    """Let errors of these kinds, which are about what is in the skill at ``path``, say so."""
+    """Add ``path`` to errors of these kinds that are raised within, which concern the content of that skill."""
     try:
         yield
     except kinds as error:

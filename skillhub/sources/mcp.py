@@ -1,4 +1,4 @@
-"""Skills that an MCP server serves: listed, read and checked (extension ``io.modelcontextprotocol/skills``)."""
+"""The skills of an MCP server: lists, reads and checks them (extension ``io.modelcontextprotocol/skills``)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from skillhub.model.tree import SKILL_MD, File, ListedFile, Listing, Tree
 from skillhub.net.fetch import RequestOptions, Response, Web, whole
 from skillhub.net.target import RequestTarget
 
-# JSON-RPC over Streamable HTTP, as servers of 2026-07-28 speak it, each request on its own, and as those before do,
-# after a handshake. Every request is a POST of our client's; the answer is JSON or a stream of events that ends.
+# JSON-RPC over Streamable HTTP. In version 2026-07-28 of the protocol each request stands alone; earlier versions
+# begin with a handshake. Every request is a POST; the answer is JSON or a finite stream of events.
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 _STATELESS = "2026-07-28"
@@ -42,13 +42,13 @@ _VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _ANSWER_CAP = 8 << 20
 _SESSION_MAX = 1024
 _LOGIN_OR_LATER = frozenset({401, 429})
-_NOT_THERE = (-32602, -32002)  # the latter is what servers before 2026-07-28 say
+_NOT_THERE = (-32602, -32002)  # the latter from servers before 2026-07-28
 _BLANK_LINE = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 
 @dataclass(frozen=True, slots=True)
 class _Era:
-    """How a server is spoken to: its version of the protocol, and the session that a handshake began."""
+    """The version of the protocol that a server uses, and the session of the handshake, if it has one."""
 
     version: str = _STATELESS
     session: str = ""
@@ -74,11 +74,11 @@ _CAPABLE: Final[Mapping[str, object]] = {"extensions": {EXTENSION: {}}}
 
 
 class McpSession:
-    """Asks one server; usable by many threads. Nothing is asked before the first call.
+    """A client of one server, safe for many threads; it sends no request before the first call.
 
     Args:
-        url: Of its endpoint.
-        web: What sends each request.
+        url: The endpoint of the server.
+        web: Sends each request.
     """
 
     def __init__(self, url: str, web: Web) -> None:
@@ -92,14 +92,14 @@ class McpSession:
         """Return the result of a request, of at most ``cap`` bytes.
 
         Raises:
-            NotFound: there is no server, or nothing of the kind that was asked for.
-            SourceError: it cannot be reached, serves no skills, or answers with an error.
+            NotFound: there is no such server or resource, or the server serves no skills.
+            SourceError: the server cannot be reached, or answers with an error.
             FormatError: the answer is malformed.
             WrongBytes, UnsafeTransfer: as for ``Web.ask``.
         """
         era = self._ready(None)
         answer, number = self._post(era, method, params, cap)
-        if answer.status == 404 and era.session:  # the server has dropped it
+        if answer.status == 404 and era.session:  # the server has dropped the session
             answer, number = self._post(self._ready(era), method, params, cap)
         return self._result(answer, number, cap)
 
@@ -123,7 +123,7 @@ class McpSession:
             era = _Era(capabilities=_object(told, "capabilities"))
         else:
             era = self._after_handshake()
-        for kind in ("extensions", "experimental"):  # the latter is the only place for it before 2026-07-28
+        for kind in ("extensions", "experimental"):  # before 2026-07-28 extensions are experimental
             if isinstance(_object(era.capabilities, kind).get(EXTENSION), dict):
                 return era
         raise NotFound("the MCP server serves no skills", where=self.url, hint=f"it does not declare {EXTENSION}")
@@ -153,7 +153,7 @@ class McpSession:
 
     def _result(self, answer: Response, number: str, cap: int) -> Mapping[str, Any]:
         if answer.status != 200:
-            # A server of 2026-07-28 says by an error what was wrong; whatever else comes with a status says nothing.
+            # A server of 2026-07-28 sends an error object; without one, only the status says what is wrong.
             raise _refusal(_error_in(answer) or whole(answer), self.url)
         for data in _messages(answer):
             message = strict_json(data, self.url, cap)
@@ -194,7 +194,7 @@ def _error_in(answer: Response) -> object:
 
 
 def _refusal(error: object, where: str) -> SourceError:
-    """Return what a server answers instead of a result."""
+    """Return the error for an error object of JSON-RPC, or for an object without its fields."""
     said = error if isinstance(error, dict) else {}
     kind = NotFound if said.get("code") in _NOT_THERE else SourceError
     return kind(f"the MCP server answered: {quote(str(said.get('message')), 200)}", where=where)
@@ -206,14 +206,14 @@ def _in_header(value: str) -> str:
     return f"=?base64?{base64.b64encode(value.encode()).decode()}?="
 
 
-# What a server says of its skills. A bad entry refuses the whole list, as in an index.
+# The list of a server's skills. A malformed entry refuses the whole list, as in an index.
 
-_FILES_MAX = 512  # what every host takes, and no host need take more
+_FILES_MAX = 512  # the number that the extension requires hosts to accept
 _BYTES_MAX = 16 << 20
 _PAGES_MAX = 1000
-_CURSOR_MAX = 4096  # characters, which go back to the server
+_CURSOR_MAX = 4096  # characters of the server that the next request sends back
 _SKILLS_MAX = 10_000
-_SECONDS_MAX = 600.0  # for a list, and for the files of a skill
+_SECONDS_MAX = 600.0  # for the list, and for the files of each skill
 _AT_ONCE = 4
 _DYNAMIC = "dynamic"
 
@@ -227,18 +227,19 @@ class McpFile(ExtensibleDocument):
 
 
 class McpSkill(ExtensibleDocument):
-    """The entry of a skill; without ``resources`` its content is generated, so that nothing pins it."""
+    """The entry of a skill. One without ``resources`` has generated content, which no digest pins."""
 
     uri: Visible
     frontmatter: dict[str, object]
     resources: Annotated[Items[McpFile], Before(lambda value: [] if value == _DYNAMIC else value)]
 
     def check(self) -> None:
-        """Refuse an entry whose URI does not end with its name, or that has a file twice, outside, or no SKILL.md.
+        """Raise for an entry that contradicts itself.
 
         Raises:
-            FormatError: it is so.
-            LeadsOut: a file is outside of the folder.
+            FormatError: the URI does not end with the name and ``SKILL.md``, the description is missing, a file
+                stands twice, or ``SKILL.md`` is not among the files.
+            LeadsOut: a file is outside of the skill's folder.
         """
         if not self.uri.endswith(f"/{SKILL_MD}") or name_in_uri(self.folder) is None:
             raise FormatError(f"expected the URI of a {SKILL_MD}, found {quote(self.uri)}", where=".uri")
@@ -252,22 +253,22 @@ class McpSkill(ExtensibleDocument):
 
     @property
     def folder(self) -> str:
-        """The URI less ``/SKILL.md``: with the server it says which skill this is."""
+        """The URI without ``/SKILL.md``, which identifies the skill on this server."""
         return self.uri.removesuffix(f"/{SKILL_MD}")
 
     @property
     def name(self) -> str:
-        """The name that the URI ends with."""
+        """The last segment of ``folder``, which is the name of the skill."""
         return self.folder.rpartition("/")[2]
 
     @property
     def files(self) -> dict[str, McpFile]:
-        """The files by their paths, which nobody has judged yet."""
+        """The files by path; the paths are untrusted."""
         return {_path_of(each.uri, f"{self.folder}/"): each for each in self.resources}
 
     @property
     def objection(self) -> str:
-        """Why it cannot be installed; empty if it can."""
+        """The reason why the skill cannot be installed; empty if it can."""
         size = sum(each.size for each in self.resources)
         if not self.resources:
             return "its content is generated anew, so that nothing can pin it"
@@ -277,7 +278,7 @@ class McpSkill(ExtensibleDocument):
         return ""
 
     def release(self, url: str) -> Release:
-        """Return it as what a server at a URL offers; the tree is as the files are listed."""
+        """Return the skill as a release of the server at ``url``; its tree is the digest of the listed files."""
         listed = Listing({path: ListedFile(Digest(each.digest).hex, False) for path, each in self.files.items()})
         return Release(
             name=self.name,
@@ -302,12 +303,12 @@ def _path_of(uri: str, folder: str) -> str:
 
 
 class McpPlace:
-    """The skills of a server as a place; nobody but the server vouches for them.
+    """The skills of a server as a place; only the server vouches for them.
 
     Args:
-        ref: The server, and the one skill of it that is meant. Nothing is asked of it yet.
-        web: What sends each request.
-        seconds: How long a list, and the files of a skill, may take.
+        ref: The server, and perhaps one skill of it. No request is sent yet.
+        web: Sends each request.
+        seconds: The time limit for the list, and for the files of each skill.
     """
 
     def __init__(self, ref: Mcp, web: Web, seconds: float = _SECONDS_MAX) -> None:
@@ -317,12 +318,14 @@ class McpPlace:
         self._held: dict[str, McpSkill] = {}
 
     def index(self, words: Collection[str] | None = None) -> Index:
-        """Return what the server lists, and what it does not list of the skills that ``words`` name by URI.
+        """Return the skills that the server lists, and the unlisted ones that ``words`` name by URI.
+
+        If the reference names one skill, return this one.
 
         Raises:
-            NotFound: there is no such server or skill, or it serves none.
-            SourceError: it cannot be reached, is too slow, or answers with an error.
-            FormatError: an answer is malformed, or there is no end to the pages.
+            NotFound: there is no such server or skill, or the server serves no skills.
+            SourceError: the server cannot be reached, is too slow, or answers with an error.
+            FormatError: an answer is malformed, or the list has too many pages.
             WrongBytes, UnsafeTransfer: as for ``Web.ask``.
         """
         if self._ref.path:
@@ -335,20 +338,20 @@ class McpPlace:
         return Index({}, warnings=("the server lists none; name one by its URI: --skill skill://…",))
 
     def committed(self, release: Release) -> None:
-        """Return nothing: what is here is in no commit."""
+        """Return None, since these files are in no commit."""
 
     def unpacked(self, release: Release) -> Unpacked:
-        """Return the skill of a release of ``index``, or of one that a lock spells: name, url and path.
+        """Return the skill of a release of ``index``, or of one built from a lock: name, url and path.
 
         Raises:
-            WrongBytes: a file, or the frontmatter, is not what the entry says.
-            UnsafeArchive: it holds what no skill may.
+            WrongBytes: a file or the frontmatter differs from the entry.
+            UnsafeArchive: the skill holds what no skill may hold.
             NotFound, SourceError, FormatError, UnsafeTransfer: as for ``index``.
         """
         entry = self._held.get(release.path or "") or self._entry(release.path or "")
         if entry.objection:
             raise FormatError(f"{entry.name} cannot be installed: {entry.objection}", where=self._ref.place)
-        # Names are judged before anything is fetched.
+        # Judge the paths before the first request.
         gather((Entry(path, File(b"")) for path in entry.files), wrapper=False)
         end = time.monotonic() + self._seconds
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -406,7 +409,7 @@ class McpPlace:
 
     def _read(self, file: McpFile, end: float) -> bytes:
         self._hurry(end)
-        cap = 6 * file.size + (64 << 10)  # what JSON may make of a text, and what stands around it
+        cap = 6 * file.size + (64 << 10)  # JSON escapes a character with up to six; and the rest of the answer
         contents = self._server.call("resources/read", {"uri": file.uri}, cap).get("contents")
         data = _content(contents, file.uri)
         if data is None:
@@ -425,7 +428,7 @@ class McpPlace:
 
 
 def _content(contents: object, uri: str) -> bytes | None:
-    """Return the bytes of the one file that was asked for; None if there is anything else."""
+    """Return the bytes of the requested file; None unless ``contents`` is this file alone."""
     match contents:
         case [{"uri": str(found), "text": str(text), **more}] if found == uri and "blob" not in more:
             return text.encode()
@@ -438,10 +441,10 @@ def _content(contents: object, uri: str) -> bytes | None:
 
 
 def _check_frontmatter(entry: McpSkill, tree: Tree) -> None:
-    """Refuse a skill of which the list said something else than its ``SKILL.md``.
+    """Raise if the entry of a skill differs from the frontmatter of its ``SKILL.md``.
 
     Raises:
-        WrongBytes: it is so.
+        WrongBytes: a key is missing or differs.
         FormatError: the file has no frontmatter.
     """
     front = Manifest.read(tree).front
@@ -452,7 +455,7 @@ def _check_frontmatter(entry: McpSkill, tree: Tree) -> None:
 
 
 def _is_same(node: Node, value: object) -> bool:
-    """Say whether a value is what a parser of YAML makes of a node, whose scalars are all text."""
+    """Return whether a typed YAML parser would give this value for a node, whose scalars are all text."""
     if isinstance(node, dict):
         return (
             isinstance(value, dict) and node.keys() == value.keys() and all(_is_same(node[k], value[k]) for k in node)

@@ -1,4 +1,4 @@
-"""An artifact in an OCI registry: login, manifest, blobs (OCI distribution 1.1)."""
+"""An artifact in an OCI registry, as a place: login, manifests, blobs (OCI distribution 1.1)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from skillhub.net.fetch import RequestOptions, Response, Web, is_limited, whole
 from skillhub.net.target import Requester, RequestTarget
 from skillhub.sources.layout import name_of_folder
 
-# Credentials for an OCI registry: what ``docker login`` and its like have kept.
+# Logins for OCI registries, as ``docker login`` and similar tools store them.
 
 _CAP = 4 * 1024 * 1024
 _HUB_HOST = "registry-1.docker.io"
 _HUB_LOGIN = "https://index.docker.io/v1/"
-# Registries of which it is known that they have logins told to another host of theirs.
+# Registries whose logins another host of the same operator takes.
 _TOLD_AT = {
     f"https://{_HUB_HOST}:443": "https://auth.docker.io:443",
     "https://registry.gitlab.com:443": "https://gitlab.com:443",
@@ -44,7 +44,7 @@ _TOLD_AT = {
 
 
 class DockerConfig(ForeignDocument):
-    """``config.json`` of Docker; each login is read when it is asked for."""
+    """Docker's ``config.json``; each login is parsed when it is needed."""
 
     auths: dict[str, object] = Field(default_factory=dict)
 
@@ -54,24 +54,24 @@ class _Login(ForeignDocument):
 
 
 def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return user and password for a registry, as ``docker login`` keeps them in the clear.
+    """Return user and password for a registry, if ``docker login`` stored them unencrypted.
 
     Args:
-        host: Of the registry, with its port if it has one.
-        environ: Where ``DOCKER_CONFIG`` says where they are kept.
+        host: The host of the registry, with its port if it has one.
+        environ: The environment, in which ``DOCKER_CONFIG`` may name the folder of the logins.
 
     Raises:
-        FormatError: the file is malformed, or the login.
-        StateError: it cannot be read.
+        FormatError: the file or the login is malformed.
+        StateError: the file cannot be read.
     """
     try:
         folder = environ.get("DOCKER_CONFIG") or os.path.join(user_home(), ".docker")
-    except StateError:  # without a home nobody is logged in
+    except StateError:  # without a home folder there is no login
         return None
     path = os.path.join(os.path.realpath(folder), "config.json")
     data = files.read(path, _CAP)
     document = strict_json(data, path, _CAP) if data else None
-    # What is no object is passed over: an error would show it, and it may be a password.
+    # A value that is no object is ignored: an error would show it, and it may be a password.
     if not isinstance(document, dict):
         return None
     login = DockerConfig.parse(document, path).auths.get(_HUB_LOGIN if host == _HUB_HOST else host)
@@ -81,13 +81,13 @@ def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
     try:
         user, _, password = base64.b64decode(packed, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError) as error:
-        # What is there is not shown: it may be a password.
+        # The error does not show the value, which may be a password.
         raise FormatError("expected a login in base64", where=path) from error
     return user, password
 
 
 def may_be_told(login_of: str, asker: str) -> bool:
-    """Say whether the login for the registry at one URL may be told to another URL, which the registry names.
+    """Return whether the login for the registry at ``login_of`` may be sent to ``asker``, a URL that it names.
 
     Raises:
         UnsafeTransfer: one of them is no http or https URL.
@@ -96,15 +96,15 @@ def may_be_told(login_of: str, asker: str) -> bool:
     return realm in (registry, _TOLD_AT.get(registry))
 
 
-# What an OCI registry says of an artifact (OCI image specification 1.1), and which of its layers is a skill.
-# Three layouts are read. Of ToolHive: one image per platform, all with the same one layer, a ``tar.gz``. Of
-# skr, and of anybody who pushes an archive: one layer, a ``tar.gz`` or zip by its media type or its title. Our
-# own: a whole registry's site, each file a layer that says its path.
+# The manifest of an artifact (OCI image specification 1.1), and the layer of it that is the skill.
+# Three layouts are read. ToolHive: one image per platform, all with the same single layer, a ``tar.gz``. skr, and any
+# pushed archive: one layer, a ``tar.gz`` or zip by its media type or title. skillhub: the site of a whole registry,
+# one layer per file, whose title is the path.
 
 REGISTRY_SITE: Final = "application/vnd.skillhub.registry.v1"
 TITLE: Final = "org.opencontainers.image.title"
 MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
-MANIFEST_CAP: Final = 4 * 1024 * 1024  # bytes; what registries allow
+MANIFEST_CAP: Final = 4 * 1024 * 1024  # bytes; the usual limit of registries
 ACCEPTED: Final = (
     MANIFEST,
     "application/vnd.oci.image.index.v1+json",
@@ -116,7 +116,7 @@ _SIZE_MAX = (1 << 40) - 1
 
 
 class Blob(ForeignDocument):
-    """A descriptor: what is at a digest, and of how many bytes."""
+    """A descriptor: the digest, the size and the media type of a blob."""
 
     BINDING: ClassVar = frozenset({"mediaType"})
 
@@ -127,17 +127,17 @@ class Blob(ForeignDocument):
 
     @property
     def title(self) -> str:
-        """The path that it had as a file, if it had one."""
+        """The path of the file that was pushed; empty if there was none."""
         return self.annotations.get(TITLE, "")
 
     @property
     def kind(self) -> Kind | None:
-        """The kind of archive that it is, by its media type, else by its title."""
+        """The kind of archive, by the media type, else by the title."""
         return kind_of(self.title, self.media_type)
 
 
 class OciManifest(ForeignDocument):
-    """The manifest of one artifact. Its type decides how its layers are read."""
+    """The manifest of one artifact, whose type decides how the layers are read."""
 
     BINDING: ClassVar = frozenset({"artifactType"})
 
@@ -148,20 +148,20 @@ class OciManifest(ForeignDocument):
 
     @property
     def name(self) -> str | None:
-        """The name that its maker gave the skill, where the layout has a place for it."""
+        """The name of the skill in ToolHive's annotation; None if there is no valid one."""
         name = self.annotations.get(_NAME, "")
         return name if is_name(name) else None
 
     @property
     def is_site(self) -> bool:
-        """Whether it is the site of a registry of ours."""
+        """Whether the artifact is the site of a skillhub registry."""
         return self.artifact_type == REGISTRY_SITE
 
     def skill(self, where: str) -> Blob:
         """Return the layer that is the skill.
 
         Raises:
-            FormatError: it is not laid out as one.
+            FormatError: there is not exactly one layer, or it is no archive.
         """
         if len(self.layers) != 1 or self.layers[0].kind is None:
             found = ", ".join(quote(each.media_type, 60) for each in self.layers[:3]) or "none"
@@ -171,16 +171,16 @@ class OciManifest(ForeignDocument):
 
 
 class OciIndex(ForeignDocument):
-    """A manifest for several platforms."""
+    """An image index: the manifests for several platforms."""
 
     manifests: Items[Blob]
 
 
 def read_image(data: bytes, where: str) -> OciManifest | Blob:
-    """Return what a manifest says; of one for several platforms the first, for their layers are the same.
+    """Return a manifest; of an image index the descriptor of the first one, since all have the same layers.
 
     Raises:
-        FormatError: it is no manifest.
+        FormatError: the document is neither.
     """
     document = strict_json(data, where, MANIFEST_CAP)
     if not isinstance(document, dict) or "manifests" not in document:
@@ -190,23 +190,22 @@ def read_image(data: bytes, where: str) -> OciManifest | Blob:
     raise FormatError("expected a manifest for some platform, found none", where=f"{where}: manifests")
 
 
-# Reading manifests and blobs, each hashed, from one repository of an OCI registry, with a login if it wants
-# one.
+# The manifests and blobs of one repository of an OCI registry, each hashed, with a login if the registry asks for it.
 
 _HUB = {"docker.io": _HUB_HOST, "index.docker.io": _HUB_HOST}
 _TOKEN_CAP = 256 * 1024
-# RFC 9110, 11.6.1: a scheme, then parameters; no registry has been seen to send two schemes in one field.
+# RFC 9110, 11.6.1: a scheme, then parameters; no known registry sends two schemes in one field.
 _PARAMETER = re.compile(r'([A-Za-z_]+)="([^"\\]*)"', re.ASCII)
 _HINT = "log in with docker or oras, or name a token for this host in config.toml"
 
 
 class OciWire:
-    """A repository; spoken to over plain http only if it is on this very machine.
+    """A client of one repository; it uses plain http only on this machine.
 
     Args:
-        repository: Its registry's host, a slash, its name there.
-        web: What fetches.
-        environ: Where ``DOCKER_CONFIG`` says where logins are kept; None if no login may be told.
+        repository: The host of the registry, a slash, and the name of the repository.
+        web: Sends the requests.
+        environ: The environment, as for ``kept_login``; None if no login may be sent.
     """
 
     def __init__(self, repository: str, web: Web, environ: Mapping[str, str] | None) -> None:
@@ -220,22 +219,22 @@ class OciWire:
         self._hint = _HINT
 
     def manifest(self, tag_or_digest: str, accepted: Sequence[str]) -> bytes:
-        """Return a manifest; one that is asked for by digest is what the digest says.
+        """Return the bytes of a manifest, which have the digest if ``tag_or_digest`` is one.
 
         Raises:
-            NotFound: there is none.
-            SourceError: the registry cannot be reached, or does not let us in.
-            WrongBytes: it is another.
+            NotFound: there is no such manifest.
+            SourceError: the registry cannot be reached, or refuses access.
+            WrongBytes: the answer has another digest.
         """
         data = self._get(f"manifests/{tag_or_digest}", MANIFEST_CAP, {"Accept": ", ".join(accepted)})
         return self._checked(data, tag_or_digest) if tag_or_digest.startswith("sha256:") else data
 
     def blob(self, blob: Blob, cap: int) -> bytes:
-        """Return the bytes of a layer or configuration, which are of its size and digest.
+        """Return the bytes of a layer or configuration, which have its digest.
 
         Raises:
             NotFound, SourceError: as for ``manifest``.
-            WrongBytes: they are not, or are more than ``cap``.
+            WrongBytes: the answer has another digest, or exceeds its size or ``cap``.
         """
         return self._checked(self._get(f"blobs/{blob.digest}", min(cap, blob.size), {}), blob.digest)
 
@@ -260,7 +259,7 @@ class OciWire:
         return self._web.ask(url, cap=cap, options=RequestOptions(headers={**headers, **known}))
 
     def _answered(self, challenge: str, url: str) -> str | None:
-        """Return what the registry wants to be told, as far as we know it; None is nothing."""
+        """Return the ``Authorization`` for a challenge: the login, if there is one, or a token from the realm."""
         scheme, _, rest = challenge.partition(" ")
         login = self._login()
         if scheme.lower() == "basic":
@@ -280,7 +279,7 @@ class OciWire:
             cap=_TOKEN_CAP,
             options=RequestOptions(
                 named_by=Requester("site", self._base),
-                # What another host gives to us goes to this registry: it must not know who asks, trusted or not.
+                # The token of another host is sent to this registry, so that host gets no credential of any kind.
                 headers={"Authorization": login or ""} if login or not is_told else {},
             ),
         )
@@ -296,24 +295,23 @@ class OciWire:
         return "Basic " + base64.b64encode(":".join(login).encode()).decode() if login else None
 
 
-# An artifact in an OCI registry, seen as a place (OCI distribution specification 1.1, "Pull").
-# It is asked by tag or digest and pinned by digest: of the manifest, and by that of everything below it. What
-# comes is hashed against what named it, so that the registry can withhold, but not put anything else in its
-# place.
+# An artifact as a place (OCI distribution specification 1.1, "Pull").
+# A tag or digest names the manifest; the digest of the manifest pins it and all blobs below it. Each answer is
+# hashed against the descriptor that names it, so that the registry can withhold a blob, but not replace it.
 
 _LISTING = ".well-known/agent-skills/index.json"
 _LAYER_CAP = Limits().total + (1 << 20)
 _LATEST = "latest"
-_DEPTH = 2  # an index of manifests, and one of them
+_DEPTH = 2  # an image index, and a manifest in it
 
 
 class Artifact:
-    """A place: the skill of an artifact, or those of a registry's site that was pushed as one.
+    """A place: the skill of an artifact, or the skills of a registry's site that was pushed as an artifact.
 
     Args:
-        ref: The artifact; without tag and digest it is ``latest``. Nothing is asked of its registry yet.
-        web: What fetches.
-        environ: Where ``DOCKER_CONFIG`` says where logins are kept; None if no login may be told.
+        ref: The artifact; without tag and digest it is ``latest``. No request is sent yet.
+        web: Sends the requests.
+        environ: The environment, as for ``kept_login``; None if no login may be sent.
     """
 
     def __init__(self, ref: Oci, web: Web, environ: Mapping[str, str] | None) -> None:
@@ -323,14 +321,14 @@ class Artifact:
         self._unpacked: dict[tuple[str, Digest], Unpacked] = {}
 
     def index(self, words: Collection[str] | None = None) -> Index:
-        """Return what the artifact holds.
+        """Return the skills of the artifact.
 
         Raises:
             NotFound: there is no such artifact.
-            SourceError: the registry cannot be reached, or does not let us in.
-            WrongBytes: something is not what its digest says.
-            UnsafeArchive: the skill holds what none may.
-            FormatError: it is no manifest, or not laid out as a skill.
+            SourceError: the registry cannot be reached, or refuses access.
+            WrongBytes: an answer has another digest than the one that names it.
+            UnsafeArchive: the skill holds what no skill may hold.
+            FormatError: the manifest is malformed, or its layout is not that of a skill.
         """
         return self._index
 
@@ -349,13 +347,13 @@ class Artifact:
         return Index({name: (release,)}, warnings=image.warnings())
 
     def committed(self, release: Release) -> None:
-        """Return nothing: what is here is in no commit."""
+        """Return None, since these files are in no commit."""
 
     def unpacked(self, release: Release) -> Unpacked:
-        """Return the skill of a release that ``index`` gave, or that a lock spells.
+        """Return the skill of a release of ``index``, or of one built from a lock.
 
         Raises:
-            UsageError: its URL is no artifact pinned by digest.
+            UsageError: the URL of the release is not this repository with a digest.
             NotFound, SourceError, WrongBytes, UnsafeArchive, FormatError: as for ``index``.
         """
         if release.digest is None:
@@ -373,7 +371,7 @@ class Artifact:
         raise WrongBytes(f"expected a layer {release.digest}, found none", where=release.url)
 
     def _image(self, tag_or_digest: str) -> tuple[Digest, OciManifest]:
-        """Return a manifest and the digest that pins it, which may be that of an index that it stands in."""
+        """Return a manifest and the digest that pins it: its own, or that of the image index that names it."""
         if tag_or_digest not in self._images:
             data = self._wire.manifest(tag_or_digest, ACCEPTED)
             pin = Digest.of(data)
@@ -396,7 +394,7 @@ class Artifact:
         return unpack(self._wire.blob(layer, _LAYER_CAP), kind)
 
     def _site(self, url: str, image: OciManifest) -> Index:
-        """Return what the site of a registry lists; here nothing of its metadata is believed, nor needed."""
+        """Return the skills that a registry's site lists. Its metadata is not read, since a digest pins the site."""
         listing = next((each for each in image.layers if each.title == _LISTING), None)
         if listing is None:
             raise NotFound(f"the site has no {_LISTING}", where=url)

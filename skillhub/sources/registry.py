@@ -1,4 +1,4 @@
-"""The client of a registry: python-tuf decides what is trusted; its errors become ours."""
+"""The client of a registry: python-tuf verifies its metadata, and its errors become skillhub's."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 _Done = TypeVar("_Done")
 
-# What python-tuf raises, and what a registry's documents should not say, as errors of ours.
+# The errors for python-tuf's exceptions.
 
 _MEANING: Mapping[type[Exception], tuple[type[errors.SkillhubError], str]] = {
     exceptions.ExpiredMetadataError: (errors.MetadataExpired, "the metadata has expired"),
@@ -65,15 +65,15 @@ _MEANING: Mapping[type[Exception], tuple[type[errors.SkillhubError], str]] = {
 
 @contextmanager
 def translated(where: str, time: ShownTime | None = None) -> Iterator[None]:
-    """Raise what python-tuf or the disk raises within as an error of ours, which names ``where``.
+    """Turn exceptions of python-tuf and of the disk into skillhub's errors, which name ``where``.
 
-    A document of a plain site that leads out of its folder is malformed; one of a registry lies. Where metadata has
-    expired by ``time``, and the clock is behind that, the hint says so.
+    A path out of the folder, which makes the document of a plain site malformed, is ``bad-metadata`` in a signed one.
+    If metadata has expired by ``time`` and the clock is behind that, the hint says so.
 
     Raises:
-        SecurityError: it trusts not what came.
-        FormatError: it is no metadata.
-        SourceError: it cannot be fetched.
+        SecurityError: the metadata is not trusted.
+        FormatError: the bytes are no metadata.
+        SourceError: the metadata cannot be fetched.
         StateError: the disk refuses.
     """
     try:
@@ -93,7 +93,7 @@ def translated(where: str, time: ShownTime | None = None) -> Iterator[None]:
 
 @contextmanager
 def _beside(work: Callable[[], _Done]) -> Iterator[Future[_Done]]:
-    """Do some work on a thread meanwhile. Only an interrupt does not wait for its end: a server may take minutes."""
+    """Run ``work`` on a thread meanwhile and wait for its end; an interrupt does not wait, which may take minutes."""
     pool, is_stopped = ThreadPoolExecutor(1), False
     try:
         yield pool.submit(work)
@@ -104,7 +104,7 @@ def _beside(work: Callable[[], _Done]) -> Iterator[Future[_Done]]:
         pool.shutdown(wait=not is_stopped)
 
 
-# The client's side of a registry: python-tuf decides what is trusted, this shell brings it the bytes.
+# The client of a registry: python-tuf verifies the metadata that it fetches through ``_Bridge``.
 
 ROOT_CAP = 512_000
 _AHEAD_CAP = 8_000_000
@@ -112,12 +112,12 @@ _Parsed = TypeVar("_Parsed")
 
 
 def fetch_root(url: str, fetcher: Fetcher) -> bytes:
-    """Return the ``1.root.json`` that the registry at ``url`` shows, for a person to confirm its digest.
+    """Return the unverified ``1.root.json`` of the registry at ``url``; the user has to confirm its digest.
 
     Raises:
-        SourceError: it cannot be reached, or is no registry.
-        FormatError: it answers with a page for people.
-        SecurityError: what ``Fetcher.get`` refuses.
+        SourceError: the registry cannot be reached, or the site is no registry.
+        FormatError: the server answers with a web page.
+        SecurityError: as for ``Fetcher.get``.
     """
     place = f"{url.rstrip('/')}/metadata/1.root.json"
     data = fetcher.get(place, cap=ROOT_CAP).data
@@ -129,19 +129,19 @@ def fetch_root(url: str, fetcher: Fetcher) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Published:
-    """What one publisher may publish, and its releases by name."""
+    """The admission of one publisher, and its releases by name."""
 
     admission: Admission
     skills: Mapping[str, tuple[Release, ...]]
 
 
 class TufRegistry:
-    """A registry whose metadata is verified and fresh as of ``open``; usable by many threads at once.
+    """A registry whose metadata is verified and fresh as of ``open``; safe for many threads.
 
     Attributes:
-        url: Its base, without a slash at the end.
-        fingerprint: SHA-256 of the first root, by which it is pinned.
-        log: Its log; None if it never announced one.
+        url: The base URL, without a slash at the end.
+        fingerprint: SHA-256 of the first root, which identifies the registry.
+        log: The log of the registry; None if it never announced one.
     """
 
     def __init__(self, url: str, fingerprint: Digest, fetcher: Fetcher, updater: _Client, folder: str) -> None:
@@ -155,21 +155,21 @@ class TufRegistry:
 
     @classmethod
     def open(cls, url: str, root: bytes, fetcher: Fetcher, folder: str, time: ShownTime | None = None) -> Self:
-        """Return the registry at ``url``, its metadata brought up to date and verified.
+        """Return the registry at ``url``, its metadata updated and verified.
 
         Args:
-            url: Its base, as a person configured it.
-            root: The bytes of its first root, which have the pinned digest.
-            fetcher: Where bytes come from.
-            folder: Where trusted metadata is kept, of this registry alone; rollback protection lives here.
-            time: By what expiry is judged; None for the machine's clock alone.
+            url: The base URL, as the user configured it.
+            root: The bytes of the first root, which have the pinned digest.
+            fetcher: Fetches documents and artifacts.
+            folder: The folder of this registry's trusted metadata; it protects against rollback.
+            time: The time by which expiry is judged; None for the machine's clock alone.
 
         Raises:
-            SecurityError: expired (``metadata-expired``), older than before (``rollback``), not signed as it
-                must be (``bad-metadata-signature``), not what is signed (``wrong-bytes``), ``bad-metadata``; its log
-                is announced no more (``bad-log``).
-            SourceError: it cannot be reached.
-            FormatError: what came is no metadata, such as the sign-in page of a captive portal.
+            SecurityError: the metadata is expired (``metadata-expired``), older than before (``rollback``), lacks
+                signatures (``bad-metadata-signature``), differs from its signed digest (``wrong-bytes``), or is
+                contradictory (``bad-metadata``); the registry no longer announces its log (``bad-log``).
+            SourceError: the registry cannot be reached.
+            FormatError: the answer is no metadata, such as the sign-in page of a captive portal.
             StateError: the disk refuses.
         """
         base = url.rstrip("/")
@@ -181,7 +181,7 @@ class TufRegistry:
             updater.keep_packed(bridge)
             registry = cls(base, Digest.of(root), fetcher, updater, folder)
             if updater.log_key is not None or os.path.exists(os.path.join(folder, roles.LOG_SEEN)):
-                # Most registries have none, and an install loads what it needs.
+                # Most registries have no log: an install loads this module only for those that do.
                 from skillhub.trust.log_client import AnnouncedLog, RegistryLog  # noqa: PLC0415
 
                 def get(url: str, cap: int) -> bytes:
@@ -197,11 +197,11 @@ class TufRegistry:
         return self._updater.shown
 
     def release_index(self, names: Iterable[str]) -> Index:
-        """Return every release of these skills, each by the publisher that owns the name.
+        """Return every release of these skills, from the publishers that own their names.
 
         Raises:
             NotFound: there is no such skill.
-            NameNotOwned: it is offered by a publisher that the registry has not given the name to.
+            NameNotOwned: the publisher that offers the skill does not own its name.
             BadLog: the registry's log was rewritten, or is missing.
             SecurityError, SourceError, FormatError, StateError: as for ``open``.
         """
@@ -220,11 +220,11 @@ class TufRegistry:
     def listing(self, text: str = "") -> Index:
         """Return the newest release of every skill, to search in; its URLs are those of the public document.
 
-        Of a large registry only some are returned: those that stand next to what a person looks for, and a warning.
-        It is signed by an online key alone, so what is installed comes from ``release_index``.
+        For a large registry, return only the releases closest to ``text``, with a warning. Only an online key signs
+        the listing, so an install uses ``release_index``.
 
         Args:
-            text: What a person looks for in it.
+            text: The words that the user searches for.
 
         Raises:
             SecurityError, SourceError, FormatError, StateError: as for ``open``.
@@ -260,10 +260,10 @@ class TufRegistry:
         return self._content(pinned_target(path, pinned), parse)
 
     def offers(self) -> Index:
-        """Return every release that is signed, be it listed or not; reads all documents, for who runs a registry.
+        """Return every signed release, listed or not; for operators, since this reads all documents.
 
         Raises:
-            NameNotOwned: a publisher offers a name that it was not given, or two were given the same.
+            NameNotOwned: a publisher offers a name that it does not own, or two publishers own one name.
             SecurityError, SourceError, FormatError, StateError: as for ``open``.
         """
         skills: dict[str, tuple[Release, ...]] = {}
@@ -277,7 +277,7 @@ class TufRegistry:
         return Index(skills, admissions)
 
     def advisories(self) -> Said:
-        """Return what the registry says is known to be bad.
+        """Return the registry's advisories about skills that are known to be bad.
 
         Raises:
             SecurityError, SourceError, FormatError, StateError: as for ``open``.
@@ -291,12 +291,12 @@ class TufRegistry:
         return Said(AdvisoriesDocument(), self.fingerprint)
 
     def artifact(self, release: Release) -> bytes:
-        """Return the artifact of a release that ``release_index`` gave.
+        """Return the artifact of a release from ``release_index``.
 
         Raises:
-            WrongBytes: its size or digest is not the signed one.
-            BadLog: the registry has a log, and does not prove that the release is in it.
-            SourceError: it cannot be fetched.
+            WrongBytes: the size or digest is not the signed one.
+            BadLog: the registry has a log, and does not prove that it contains the release.
+            SourceError: the artifact cannot be fetched.
         """
         if self.log is not None:
             self.log.require(release)
@@ -304,7 +304,7 @@ class TufRegistry:
         return checked(release, self._fetcher.get(release.url, cap=cap).data)
 
     def cosigned_by(self, witnesses: Collection[str]) -> frozenset[str]:
-        """Return those of these witnesses that have cosigned the log's newest checkpoint; raises as the log does."""
+        """Return the given witnesses that have cosigned the log's newest checkpoint; raises as the log does."""
         return self.log.cosigned_by(witnesses) if self.log is not None else frozenset()
 
     def _log_head(self) -> bytes:
@@ -324,15 +324,15 @@ class TufRegistry:
         if not is_name(name):
             raise NotFound(f"{quote(name)} is not a name of a skill", where=self.url)
         if known := owners(self._folder).get(name):
-            # The name may have moved since: then the public listing knows better.
+            # If the name has a new owner since, the public listing names it.
             with suppress(NameNotOwned, NotFound):
                 return self._load(name, known)
         return self._load(name, self._ask(name))
 
     def _load(self, name: str, publisher: str) -> _Published:
-        """Read what is signed about the publisher who is said to own ``name``, and must.
+        """Return the signed admission and releases of ``publisher``, after the check that it owns ``name``.
 
-        The publisher's releases are fetched meanwhile, and are of no account if the publisher does not.
+        The releases are fetched meanwhile, and ignored if the check fails.
         """
         target = self._target(namespace_path(publisher))
         with _beside(lambda: self.document(index_path(publisher), discovery.parse_releases)) as releases:
@@ -361,7 +361,7 @@ class TufRegistry:
         return found
 
     def _ask(self, name: str) -> str:
-        """Ask the public listing who publishes ``name``: a hint, which the signed documents must bear out."""
+        """Return the publisher of ``name`` from the public listing: a hint, which signed documents must confirm."""
         where = f"{self.url}/{WELL_KNOWN}/{skill_path(name)}"
         try:
             data = self._fetcher.get(where, cap=DOCUMENT_CAP).data
@@ -375,10 +375,10 @@ class TufRegistry:
         return first.publisher
 
     def document(self, path: str, parse: Callable[[bytes, str], _Parsed]) -> _Parsed | None:
-        """Return the target ``path``, if one is signed; from the folder if that still holds what is signed.
+        """Return the parsed target ``path``; None if none is signed. A kept file with the signed digest is reused.
 
         Raises:
-            SecurityError, SourceError, FormatError, StateError: as for ``open``, and what ``parse`` raises.
+            SecurityError, SourceError, FormatError, StateError: as for ``open``, and as ``parse`` raises.
         """
         target = self._target(path)
         return None if target is None else self._content(target, parse)
@@ -388,7 +388,7 @@ class TufRegistry:
             return self._updater.get_targetinfo(path)
 
     def _content(self, target: TargetFile, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
-        """Return what is signed of a target file, or of a publisher's document, and keep it."""
+        """Return a target or a publisher's document, verified against its entry and parsed, and keep the file."""
         with translated(self.url):
             where = f"{self.url}/{path_of(target)}"
             place = kept(self._folder, target.path)
@@ -407,23 +407,23 @@ class TufRegistry:
 
 
 class _Client(Updater):
-    """python-tuf's client, which judges expiry by the ``time`` that we give it."""
+    """python-tuf's client, which judges expiry by ``time``."""
 
     def __init__(self, folder: str, url: str, fetcher: _Bridge, root: bytes, time: ShownTime | None = None) -> None:
         super().__init__(folder, url, fetcher=fetcher, bootstrap=root)
         self.time = time
         if time is not None:
-            # It has no argument for this; each check of expiry, of every role, is made by this one value.
+            # ``Updater`` has no argument for this; it checks the expiry of every role by this one attribute.
             self._trusted_set.reference_time = time.now()
 
     def of_role(self, role: str, path: str) -> TargetFile | None:
-        """Return the entry of a target that a role below targets signs itself, and none that it delegates to."""
+        """Return the entry of a target in a role that targets delegates to; ignore the delegations of this role."""
         return self._load_targets(role, roles.TARGETS).targets.get(path)
 
     def keep_packed(self, bridge: _Bridge) -> None:
-        """Verify and keep what came with the bundle for new clients, or the next command would fetch it again.
+        """Verify and keep the roles from the pack for new clients, which the next command need not fetch then.
 
-        A role that is expired or wrong is not kept, and refused by the command that needs it.
+        An expired or invalid role is not kept; the command that needs it refuses it.
         """
         delegations = self._trusted_set.targets.delegations
         for role in (delegations.roles or ()) if delegations else ():
@@ -434,7 +434,7 @@ class _Client(Updater):
 
     @property
     def log_key(self) -> PublicKey | None:
-        """The key of the registry's log, as its offline keys have signed it; None if no log is announced."""
+        """The key of the registry's log, signed by its offline keys; None if the registry announces no log."""
         delegations = self._trusted_set.targets.delegations
         role = (delegations.roles or {}).get(roles.LOG) if delegations else None
         if delegations is None or role is None:
@@ -447,17 +447,17 @@ class _Client(Updater):
 
     @property
     def shown(self) -> datetime:
-        """The latest time that the metadata shows, all of which ``refresh`` has verified."""
+        """The latest time that the verified metadata of the top roles shows."""
         top = (roles.ROOT, roles.TIMESTAMP, roles.SNAPSHOT, roles.TARGETS)
         return roles.signed_by({role: self._trusted_set[role].expires for role in top})
 
 
 class _Bridge(FetcherInterface):
-    """Our fetcher as python-tuf wants one.
+    """An adapter from ``Fetcher`` to python-tuf's interface.
 
     Args:
-        fetcher: Ours.
-        packed: Where the registry may have packed what a new client wants; None for a client that is not new.
+        fetcher: Fetches the documents.
+        packed: The URL of the registry's pack of metadata for new clients; None for a client that is not new.
     """
 
     def __init__(self, fetcher: Fetcher, packed: str | None) -> None:
@@ -465,7 +465,7 @@ class _Bridge(FetcherInterface):
         self._packed = packed
 
     def _fetch(self, url: str) -> Iterator[bytes]:
-        # For its streams, which do not say how much they take: no document is larger than what packs several.
+        # python-tuf's streams give no limit: no document is larger than the pack of several may be.
         return iter([self.download_bytes(url, _AHEAD_CAP)])
 
     def download_bytes(self, url: str, max_length: int) -> bytes:
@@ -480,7 +480,7 @@ class _Bridge(FetcherInterface):
 
     @cached_property
     def ahead(self) -> Mapping[str, bytes]:
-        """What is packed, fetched with the first document that may be in it; nothing where that fails."""
+        """The packed documents by name, fetched with the first document that may be in the pack; empty on failure."""
         with suppress(SourceError, WrongBytes):
             return read_ahead(self._fetcher.get(self._packed, cap=_AHEAD_CAP).data) if self._packed else {}
         return {}

@@ -1,4 +1,4 @@
-"""A repository, or a local folder, that holds skills: its snapshot, plugins, layout, and the files of each skill."""
+"""A repository or local folder that holds skills, as a place: its plugins, its skills, the files of each skill."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skillhub.net.target import check_marketplace_url
 from skillhub.sources import layout
 from skillhub.sources.layout import Elsewhere, Plugin, Snapshot, SnapshotNode, Survey, join
 
-# The files of each skill: one that is taken out of a repository or folder passes the checks that archives pass.
+# The files of each skill pass the same checks as those of an archive.
 
 _LIMITS = Limits()
 _REFUSED = {
@@ -36,11 +36,11 @@ _AFTER_SLASH = chr(ord("/") + 1)
 
 
 class Folders:
-    """A snapshot by its folders; ``.git`` is in none of them.
+    """The folders of a snapshot, without ``.git``.
 
     Args:
         snapshot: The repository or folder.
-        where: What it is called in errors.
+        where: Its name in errors.
     """
 
     def __init__(self, snapshot: Snapshot, where: str) -> None:
@@ -48,21 +48,21 @@ class Folders:
         self.where = where
 
     def nodes(self, folder: str) -> dict[str, SnapshotNode]:
-        """Return what lies below a folder by its path from there, sorted."""
+        """Return the nodes below a folder, by path relative to it, sorted."""
         first = bisect_left(self._paths, f"{folder}/") if folder else 0
         last = bisect_left(self._paths, folder + _AFTER_SLASH) if folder else len(self._paths)
         parts = ((path, layout.below(path, folder)) for path in self._paths[first:last])
         return {"/".join(rest): self.snapshot.nodes[path] for path, rest in parts if ".git" not in rest}
 
     def unpack(self, folder: str) -> Unpacked:
-        """Return the skill in a folder, bytes and execute bits as they are there.
+        """Return the skill in a folder, with the bytes and execute bits of the snapshot.
 
         Raises:
             NotFound: there is no such folder, or no ``SKILL.md`` in it.
-            UnsafeArchive: it holds what no skill may hold: links, submodules, names that are unsafe, too much.
-            FormatError: a file is kept in Git LFS, so that these are not its bytes.
-            SourceError: the files cannot be had.
-            SecurityError: they are not those of the commit.
+            UnsafeArchive: the folder holds what no skill may hold: links, submodules, unsafe names, too many bytes.
+            FormatError: a file is a Git LFS pointer, so that the snapshot lacks its bytes.
+            SourceError: the files cannot be fetched.
+            SecurityError: the bytes are not those of the commit.
         """
         nodes = self.nodes(folder)
         if SKILL_MD not in nodes:
@@ -71,7 +71,7 @@ class Folders:
         return gather(self._entries(folder, nodes), wrapper=False)
 
     def sums(self, folder: str) -> tuple[bytes, ...] | None:
-        """Return what tells the bytes in a folder from any others; None of what could not be unpacked.
+        """Return the SHA-256 of each file in a folder; None if the folder cannot be unpacked.
 
         Raises:
             SourceError, SecurityError: as for ``unpack``.
@@ -101,7 +101,7 @@ class Folders:
 
 
 def _check(nodes: Mapping[str, SnapshotNode], folder: str) -> None:
-    """Refuse what the gate would, before a byte is fetched: a repository may be far larger than any skill."""
+    """Raise for what ``gather`` would refuse, before any file is fetched: it may be far larger than any skill."""
     for path, node in nodes.items():
         if node.kind != "file":
             raise UnsafeArchive("link", _REFUSED[node.kind], where=_shown(folder, path))
@@ -117,10 +117,9 @@ def _shown(folder: str, path: str) -> str:
     return quote(join(folder, path) or ".")[1:-1]
 
 
-# A repository that holds skills, seen as a place: what it offers, and the very files of each.
+# A repository as a place.
 
-_AT_ONCE = 8  # repositories that are opened side by side
-
+_AT_ONCE = 8  # repositories that are opened in parallel
 
 OpenElsewhere = Callable[[str, str | None], Snapshot]
 _Failure = SourceError | FormatError | UnsafeTransfer | Forbidden
@@ -129,10 +128,10 @@ _Where = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """What a repository has without those that its marketplace names.
+    """The offers of a repository itself, without those of the other repositories that its marketplace names.
 
     Attributes:
-        words: The names and folders of what was found.
+        words: The names and folders of the skills.
     """
 
     found: Sequence[Release]
@@ -145,12 +144,13 @@ class Repository:
     """A place: the skills of one snapshot, and of the plugins that its marketplace keeps in other repositories.
 
     Args:
-        snapshot: What is in the repository.
-        url: Where it is, absolute, as the lock will say it.
-        path: Look only into this folder, which is a skill or holds several.
-        elsewhere: Opens the repository at a URL, at a commit, branch or tag, or its newest commit, unless a policy
-            forbids it; several threads may call it at once.
-        leads: Raises for the URL of a repository that a marketplace here, at a URL, may not name.
+        snapshot: The files of the repository.
+        url: The absolute URL, as the lock will have it.
+        path: The only folder to look in, which is a skill or holds several.
+        elsewhere: Opens the repository at a URL, at a commit, branch or tag, or its newest commit; raises if a
+            policy forbids it. Several threads may call it in parallel.
+        leads: Raises if the marketplace of this repository may not name the URL of another; takes that URL, then
+            the URL of this one.
     """
 
     def __init__(
@@ -170,18 +170,18 @@ class Repository:
         self._indexes: dict[frozenset[str] | None, Index] = {}
 
     def index(self, words: Collection[str] | None = None) -> Index:
-        """Return the skills by name; those of one name that differ stand side by side, the foremost first.
+        """Return the skills by name; different skills with one name in the order of precedence.
 
         Args:
-            words: Names, ``plugin:name`` or folders that somebody is after: plugins in other repositories are then
-                only opened if it takes that. None is everything.
+            words: The requested names, ``plugin:name`` or folders. Other repositories are then opened only if this
+                one does not have all of them. None requests everything.
 
         Raises:
             NotFound: there is no folder ``path``.
             FormatError: there are too many skills.
-            SourceError: files cannot be had, or a plugin that was asked for cannot be reached.
-            SecurityError: files are not those of the commit.
-            Forbidden: a policy forbids the repository that has what was asked for, or may have.
+            SourceError: files cannot be fetched, or the repository of a requested plugin cannot be reached.
+            SecurityError: the bytes are not those of the commit.
+            Forbidden: a policy forbids a repository that has, or may have, a requested skill.
         """
         asked = None if words is None else frozenset(words)
         if asked not in self._indexes:
@@ -189,28 +189,28 @@ class Repository:
         return self._indexes[asked]
 
     def unpacked(self, release: Release) -> Unpacked:
-        """Return the files of a skill; its release may come from ``index`` or be built from a lock.
+        """Return the files of a skill, by a release of ``index`` or one built from a lock.
 
         Raises:
             NotFound: there is no such folder, commit or repository.
-            WrongBytes: another commit came than the one that was pinned.
-            UnsafeTransfer: the repository is one that no marketplace may name.
-            Forbidden: a policy forbids it.
-            SourceError, SecurityError, FormatError: as ``Folders.unpack`` says.
+            WrongBytes: the repository was opened at another commit than the pinned one.
+            UnsafeTransfer: no marketplace may name this repository.
+            Forbidden: a policy forbids the repository.
+            SourceError, SecurityError, FormatError: as for ``Folders.unpack``.
         """
         return self._folders(release).unpack(release.path or "")
 
     def committed(self, release: Release) -> str | None:
-        """Return when the commit of a release was made, UTC, as whoever made it says; None of a folder.
+        """Return the time of a release's commit, UTC, as its committer states it; None for a folder.
 
         Raises:
-            NotFound, WrongBytes, UnsafeTransfer, SourceError: as ``unpacked`` does.
+            NotFound, WrongBytes, UnsafeTransfer, Forbidden, SourceError: as for ``unpacked``.
         """
         return self._folders(release).snapshot.date
 
     @cached_property
     def _offered(self) -> _Own:
-        """What the repository itself has, looked for once however many ask."""
+        """The offers of the repository itself."""
         url, _ = self._own
         folders = self._opened[self._own]
         if self._top and not any(layout.is_within(path, self._top) for path in folders.snapshot.nodes):
@@ -254,7 +254,7 @@ class Repository:
         return self._opened[where]
 
     def _open(self, where: _Where) -> _Where:
-        """Open another repository and return it with the commit that it is at."""
+        """Open another repository and return its URL and its commit."""
         url, rev = where
         self._leads(url, self._own[0])
         commit = self._elsewhere(url, rev)
@@ -266,7 +266,7 @@ class Repository:
     def _open_all(
         self, plugins: Sequence[tuple[Plugin, Elsewhere]]
     ) -> Iterator[tuple[Plugin, str, _Where | _Failure]]:
-        """Yield each plugin with its folder and its repository, opened once for all in it, or why that was not."""
+        """Yield each plugin with its folder and its repository, which is opened once, or the error of opening it."""
         asked = dict.fromkeys((source.url, source.rev) for _, source in plugins)
 
         def opened(where: _Where) -> _Where | _Failure:
@@ -284,7 +284,7 @@ class Repository:
     def _releases(
         self, where: _Where, spots: Mapping[str, str | None], survey: Survey, warnings: list[str]
     ) -> Iterator[Release]:
-        """Yield the releases of these folders, which are parts of these plugins."""
+        """Yield the releases of folders of a repository; ``spots`` has the plugin of each folder, or None."""
         url, rev = where
         for folder, plugin in spots.items():
             head = survey.heads[folder]
@@ -302,17 +302,17 @@ class Repository:
             )
 
     def _distinct(self, found: Iterable[Release]) -> dict[str, tuple[Release, ...]]:
-        """Return the releases by name; the same bytes twice are one skill."""
+        """Return the releases by name, one of those with equal bytes."""
         skills: dict[str, list[Release]] = {}
         for release in found:
             skills.setdefault(release.name, []).append(release)
         return {name: self._first_of_each(releases) for name, releases in skills.items()}
 
     def _first_of_each(self, releases: Sequence[Release]) -> tuple[Release, ...]:
-        """Return the first of each content, or the first in a plugin; bytes are read only where need be."""
+        """Return one release of each content: the first in a plugin of the same repository, else the first."""
         if len(releases) == 1:
             return tuple(releases)
-        # All that is known of what a folder holds before a byte is read.
+        # Folders with different paths, modes or sizes differ; only the files of the others are read and hashed.
         shapes = [tuple(self._folders(each).nodes(each.path or "").items()) for each in releases]
         often = Counter(shapes)
         kept: dict[object, Release] = {}
@@ -328,23 +328,23 @@ class Repository:
 
 
 def _words(found: Iterable[Release]) -> Collection[str]:
-    """Return the names and folders of these releases, by which they can be asked for."""
+    """Return the names and folders of these releases, each of which may be requested."""
     return {text for release in found for text in (release.name, release.path) if text}
 
 
 # A local folder that holds several skills, as a snapshot; no link in it is followed.
 
 _NODES_MAX = 200_000
-# A repository's own, and what is installed into a project: neither is where somebody keeps skills.
+# Authors keep skills in neither: git's own folder, and the packages that are installed into a project.
 _SKIPPED = frozenset({".git", "node_modules"})
 _FILE_CAP = Limits().total
 
 
 class FolderSnapshot:
-    """The files of a folder as they are now, ``.git`` and ``node_modules`` apart.
+    """The files of a folder now, without ``.git`` and ``node_modules``.
 
     Args:
-        path: The folder; it may itself be reached through a link.
+        path: The folder, which may be a link itself.
     """
 
     rev = None
@@ -355,10 +355,10 @@ class FolderSnapshot:
 
     @cached_property
     def nodes(self) -> Mapping[str, SnapshotNode]:
-        """Every path below the folder that is no folder.
+        """The nodes of the folder by path.
 
         Raises:
-            FormatError: there are more than anybody keeps skills among.
+            FormatError: there are too many files.
             StateError: a folder cannot be read.
         """
         found: dict[str, SnapshotNode] = {}
@@ -385,11 +385,11 @@ class FolderSnapshot:
         return found
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
-        """Yield the bytes of these files.
+        """Yield the bytes of these files, in this order.
 
         Raises:
-            NotFound: one is gone by now.
-            StateError: one cannot be read.
+            NotFound: a file was removed meanwhile.
+            StateError: a file cannot be read.
         """
         for path in paths:
             full = os.path.join(self._path, *path.split("/"))
@@ -400,7 +400,7 @@ class FolderSnapshot:
 
 
 def open_folder(path: str) -> Repository:
-    """Return the place that a local folder is: its skills, their paths relative to it."""
+    """Return a local folder as a place; the paths of its skills are relative to it."""
     return Repository(FolderSnapshot(path), url=path, elsewhere=_nowhere)
 
 

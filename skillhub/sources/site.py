@@ -33,15 +33,15 @@ _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
 class Site:
-    """A place whose skills are vouched for by nobody but whoever serves it; usable by many threads.
+    """A place whose operator alone vouches for its skills; safe for many threads.
 
     Args:
-        url: Where it is, as a person named it; nothing is asked of it yet.
-        downloads: What fetches, and remembers what sites offered.
-        check_allowed: Called with the URL of an artifact before it is fetched; raises for one that is forbidden.
+        url: The URL that a person named; no request is sent yet.
+        downloads: Fetches documents and artifacts, and remembers which sites offered digests.
+        check_allowed: Called with the URL of an artifact before it is fetched; raises if a policy forbids it.
 
     Raises:
-        UnsafeTransfer: it is no http or https URL.
+        UnsafeTransfer: the URL is not http or https.
     """
 
     def __init__(self, url: str, downloads: Downloads, check_allowed: Callable[[str], None] | None = None) -> None:
@@ -53,17 +53,16 @@ class Site:
 
     @errors_masked()
     def index(self, words: Collection[str] | None = None) -> Index:
-        """Return what the URL offers; for an archive or a ``SKILL.md`` that is the one skill in it.
+        """Return the skills at the URL; for an archive or a ``SKILL.md``, the one skill in it.
 
-        A site at a path does not fall back to the index of its host: who may write to the one may not be who may
-        write to the other.
+        A site at a path does not fall back to the index of its host: the two may have different authors.
 
         Raises:
-            NotFound: there is nothing of the kind.
-            FormatError: what is there is malformed; one bad entry refuses the whole index, but for one of files at no
-                well-known place. Also a page of HTML in its place, as of a captive portal, if there is nothing else.
+            NotFound: there is no index, archive or ``SKILL.md``.
+            FormatError: the document is malformed, or only an HTML page is there, such as one of a captive portal.
+                One malformed entry refuses the whole index, except for entries of files at no well-known place.
             TrustDowngrade: the site offered digests before, and now does not.
-            SecurityError, SourceError, StateError: as ``Downloads.document`` does, and for an unsafe archive.
+            SecurityError, SourceError, StateError: as for ``Downloads.document``, and for an unsafe archive.
         """
         if self._target.scheme == "https" or self._target.loopback:
             return self._offered
@@ -71,16 +70,16 @@ class Site:
         return replace(self._offered, warnings=(*self._offered.warnings, warning))
 
     def committed(self, release: Release) -> None:
-        """Return nothing: what is here is in no commit."""
+        """Return None, since these files are in no commit."""
 
     @errors_masked()
     def unpacked(self, release: Release) -> Unpacked:
-        """Return the skill of a release of ``index``, or of one that a lock spells: name, url and digest.
+        """Return the skill of a release of ``index``, or of one built from a lock: name, url and digest.
 
         Raises:
-            WrongBytes: they are not what its digest says.
-            UnsafeArchive: they are what no skill may be.
-            NotFound, SourceError, FormatError, SecurityError: as ``index`` does.
+            WrongBytes: the bytes do not have the digest.
+            UnsafeArchive: the skill holds what no skill may hold.
+            NotFound, SourceError, FormatError, SecurityError: as for ``index``.
         """
         RequestTarget.parse(release.url)
         if self._check_allowed is not None:
@@ -115,7 +114,7 @@ class Site:
                 continue
             if _media_type(answer) not in _HTML:
                 return self._discovered(url)
-            pages.append(url)  # many sites have a page for people at every URL that is none
+            pages.append(url)  # many sites answer with a web page at every unknown URL
         try:
             if is_host:
                 raise self._nothing()
@@ -133,7 +132,7 @@ class Site:
         if found.version == CURRENT:
             self._downloads.seen.promised(_site_of(url))
         elif RequestTarget.parse(url).path.endswith(CURRENT_PLACE):
-            # Read by the rules of 0.1.0 it would shed its digests by leaving out one line.
+            # By the rules of 0.1.0 the index would need no digests: one missing line would drop them all.
             hint = f"an index of version 0.1.0 belongs at {LEGACY_PLACE}"
             raise FormatError("expected a $schema, found none", where=url, hint=hint)
         else:
@@ -141,7 +140,7 @@ class Site:
         return found.index
 
     def _alone(self) -> Index:
-        """Return the one skill that the URL is, or the index that it is by its media type."""
+        """Return the one skill at the URL, or the index if the media type is JSON."""
         try:
             answer = self._downloads.document(self.url, cap=ARTIFACT_CAP)
         except NotFound as error:
@@ -171,7 +170,7 @@ class Site:
         return NotFound(f"no skills are at {quote(self.url)}", where=self.url, hint=hint)
 
     def _listed(self, release: Release) -> Release:
-        """Return the release with the files that the site has for it now."""
+        """Return the release with the list of files that the site has for it now."""
         if release.files:
             return release
         for each in self.index().releases(release.name):
@@ -192,7 +191,7 @@ class Site:
     def _file(self, url: str) -> bytes:
         answer = self._downloads.unpinned(url, cap=Limits().total, named_by=self._named_by)
         if RequestTarget.parse(answer.url).origin != RequestTarget.parse(url).origin:
-            # Nothing pins these bytes but the origin that they come from.
+            # Only their origin vouches for these bytes.
             raise UnsafeTransfer(f"expected a file of the site, was redirected to {quote(answer.url)}", where=url)
         return answer.data
 
@@ -202,9 +201,9 @@ class Site:
 
 
 def _site_of(index: str) -> str:
-    """Return which site an index is of, in one spelling: its origin, and the path that the well-known place is below.
+    """Return the normalized site of an index: its origin, and the path above the well-known place.
 
-    That of a host is not that of a path there: who may write to the one may not be who may write to the other.
+    A host and a path on it are different sites, since they may have different authors.
     """
     path = _plain_path(index)
     above, well_known, _ = path.partition("/.well-known/")
@@ -221,10 +220,10 @@ def _media_type(answer: Response) -> str:
 
 
 def _kind(answer: Response, release: Release | None) -> Kind | None:
-    """Return which archive it is, None for the text of a ``SKILL.md``.
+    """Return the kind of archive in an answer; None for the text of a ``SKILL.md``.
 
     Raises:
-        FormatError: neither media type nor extension tells of an archive, and it is no text.
+        FormatError: neither media type nor extension names an archive, and the bytes are no text.
     """
     if release and release.type == "skill-md":
         return None
