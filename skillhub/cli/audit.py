@@ -32,16 +32,16 @@ from skillhub.project.mcp import agents_with_file
 
 Format = Literal["text", "json", "sarif", "markdown", "prompt"]
 What = Annotated[Strings, Arg("[NAME|PATH]...", "Skills, or folders and archives that need not be installed.")]
-Sources = Annotated[bool, Arg("--sources", "Only where skills come from and who signed them.")]
+Sources = Annotated[bool, Arg("--sources", "Check only sources and signers.")]
 Ci = Annotated[bool, Arg("--ci", "For GitHub: annotations, and markdown to GITHUB_STEP_SUMMARY.")]
 FailOn = Annotated[Severity, Arg("--fail-on", "Exit 1 on a finding of this severity or a higher one.")]
 FromLock = Annotated[
-    str | None, Arg("--from-lock FILE", "Compare with this lock, too (- for stdin, /dev/null for none).")
+    str | None, Arg("--from-lock FILE", "Also report changes since this lock (- for stdin, /dev/null for none).")
 ]
-Baseline = Annotated[str | None, Arg("--baseline FILE", "Findings in this file count as accepted.")]
-Write = Annotated[str | None, Arg("--write-baseline FILE", "Write the present findings as a baseline.")]
+Baseline = Annotated[str | None, Arg("--baseline FILE", "Accept the findings in this file.")]
+Write = Annotated[str | None, Arg("--write-baseline FILE", "Write the current findings as a baseline.")]
 Explain = Annotated[str | None, Arg("--explain RULE", "Only explain a rule: what it finds, why, what to do.")]
-Sarif = Annotated[str | None, Arg("--sarif FILE", "Write the report as SARIF to a file, too.")]
+Sarif = Annotated[str | None, Arg("--sarif FILE", "Also write the report as SARIF to this file.")]
 _SUMMARY, _WORKSPACE = "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
 
 
@@ -60,11 +60,11 @@ def audit(
 ) -> int:
     """Check what is installed and where it came from: bytes, signatures, sources, withdrawals, age, content.
 
-    Everything that verify does, for every skill in the agents' folders, and each source is asked what it
-    says today; with --offline, what it said last counts. Exits 1 if something is found.
+    It runs the checks of verify, scans every skill in the agents' folders, and asks each source for its
+    current state; with --offline, it uses the last answer of the source. Exits 1 on a finding at --fail-on.
 
-    `--format prompt` prints a brief about these skills, with which a model of your choice can be asked for a second
-    opinion; skillhub calls none.
+    `--format prompt` prints a brief about these skills for a model of your choice, to ask it for a second opinion;
+    skillhub calls no model.
 
     Example: skillhub audit --format sarif --fail-on medium
     """
@@ -193,7 +193,7 @@ def _summarise(report: Report, path: str | None) -> None:
 
 
 def agents(common: Common) -> int:
-    """List the agents that skills can be enabled for, by the id that --agent takes, and which are in use here.
+    """List the agents that skills can be enabled for, with the id for --agent, and which are in use here.
 
     An agent counts as in use if a folder or file that only it reads is in the project or in your home folder.
 
@@ -226,8 +226,8 @@ def doctor(
 ) -> int:
     """Check sources, lock, agents, skills and their needs; change nothing. Exits 1 if something is wrong.
 
-    `skillhub doctor policy` shows what machine, user and project permit together, and where each
-    line of it stands.
+    `skillhub doctor policy` shows the policy in force: the lines of machine, user and project, each with
+    its file.
 
     Example: skillhub doctor
     """

@@ -98,7 +98,7 @@ Format = Annotated[Literal["zip", "tar.gz"], Arg("--format", "The archive format
 
 
 def new(common: Common, name: Annotated[str, Arg("NAME", "The name of the skill and of its folder.")]) -> int:
-    """Begin a skill: a folder NAME here, which validate accepts and you fill in.
+    """Create a skill: a folder NAME here, which validate accepts and you fill in.
 
     Example: skillhub new my-skill
     """
@@ -114,9 +114,9 @@ def new(common: Common, name: Annotated[str, Arg("NAME", "The name of the skill 
 
 
 def validate(common: Common, paths: Annotated[list[str], Arg("PATH...", "Folders and archives.")]) -> int:
-    """Check skills: a folder by the specification, an archive with the very code that install uses.
+    """Validate skills: folders against the specification, archives with the code that install uses.
 
-    Exits 1 if a content is not as it should be or a signature is invalid; 3 if there is none at one of the paths.
+    Exits 1 if a skill or its signature is invalid; 3 if there is no skill at one of the paths.
 
     Example: skillhub validate ./my-skill ./my-skill.zip
     """
@@ -173,8 +173,8 @@ def pack(
 ) -> int:
     """Pack a skill into an archive: NAME-VERSION.zip here, the same bytes each time.
 
-    Inside of the skill, where no archive of it may lie, it goes to the folder that holds the skill. A FILE that is a
-    link is written through, unless it leads out of the project.
+    An archive cannot be inside the skill's folder: there, the default is the folder above it. If FILE is a symlink,
+    its target is written, unless that is outside of the project.
 
     Example: skillhub pack ./my-skill -o dist/
     """
@@ -223,9 +223,9 @@ Kind = Annotated[
 def key_new(
     common: Common, name: Annotated[str, Arg("[NAME]", "The name of the key.")] = "default", kind: Kind = "p256"
 ) -> int:
-    """Make a key to sign skills with; give away its public half.
+    """Create a key to sign skills with. Give its public half to the users of your skills.
 
-    A passphrase is asked for on a terminal, or taken from SKILLHUB_PASSPHRASE.
+    The passphrase is that of SKILLHUB_PASSPHRASE; without it, the command asks for one on a terminal.
 
     Example: skillhub key new
     """
@@ -256,7 +256,7 @@ def key_list(common: Common) -> int:
 
 
 def key_show(common: Common, name: Annotated[str, Arg("[NAME]", "The name of your key.")] = "default") -> int:
-    """Show a key. Its fingerprint, its files, and its public half to give away.
+    """Show a key. Its fingerprint, its files, and its public half to hand out.
 
     Example: skillhub key show default
     """
@@ -379,7 +379,7 @@ def registry_cosign(
         int | None, Arg("--request N", "Print what to send to a witness that has seen the first N entries.", min=0)
     ] = None,
 ) -> int:
-    """Add cosignatures of witnesses to the log's newest checkpoint. Prints the log's key for witnesses.
+    """Add cosignatures of witnesses to the log's newest checkpoint. Prints the key of the log, for witnesses.
 
     Example: skillhub registry cosign ./registry cosignature.txt
     """

@@ -35,9 +35,9 @@ def diff(
 ) -> int:
     """Show your edits by hand, then the changes that an update of the named skills would make. Writes nothing.
 
-    First your copies are compared with the lock. Then the locked version is compared with the newest version that
+    First it compares your copies with the lock. Then it compares the locked version with the newest version that
     skillhub.toml allows, or with the version you name: files, lines, capabilities, needs, signer.
-    With --from-lock two locks are compared, for the review of a change.
+    With --from-lock it compares two locks, for the review of a change.
 
     For a comment on a pull request: git show main:skillhub.lock | skillhub diff --from-lock - --format markdown
 

@@ -79,11 +79,11 @@ class Common:
     project: Annotated[
         str | None, Arg("--project DIR", "The project's folder (default: found from the working folder).")
     ] = None
-    package: Annotated[str | None, Arg("--package NAME", "A package of the workspace.")] = None
+    package: Annotated[str | None, Arg("--package NAME", "Use this package of the workspace.")] = None
     yes: Annotated[bool, Arg("--yes -y", "Answer yes, except to questions that need a flag of their own.")] = False
     accept: Annotated[
         list[_Accepted] | None,
-        Arg("--accept KIND", "Accept findings or mcp; needs: exit 0 with open needs (repeatable)."),
+        Arg("--accept KIND", "Accept findings, or unpinned mcp servers; needs: exit 0 with open needs (repeatable)."),
     ] = None
     dry_run: Annotated[bool, Arg("--dry-run", "Show what would be done; change nothing.")] = False
     offline: Annotated[bool, Arg("--offline", "Use no network.")] = False
@@ -346,9 +346,7 @@ TrustSource = Annotated[
     Strings, Arg("--trust-source NAME=sha256:…", "Trust this registry of the project, by its root (repeatable).")
 ]
 AllowUnsigned = Annotated[bool, Arg("--allow-unsigned", "Accept unsigned skills.")]
-Verify = Annotated[
-    bool, Arg("--verify", "Hash every byte, also of files that look unchanged since they were hashed.")
-]
+Verify = Annotated[bool, Arg("--verify", "Hash every file again, even if it looks unchanged since the last time.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,9 +23,9 @@ Host = Annotated[str | None, Arg("--host NAME", "Change this agent's own setting
 
 
 def enable(common: Common, enabling: Enabling, names: Names, host: Host = None) -> int:
-    """Check the needs of skills again and link those that nothing holds back.
+    """Check the needs of skills again, and copy the skills without open needs to the agents' folders.
 
-    A skill that lies in an agent's folder without a lock is switched on again.
+    A skill in an agent's folder that is in no lock is switched on again.
 
     Example: skillhub enable gh-fix-ci --mcp configure
     """
@@ -37,9 +37,9 @@ def enable(common: Common, enabling: Enabling, names: Names, host: Host = None) 
 
 
 def disable(common: Common, names: Names, host: Host = None) -> int:
-    """Remove skills from the agents' folders, and change nothing else; they stay disabled until enabled.
+    """Remove skills from the agents' folders and change nothing else. They stay disabled until you enable them.
 
-    A skill that lies in an agent's folder without a lock stays there, and is switched off.
+    A skill in an agent's folder that is in no lock stays there and is switched off.
 
     Example: skillhub disable gh-fix-ci
     """
@@ -54,7 +54,7 @@ ProfileName = Annotated[str, Arg("NAME", "The profile.")]
 
 
 def profile_list(common: Common) -> int:
-    """List the profiles of the scope, and which is in use.
+    """List the saved profiles, and which is in use.
 
     Example: skillhub profile list
     """
@@ -74,7 +74,7 @@ def profile_list(common: Common) -> int:
 def profile_save(common: Common, name: ProfileName) -> int:
     """Save the skills that are enabled now as a profile.
 
-    It replaces the one of that name. Only you have it.
+    A profile of the same name is replaced. Profiles are stored for you alone, not in the project.
 
     Example: skillhub profile save review
     """
@@ -88,7 +88,8 @@ def profile_save(common: Common, name: ProfileName) -> int:
 def profile_use(common: Common, enabling: Enabling, name: ProfileName) -> int:
     """Enable the skills of a profile and disable all others.
 
-    All or none. What `enable` would ask is asked. Skills that are not installed are named: exit status 6.
+    All or none. Asks the questions that `enable` asks. Lists skills of the profile that are not installed: exit
+    status 6.
 
     Example: skillhub profile use review
     """
@@ -104,7 +105,7 @@ def profile_use(common: Common, enabling: Enabling, name: ProfileName) -> int:
 
 
 def profile_remove(common: Common, name: ProfileName) -> int:
-    """Forget a profile; its skills stay as they are.
+    """Remove a profile; its skills do not change.
 
     Example: skillhub profile remove review
     """

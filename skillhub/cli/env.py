@@ -21,7 +21,7 @@ _BYTES_MAX = 1 << 20
 def env_list(common: Common) -> int:
     """List the variables with a stored value.
 
-    With each: the skills and projects that may use it.
+    Shows for each the skills that may use it, and the project.
 
     Example: skillhub env list
     """
@@ -41,9 +41,10 @@ def env_set(
     words: Annotated[list[str], Arg("NAME", "The variable.")],
     skill: Annotated[Strings, Arg("--skill SKILL", "A skill that gets the value (repeatable).")] = None,
 ) -> int:
-    """Store a value in the system's keyring, for skills of this project. It is asked for, or read from stdin.
+    """Store a value in the system's keyring, for skills of this project. Type it at the prompt, or write it to stdin.
 
-    Without --skill it is for those that may have it already, else for the one skill here that needs it.
+    Without --skill, the skills that may use the old value get the new one; if there are none, the one skill here that
+    needs the variable.
 
     Example: skillhub env set GITHUB_TOKEN --skill gh-fix-ci
     """
@@ -72,7 +73,7 @@ def env_unset(
     name: Annotated[str, Arg("NAME", "The variable.")],
     skill: Annotated[Strings, Arg("--skill SKILL", "Remove it from this skill only (repeatable).")] = None,
 ) -> int:
-    """Remove a stored value of this project. A skill that is enabled stays so.
+    """Remove a stored value of this project. Enabled skills stay enabled.
 
     Example: skillhub env unset GITHUB_TOKEN
     """
@@ -89,8 +90,8 @@ def env_unset(
 def env_exec(common: Common, words: Annotated[list[str], Arg("CMD...", "The program and its arguments.")]) -> int:
     """Run a program with the stored values of this project. No shell is used.
 
-    They are those that enabled skills may use. A variable that is already set keeps its value. The program and all
-    that it starts can read the values.
+    The program gets the values that enabled skills may use, and the programs that it starts can read them too. A
+    variable that is already set keeps its value.
 
     Example: skillhub env exec -- claude
     """
@@ -111,10 +112,11 @@ def env_exec(common: Common, words: Annotated[list[str], Arg("CMD...", "The prog
 
 
 def self_uninstall(common: Common) -> int:
-    """Remove what skillhub wrote on this machine. You are asked first.
+    """Remove what skillhub wrote on this machine. Asks first.
 
-    Copies, entries of agents, stored values, the store, settings and state go. Edited copies, your signing keys, and
-    skillhub.toml and skillhub.lock of projects stay. The program itself is removed by the command that is printed.
+    Removes copies of skills, MCP entries in agents' configuration, stored values, the store, settings and state.
+    Edited copies, your signing keys, and skillhub.toml and skillhub.lock of projects stay. Prints the command that
+    removes the program itself.
 
     Example: skillhub self uninstall --dry-run
     """

@@ -55,11 +55,11 @@ def install(
     every: Annotated[bool, Arg("--all", "Install all of several skills.")] = False,
     excepted: Annotated[Strings, Arg("--except NAME", "With --all, leave this skill out (repeatable).")] = None,
     alias: Annotated[
-        str | None, Arg("--as NAME", "Install the one skill under this name, beside one of its own.")
+        str | None, Arg("--as NAME", "Install the skill under this name, if another skill has its own.")
     ] = None,
-    frozen: Annotated[bool, Arg("--frozen", "Install exactly the lock, or fail.")] = False,
+    frozen: Annotated[bool, Arg("--frozen", "Install exactly what the lock says, or fail.")] = False,
     from_: Annotated[
-        str | None, Arg("--from FILE", "Install what this bundle has, and use no network; takes no REF.")
+        str | None, Arg("--from FILE", "Install the skills of this bundle without a network; takes no REF.")
     ] = None,
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,
@@ -68,12 +68,12 @@ def install(
 ) -> int:
     """Find skills, verify and scan them, ask, then store, lock and enable them; all or none.
 
-    Without REF, install what skillhub.lock and skillhub.toml say, and remove what skillhub.toml
-    no longer needs. A skill whose needs are missing is stored and locked but stays disabled:
-    exit status 6. For a source with several skills, pass --skill or --all; --all leaves out
-    and reports skills that are malformed or critical.
+    Without REF, install the skills of skillhub.lock and skillhub.toml, and remove those that
+    skillhub.toml no longer wants. A skill with an open need is stored and locked but stays
+    disabled: exit status 6. For a source with several skills, pass --skill or --all; --all
+    leaves out and reports skills that are malformed or critical.
 
-    Example: skillhub install github:gh-fix-ci
+    Example: skillhub install github:code-review
     """
     options = enabling.options(
         common,
@@ -153,11 +153,11 @@ def _written(outcome: Outcome) -> dict[str, Digest]:
 
 
 def bundle_export(common: Common, file: Annotated[str, Arg("FILE", "The bundle to write.")]) -> int:
-    """Write one file from which the lock can be installed.
+    """Write a file that installs the lock without a network.
 
-    That is the lock, artifacts, the metadata of registries with signatures and roots, and objects of git. All is
-    fetched and verified anew, then installed in memory from the bundle alone; only then is the file written.
-    The same answers give the same bytes. The metadata in it expires as it does online.
+    The file has the lock, the artifacts, the signed metadata and roots of registries, and objects of git. Before it
+    is written, everything is fetched and verified again, and installed in memory from the bundle alone.
+    The same answers of the sources give the same bytes. The metadata in the file expires as it does online.
 
     Example: skillhub bundle export skills.bundle
     """
@@ -181,8 +181,8 @@ def pick(
 ) -> int:
     """Choose from the skills that all sources list, and install them. Needs a terminal.
 
-    With the extra pick: arrow keys, words that filter, a preview. A numbered list without it, if TERM is
-    dumb, or if SKILLHUB_PICKER is set to list, for screen readers.
+    The extra pick adds arrow keys, words that filter and a preview. Without it, with TERM=dumb, or with
+    SKILLHUB_PICKER=list for screen readers, the skills are a numbered list.
 
     Example: skillhub pick
     """
@@ -214,10 +214,10 @@ def update(
     names: Annotated[Strings, Arg("[NAME]...", "Installed skills (default: all).")] = None,
     check: Annotated[bool, Arg("--check", "Only report available updates; exit 1 if there are any.")] = False,
     skill: Annotated[Strings, Arg("--skill NAME", "Also update this skill (repeatable).")] = None,
-    every: Annotated[bool, Arg("--all", "All locked skills; not together with names.")] = False,
+    every: Annotated[bool, Arg("--all", "Update all locked skills; excludes names.")] = False,
     frozen: Annotated[bool, Arg("--frozen", "Fail if an update would change the lock.")] = False,
     pr_body: Annotated[
-        str | None, Arg("--pr-body FILE", "Write the review text, as Markdown for a pull request.")
+        str | None, Arg("--pr-body FILE", "Write the changes to a file, as Markdown for a pull request.")
     ] = None,
     no_enable: NoEnable = False,
     allow_unsigned: AllowUnsigned = False,

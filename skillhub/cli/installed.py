@@ -127,8 +127,8 @@ def list_(common: Common) -> int:
     if found.skills:
         skills_table(_from_aliases(found.skills, common), common.terminal, held)
     else:
-        example = common.command("install", "github:gh-fix-ci")
-        common.terminal.say(f"no skills are installed here; for one: {example}")
+        example = common.command("install", "github:code-review")
+        common.terminal.say(f"no skills are installed here; to install one: {example}")
     for state, verb in (("not agreed to", "install"), ("needs open", "enable")):
         if names := sorted(name for name in held if held[name] == state):
             ways = common.command(verb, *(names if verb == "enable" else ()))
@@ -189,9 +189,9 @@ def _held(waiting: set[str], project: Project) -> dict[str, str]:
 def verify(
     common: Common, names: Annotated[Strings, Arg("[NAME]...", "Installed skills (default: all).")] = None
 ) -> int:
-    """Check store, links, lock and signatures against each other, every byte, without a network.
+    """Check every byte of the installed skills against the lock, and their signatures. Needs no network.
 
-    Exits 1 if something is not as locked.
+    Exits 1 if a file or a signature differs from the lock.
 
     Example: skillhub verify gh-fix-ci
     """
@@ -251,7 +251,7 @@ def _hints(found: Sequence[Verified], project: Project, common: Common) -> Itera
 def sync(common: Common, verify: Verify = False) -> int:
     """Restore what differs from the lock, and finish interrupted work. Enables nothing new.
 
-    Edits made by hand are asked about; --yes saves them as a patch in skillhub-edits/ first.
+    Asks before it replaces edits made by hand; --yes first saves them as a patch in skillhub-edits/.
 
     Example: skillhub sync
     """

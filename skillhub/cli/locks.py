@@ -58,7 +58,7 @@ def adopt(
 def patch(
     common: Common,
     names: Names,
-    drop: Annotated[bool, Arg("--drop", "Drop the patch; restore the skill of its source.")] = False,
+    drop: Annotated[bool, Arg("--drop", "Drop the patch and restore the skill as its source has it.")] = False,
 ) -> int:
     """Keep the edits in a skill's copy as a patch that the project agrees to.
 
@@ -119,7 +119,7 @@ def lock_export(
 ) -> int:
     """Write the lock as a bill of materials. The same lock gives the same bytes.
 
-    The time in it is that of SOURCE_DATE_EPOCH.
+    Its creation time is SOURCE_DATE_EPOCH; without it, CycloneDX has no time and SPDX has 1970.
 
     Example: skillhub lock export --format cyclonedx -o skills.cdx.json
     """
@@ -139,8 +139,8 @@ def lock_fix(
 ) -> int:
     """Resolve a merge conflict in skillhub.lock. skillhub.toml decides; each merged skill is listed.
 
-    Where both sides changed a skill, the one that skillhub.toml allows is taken, of two the higher version. Sides
-    that differ in signer or source are shown and refused, until you say which.
+    If both sides changed a skill, the version that skillhub.toml allows is taken; if it allows both, the higher one.
+    Sides that differ in signer or source are shown and refused until you choose with --ours or --theirs.
 
     Example: skillhub lock fix
     """
@@ -168,9 +168,9 @@ def lock_merge(
     ours: Annotated[str, Arg("OURS", "%A: ours; the result is written here.")],
     theirs: Annotated[str, Arg("THEIRS", "%B: theirs.")],
 ) -> int:
-    """Merge three versions of skillhub.lock skill by skill. This is what git asks its merge drivers to do.
+    """Merge three versions of skillhub.lock skill by skill. A merge driver for git.
 
-    Exits 0 with the merged lock in OURS, else 1 with a conflict in it that lock fix resolves.
+    Exits 0 with the merged lock in OURS, or 1 with a conflict in OURS that lock fix resolves.
 
     Example: skillhub lock merge %O %A %B
     """

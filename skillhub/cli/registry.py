@@ -41,10 +41,14 @@ from skillhub.server.site import SiteHandler, site_server
 registry_cosign, registry_watch = author.registry_cosign, author.registry_watch
 Dir = Annotated[str, Arg("DIR", "The registry's folder.")]
 Wanted = Annotated[str, Arg("NAME@VERSION", "The release.")]
-PublicKeys = Annotated[Strings, Arg("--key FILE", "A public key that it signs with (PEM; repeatable).")]
-Roots = Annotated[Strings, Arg("--certificate FILE", "A root certificate of its signers (PEM; repeatable).")]
-Names = Annotated[Strings, Arg("--name SKILL", "A skill that it may publish (repeatable).")]
-Since = Annotated[str | None, Arg("--since TIME", "Its signatures from before stay valid (default: none).")]
+PublicKeys = Annotated[Strings, Arg("--key FILE", "A public key of the publisher (PEM; repeatable).")]
+Roots = Annotated[
+    Strings, Arg("--certificate FILE", "A root certificate of the publisher's signers (PEM; repeatable).")
+]
+Names = Annotated[Strings, Arg("--name SKILL", "A skill that the publisher may publish (repeatable).")]
+Since = Annotated[
+    str | None, Arg("--since TIME", "Keep the revoked key's signatures before this time (default: none).")
+]
 Revoked = Annotated[Strings, Arg("--revoke FINGERPRINT|FILE", "A key or certificate to revoke.")]
 
 
@@ -83,11 +87,11 @@ def _rebuild(common: Common, folder: str) -> None:
 def registry_build(
     common: Common,
     folder: Dir,
-    url: Annotated[str | None, Arg("--url URL", "The site's public URL, for absolute links; remembered.")] = None,
+    url: Annotated[str | None, Arg("--url URL", "The site's public URL, for absolute links; it is stored.")] = None,
 ) -> int:
-    """Write the pages of a registry, and its files for other clients. Only what changed is written.
+    """Write the pages of a registry, and its files for other clients. Writes only files that changed.
 
-    add, yank, withdraw, advise and delegate do so by themselves. These files are not signed.
+    add, yank, withdraw, advise and delegate do this too. These files are not signed.
 
     Example: skillhub registry build ./registry --url https://skills.example
     """
@@ -126,7 +130,7 @@ def registry_yank(
     common: Common,
     folder: Dir,
     wanted: Wanted,
-    reason: Annotated[str | None, Arg("--reason TEXT", "The reason, which users read.")] = None,
+    reason: Annotated[str | None, Arg("--reason TEXT", "The reason, for users to read.")] = None,
     undo: Annotated[bool, Arg("--undo", "Undo the yank.")] = False,
 ) -> int:
     """Stop clients from choosing a release. Users who have it locked can still install it, with a warning.
@@ -144,9 +148,9 @@ def registry_withdraw(
     common: Common,
     folder: Dir,
     wanted: Wanted,
-    reason: Annotated[str, Arg("--reason TEXT", "The reason, which users read.")],
+    reason: Annotated[str, Arg("--reason TEXT", "The reason, for users to read.")],
 ) -> int:
-    """Take a release back for good. Clients refuse it, also from a lock; there is no way back.
+    """Withdraw a release for good. Clients refuse it, even if it is locked; this cannot be undone.
 
     Example: skillhub registry withdraw ./registry my-skill@1.2.0 --reason "sends tokens away"
     """
@@ -173,9 +177,9 @@ def registry_delegate(
     since: Since = None,
     keys: KeysDir = None,
 ) -> int:
-    """Say who may publish what. Admit a publisher, give it keys and names, revoke keys. Takes the offline keys.
+    """Say who may publish what. Admit a publisher, give it keys and names, revoke keys. Needs the offline keys.
 
-    Releases that are left without a valid signature by this are withdrawn, and named.
+    Releases that lose their last valid signature are withdrawn and listed.
 
     Example: skillhub registry delegate ./registry acme --key acme.pub.pem --name my-skill
     """
@@ -230,7 +234,7 @@ def registry_rotate(
 ) -> int:
     """Give a role new keys; clients follow by themselves. --dry-run lists the keys, and which are available.
 
-    Takes the keys of root, or for namespaces, releases and listing those of targets.
+    Needs the keys of root; for namespaces, releases and listing, the keys of targets.
 
     Example: skillhub registry rotate ./registry timestamp
     """
@@ -251,12 +255,12 @@ def registry_refresh(
     common: Common,
     folder: Dir,
     within: Annotated[float, Arg("--within DAYS", "Renew documents that expire within this time.", min=0)] = 2,
-    role: Annotated[Strings, Arg("--role ROLE", "Renew the document of this role in any case (repeatable).")] = None,
+    role: Annotated[Strings, Arg("--role ROLE", "Always renew the document of this role (repeatable).")] = None,
     keys: KeysDir = None,
 ) -> int:
-    """Sign anew what expires soon, with online keys alone. For cron, once a day; it signs nothing if nothing does.
+    """Renew documents that expire soon, with the online keys only. For cron, once a day.
 
-    It warns 30 days before a role needs offline keys; bring them, and name the role.
+    It warns 30 days before a document needs offline keys; provide the keys, and name the role with --role.
 
     Example: skillhub registry refresh ./registry --quiet
     """
@@ -303,7 +307,7 @@ def registry_advise(
     digest: Annotated[
         Strings, Arg("--digest sha256:…", "An artifact, tree or file that is known to be bad (repeatable).")
     ] = None,
-    reason: Annotated[str, Arg("--reason TEXT", "Why the digests are bad, which users read.")] = "",
+    reason: Annotated[str, Arg("--reason TEXT", "Why the digests are bad, for users to read.")] = "",
     withdraw: Annotated[Strings, Arg("--withdraw ID", "Take back an advisory or a digest (repeatable).")] = None,
     keys: KeysDir = None,
 ) -> int:
@@ -337,11 +341,11 @@ def registry_push(
         str, Arg("TARGET", "A folder, s3://BUCKET/PREFIX, oci://REGISTRY/REPOSITORY:TAG, or git+URL@BRANCH.")
     ],
 ) -> int:
-    """Publish a registry's site. Immutable files first, the timestamp last; nothing newer is ever overwritten.
+    """Publish a registry's site. Writes immutable files first, the timestamp last; never overwrites newer metadata.
 
-    The usual AWS variables name S3 and its credentials (AWS_ENDPOINT_URL_S3 for other stores). An OCI registry
-    uses those of docker login, or SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD. A git repository
-    (github:OWNER/REPO too) gets one commit on its branch gh-pages; git finds its credentials.
+    For S3, set the usual AWS variables (AWS_ENDPOINT_URL_S3 for other stores). For an OCI registry, run docker login,
+    or set SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD. A git repository (github:OWNER/REPO too) gets one commit
+    on its branch gh-pages, with git's own credentials.
 
     Example: skillhub registry push ./registry s3://skills-bucket
     """
@@ -420,9 +424,9 @@ def registry_add(
     skills: Annotated[list[str], Arg("SKILL...", "Folders or archives.")],
     keys: KeysDir = None,
 ) -> int:
-    """Publish skills, all or none. Each is signed by a publisher that is admitted, or else by the registry's own.
+    """Publish skills, all or none. The registry signs unsigned skills; signers of the others must be admitted.
 
-    A name that is new takes the offline keys.
+    A new name needs the offline keys.
 
     Example: skillhub registry add ./registry ./my-skill
     """
@@ -448,18 +452,16 @@ def publish(
     to: Annotated[
         str | None, Arg("--to TARGET", "A folder, s3://…, oci://…, a git repository, or a registry.")
     ] = None,
-    registry: Annotated[
-        str | None, Arg("--registry DIR", "The registry's folder; remembered for this target.")
-    ] = None,
+    registry: Annotated[str | None, Arg("--registry DIR", "The registry's folder; stored for this target.")] = None,
     key: Annotated[str | None, Arg("--key NAME|FILE", "Your key to sign with (default: the registry's).")] = None,
     bump: Annotated[Bump | None, Arg("--bump", "Raise the version in SKILL.md first.")] = None,
     keys: KeysDir = None,
 ) -> int:
-    """Publish a skill in one step. It is validated, signed, packed, added to your registry, and that is pushed.
+    """Publish a skill in one step. Validates, signs and packs it, adds it to your registry, and pushes the registry.
 
-    You see what differs from the last release, and are asked once. TARGET is what registry push takes, or the
-    registry's own folder. The registry is a folder on this machine, made by registry init; name it with --registry
-    the first time. Run the command again if it was cut off.
+    Shows the differences from the last release and asks once. TARGET is a target of registry push, or the registry's
+    own folder. The registry is a folder on this machine that registry init created; name it with --registry the first
+    time. If the command was interrupted, run it again.
 
     Example: skillhub publish ./my-skill --to github:acme/skills --registry ./registry
     """
@@ -532,9 +534,9 @@ def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
 def registry_check(
     common: Common, place: Annotated[str, Arg("DIR|URL", "The registry's folder, or its URL.")]
 ) -> int:
-    """Verify a registry as a client would. All metadata, every release of every skill; exits 1 if something is wrong.
+    """Verify a registry as a client does. Checks all metadata and every release of every skill; exits 1 on a problem.
 
-    Metadata that will expire soon is a warning.
+    Metadata that expires soon is a warning.
 
     Example: skillhub registry check ./registry
     """
@@ -558,9 +560,9 @@ def registry_serve(
     host: Annotated[str, Arg("--host ADDRESS", "The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Arg("--port N", "The port; 0 takes a free one.")] = 8000,
 ) -> int:
-    """Serve a registry's site, read-only. For trying out and for small teams; any web server does as well.
+    """Serve a registry's site, read-only. For tests and small teams; any other web server can serve the site too.
 
-    Also answers shallow git clones, searches, the APIs of ClawHub and ToolHive, and MCP at /mcp.
+    It also answers shallow git clones, searches, the APIs of ClawHub and ToolHive, and MCP at /mcp.
 
     Example: skillhub registry serve ./registry --port 8000
     """

@@ -47,9 +47,9 @@ def show_entry(common: Common, agent: str) -> int:
 def mcp_install(
     common: Common, agent: Annotated[Strings, Arg("--agent NAME", "The agent (repeatable).")] = None
 ) -> int:
-    """Write the entry that runs `skillhub mcp` into an agent's configuration. You are asked first.
+    """Write the entry that runs `skillhub mcp` into an agent's configuration. Asks first.
 
-    With --global it is written for all of your projects.
+    With --global, the entry applies to all of your projects.
 
     Example: skillhub mcp install --agent claude-code
     """
@@ -101,9 +101,9 @@ def mcp_check(
     agent: Annotated[str | None, Arg("--agent NAME", "The agent that has this server in its configuration.")] = None,
     file: Annotated[str | None, Arg("--file FILE", "The agent's file, if several define the server.")] = None,
 ) -> int:
-    """Start an MCP server, or call it, and list its tools and skills. A person is asked first; no flag answers.
+    """Start an MCP server, or connect to it, and list its tools and skills. Asks a person first; no flag answers.
 
-    Compares them with the tools that installed skills name. Exits 1 if one is missing.
+    Compares the tools with those that installed skills name. Exits 1 if one is missing.
 
     Example: skillhub mcp check github
     """
@@ -173,17 +173,17 @@ def _known(agent: str) -> str:
 _MISSING = "to serve skills needs"
 _TOKEN_MIN, _TOKEN_MAX = 20, 512
 _MAKE_ONE = "umask 077; openssl rand -hex 32 > "  # and the file
-NoTools = Annotated[bool, Arg("--no-tools", "Offer no tools, only the extension for skills.")]
-Everything = Annotated[bool, Arg("--all", "Serve skills too that no lock knows, marked as not locked.")]
+NoTools = Annotated[bool, Arg("--no-tools", "Offer no tools, only the MCP extension for skills.")]
+Everything = Annotated[bool, Arg("--all", "Also serve skills that are in no lock, marked as not locked.")]
 PrintConfig = Annotated[
-    str | None, Arg("--print-config AGENT", "Show the entry of an agent that runs this, and serve nothing.")
+    str | None, Arg("--print-config AGENT", "Print the configuration entry for this agent; serve nothing.")
 ]
 
 
 def mcp(common: Common, no_tools: NoTools = False, all_: Everything = False, print_config: PrintConfig = None) -> int:
     """Serve the skills of this project, and of the user, to an agent over MCP, on stdin and stdout.
 
-    Only skills that are locked, agreed to and enabled are served, each as its lock has it. An agent starts this.
+    Serves only skills that are locked, agreed to and enabled, with the files of the lock. Agents start this command.
 
     Example: skillhub mcp
     """
@@ -222,7 +222,7 @@ def _taken() -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 def serve(
     common: Common,
-    host: Annotated[str, Arg("--host ADDRESS", "The address to listen on; one that others reach needs a token.")] = (
+    host: Annotated[str, Arg("--host ADDRESS", "The address to listen on; other machines need a token.")] = (
         "127.0.0.1"
     ),
     port: Annotated[int, Arg("--port N", "The port; 0 takes a free one.", min=0)] = 8580,
@@ -230,7 +230,7 @@ def serve(
         str | None, Arg("--token-file FILE", "Answer only requests that carry the token in FILE.")
     ] = None,
     allow_host: Annotated[
-        Strings, Arg("--allow-host NAME", "Another name by which this server is reached (repeatable).")
+        Strings, Arg("--allow-host NAME", "Accept requests for this host name too (repeatable).")
     ] = None,
 ) -> int:
     """Serve the skills of this project over HTTP: a page, an API, JSON-RPC. Changes nothing; Ctrl-C ends it.

@@ -38,7 +38,7 @@ from skillhub.runtime.overview import Section, section
 from skillhub.runtime.ranking import LIMIT_MAX
 from skillhub.scan import scan
 
-HostName = Annotated[str, Arg("--host NAME", "The agent whose folders, rules and texts are used.")]
+HostName = Annotated[str, Arg("--host NAME", "The agent whose folders, rules and texts to use.")]
 Window = Annotated[int | None, Arg("--window TOKENS", "The size of the model's context, in tokens.", min=1)]
 
 # ``show``: shows one skill, installed or offered.
@@ -53,7 +53,7 @@ def show(
         str | None, Arg("--file PATH", "Show this file, with the findings of the scan at their lines.")
     ] = None,
 ) -> int:
-    """Show a skill: one installed, one in an agent's folder, else what the reference finds. Installs nothing.
+    """Show a skill that is installed, in an agent's folder, or offered by a source. Installs nothing.
 
     Example: skillhub show github:gh-fix-ci --file SKILL.md
     """
@@ -169,8 +169,8 @@ def use(
 ) -> int:
     """Print the instructions of one skill for one use. Asks nothing, installs nothing, runs nothing.
 
-    The skill is verified and scanned as for install; an unsigned one and findings are reported on stderr.
-    A critical finding, an advisory that says that it is known to be bad, and what a policy forbids refuse it.
+    The skill is verified and scanned as for install. A missing signature and findings are warnings on stderr.
+    A skill is refused if it has a critical finding, if an advisory calls it known bad, or if a policy forbids it.
 
     Example: skillhub use github:code-review
     """
@@ -230,7 +230,7 @@ def search(
     limit: Annotated[int, Arg("--limit N", "The number of results, at most 50.", min=1)] = 8,
     host: HostName = "agents",
 ) -> int:
-    """Search the skills that sources list, and those that are here. What matches best comes first, with the reason.
+    """Search the skills that sources list and the skills here. Shows the best match first, and why it matches.
 
     Example: skillhub search failing checks
     """
@@ -368,7 +368,9 @@ def _show_bill(seen: Section, common: Common) -> None:
 def resolve(
     common: Common, text: Annotated[str, Arg("TEXT", "A user's message to an agent.")], host: HostName = "agents"
 ) -> int:
-    """Show the skills that a message names, and the rest of its text. Loads nothing, and chooses none in doubt.
+    """Show the skills that a message to an agent names, and the rest of the message. Loads no skill.
+
+    If a mention may mean several skills, all of them are listed and none is chosen.
 
     Example: skillhub resolve '$release-notes since v1.2'
     """
@@ -399,8 +401,8 @@ def load(
 ) -> int:
     """Show a skill as an agent loads it: its instructions in the agent's envelope. Runs nothing.
 
-    A locked skill whose files differ from the lock is refused. So is a skill that the agent's settings require a
-    question for, unless you run the command at a terminal, or agree with --yes.
+    A locked skill is refused if its files differ from the lock. A skill that the agent's settings ask about is
+    refused too, unless you run the command at a terminal or pass --yes.
 
     Example: skillhub load release-notes --host codex
     """

@@ -39,7 +39,7 @@ def top_help(columns: int | None = None) -> str:
         "",
         "  The secure registry and installer for agent skills.",
         "",
-        "  Example: skillhub install github:gh-fix-ci",
+        "  Example: skillhub install github:code-review",
     ]
     section = None
     for name, command in COMMANDS.items():

@@ -24,8 +24,8 @@ from skillhub.trust import x509
 from skillhub.trust.keys import Identity, PublicKey
 
 SourceName = Annotated[str, Arg("NAME", "The source's alias.")]
-Root = Annotated[str | None, Arg("--root FILE", "Its 1.root.json, from another channel.")]
-Fingerprint = Annotated[str | None, Arg("--fingerprint sha256:…", "The SHA-256 of its 1.root.json.")]
+Root = Annotated[str | None, Arg("--root FILE", "The registry's 1.root.json, from a channel that you trust.")]
+Fingerprint = Annotated[str | None, Arg("--fingerprint sha256:…", "The SHA-256 of the registry's 1.root.json.")]
 _ROOT_CAP = 512_000
 _ROOTLESS: dict[SourceKind, str] = {
     "well-known": "a site, not a registry: its operator can change its skills unnoticed",
@@ -47,10 +47,11 @@ def source_add(
     allow_unsigned: Annotated[bool, Arg("--allow-unsigned", "Accept a source that is not a registry.")] = False,
     suggested: Annotated[bool, Arg("--suggested", "Offer well-known public repositories, one by one.")] = False,
 ) -> int:
-    """Add a registry, pinned by its root. Without --root or --fingerprint you are shown it and asked.
+    """Add a source of skills. A registry, or any repository, site, folder, OCI artifact or MCP server.
 
-    A repository, a site, a folder, an OCI artifact or an MCP server can be a source too; the reference may name a
-    branch, tag or commit. Such a source has no root and proves nothing: skillhub asks about each of its skills.
+    A registry is pinned by its root: without --root or --fingerprint, skillhub shows the fingerprint and asks. Any
+    other source has no root and proves nothing, so skillhub asks about each of its skills; its reference may name a
+    branch, tag or commit.
 
     Example: skillhub source add anthropics anthropics/skills
     """
@@ -175,7 +176,7 @@ def source_refresh(
 
 
 def source_remove(common: Common, name: SourceName) -> int:
-    """Forget a source; skills that were installed from it stay.
+    """Remove a source; the skills that you installed from it stay.
 
     Example: skillhub source remove acme
     """
@@ -201,9 +202,9 @@ def source_remove(common: Common, name: SourceName) -> int:
 
 
 def source_trust(common: Common, name: SourceName, root: Root = None, fingerprint: Fingerprint = None) -> int:
-    """Trust a source that this project proposes, or one anew. A proposed source counts in this project only.
+    """Trust a source that the project proposes, or a source's new root.
 
-    Anew: its registry has another root, or has one now.
+    A proposed source counts in this project only.
 
     Example: skillhub source trust acme --fingerprint sha256:…
     """
@@ -284,13 +285,13 @@ PublisherName = Annotated[str, Arg("NAME", "Your name for the publisher.")]
 KeyFile = Annotated[str | None, Arg("--key FILE", "A public key, PEM.")]
 RootFile = Annotated[str | None, Arg("--certificate FILE", "A root certificate, PEM.")]
 Account = Annotated[str | None, Arg("--identity NAME", "A Sigstore identity: mail address or URI.")]
-Issuer = Annotated[str | None, Arg("--issuer URL", "The OpenID provider of the identity.")]
+Issuer = Annotated[str | None, Arg("--issuer URL", "The OpenID provider that issues the identity.")]
 TrustedRoot = Annotated[str | None, Arg("--trusted-root FILE", "The trusted root of a private Sigstore.")]
 Only = Annotated[Strings, Arg("--source NAME", "Only for skills of this source (repeatable).")]
 
 
 def publisher_list(common: Common) -> int:
-    """List whom you trust to sign skills.
+    """List the publishers that you trust to sign skills.
 
     Example: skillhub publisher list
     """
@@ -320,7 +321,7 @@ def publisher_trust(
 ) -> int:
     """Trust a publisher's key or certificate root. A second key of the same name is trusted beside the first.
 
-    A Sigstore identity takes the extra sigstore.
+    A Sigstore identity needs the extra sigstore.
 
     Example: skillhub publisher trust acme --key acme.pub.pem
     """
