@@ -42,13 +42,9 @@ registry_cosign, registry_watch = author.registry_cosign, author.registry_watch
 Dir = Annotated[str, Arg("DIR", "The registry's folder.")]
 Wanted = Annotated[str, Arg("NAME@VERSION", "The release.")]
 PublicKeys = Annotated[Strings, Arg("--key FILE", "A public key of the publisher (PEM; repeatable).")]
-Roots = Annotated[
-    Strings, Arg("--certificate FILE", "A root certificate of the publisher's signers (PEM; repeatable).")
-]
+Roots = Annotated[Strings, Arg("--certificate FILE", "A root certificate of the publisher (PEM; repeatable).")]
 Names = Annotated[Strings, Arg("--name SKILL", "A skill that the publisher may publish (repeatable).")]
-Since = Annotated[
-    str | None, Arg("--since TIME", "Keep the revoked key's signatures before this time (default: none).")
-]
+Since = Annotated[str | None, Arg("--since TIME", "Keep revoked signatures from before this time (default: none).")]
 Revoked = Annotated[Strings, Arg("--revoke FINGERPRINT|FILE", "A key or certificate to revoke.")]
 
 
