@@ -1,15 +1,16 @@
-"""Skills for agents: find, list, mention, search, load and inject them. No network, no cryptography, nothing run.
+"""Skills for agents: find, list, mention, search, load and inject them.
 
-What is named here is loaded when it is first used, so that an agent pays for what it needs.
+The library uses no network and no cryptography, and runs no program. Each name is imported at its first use, so that
+a host loads only the modules that it needs.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # as type checkers know it; `typing` itself would double what the import takes
+TYPE_CHECKING = False  # type checkers know this name; the import of `typing` would double the time of this import
 
-# Where each public name is at home.
+# The module that defines each public name.
 _HOMES = {
     name: f"skillhub.{module}"
     for module, names in {
@@ -110,12 +111,12 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    # PEP 562: YAML alone takes as long to load as the interpreter takes to start.
+    # PEP 562: the import of YAML alone takes as long as the start of the interpreter.
     if name not in _HOMES:
         raise AttributeError(f"module 'skillhub.runtime' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    # So that `help(skillhub.runtime)` shows what is not loaded yet.
+    # So that `help(skillhub.runtime)` shows the names that are not imported yet.
     return sorted({*globals(), *__all__})

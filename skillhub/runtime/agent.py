@@ -1,7 +1,7 @@
-"""The skills of one agent: found in its folders, switched off by its settings, held to the locks, told to its host.
+"""The catalogue of one agent: the skills in its folders, with the state that its settings and the locks give them.
 
-The locks and this machine's record of them are found here, for every host: what differs from its lock, was not agreed
-to on this machine, or is disabled, is listed as held back and is not loaded.
+The locks and this machine's record of them are found here, for every host. A skill that differs from its lock, was
+not agreed to on this machine, or is disabled, is listed as held back and is not loaded.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ def catalog_of(
     reload: bool = False,
     ignore_locks: bool = False,
 ) -> Catalog:
-    """Return the skills that an agent has before it, sorted by scope, name and path.
+    """Return the catalogue of an agent: its skills, sorted by scope, name and path.
 
-    What is linked for a locked skill is that skill, and nothing else has its name. One that is held back is there
-    with the state ``disabled`` and with why (``Skill.held``), also where it is in no folder. While a lock cannot be
-    read, every skill is held back.
+    The folder that skillhub made for a locked skill is that skill, and no other skill has its name. A skill that is
+    held back has the state ``disabled`` and the reason in ``Skill.held``, even if no folder holds it. While a lock
+    cannot be read, every skill is held back.
 
     Args:
         profile: The agent.
-        around: Where it runs; the locks of the project, and of the user, are found from it.
-        known: More skills that count as locked.
-        cache: Where looks into folders are kept.
-        reload: Read everything, whatever the cache has.
-        ignore_locks: Show each skill as the host alone would, whatever a lock or this machine's record says of it.
+        around: Where the agent runs; the locks of the project and of the user are found from there.
+        known: Further skills that count as locked.
+        cache: Keeps the results of earlier walks through folders.
+        reload: Whether to read every folder again and ignore the cache.
+        ignore_locks: Whether to show each skill as the host alone would, without locks and this machine's record.
     """
     search = Search(rules=profile.rules, bounds=profile.bounds, cache=cache, reload=reload)
     return _catalog(profile, around, known, search, None if ignore_locks else {})
 
 
 def catalog_after_writing(profile: Profile, around: Surroundings, written: Mapping[str, Digest]) -> Catalog:
-    """Return what ``catalog_of`` returns, for a list that a person sees at the end of a command; not for hosts.
+    """Return the catalogue as ``catalog_of`` does, for the list at the end of a command; not for hosts.
 
-    ``written`` are folders that hold these trees, as this process has just written them: they are not hashed again.
+    ``written`` has the tree of each folder that this process has just written; these folders are not hashed again.
     """
     return _catalog(profile, around, (), Search(rules=profile.rules, bounds=profile.bounds), written)
 
@@ -75,8 +75,8 @@ def _catalog(
     search: Search,
     written: Mapping[str, Digest] | None,
 ) -> Catalog:
-    """Return the catalogue; without ``written`` no lock counts."""
-    # Locks and records speak of absolute places.
+    """Return the catalogue; if ``written`` is None, locks are ignored."""
+    # Locks and records have absolute paths.
     around = replace(around, cwd=os.path.abspath(around.cwd), home=os.path.abspath(around.home))
     said, problems = layers(profile, around)
     extra = tuple(path for layer in said for path in layer.extra)
@@ -104,14 +104,14 @@ def _catalog(
         replace(skill, locks=locks) for skill in facts.skills if skill.state == "disabled" and id(skill) not in listed
     ]
     unread = [Problem(error.where or around.cwd, error.message) for error in facts.errors]
-    # That the folder of an alias is not named as its skill is as it is meant.
+    # The folder of an alias has another name than its skill, on purpose.
     aliases = [each.path or "" for each in skills if each.own_name]
     every = (*problems, *unread, *unnamed(found.problems, aliases), *odd)
     catalog = Catalog.of((*skills, *waiting), every, profile.hides, facts.skills)
     rank = {scope: number for number, scope in enumerate(profile.listing)}
     ordered = sorted(
         catalog.skills,
-        # What waits is in no folder, and has no root.
+        # A waiting skill is in no folder, and has no root.
         key=lambda skill: (not skill.root, rank.get(skill.scope, len(rank)), skill.full_name, skill.path or ""),
     )
     is_met = need_check(around.environ or os.environ, {skill.name for skill in ordered if skill.state == "enabled"})
@@ -121,7 +121,7 @@ def _catalog(
     return replace(catalog, skills=tuple(skills), host=profile.id, roots=places, room=room)
 
 
-# What a skill that says nothing of it is; its name is known, and its description from the record.
+# The defaults of a skill whose files do not set these fields. The name is known, and the record has the description.
 _UNSAID: Final[Mapping[str, Any]] = {
     **{"invocation": "model", "user_invocable": True, "argument_hint": ""},
     **{"requires": (), "interface": {}, "permissions": ()},
@@ -129,9 +129,9 @@ _UNSAID: Final[Mapping[str, Any]] = {
 
 
 def _as_agreed(skill: Skill, tree: Digest, locks: Locks, namespace: str | None) -> tuple[Held | None, Skill]:
-    """Return why its folder does not hold this tree, or else the skill as its files in this tree have it.
+    """Return the reason why the folder of a skill differs from this tree, or the skill with the facts of the tree.
 
-    What a cache says of it counts for nothing: somebody may have forged it.
+    The facts are read from the checked files, never from a cache, which may be forged.
     """
     place = skill.path or ""
     if locks.written.get(place) == tree:
@@ -139,7 +139,7 @@ def _as_agreed(skill: Skill, tree: Digest, locks: Locks, namespace: str | None) 
     try:
         try:
             facts = Folder(place).check(Agreed(tree, state=locks.state))
-        except Drifted:  # the listing in the store tells in which file
+        except Drifted:  # the listing in the store names the file that differs
             facts = Folder(place).check(locks.agreed(tree))
     except SkillhubError as error:
         reason = error.message.removeprefix("the skill ") if isinstance(error, Drifted) else error.message
@@ -150,7 +150,7 @@ def _as_agreed(skill: Skill, tree: Digest, locks: Locks, namespace: str | None) 
 
 
 def _held_to_its_tree(skill: Skill, locks: Locks, namespaces: Mapping[str, str | None]) -> Skill:
-    """Return a skill whose folder is named for its tree, held back where it holds another."""
+    """Return the skill; it is held back if its folder is named for a tree and holds another one."""
     if skill.tree is None or skill.managed or skill.held is not None:
         return skill
     why, found = _as_agreed(skill, skill.tree, locks, namespaces.get(skill.root))
@@ -158,7 +158,7 @@ def _held_to_its_tree(skill: Skill, locks: Locks, namespaces: Mapping[str, str |
 
 
 def unnamed(problems: Iterable[Problem], aliases: Collection[str]) -> Iterator[Problem]:
-    """Yield the problems, less that a folder of these is not named as its skill is."""
+    """Yield the problems, except that one of the folders ``aliases`` has another name than its skill."""
     for each in problems:
         if not (os.path.dirname(each.path) in aliases and each.message.startswith(FOLDER_NAME)):
             yield each
@@ -170,14 +170,14 @@ def _folder(root: Root) -> str:
 
 
 def _needing(skill: Skill, is_met: NeedCheck) -> Skill:
-    """Return a skill that no lock knows, with those of its needs as satisfied that can be seen from here."""
+    """Return a skill of no lock, its needs marked as satisfied if this machine satisfies them."""
     return replace(
         skill, requires=tuple(replace(need, satisfied=is_met(need.kind, need.name)) for need in skill.requires)
     )
 
 
 def _more(facts: KnownLocks, known: Iterable[Skill]) -> KnownLocks:
-    """Return what is known of locks, with the skills that a host says are locked besides."""
+    """Return the facts of the locks, with the further skills that a host calls locked."""
     more = tuple(known)
     if not more:
         return facts
@@ -195,13 +195,11 @@ def _more(facts: KnownLocks, known: Iterable[Skill]) -> KnownLocks:
 def _recognized(
     skills: Iterable[Skill], facts: KnownLocks, locks: Locks, namespaces: Mapping[str, str | None]
 ) -> tuple[list[Skill], list[Problem], set[int]]:
-    """Return the skills, what is wrong with them, and which locked ones were met, by ``id``.
+    """Return the skills, the problems with them, and the ``id`` of each locked skill that was found.
 
-    What is where a locked one was linked is the locked one.
-
-    It goes by the name and the description that were agreed to, whatever its ``SKILL.md`` says by now, and by what
-    that said when it was agreed to, whatever a cache says of it. What lies in it is a part of it, and no skill of its
-    own.
+    A skill at the place of a locked one is the locked one. It has the name and the description that were agreed to,
+    even if its ``SKILL.md`` was changed since, and the facts of the agreed files, even if a cache has others. A
+    folder inside it is a part of it, and no skill of its own.
     """
     if facts.errors:
         held = not_agreed(facts.errors[0])
@@ -232,13 +230,13 @@ def _recognized(
 
 
 def _as_locked(skill: Skill, locked: Skill, locks: Locks, namespace: str | None) -> tuple[str, Skill]:
-    """Return what the skill calls itself, and the locked skill as it was met here.
+    """Return the name in the skill's own files, and the locked skill at the place where it was found.
 
     Args:
-        skill: As it was met, as files or a cache have it by now.
-        locked: As the lock has it.
-        locks: What it is held to.
-        namespace: What goes before the names of skills in this root that do not say.
+        skill: The skill that was found, with the facts that files or a cache have now.
+        locked: The skill of the lock.
+        locks: The locks that it is checked against.
+        namespace: The namespace of skills in this root that name none.
     """
     held = locked.held
     if held is None and locked.tree is not None:
@@ -261,12 +259,12 @@ def _as_locked(skill: Skill, locked: Skill, locks: Locks, namespace: str | None)
         rules=skill.rules,
     )
     if held is not None:
-        # Nobody agreed to what its files say by now.
+        # No one agreed to the present contents of its files.
         found = replace(holding(found, held), namespace=None, argument_hint="", interface={}, permissions=())
     return skill.name, found
 
 
-# Answers ``skills.list`` and ``context.inspect`` of a host's own protocol.
+# The answers to ``skills.list`` and ``context.inspect`` of a host's own protocol.
 
 
 def skills_list(
@@ -276,17 +274,17 @@ def skills_list(
     reload: bool = False,
     ignore_locks: bool = False,
 ) -> dict[str, Any]:
-    """Return the answer to ``skills.list``: for each folder its skills and what could not be read.
+    """Return the answer to ``skills.list``: for each folder its skills, its roots and its errors.
 
     Args:
         profile: The host.
-        folders: Each with the roots that this host adds to it (``extra``), which are absolute.
-        cache: Where looks into folders are kept.
-        reload: Read everything again, whatever the cache has.
+        folders: The working folders, each with the absolute roots that this host adds to it (``extra``).
+        cache: Keeps the results of earlier walks through folders.
+        reload: Whether to read every folder again and ignore the cache.
         ignore_locks: As for ``catalog_of``.
 
     Raises:
-        UsageError: an added root is not absolute; what it means would depend on who asks.
+        UsageError: an added root is relative; its meaning would depend on the caller.
     """
     found = []
     for each in folders:
@@ -303,7 +301,7 @@ def skills_list(
 def context_inspect(
     catalog: Catalog, session: Session | None = None, include_skills: bool = True
 ) -> Mapping[str, Any]:
-    """Return what ``context.inspect`` says of skills: which there are, and which this session has loaded."""
+    """Return the skills of a catalogue and those that this session has loaded: the answer to ``context.inspect``."""
     if not include_skills:
         return {}
     loaded = session.versions if session else {}
@@ -319,7 +317,7 @@ def context_inspect(
 
 
 def record(skill: Skill, catalog: Catalog) -> dict[str, Any]:
-    """Return one skill as protocols have it, with ``why`` if it is held back; ``id`` stays as long as the folder."""
+    """Return one skill as a row of ``skills.list``, with ``why`` if it is held back; its path determines ``id``."""
     path = skill.file
     return {
         **catalog.row(skill),
@@ -335,7 +333,7 @@ def record(skill: Skill, catalog: Catalog) -> dict[str, Any]:
 
 
 def codex_rows(catalog: Catalog) -> list[dict[str, Any]]:
-    """Return the skills of a catalogue as Codex's own ``skills/list`` has them."""
+    """Return the skills of a catalogue in the form of Codex's ``skills/list``."""
     return [
         {
             "name": skill.full_name,
@@ -365,9 +363,9 @@ def _changed(path: str) -> int | None:
         return None
 
 
-# Tells a host when its catalogue is out of date: with the extra ``watch`` at once, without it by polling.
+# Changes of a catalogue: with the extra ``watch`` the system reports them at once, without it they are polled.
 
-_QUIET = 10  # times as long between two looks where the system tells of changes
+_QUIET = 10  # factor on the interval where the system reports changes
 
 
 def changes(
@@ -378,18 +376,18 @@ def changes(
     interval: float = 2.0,
     cache: Cache | None = None,
 ) -> Iterator[Catalog]:
-    """Yield each catalogue that differs from the one before, and wait meanwhile.
+    """Wait for changes, and yield each catalogue that differs from the one before.
 
-    Skills, locks, this machine's record and the host's own settings count alike. With the extra ``watch`` a change in
-    a folder of skills is told at once; whatever else changed, and everything without that extra, is found by a look.
+    A change of skills, locks, this machine's record or the host's own settings counts. With the extra ``watch``, a
+    change in a folder of skills is reported at once. Every other change is found when the catalogue is read again.
 
     Args:
         profile: The host.
         around: Where it runs.
         since: The catalogue that the host has; None for the one at the first call of ``next``.
-        stop: Ends the waiting once it is set.
-        interval: Seconds between two looks; ten times that with the extra ``watch``.
-        cache: Where looks into folders are kept; None keeps them in memory.
+        stop: Ends the wait once it is set.
+        interval: Seconds between two reads of the catalogue; ten times that with the extra ``watch``.
+        cache: Keeps the results of walks through folders; None keeps them in memory.
     """
     stop, cache = stop or Event(), cache or Cache()
     seen = since or catalog_of(profile, around, cache=cache)

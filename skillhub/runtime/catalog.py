@@ -1,4 +1,4 @@
-"""The skills that an agent sees: which of several of one name is meant, and which are shadowed by it."""
+"""The catalogue of an agent's skills: which skill a name means, and which skills it shadows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from skillhub.model.tree import SKILL_MD
 
 
 def folded(text: str) -> str:
-    """Return a path or name as file systems compare it that tell neither case nor composed letters apart."""
+    """Return the form in which a file system compares names if it ignores case and Unicode composition."""
     return text.lower() if text.isascii() else normalize("NFC", normalize("NFC", text).casefold())
 
 
-# Letters and marks that pass for those of a locked name, after NFKC and case folding (Unicode TR 39).
+# Letters and marks that look like ASCII ones after NFKC and case folding (Unicode TR 39), and their replacements.
 _ALIKE: Final = str.maketrans(
     "аеорсухѕіјԁһԛԝѵьңκο᧐αινρυγτσсօոսհցаᴀᴄᴇᴋᴍᴏᴛᴜᴠᴡᴢıɑɡɩ‐‒–—−꞉∶",
     "aeopcyxsijdhqwvbhkooaivpuytocouuhgaacekmotuvwziagi-----::",
@@ -29,7 +29,10 @@ _ALIKE: Final = str.maketrans(
 
 
 def alike(name: str) -> str:
-    """Return what all names share that a person takes for one: case, blanks, hidden characters, letters alike."""
+    """Return the same text for all names that a person takes for one.
+
+    Case, blanks and hidden characters are removed; a letter that looks like another becomes that one.
+    """
     if name.isascii():
         return "".join(name.lower().split())
     seen = (char for char in normalize("NFKC", normalize("NFKC", name).casefold()) if not is_unseen(char))
@@ -37,7 +40,7 @@ def alike(name: str) -> str:
 
 
 class LockedNames:
-    """The names of locked skills, which nobody else may have, however they are spelled."""
+    """The names of locked skills, in every similar spelling; no other skill may have them."""
 
     def __init__(self, skills: Iterable[Skill]) -> None:
         names: dict[str, Skill] = {}
@@ -47,12 +50,12 @@ class LockedNames:
         self._names = {alike(name): skill for name, skill in names.items()}
 
     def of(self, skill: Skill) -> Skill | None:
-        """Return the locked skill whose name another has."""
+        """Return the locked skill whose name, or one spelled alike, ``skill`` has; None if there is none."""
         return self._names.get(alike(skill.full_name)) if self._names else None
 
 
 class NamedCommand(NamedTuple):
-    """What a plugin says of a command that it names itself; what is empty the command's file says."""
+    """A command that a plugin's ``plugin.json`` names; the command's file fills in the empty fields."""
 
     name: str
     description: str = ""
@@ -60,7 +63,7 @@ class NamedCommand(NamedTuple):
 
     @classmethod
     def of(cls, name: str, said: object) -> NamedCommand | None:
-        """Return what a member of ``commands`` in a ``plugin.json`` says; None if no file is to hold the command."""
+        """Return a member of ``commands`` in a ``plugin.json``; None if it is invalid or names no file."""
         if not name or "/" in name or name != one_line(name) or not isinstance(said, dict) or "content" in said:
             return None
         texts = (said.get(key) for key in ("description", "argumentHint"))
@@ -69,16 +72,16 @@ class NamedCommand(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder that holds skills' folders, or of commands one file.
+    """A folder in which skills, or commands, are looked for; or the file of one command.
 
     Attributes:
-        scope: Whose they are.
-        namespace: What goes before their names if they do not say.
-        label: The scope as the host spells it; empty where it does as we do.
-        is_commands: Whether it holds commands, each a file ``NAME.md``, as opposed to folders.
+        scope: The scope of its skills.
+        namespace: The namespace of its skills that name none.
+        label: The host's name of the scope; empty where it is skillhub's.
+        is_commands: Whether it holds commands, each a file ``NAME.md``, instead of folders of skills.
         is_skill: Whether it is the folder of one skill itself.
-        command: What is said elsewhere of the one command that it is.
-        problem: Why what is there cannot be looked into; then nothing is.
+        command: If it is the file of one command, what the plugin says of that command.
+        problem: Why it cannot be read; if set, it is not.
     """
 
     path: str
@@ -93,14 +96,14 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A skill that cannot be read (``error``), or something about one that should be mended (``warning``).
+    """A skill that cannot be read (``error``), or a fault of one that can (``warning``).
 
     Attributes:
         path: The file or folder.
         message: What was expected and what was found.
         line: The line in that file, from 1.
-        level: Whether something is missing for it.
-        is_cut: Whether the folder holds more than is looked at.
+        level: ``error`` if a skill is missing because of it, else ``warning``.
+        is_cut: Whether the folder holds more than the limit, so that its rest was not read.
     """
 
     path: str
@@ -110,35 +113,34 @@ class Problem:
     is_cut: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the problem as the contract has it."""
+        """Return the problem as a row of ``problems`` in ``--json``."""
         return {"path": self.path, "line": self.line, "message": self.message, "level": self.level}
 
 
 @dataclass(frozen=True, slots=True)
 class Shadowed:
-    """A skill that is there and is not meant, because ``by`` has its name and comes first."""
+    """A skill that no name means, because ``by`` has the same name and takes precedence."""
 
     skill: Skill
     by: Skill
 
     def to_json(self) -> dict[str, Any]:
-        """Return the shadowed skill as the contract has it."""
+        """Return the shadowed skill as a row of ``shadowed`` in ``--json``."""
         return {"name": self.skill.full_name, "path": self.skill.path, "by": self.by.path}
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """Skills in order of precedence; the hidden ones are kept and named.
+    """The skills of an agent, in order of precedence, and the skills that they shadow.
 
     Attributes:
-        skills: What is meant by a name, disabled ones among them. Of hosts that hide nothing, several may
-            have one name.
-        shadowed: What is hidden.
-        problems: What could not be read.
-        taken: Names that belong to locked skills, wherever these are.
-        host: The agent's id, if it is that of one agent.
-        roots: The folders that were looked into, those that come first before those that they may hide.
-        room: How many characters the user gives to the list of skills, in the host's variable; None if not said.
+        skills: The skills that names mean, disabled ones included. If the host hides none, several may have one name.
+        shadowed: The skills that another skill of the same name hides.
+        problems: The skills and folders that cannot be read, and faults of others.
+        taken: The names of locked skills, in whatever folders these are.
+        host: The agent's id; empty if the catalogue is not that of one agent.
+        roots: The folders that were searched, in order of precedence.
+        room: The size of the list of skills, in characters, that the user sets in the host's variable; None if unset.
     """
 
     skills: tuple[Skill, ...] = ()
@@ -157,16 +159,16 @@ class Catalog:
         hides: bool = True,
         locked: Iterable[Skill] = (),
     ) -> Catalog:
-        """Return the catalogue of ``skills``, given in order of precedence.
+        """Return the catalogue of ``skills``.
 
-        A skill that nobody locked and that has the name of a locked one, or its ``source:name``, is a
-        problem as well: whoever put it there may want to be taken for it.
+        An unlocked skill with the name of a locked one, or with its ``source:name``, is shadowed and reported as a
+        problem, since it may imitate the locked skill.
 
         Args:
-            skills: The skills, those that come first before those that they may hide; they stay in this order.
-            problems: What is known to be wrong already.
-            hides: Whether the first of a name hides the others, as opposed to all being ambiguous.
-            locked: What is locked, whether it is among ``skills`` or lies elsewhere; nobody else may have its name.
+            skills: The skills in order of precedence, which the catalogue keeps.
+            problems: The problems that are known already.
+            hides: Whether the first skill of a name hides the others; if not, the name is ambiguous.
+            locked: The locked skills, among ``skills`` or elsewhere; no other skill may have their names.
         """
         given = list(skills)
         first: dict[str, Skill] = {}
@@ -190,7 +192,7 @@ class Catalog:
 
     @property
     def unchecked(self) -> tuple[Problem, ...]:
-        """The folders that hold more than is looked at."""
+        """The problems of folders that were not searched to the end."""
         return tuple(each for each in self.problems if each.is_cut)
 
     @cached_property
@@ -199,7 +201,7 @@ class Catalog:
         taken = set(map(alike, self.taken))
         for skill in self.skills:
             for name in {skill.name, skill.full_name}:
-                # A namespace, which a skill may give itself, makes no short form of a locked name.
+                # A skill chooses its own namespace; without it, its name must not become that of a locked skill.
                 if skill.managed or name == skill.full_name or alike(name) not in taken:
                     names.setdefault(name, []).append(skill)
         return names
@@ -212,22 +214,22 @@ class Catalog:
 
     @property
     def command(self) -> str:
-        """What a user types to see these skills."""
+        """The command that lists these skills."""
         host = ("--host", self.host) if self.host not in ("", "agents") else ()
         return as_command("skillhub", "catalog", *host)
 
     def named(self, name: str) -> tuple[Skill, ...]:
-        """Return every skill that is called ``name`` or, in full, ``namespace:name``."""
+        """Return every skill whose name, or full name ``namespace:name``, is ``name``."""
         return tuple(self._by_name.get(name, ()))
 
     def at(self, path: str) -> Skill | None:
-        """Return the skill in this folder, or with this ``SKILL.md``; None if there is none."""
+        """Return the skill in the folder ``path``, or whose ``SKILL.md`` is ``path``; None if there is none."""
         place = os.path.normpath(path)
         folder = os.path.dirname(place) if os.path.basename(place) == SKILL_MD else place
         return self._by_path.get(folder)
 
     def row(self, skill: Skill) -> dict[str, Any]:
-        """Return one skill as protocols have it, with ``why`` if it is held back."""
+        """Return one skill as a row of the catalogue in ``--json``, with ``why`` if it is held back."""
         return {
             "name": skill.full_name,
             "description": skill.description,
@@ -242,7 +244,7 @@ class Catalog:
         }
 
     def root_rows(self) -> list[dict[str, Any]]:
-        """Return each folder that was looked into, in order of precedence, with what was found there."""
+        """Return a row for each searched folder, in order of precedence, with the names of the skills in it."""
         found: dict[str, list[str]] = {root.path: [] for root in self.roots}
         hidden: dict[str, list[str]] = {root.path: [] for root in self.roots}
         for skill in self.skills:

@@ -1,4 +1,4 @@
-"""Finds skills in an agent's roots, read as strictly as that agent does; a broken one hides no other."""
+"""Finds an agent's roots and the skills in them, read as strictly as that agent reads them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,17 @@ from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.runtime.catalog import NamedCommand, Problem, Root
 from skillhub.runtime.walk import LENIENT, Cache, Find, Look, Walk, commands, declared, opened
 
-# Finds skills in folders, read as strictly as their agent does; a broken one hides no other.
-
-# All that says what a skill is; the rest of its files is read when it is loaded.
+# The files that describe a skill; the others are read when it is loaded.
 HEAD = (SKILL_MD, *needs.READ)
 _CAP = 1 << 20
-# What the frontmatter says by itself, whatever is wrong with the rest of it.
+# The name in a frontmatter, whose other lines may be malformed.
 _NAMED = re.compile(rb"(?m)^[\"']?name[\"']?[ \t]*:[ \t]*[\"']?([a-z0-9-]{1,64})[\"']?[ \t]*(?:#.*)?\r?$")
 _OF_A_TREE = re.compile(r"sha256-([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """What the roots hold, in the order of the roots, breadth first and by folder name within one."""
+    """The skills and problems in the order of the roots; within a root breadth first, then by folder name."""
 
     skills: tuple[Skill, ...]
     problems: tuple[Problem, ...]
@@ -44,14 +42,14 @@ class Discovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """How roots are looked through.
+    """How roots are searched.
 
     Attributes:
         rules: How strictly skills are read.
-        bounds: How far to go into each root.
-        cache: Where looks are kept from one process to the next; None keeps none.
-        reload: Read everything, whatever the cache has.
-        locks: What each skill is to be held against when it is loaded.
+        bounds: The limits on depth and folders of each root.
+        cache: Keeps the results of earlier searches; None keeps none.
+        reload: Whether to read every folder again and ignore the cache.
+        locks: The locks that each skill is checked against when it is loaded.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -62,9 +60,9 @@ class Search:
 
 
 def discover(roots: Iterable[Root], search: Search | None = None) -> Discovered:
-    """Return every skill in the roots; a broken one is a problem, an absent root is empty.
+    """Return every skill in the roots, and a problem for each broken one; an absent root is empty.
 
-    A skill that is met twice, through links or roots within roots, is that of the first root.
+    A skill that is found twice, through links or roots within roots, belongs to the first root.
     """
     skills: list[Skill] = []
     problems: list[Problem] = []
@@ -86,7 +84,7 @@ def discover(roots: Iterable[Root], search: Search | None = None) -> Discovered:
 
 @contextmanager
 def _collecting_nothing() -> Iterator[None]:
-    """Keep the garbage collector from looking, again and again, for garbage in what is being made; a sixth faster."""
+    """Pause the garbage collector, which would search growing lists in vain; this makes a search a sixth faster."""
     is_on = gc.isenabled()
     gc.disable()
     try:
@@ -135,7 +133,7 @@ def _skill(find: Find, facts: Mapping[str, Any], root: Root, search: Search, tre
 
 
 def folder_for(tree: Digest) -> str:
-    """Return the name of a folder in which a skill may be nothing but this tree."""
+    """Return the name of a folder whose skill must be this tree."""
     return f"sha256-{tree.hex}"
 
 
@@ -145,9 +143,9 @@ def _tree_in(folder: str) -> Digest | None:
 
 
 def found_skill(folder: str, scope: Scope) -> Skill:
-    """Return the skill in ``folder``, which no lock knows.
+    """Return the skill in ``folder``, which is in no lock.
 
-    One that is broken has its folder's name, tells in its description what is wrong, and has no links: it hides none.
+    A broken skill has the name of its folder, the error as its description, and no links, so that it hides no other.
     """
     try:
         manifest = Manifest.read(Tree(_files(folder)))
@@ -178,9 +176,9 @@ def found_skill(folder: str, scope: Scope) -> Skill:
 
 
 def found_name(folder: str) -> str | None:
-    """Return what the skill in ``folder`` is called, for the most lenient of agents; None if it is none for any.
+    """Return the name that the most lenient agent gives the skill in ``folder``; None if no agent sees a skill there.
 
-    Agents follow a link to a ``SKILL.md``, and read text and YAML that we refuse.
+    Agents follow a link to a ``SKILL.md``, and read text and YAML that skillhub refuses.
     """
     try:
         data = _content(os.path.realpath(os.path.join(folder, SKILL_MD)))
@@ -194,14 +192,14 @@ def found_name(folder: str) -> str | None:
 
 
 def _files(folder: str) -> Iterable[tuple[str, File]]:
-    """Yield what says what a skill is; what a link leads to is no file of it, nor for an error to tell of."""
+    """Yield the files that describe a skill; links are not followed, so that no error shows what they lead to."""
     for path in HEAD:
         try:
             data = _content(os.path.join(folder, *path.split("/")))
         except FormatError:
             if path == SKILL_MD:
                 raise
-            continue  # metadata that is invalid never blocks
+            continue  # invalid metadata never blocks
         if data is not None:
             yield path, File(data)
 
@@ -214,7 +212,7 @@ def _content(path: str) -> bytes | None:
         return file.read(_CAP)
 
 
-# Turns the places of an agent's profile into folders to look for skills in, in order of precedence.
+# The roots of an agent: the folders that the places in its profile stand for, in order of precedence.
 
 _DROPPED_IN_MAX = 256
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -227,16 +225,15 @@ class Surroundings:
     Attributes:
         cwd: The working folder, absolute.
         home: The user's home folder.
-        environ: Where the variables that move an agent's folders are looked up, and ``SKILLHUB_HOME``; without any,
-            that one is looked up in the variables of the process.
-        state: The folder of skillhub's own state. With None it is found, below ``SKILLHUB_HOME`` or in the platform's
-            folder.
+        environ: The variables that move an agent's folders, and ``SKILLHUB_HOME``. If empty, ``SKILLHUB_HOME`` is
+            taken from the variables of the process.
+        state: The folder of skillhub's own state; None for the one below ``SKILLHUB_HOME``, or the platform's.
         extra: Folders of skills that the user names; relative ones are below ``cwd``.
-        plugins: For each plugin that is installed, by its name, the folder of its skills.
-        markers: What a project's root holds, beside what the profile says.
+        plugins: The folder of the skills of each installed plugin, by the plugin's name.
+        markers: Names of files and folders that mark a project's root, in addition to those of the profile.
 
     Raises:
-        UsageError: one of the folders is none that a file system may have.
+        UsageError: one of the folders is no valid path.
     """
 
     cwd: str
@@ -252,7 +249,11 @@ class Surroundings:
 
 
 def project_root(profile: Profile, around: Surroundings) -> str:
-    """Return the folder that a variable names, else the nearest upwards with a marker, else the working folder."""
+    """Return the root of the project around the working folder.
+
+    It is the folder that the profile's variable names, else the nearest folder upwards with a marker, else the
+    working folder itself.
+    """
     if profile.root_env and (named := absolute(around.environ.get(profile.root_env, ""), around.home)):
         return os.path.normpath(named)
     markers = (*profile.markers, *around.markers)
@@ -263,7 +264,7 @@ def project_root(profile: Profile, around: Surroundings) -> str:
 
 
 def roots(profile: Profile, around: Surroundings) -> tuple[Root, ...]:
-    """Return the folders that this agent reads, each once; they need not be there."""
+    """Return the folders that this agent reads, each once, in order of precedence; they may be absent."""
     found = (root for place in profile.places for root in _folders(place, profile, around))
     return tuple({(root.path, root.command): root for root in reversed(tuple(found))}.values())[::-1]
 
@@ -303,9 +304,9 @@ def _named(place: AgentFolder, around: Surroundings) -> Iterator[Root]:
 
 
 def _installed(path: str, place: AgentFolder, profile: Profile, around: Surroundings) -> Iterator[Root]:
-    """Yield the folder of each plugin that Claude's ``installed_plugins.json`` names and no settings switch off.
+    """Yield the folders of each plugin that Claude's ``installed_plugins.json`` names and no settings disable.
 
-    What cannot be read switches off: somebody may have written it to do so.
+    If one of these files cannot be read, every plugin counts as disabled, since it may disable them.
     """
     root = project_root(profile, around)
     settings = os.path.join(os.path.dirname(os.path.dirname(path)), "settings.json")
@@ -330,15 +331,15 @@ def _installed(path: str, place: AgentFolder, profile: Profile, around: Surround
 
 
 def managed_settings(profile: Profile) -> tuple[str, ...]:
-    """Return the files of settings that the machine's administrator wrote, those that decide first."""
+    """Return the settings files of the machine's administrator, in order of precedence."""
     paths = (state.path for state in profile.states if state.path.startswith("/"))
     return tuple(file for path in paths for file in expanded(path))
 
 
 def expanded(path: str) -> list[str]:
-    """Return the files that ``FOLDER/*.json`` stands for, the last by name first, as it decides; none that is hidden.
+    """Return the files that ``FOLDER/*.json`` stands for, without hidden ones; the last name takes precedence.
 
-    Of a folder that cannot be listed, or has very many, it is the folder itself, which is no file that can be read.
+    If the folder cannot be listed, or has too many files, return the folder itself, so that reading it fails.
     """
     folder, name = os.path.split(path)
     if name != "*.json":
@@ -353,10 +354,10 @@ def expanded(path: str) -> list[str]:
 
 
 def _of_plugin(plugin: str, below: str, name: str, label: str) -> Iterator[Root]:
-    """Yield where a plugin has its ``skills`` or ``commands``, as its ``plugin.json`` says.
+    """Yield the folders of a plugin's ``skills`` or ``commands``, as its ``plugin.json`` names them.
 
-    What it names of skills is looked into beside the folder ``skills``, what it names of commands in place of
-    ``commands``. A plugin that names no skills and has no such folder may be one skill itself.
+    Folders of skills that it names are searched in addition to the folder ``skills``; commands that it names replace
+    the folder ``commands``. A plugin that names no skills and has no folder ``skills`` may be one skill itself.
     """
     manifest, usual = os.path.join(plugin, ".claude-plugin", "plugin.json"), os.path.join(plugin, below)
     try:
@@ -393,7 +394,7 @@ def _listed(given: object) -> list[object]:
 
 
 def _below(plugin: str, path: object) -> str | None:
-    """Return what a path of a ``plugin.json`` names; None if it is none, or leads out of the plugin."""
+    """Return the file or folder at a path of a ``plugin.json``; None if it is invalid or leaves the plugin."""
     if not isinstance(path, str) or not path.startswith("./") or not is_path(path):
         return None
     found = os.path.normpath(os.path.join(plugin, path))
@@ -405,7 +406,7 @@ def _reason(error: SkillhubError | OSError) -> str | None:
 
 
 def _json(path: str) -> Mapping[str, Any]:
-    """Return what a file of Claude's holds; nothing where there is none. A user may keep it behind a link."""
+    """Return the object in one of Claude's files; empty if the file is absent. A user may keep it behind a link."""
     data = _content(os.path.realpath(path))
     return _object(strict_json(data, path, _CAP)) if data is not None and data.strip() else {}
 
@@ -415,7 +416,7 @@ def _object(value: object) -> Mapping[str, Any]:
 
 
 def _nested(cwd: str, place: AgentFolder) -> Iterator[Root]:
-    """Yield the folders of this name below the working folder, level by level; links are not followed."""
+    """Yield the folders ``place.path`` below the working folder, breadth first; links are not followed."""
     bounds, visited = Bounds(), 0
     queue = deque([(os.path.normpath(cwd), 1)])
     while queue:
@@ -449,7 +450,7 @@ def _paths(place: AgentFolder, profile: Profile, around: Surroundings) -> Iterat
         yield expand(path, around.home, around.environ, place.env)
     elif os.path.isabs(path):
         yield path
-    elif not _DRIVE.match(path):  # of another system
+    elif not _DRIVE.match(path):  # a path of another system
         for folder in _bases(place, project_root(profile, around), around.cwd):
             yield os.path.join(folder, *path.split("/"))
 
@@ -464,11 +465,11 @@ def _bases(place: AgentFolder, root: str, cwd: str) -> list[str]:
         chain.append(folder)
         if folder == root:
             return chain if place.at == "inner" else chain[::-1]
-    return [root]  # a variable names a root that the working folder is not in
+    return [root]  # a variable names a root outside of which the working folder lies
 
 
 def upwards(folder: str) -> Iterator[str]:
-    """Yield the folder and each one above it."""
+    """Yield the folder and each of its parents, nearest first."""
     folder = os.path.normpath(folder)
     while True:
         yield folder

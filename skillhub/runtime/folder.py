@@ -1,4 +1,4 @@
-"""The folder of one skill as the runtime reads it, and the locks that say what was agreed to."""
+"""The folder of one skill, checked against the agreed tree, and the locks and records that hold the agreement."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ from skillhub.runtime.catalog import LockedNames, folded
 from skillhub.runtime.discover import HEAD, Surroundings, upwards
 from skillhub.runtime.walk import are_facts, facts_in, opened, write_own
 
-# Reads the folder of one skill: its files, never outside of it, and whether they are what was agreed to.
-
 FILES_MAX: Final = 2000
 SYSTEM_MARKER: Final = ".codex-system-skills.marker"
 _CAP: Final = 64 * 1024 * 1024
@@ -47,12 +45,12 @@ _HAS_EXECUTE_BIT = os.name == "posix"
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """What a skill's folder has to hold.
+    """The tree that a skill's folder must hold.
 
     Attributes:
-        tree: As the lock has it.
-        listing: Of that tree, where it is known; then an error says which file it is about.
-        state: A folder of ours where it is kept what was found whole, and by what to tell that it still is.
+        tree: The digest in the lock.
+        listing: The files of that tree, if they are known; then an error names the file that differs.
+        state: The folder of skillhub's state, for the stamps of checked files: unchanged files are not read again.
     """
 
     tree: Digest
@@ -61,21 +59,21 @@ class Agreed:
 
 
 class Folder:
-    """The files below a folder, as they were when this was made; 2,000 of them at most.
+    """The files below a folder at the time of its construction, at most 2,000.
 
     Args:
-        path: The folder; links on the way to it are followed, none inside.
-        skipped: Names of folders that are passed over.
-        only: The name of the one file that counts; else all do.
+        path: The folder; links on the way to it are followed, links inside are not.
+        skipped: Names of folders to skip.
+        only: The name of the only file to list; empty for all files.
 
     Attributes:
-        stamps: By path, ``/`` between segments.
-        odd: What is neither a file nor a folder.
-        listing: Of the tree that it is held to; None before that.
-        is_cut: Whether there are more.
+        stamps: The stamp of each file, by path with ``/`` between segments.
+        odd: The paths that are neither a file nor a folder.
+        listing: The files of the tree that ``hold_to`` checked; None before.
+        is_cut: Whether the folder holds more files than are listed.
 
     Raises:
-        StateError: it cannot be read.
+        StateError: the folder cannot be read.
     """
 
     def __init__(self, path: str, skipped: Collection[str] = (), only: str = "") -> None:
@@ -100,20 +98,20 @@ class Folder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The paths of its files, ``/`` between segments, sorted."""
+        """The paths of the files, with ``/`` between segments, sorted."""
         return tuple(sorted(self.stamps))
 
     def read(self, relative: str, limit: int) -> bytes:
-        """Return the bytes of a file inside the skill, the same that was there when this was made.
+        """Return the bytes of a file of the skill, unchanged since the construction of this object.
 
-        Once the folder is held to a tree, these very bytes are hashed before they are handed out.
+        After ``hold_to``, the returned bytes themselves are hashed and compared with the tree.
 
         Raises:
-            OutsideSkill: the path leads out of the skill, or over a link.
-            NotFound: there is no such file.
-            Drifted: the file was changed meanwhile, or is not the one of that tree.
-            FormatError: it has more than ``limit`` bytes.
-            StateError: it cannot be read.
+            OutsideSkill: the path leads out of the skill, or through a link.
+            NotFound: the skill has no such file.
+            Drifted: the file was changed meanwhile, or differs from the tree.
+            FormatError: the file has more than ``limit`` bytes.
+            StateError: the file cannot be read.
         """
         segments = relative.split("/")
         if not all(map(is_segment, segments)):
@@ -148,7 +146,7 @@ class Folder:
         handle, status = found
         with os.fdopen(handle, "rb") as file:
             data = file.read(limit + 1)
-            # The stamp has the inode: a folder that was swapped for a link leads to another file.
+            # The stamp has the inode: if a folder was replaced by a link, the path leads to another inode.
             if stamp_of(status) != expected or stamp_of(os.fstat(handle)) != expected:
                 raise Drifted("the file was changed meanwhile", where=path, hint="load the skill again")
         if len(data) > limit:
@@ -156,13 +154,13 @@ class Folder:
         return data
 
     def check(self, agreed: Agreed) -> Mapping[str, Any]:
-        """Return what the skill says of itself if the folder holds what was agreed to, to the last byte.
+        """Compare every byte of the folder with the agreed tree, and return the facts that the skill declares.
 
-        What was found whole before and has moved in no file, by size, both times and inode, is not read again.
+        If an earlier check passed and no stamp (size, both times, inode) has changed since, no file is read.
 
         Raises:
-            Drifted: it does not.
-            StateError: it cannot be read.
+            Drifted: the folder differs from the tree.
+            StateError: a file cannot be read.
         """
         record = agreed.state and os.path.join(agreed.state, "seen", f"{self._key()}.json")
         if self.odd:
@@ -177,12 +175,12 @@ class Folder:
             raise _drifted(_difference(found, agreed), self.path)
         facts = facts_in(self._heads, os.path.basename(self.path))
         if record and all(is_proof(each, now) for each in self.stamps.values()):
-            with suppress(StateError):  # where nothing can be written, all is read again each time
+            with suppress(StateError):  # if the state cannot be written, the next check reads every file again
                 write_own(record, json.dumps(self._record(agreed.tree) | {"facts": facts}).encode())
         return facts
 
     def hold_to(self, agreed: Agreed) -> None:
-        """Do ``check``, and have ``read`` hand out nothing but what this tree has. Raises as ``check``."""
+        """Check the folder, and let ``read`` return only bytes of this tree. Raises as ``check``."""
         self.check(agreed)
         listing = agreed.listing
         if listing is None or listing.digest != agreed.tree:
@@ -192,7 +190,7 @@ class Folder:
         self.listing = listing
 
     def hashed(self, listing: Listing | None = None) -> Iterator[tuple[str, ListedFile]]:
-        """Yield each file with its digest; what may be executed ``listing`` says where the system does not."""
+        """Yield each file with its digest; ``listing`` has the execute bits where the system keeps none."""
         for relative in self.names:
             data = self.read(relative, _CAP)
             if relative in HEAD:
@@ -208,7 +206,7 @@ class Folder:
         return sha256(os.fsencode(self.path)).hexdigest()[:32]
 
     def _seen(self, record: str, tree: Digest) -> Mapping[str, Any] | None:
-        """Return what was kept of this tree when it was found whole; None if it never was, or a file moved since."""
+        """Return the facts that an earlier check of this tree stored; None without one, or if a stamp has changed."""
         kept = _recorded(record)
         facts = kept.pop("facts", None) if isinstance(kept, dict) else None
         return facts if kept == self._record(tree) and isinstance(facts, dict) and are_facts(facts) else None
@@ -218,18 +216,19 @@ class Folder:
 
 
 def bring_system_skills(source: str, target: str) -> bool:
-    """Make a host's folder of system skills what the host ships; say whether anything was written.
+    """Copy the system skills that a host ships to their folder, and return whether anything was written.
 
-    Codex keeps its own skills in ``$CODEX_HOME/skills/.system``. While the marker in there names the digest of
-    ``source``, nothing is written; else the folder is replaced as a whole.
+    Codex keeps its own skills in ``$CODEX_HOME/skills/.system``. If the marker file there has the digest of
+    ``source``, nothing is written; otherwise the whole folder is replaced.
 
     Args:
         source: The folder that the host ships.
         target: The folder of system skills.
 
     Raises:
-        OutsideSkill, UsageError: something in ``source`` is neither a file nor a folder; one of these is no path.
-        StateError: the disk refuses; the folder is as it was.
+        OutsideSkill: ``source`` holds something that is neither a file nor a folder, or more than 2,000 files.
+        UsageError: ``source`` or ``target`` is no valid path.
+        StateError: the disk refuses; the folder is unchanged.
     """
     check_paths(source, target)
     shipped = Folder(source)
@@ -266,7 +265,7 @@ def bring_system_skills(source: str, target: str) -> bool:
 
 
 def _entries(folder: str, skipped: Collection[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield all that is no folder, breadth first, by name within a folder."""
+    """Yield every entry that is no folder, breadth first; within a folder ``SKILL.md`` first, then by name."""
     waiting = deque([""])
     while waiting:
         prefix = waiting.popleft()
@@ -284,7 +283,7 @@ def _only(folder: str, name: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
 
 
 def _is_folder(row: os.DirEntry[str]) -> bool:
-    # A junction of Windows says that it is a folder; like a link it is a reparse point.
+    # A junction of Windows reports that it is a folder; like a link it is a reparse point.
     return row.is_dir(follow_symlinks=False) and not getattr(row.stat(follow_symlinks=False), "st_reparse_tag", 0)
 
 
@@ -292,7 +291,7 @@ def _recorded(path: str) -> object:
     try:
         return strict_json(files.read(path, _STATE_CAP) or b"null", path, _STATE_CAP)
     except SkillhubError:
-        return None  # what cannot be read proves nothing
+        return None  # an unreadable record proves nothing
 
 
 def _difference(found: Listing, agreed: Agreed) -> str:
@@ -312,18 +311,18 @@ def _drifted(reason: str, path: str) -> Drifted:
     return Drifted(f"the skill differs from the agreed version: {reason}", where=path, hint=hint)
 
 
-# Finds the locks that know a host's skills, and says which of these were agreed to on this machine.
-# The lock of a project says what its team agreed to, this machine's record what a person here agreed to and
-# enabled, and where it was copied to. Both are read anew each time they are asked; neither is written.
+# The locks for a host's skills, and this machine's records of them.
+# A project's lock has what its team agreed to; this machine's record has what a person here agreed to and enabled,
+# and the folders that it was copied to. Both are read at each call of ``Locks.read``; neither is written.
 
 _WAITING = {"needs": "has open needs", "asked": "is installed but not enabled"}
 
 
 class Owner(NamedTuple):
-    """The skill of a lock that a folder belongs to.
+    """The locked skill that a folder belongs to.
 
-    ``how`` is ``place`` where skillhub put it there, or would put it once it is enabled, ``inside`` for what lies in
-    such a folder, ``left`` for what skillhub put there and the lock has no longer.
+    ``how`` is ``place`` for a folder that skillhub made, or would make once the skill is enabled; ``inside`` for a
+    folder within such a folder; and ``left`` for a folder that skillhub made of a skill that has since left its lock.
     """
 
     skill: Skill
@@ -332,15 +331,15 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLocks:
-    """What the locks and this machine's records say by now.
+    """The contents of the locks and of this machine's records.
 
     Attributes:
-        skills: Those whose names nobody else may have here.
-        places: Every folder that skillhub put a skill into, spelled by ``folded``.
+        skills: The locked skills whose names no other skill may have here.
+        places: The skill of every folder that skillhub put one into; the paths are ``folded``.
         left: The places of skills that left their lock.
-        waiting: By folder of an agent the skills that are not enabled and would be in it, by name, both ``folded``.
-        store: The folder of the store; what lies in there is nothing that an agent reads by itself.
-        errors: Why a lock or a record cannot be read; then nothing is known to be agreed to.
+        waiting: For each folder of an agent, by name, the disabled skills that would be in it; both are ``folded``.
+        store: The folder of the store, from which agents do not read.
+        errors: Why locks or records cannot be read; if there is one, no skill counts as agreed to.
     """
 
     skills: tuple[Skill, ...] = ()
@@ -352,7 +351,7 @@ class KnownLocks:
     _around: dict[str, Skill | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def at(self, skill: Skill) -> Owner | None:
-        """Return what the folder of a skill belongs to, by where it is and where it was met."""
+        """Return the locked skill that the folder of ``skill`` belongs to, by its path and its links."""
         if not (self.places or self.waiting):
             return None
         own = [folded(place) for place in dict.fromkeys((*skill.links, skill.path or ""))]
@@ -371,29 +370,29 @@ class KnownLocks:
         return self.places.get(place) or self.waiting.get(folder, {}).get(name)
 
     def _put_around(self, folder: str) -> Skill | None:
-        """Return the skill whose folder this is, or is in; above its root too, for a root may lie in a skill."""
+        """Return the skill whose folder this is or is in, also above the root, since a root may lie in a skill."""
         if folder not in self._around:
             above = os.path.dirname(folder)
             self._around[folder] = self._put_at(folder) or (self._put_around(above) if above != folder else None)
         return self._around[folder]
 
     def named(self, skill: Skill) -> Skill | None:
-        """Return the skill of a lock whose name one has that lies in none of the places."""
+        """Return the locked skill whose name, or one spelled alike, an unlocked ``skill`` has; else None."""
         return None if skill.managed else LockedNames(self.skills).of(skill)
 
     def is_stored(self, path: str) -> bool:
-        """Say whether a canonical path is in the store, where trees wait that nobody agreed to."""
+        """Return whether a canonical path is in the store, which also holds trees that no one agreed to."""
         return bool(self.store) and path.startswith(self.store + os.sep)
 
 
 class Locks:
-    """The locks that count for some folders.
+    """The locks that apply to some folders.
 
     Args:
-        around: Where the host runs; its variables, or else those of the process, say where skillhub's state is.
-        folders: Where skills are looked for: the names in the locks of their projects are nobody else's there.
-        holders: Those of them that hold skills: what is not enabled may be in none of these.
-        written: Folders that hold these trees, as this process has just written them; they are not hashed again.
+        around: Where the host runs; its variables, or those of the process, locate skillhub's state.
+        folders: The folders that are searched for skills; the names in their projects' locks are reserved there.
+        holders: Those of the folders that hold skills; no disabled skill may be in them.
+        written: The tree of each folder that this process has just written; these folders are not hashed again.
     """
 
     def __init__(
@@ -425,23 +424,23 @@ class Locks:
 
     @classmethod
     def near(cls, skill: Skill) -> Locks:
-        """Return the locks for a skill of which nothing is known but its folder."""
+        """Return the locks for a skill of which only the folder is known."""
         folder = os.path.abspath(skill.path or "")
         folders = [*map(os.path.dirname, (folder, *map(os.path.abspath, skill.links)))]
         return cls(Surroundings(cwd=folder, home=os.path.expanduser("~")), folders, folders)
 
     @property
     def state(self) -> str | None:
-        """The folder of skillhub's state, once it is known."""
+        """The folder of skillhub's state; None if it is not found yet."""
         return self._home.state if self._home else self._state
 
     def agreed(self, tree: Digest) -> Agreed:
-        """Return what the folder of a skill with this tree must hold."""
+        """Return what the folder of a skill with this tree must hold, with the files of the tree if it is stored."""
         listing = Store(self._home.data).listing(tree) if self._home else None
         return Agreed(tree, listing, self.state)
 
     def read(self, others: Iterable[str] = ()) -> KnownLocks:
-        """Return what the locks and records say now; ``others`` are more folders that a skill may be reached by."""
+        """Read the locks and records, and return their contents; ``others`` are further folders that hold links."""
         try:
             if self._home is None:
                 home = Home.around(self._environ, self._user_home)
@@ -474,16 +473,16 @@ class Locks:
         return replace(known, waiting=waiting, store=real(store.root))
 
     def _folders_of(self, project: Project, is_around: bool, real: Callable[[str], str]) -> set[str]:
-        """Return where skills of a project may be put, spelled by ``folded``: in its agents' folders, and in ours."""
+        """Return the folders, ``folded``, that may hold skills of a project: its agents', and ``holders`` near it."""
         found = folders_of(project, hosts().values(), self._user_home, self._environ)
         places = (*found, *self._holders) if is_around else found
         return {folded(each) for place in places for each in (place, real(place))}
 
     def _found(self, home: Home, others: Iterable[str], real: Callable[[str], str]) -> Iterator[tuple[Project, bool]]:
-        """Yield each project, and whether its names count: those around the folders, and the user's own scope.
+        """Yield each project that applies, and whether its names are reserved: the user's scope, and those around.
 
-        A repository may bring a lock or a ``.git`` that hides the project around it. So every folder above counts of
-        which this machine has a record, where no repository writes, or whose lock is about a folder looked into.
+        A repository may bring a lock or a ``.git`` that hides the project around it. So a parent folder also counts
+        if this machine has a record of it, which no repository can write, or if its lock is about a searched folder.
         """
         yield self._opened(self._user_home, "user", home), True
         named = dict.fromkeys(workspace_folder(folder) for folder in self._folders)
@@ -495,7 +494,7 @@ class Locks:
         )
         spelled = {real(base) for base in named}
         for base in dict.fromkeys(map(workspace_folder, dict.fromkeys(map(real, paths)))):
-            # A link leads to a project whose lock nobody here may have agreed to.
+            # A link leads into another project, whose lock may be unknown to this machine.
             if base not in spelled and os.path.lexists(os.path.join(base, LOCK)):
                 yield self._opened(base, "project", home), False
         looked, reached = ([folded(real(x)) + os.sep for x in each] for each in (self._folders, paths))
@@ -511,20 +510,20 @@ class Locks:
                 yield project, is_near
 
     def _opened(self, base: str, scope: Literal["project", "user"], home: Home) -> Project:
-        # One that stays open parses again only what has changed.
+        # A project that stays open parses only changed files again.
         if (named := f"{scope}:{base}") not in self._projects:
             self._projects[named] = Project(base, scope, home)
         return self._projects[named]
 
 
 class NoLocks(Locks):
-    """What a host asks for that wants to know of no lock."""
+    """No locks, for a host that ignores them."""
 
     def __init__(self) -> None:
         super().__init__(Surroundings(cwd=os.sep, home=os.sep), ())
 
     def read(self, others: Iterable[str] = ()) -> KnownLocks:
-        """Return nothing."""
+        """Return no locks and no errors."""
         return KnownLocks()
 
 
@@ -535,7 +534,7 @@ class _Installed(NamedTuple):
 
 
 def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> list[_Installed]:
-    """Return every skill that the lock has, or that left it, with the folders that it was put into."""
+    """Return every skill that is in the lock, or that left it, with the folders that skillhub put it into."""
     lock, records = project.lock(), project.records()
     barred = barring(lock, store.listing, project.home, project.scope)
     is_met = need_check(environ, records.enabled(lock.skills))
@@ -546,7 +545,7 @@ def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> li
         skill = replace(skill, held=_held(name, entry, record, project, barred))
         links = tuple(absolute(project.base, link) for link in record.links) if record else ()
         found.append(_Installed(skill, links))
-    # Whoever changes a repository can take its lock away, too: what was agreed to is told by the record.
+    # A change of the repository may delete its lock as well; then the record has what was agreed to.
     for name, record in records.skills.items():
         if name not in lock.skills:
             gone = Skill(name=name, path=None, scope=project.scope, state="enabled", tree=record.tree)
@@ -578,23 +577,23 @@ STORED = Held("not-agreed", "is in the store of skillhub, but not enabled", "ski
 
 
 def imitates(locked: Skill) -> Held:
-    """Return that a skill has the name or the place of a locked one, and is another."""
+    """Return the reason to hold back a skill that has the name of a locked one and is another."""
     reason = f"has the name of {locked.name}, which the lock has from {locked.source}, but is another skill"
     return Held("not-agreed", reason, as_command("skillhub", "install", *typed_flags(locked.scope)))
 
 
 def is_inside(locked: Skill) -> Held:
-    """Return that a skill lies in the folder of a locked one."""
+    """Return the reason to hold back a skill in the folder of a locked one."""
     reason = f"is inside the folder of {locked.name}, which is locked as a whole"
     return Held("drifted", reason, as_command("skillhub", "sync", *typed_flags(locked.scope)))
 
 
 def holding(skill: Skill, held: Held) -> Skill:
-    """Return a skill that is held back for this."""
+    """Return the skill, held back for this reason."""
     return replace(skill, state="disabled", held=held)
 
 
 def not_agreed(error: SkillhubError) -> Held:
-    """Return that nobody can tell what was agreed to, for a lock or a record cannot be read."""
+    """Return the reason to hold back a skill while a lock or a record cannot be read."""
     reason = f"is held back, for {quote(error.where or 'the lock')} cannot be read: {error.message}"
     return Held("not-agreed", reason, error.hint or "skillhub doctor")

@@ -1,4 +1,4 @@
-"""Walks one root for folders with a ``SKILL.md``, with stamps to see changes by and a cache."""
+"""Walks one root for folders with a ``SKILL.md``, and caches the result with stamps that reveal changes."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from skillhub.model.record import Need, Skill, check_paths
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.runtime.catalog import NamedCommand, Problem
 
-# Files of skills, of which only regular ones are opened, and what tells that they changed; files of our own.
+# Opens regular files of skills; writes files of skillhub's own.
 
 _READ: Final = os.O_RDONLY | NO_LINK | CLOEXEC
 _LINK = frozenset({errno.ELOOP, getattr(errno, "EMLINK", errno.ELOOP)})
 
 
 def opened(path: str) -> tuple[int, os.stat_result] | None:
-    """Open a regular file for reading; None if there is nothing at ``path``. The caller closes the handle.
+    """Open a regular file for reading; return None if ``path`` does not exist. The caller closes the handle.
 
     Raises:
-        FormatError: it is a link, a folder, a pipe or a device.
+        FormatError: ``path`` is a link, a folder, a pipe or a device.
         OSError: the system refuses.
     """
     try:
@@ -53,31 +53,30 @@ def opened(path: str) -> tuple[int, os.stat_result] | None:
 
 
 def write_own(path: str, data: bytes) -> None:
-    """Replace the file at ``path``; a new one is readable by its owner alone, and so is its folder.
+    """Replace the file at ``path``; only its owner can read a new file, and a new folder around it.
 
     Raises:
-        StateError: the disk refuses; the file is as it was.
+        StateError: the disk refuses; the file is unchanged.
     """
     folder = os.path.dirname(path)
     with disk_errors(folder):
         os.makedirs(folder, mode=0o700, exist_ok=True)
-    # In haste, and nothing is lost: what is lost in a power cut is set, or read, again.
+    # Without `fsync`: after a power cut, such a file can be written again.
     write_atomic(path, data, mode=None if os.path.lexists(path) else 0o600, sync=False)
 
 
-# Walks one root: finds the folders with a ``SKILL.md``, reads what these say, and keeps stamps to see changes
-# by.
+# The walk: finds the folders with a ``SKILL.md``, reads the frontmatter, and keeps stamps that reveal changes.
 
-# Most frontmatters are shorter by far; a longer one costs a second read.
 _SKILL: Final = os.sep + SKILL_MD
+# The bytes of the first read. Most frontmatters are far shorter; a longer one costs a second read.
 _FIRST: Final = 1 << 12
 _CAP: Final = 1 << 20
 _SKIPPED = frozenset({"node_modules"})
-# What the specification gives to a skill's own files: a SKILL.md in there is a template or an example.
+# The specification reserves these folders for a skill's own files: a SKILL.md in one is a template or an example.
 _RESOURCES = frozenset({"scripts", "references", "assets", "agents"})
-# Where a folder counts its subfolders among its links, 2 means none (POSIX leaves it open; 1 means unknown).
+# If a file system counts subfolders among a folder's links, 2 means none (POSIX leaves it open; 1 means unknown).
 _LEAF: Final = 2
-# As every host reads at the least; who refuses more has found no skill there.
+# The rules of the most lenient host; a skill that they refuse is a skill for no host.
 LENIENT: Final = Rules(nameless="folder", undescribed="empty")
 # Keys of `metadata` in which other clients declare needs.
 _NEEDS: Final = frozenset({"requires", *needs.OPENCLAW})
@@ -85,15 +84,15 @@ _NEEDS: Final = frozenset({"requires", *needs.OPENCLAW})
 
 @dataclass(slots=True)
 class Find:
-    """A folder with a ``SKILL.md``.
+    """A folder with a ``SKILL.md``, or the file of a command.
 
     Attributes:
         folder: Its canonical path.
-        found: The path on which it was met, through links.
-        stamps: Those of the folder itself and of what was read in it, by what comes behind the folder's path.
-        facts: What a ``Skill`` is made of, but for where it is; None if it cannot be read.
-        problems: What is wrong with it.
-        made: The root and the skill that were made of it last.
+        found: The path on which it was found, which may lead through links.
+        stamps: The stamps of the folder (key ``""``) and of the files read in it, by the rest of their path.
+        facts: The fields of a ``Skill``, except its place; None if it cannot be read.
+        problems: The problems of the skill.
+        made: The root and locks for which a ``Skill`` was last made of it, and that skill.
     """
 
     folder: str
@@ -106,12 +105,12 @@ class Find:
 
 @dataclass(slots=True)
 class Look:
-    """What one walk through a root found; still true while all stamps are the same.
+    """The result of one walk through a root, valid while no stamp changes.
 
     Attributes:
-        folders: Those that hold no skill themselves, by their canonical paths.
-        finds: Those that do.
-        problems: What is wrong with the root.
+        folders: The stamps of the folders without a ``SKILL.md``, by canonical path.
+        finds: The folders with a ``SKILL.md``.
+        problems: The problems of the root.
     """
 
     folders: dict[str, Stamp] = field(default_factory=dict)
@@ -119,7 +118,7 @@ class Look:
     problems: list[Problem] = field(default_factory=list)
 
     def is_current(self) -> bool:
-        """Say whether nothing was added, taken away or changed since; it costs one ``stat`` for each."""
+        """Return whether no folder or file was added, removed or changed since; this takes one ``stat`` for each."""
         return _are_current("", self.folders) and all(_are_current(find.folder, find.stamps) for find in self.finds)
 
 
@@ -134,11 +133,11 @@ class Walk:
     """A walk through one root.
 
     Args:
-        root: Its path.
-        contained: Whether no link may lead out of it.
+        root: The path of the root.
+        contained: Whether links that lead out of the root are ignored.
         rules: How strictly skills are read.
-        bounds: How far to go.
-        earlier: What an earlier walk found; what has the same stamps is not read again.
+        bounds: The limits on depth and folders.
+        earlier: The result of an earlier walk; a skill with the same stamps is not read again.
     """
 
     def __init__(self, root: str, contained: bool, rules: Rules, bounds: Bounds, earlier: Look) -> None:
@@ -152,7 +151,7 @@ class Walk:
         self._is_cut = False
 
     def look(self) -> Look:
-        """Go through the root, breadth first, by name within a folder; each folder is met once."""
+        """Walk through the root, breadth first, by name within a folder, and visit each folder once."""
         look = Look()
         queue = deque([_Step(self._base, self.root, 0, False)] if os.path.isdir(self._base) else [])
         while queue:
@@ -196,7 +195,7 @@ class Walk:
             yield _Step(target, step.found + os.sep + entry.name, step.depth + 1, in_skill)
 
     def _target(self, step: _Step, entry: os.DirEntry[str], in_skill: bool) -> str | None:
-        """Return the canonical path of the folder that an entry is or leads to; None if it is none to go to."""
+        """Return the canonical path of the folder that an entry is or leads to; None if the walk skips the entry."""
         if not entry.is_symlink():
             return step.folder + os.sep + entry.name if entry.is_dir(follow_symlinks=False) else None
         if in_skill:
@@ -226,11 +225,11 @@ def _find(step: _Step, rules: Rules, stamp: Stamp, has_folders: bool) -> Find | 
 
 
 def facts_in(files: Mapping[str, bytes], name: str) -> Mapping[str, Any]:
-    """Return what a walk finds in these bytes of a skill, as the most lenient of hosts reads them.
+    """Return the facts that a walk finds in these files of a skill, by the rules of the most lenient host.
 
     Args:
-        files: By path, ``SKILL.md`` and what of ``agents`` there is.
-        name: Of its folder.
+        files: The bytes of ``SKILL.md`` and of the files in ``agents``, by path.
+        name: The name of the skill's folder.
     """
     try:
         head = read_head(files.get(SKILL_MD, b""), name, LENIENT)
@@ -241,10 +240,10 @@ def facts_in(files: Mapping[str, bytes], name: str) -> Mapping[str, Any]:
 
 
 def commands(root: str, rules: Rules, bounds: Bounds, named: NamedCommand | None = None) -> Look:
-    """Return the commands in a folder: each file ``NAME.md`` is a skill of that name; links are passed over.
+    """Return the commands in a folder: each file ``NAME.md`` is a skill of that name; links are ignored.
 
-    In whatever folder below it a command is, that adds nothing to its name. ``root`` may be such a file itself, and
-    then ``named`` what else is said of it.
+    Folders between ``root`` and a file add nothing to its name. ``root`` may be such a file itself; ``named`` is then
+    what the plugin says of the command.
     """
     look = Look()
     if root.endswith(".md") and os.path.isfile(root):
@@ -299,7 +298,7 @@ def _are_current(folder: str, stamps: Mapping[str, Stamp]) -> bool:
 
 
 def _read(path: str, find: Find, limit: int = _FIRST) -> bytes | None:
-    """Return the beginning of a file of a skill; ``path`` is what comes behind that of its folder."""
+    """Return at most ``limit`` bytes of a file of a skill; ``path`` is appended to the path of its folder."""
     found = opened(find.folder + path)
     if found is None:
         return None
@@ -316,7 +315,7 @@ def _head(data: bytes, find: Find, rules: Rules) -> Head:
     if len(data) < _FIRST:
         return read_head(data, folder, rules)
     try:
-        # Up to a line's end, so that no character is cut in two.
+        # Up to the end of a line, so that no character is split.
         return read_head(data[: data.rfind(b"\n") + 1], folder, rules)
     except FormatError:
         whole = _read(_SKILL, find, _CAP)
@@ -324,7 +323,7 @@ def _head(data: bytes, find: Find, rules: Rules) -> Head:
 
 
 def _facts(head: Head, find: Find, tree: Tree | None = None) -> dict[str, Any]:
-    """Return what a ``Skill`` is made of; what it says by default is left out."""
+    """Return the fields of a ``Skill`` that differ from their defaults."""
     facts: dict[str, Any] = {"name": head.name, "description": head.description}
     for issue in head.warnings:
         find.problems.append(_issue(find.found, issue.where, issue.message))
@@ -354,13 +353,13 @@ def _declaration(head: Head, find: Find, tree: Tree | None) -> needs.Declared | 
     except SecurityError as error:
         if tree is not None:
             raise
-        # The host would load it all the same; of what it may not ask for nobody is asked.
+        # The host would load the skill all the same; the forbidden variable is never requested from the user.
         find.problems.append(_issue(find.found, error.where or SKILL_MD, error.message))
         return None
 
 
 def _declared_facts(declaration: needs.Declared) -> dict[str, Any]:
-    """Return what the cache keeps of it, as JSON."""
+    """Return the declaration in the form of the cache, as JSON."""
     rows = []
     for need in declaration.requires:
         server = need.server and [
@@ -376,10 +375,10 @@ def _declared_facts(declaration: needs.Declared) -> dict[str, Any]:
 
 
 def declared(facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the facts with what they say of needs as the fields of a ``Skill``; names are checked again.
+    """Return the fields of a ``Skill``, made from facts of a walk or of the cache, whose names are checked again.
 
     Raises:
-        SkillhubError, ValueError, TypeError: no walk found this; the cache was tampered with.
+        SkillhubError, ValueError, TypeError: no walk finds such facts; the cache was tampered with.
     """
     if "declared" not in facts:
         return facts
@@ -435,12 +434,12 @@ def _issue(folder: str, where: str, message: str, is_broken: bool = False) -> Pr
     return Problem(path, message, number, "error" if is_broken else "warning")
 
 
-# The cache of discovery: what was found in each root, one file for each, believed only while all stamps agree.
-# Measured with 10,000 skills: JSON takes 0.7 µs for the facts of one, SQLite 1.2 µs and twice the time to
-# import.
+# The cache of walks: one file for each root, valid while all stamps are unchanged.
+# Measured with 10,000 skills: JSON takes 0.7 µs for the facts of one skill; SQLite takes 1.2 µs, and its import twice
+# the time.
 
 _VERSION: Final = 4
-# What a walk may say of a skill; the rest is said by locks and records, of which the cache knows nothing.
+# The facts that a walk may find, and their types; all others come from locks and records, never from the cache.
 _FACTS: Final[Mapping[str, type]] = {
     **dict.fromkeys(("name", "description", "version", "namespace", "argument_hint", "invocation"), str),
     "user_invocable": bool,
@@ -448,16 +447,19 @@ _FACTS: Final[Mapping[str, type]] = {
 }
 _CACHE_CAP: Final = 1 << 28
 _NEVER: Final[Stamp] = ""
-# An edit within the same tick of the file system's clock as the last one leaves the stamp as it was. Ticks are
-# 10 ms at most where stamps have fractions of a second.
+# A second edit within one tick of the file system's clock leaves the stamp unchanged. Ticks are at most 10 ms if
+# stamps have fractions of a second.
 _TICK: Final = 50_000_000
 
 
 class Cache:
-    """Keeps what walks found in memory while this object lives, and in files of a folder if it has one.
+    """Keeps the results of walks: in memory, and with a folder also in files for later processes.
+
+    Args:
+        folder: The folder of the files; None for memory only.
 
     Raises:
-        UsageError: the folder is no path.
+        UsageError: the folder is no valid path.
     """
 
     def __init__(self, folder: str | None = None) -> None:
@@ -466,13 +468,13 @@ class Cache:
         self._last: dict[str, Look] = {}
 
     def load(self, root: str, rules: Rules, bounds: Bounds, contained: bool = False) -> Look:
-        """Return what the last walk through a root found; the caller checks its stamps. Empty if there was none.
+        """Return the result of the last such walk, whose stamps the caller checks; empty if there was none.
 
         Args:
-            root: The folder.
+            root: The path of the root.
             rules: How strictly skills were read.
-            bounds: How far the walk went.
-            contained: Whether no link might lead out of the root, which decides what is met.
+            bounds: The limits of the walk.
+            contained: Whether links that lead out of the root were ignored.
         """
         path = self._path(root, rules, bounds, contained)
         if path in self._last or self._folder is None:
@@ -481,12 +483,12 @@ class Cache:
             data = read(path, _CACHE_CAP)
             look = Look() if data is None else _parse(json.loads(data), root)
         except (FormatError, StateError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            return Look()  # cut off or tampered with: as good as deleted
+            return Look()  # a truncated or forged file counts as absent
         self._last[path] = look
         return look
 
     def save(self, root: str, rules: Rules, bounds: Bounds, look: Look, contained: bool = False) -> None:
-        """Keep what a walk found; what changed a moment ago is kept without its stamp. A full disk is no error."""
+        """Keep the result of a walk, without the stamps of what changed a moment ago; a full disk is no error."""
         now = time.time_ns()
         look.folders = _settled(look.folders, now)
         for find in look.finds:
@@ -508,7 +510,7 @@ class Cache:
             return
 
     def _path(self, root: str, rules: Rules, bounds: Bounds, contained: bool) -> str:
-        # Links on the way to the root may change where it is, so that the place it has now is part of the key.
+        # Links on the way to the root may change, so its canonical path is part of the key.
         key = f"{_VERSION}\0{root}\0{os.path.realpath(root)}\0{contained}\0{rules}\0{bounds}"
         return os.path.join(self._folder or "", f"{sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()}.json")
 
@@ -543,7 +545,7 @@ def _parse(block: dict[str, Any], root: str) -> Look:
 
 
 def _is_below(find: Find, root: str, base: str) -> bool:
-    """Say whether a folder is where a walk through ``root``, which really is ``base``, meets it."""
+    """Return whether a walk through ``root``, whose canonical path is ``base``, can find this folder on this path."""
     below = find.found.removeprefix(root)
     if find.found in (root, base):
         return find.folder == base
@@ -553,7 +555,7 @@ def _is_below(find: Find, root: str, base: str) -> bool:
 
 
 def are_facts(facts: Mapping[str, Any] | None) -> bool:
-    """Say whether a walk may have found this: texts are in one line with nothing hidden, so none forges another."""
+    """Return whether a walk may have found these facts: each has its type, and texts are one line, nothing hidden."""
     if facts is None:
         return True
     try:
