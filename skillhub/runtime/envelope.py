@@ -1,4 +1,4 @@
-"""Puts the host's envelope around a loaded skill; no text inside can break out of it."""
+"""Puts a host's envelope around a loaded skill; no text inside can close it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from skillhub.model.hosts import Profile, profile
 from skillhub.runtime.loading import Loaded
 from skillhub.runtime.overview import counted
 
-# Of every host, so that what is written for one cannot be misread by another. Between `<` and the name may stand
-# what a lenient reader, or a model, passes over; hidden characters, each a `_VEIL` here, between any two letters.
+# The tags of all hosts, so that no host mistakes the text of another host's envelope for its own. A lenient reader,
+# or a model, skips blanks and slashes between `<` and the name, and hidden characters (each a `_VEIL` here) in both.
 _TAGS: Final = (
     *("skill", "skill_content", "skill_context", "skill-invocation", "skill_files", "skill_resources"),
     *("skills", "skills_context", "skills_catalog", "available_skills", "system-reminder"),
@@ -29,11 +29,15 @@ _LISTED_BYTES: Final = 4096
 
 
 def inject(loaded: Loaded, host: Profile | str = "agents") -> str:
-    """Return the text that ``host`` puts before its model for this skill.
+    """Return the text of a skill in the host's envelope, for its model.
 
-    A host that wants it so gets a reminder of a text that its session has already, and all others the text again.
-    Every tag of an envelope that is inside of text, of a name or of a path has its ``<`` written as ``&lt;``;
-    all else is as the skill has it.
+    If the session has this text already, a host whose profile asks for a reminder gets one; all others get the text
+    again. In each tag of an envelope inside the text, a name or a path, ``<`` becomes ``&lt;``; the rest of the
+    skill's text is unchanged.
+
+    Args:
+        loaded: The skill, as ``load`` returned it.
+        host: The host, or its id.
 
     Raises:
         UsageError: there is no host of that name.
@@ -44,12 +48,12 @@ def inject(loaded: Loaded, host: Profile | str = "agents") -> str:
 
 
 class Display(NamedTuple):
-    """What GenCode shows its user of a skill that was called, apart from the text that its model gets.
+    """The two lines that GenCode shows its user about the call of a skill.
 
     Attributes:
         status: ``loading``, ``loaded`` or ``failed``.
-        name: The skill; empty while it is not known.
-        detail: Behind the mark of the second line.
+        name: The skill; empty if it is unknown.
+        detail: The text behind the mark of the second line.
     """
 
     status: Literal["loading", "loaded", "failed"]
@@ -58,7 +62,7 @@ class Display(NamedTuple):
 
     @property
     def lines(self) -> tuple[str, str]:
-        """The two lines: ``⚡Skill(git:commit)`` and what became of it."""
+        """The call, such as ``⚡Skill(git:commit)``, and its result."""
         called = f"({self.name})" if self.name else ""
         return f"⚡Skill{called}", f"  {_MARKS[self.status]}  {self.detail}".replace("⠹  ", "⠹ ")
 
@@ -67,7 +71,13 @@ _MARKS: Final = {"loading": "⠹", "loaded": "⎿", "failed": "✗"}
 
 
 def display(loaded: Loaded | None = None, name: str = "", error: str = "") -> Display:
-    """Return what to show of a skill that was loaded, could not be (``name`` and ``error``), or is not yet."""
+    """Return the lines for the user about the call of a skill.
+
+    Args:
+        loaded: The skill, once it is loaded.
+        name: The name that was called, while the skill is being loaded or if it failed.
+        error: Why it could not be loaded; empty while it is being loaded.
+    """
     if loaded is not None:
         scripts, references, assets = (
             sum(each.startswith(f"{folder}/") for each in loaded.files)
@@ -81,7 +91,7 @@ def display(loaded: Loaded | None = None, name: str = "", error: str = "") -> Di
 
 
 def to_json(loaded: Loaded, host: Profile | str = "agents") -> dict[str, Any]:
-    """Return what ``skillhub load --json`` prints."""
+    """Return the answer of ``skillhub load --json``."""
     return {
         "name": loaded.skill.full_name,
         "path": loaded.folder.path,
@@ -94,7 +104,7 @@ def to_json(loaded: Loaded, host: Profile | str = "agents") -> dict[str, Any]:
 
 
 def listed(loaded: Loaded, most: int = _LISTED_MAX) -> tuple[str, ...]:
-    """Return the files to name to the model: ``most`` of them, and no more than 4 KiB of names."""
+    """Return the files to list for the model: at most ``most``, with names of at most 4 KiB together."""
     room, named = _LISTED_BYTES, 0
     for name in loaded.files[:most]:
         room -= len(os.fsencode(name))
@@ -105,7 +115,7 @@ def listed(loaded: Loaded, most: int = _LISTED_MAX) -> tuple[str, ...]:
 
 
 def safe(text: str) -> str:
-    """Return ``text`` with no tag in it that opens or closes an envelope, nor would without its hidden characters."""
+    """Return ``text`` with each tag of an envelope escaped, also tags that hidden characters disguise."""
     hidden = {ord(char): _VEIL for char in set(text) if is_unseen(char)}
     starts = {match.start() for match in _TAG.finditer(text.translate(hidden))}
     return "".join("&lt;" if at in starts else char for at, char in enumerate(text)) if starts else text
@@ -136,7 +146,7 @@ def _file_lines(loaded: Loaded, most: int, indent: str, absolute: bool) -> list[
 
 
 def _skill(loaded: Loaded) -> list[str]:
-    """Codex, OpenOxide: the file as it is."""
+    """Codex, OpenOxide: ``SKILL.md`` with its frontmatter."""
     return [
         "<skill>",
         f"<name>{_attribute(loaded.skill.full_name)}</name>",
@@ -181,7 +191,7 @@ def _opencode(loaded: Loaded) -> list[str]:
 
 
 def _skill_context(loaded: Loaded) -> list[str]:
-    """Codelia: the file as it is, and what is beside it."""
+    """Codelia: ``SKILL.md`` with its frontmatter, and the files beside it."""
     name, path = _attribute(loaded.skill.full_name), _attribute(_skill_md(loaded))
     return [
         f'<skill_context name="{name}" path="{path}">',
@@ -197,7 +207,7 @@ def _skill_context(loaded: Loaded) -> list[str]:
 
 
 def _skill_invocation(loaded: Loaded) -> list[str]:
-    """GenCode: with the arguments, and what can be run or read."""
+    """GenCode: the arguments, the scripts, the references, and the instructions."""
     lines = [f'<skill-invocation name="{_attribute(loaded.skill.full_name)}">']
     if loaded.arguments:
         lines += [f"User arguments: {safe(loaded.arguments)}", ""]

@@ -1,4 +1,4 @@
-"""Loads a skill: picked by name or path, held to the lock, with its arguments and requests filled in."""
+"""Loads a skill: picks it by name or path, checks it against the lock, and fills in its instructions."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from skillhub.runtime.folder import STORED, Agreed, Folder, Locks, holding, imit
 from skillhub.runtime.meaning import Caller, called, refusal, usable
 from skillhub.runtime.mention import Suggestions
 
-# Fills the places in instructions: arguments, the session, the folder, and what agreed commands print.
-# One pass over the text as it was agreed to: what is put in is never looked at again, so that no argument and
-# no output of a command can bring in a command.
+# Fills the placeholders in instructions: arguments, the session, the folder, and the output of agreed commands.
+# One pass over the agreed text: inserted text is never scanned again, so that no argument and no output of a command
+# can bring in a command.
 
 _PLACE = re.compile(
     r"(?<![\w`)\]!])!`(?P<command>[^`\n]+)`"
@@ -42,24 +42,24 @@ _PLACE = re.compile(
     r"|(?<!\\)\$\{(?P<variable>[A-Z_]{1,40})\}"
 )
 
-# What a word is made of (POSIX, Shell Command Language 2.2): in quotes of either kind, escaped, or as it is.
+# The parts of a word (POSIX, Shell Command Language 2.2): in single or double quotes, escaped, or plain.
 _PIECE = re.compile(
     r"""'(?P<single>[^']*)'|"(?P<double>[^"\\]*(?:\\.[^"\\]*)*)"|\\(?P<escaped>.)"""
     r"""|(?P<plain>[^ \t\r\n'"\\]+)|(?P<blank>[ \t\r\n]+)""",
     re.DOTALL,
 )
 _ESCAPED = re.compile(r"""\\(["\\])""")
-_FILLED_MAX: Final = 1 << 20  # characters; a skill may name its arguments ten thousand times
+_FILLED_MAX: Final = 1 << 20  # characters; a skill may use its arguments ten thousand times
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What there is to put in.
+    """The values for the placeholders.
 
     Attributes:
-        arguments: As typed behind the skill's name.
-        variables: By name, such as ``SKILL_DIR``; a variable that is not here stays as it is written.
-        run: Returns what a command prints, or None where it must not be run; then it stays text.
+        arguments: The text that was typed behind the skill's name.
+        variables: The values by name, such as ``SKILL_DIR``; a variable without a value stays as it is written.
+        run: Returns the output of a command, or None if it must not be run; then it stays text.
     """
 
     arguments: str = ""
@@ -68,9 +68,9 @@ class Given:
 
 
 def split_words(arguments: str) -> list[str]:
-    """Return the words as a POSIX shell splits them; where a quote is left open, at blanks.
+    """Split a text into words like a POSIX shell; at blanks if a quote is not closed.
 
-    The standard library's ``shlex`` takes time that is quadratic in the length of a word.
+    The standard library's ``shlex`` takes quadratic time in the length of a word.
     """
     found: list[list[str]] = []
     end, is_apart = 0, True
@@ -93,13 +93,13 @@ def split_words(arguments: str) -> list[str]:
 
 
 def put_in(body: str, given: Given) -> str:
-    """Return ``body`` with its places filled; arguments that no place takes come at the end.
+    """Return ``body`` with its placeholders filled; arguments without a placeholder are appended.
 
-    ``$ARGUMENTS`` is all of them as typed, ``$ARGUMENTS[N]`` and ``$N`` the word N from 0; a place whose word is
-    not there stays as it is written, for it may be a price. A command that holds a place is not run.
+    ``$ARGUMENTS`` is all arguments as typed, ``$ARGUMENTS[N]`` and ``$N`` the word N from 0. A placeholder without a
+    word stays as it is written, since it may be a price. A command that contains a placeholder is not run.
 
     Raises:
-        FormatError: the arguments are put in so often that it is over 1 MiB of text in all.
+        FormatError: more than 1,048,576 characters would be inserted, without the output of commands.
     """
     words = split_words(given.arguments)
     is_used, filled = False, 0
@@ -134,17 +134,16 @@ def put_in(body: str, given: Given) -> str:
     return f"{text.rstrip()}\n\nARGUMENTS: {given.arguments}\n"
 
 
-# Reads what a skill requests of the host that loads it: a context of its own, and hooks. Nothing is granted
-# here.
+# The requests of a skill to its host: a context of its own, and hooks. Nothing is granted here.
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """What a skill asks for that wants a context of its own; who loads it decides whether it gets one.
+    """A skill's request to run in a context of its own; the host decides whether it gets one.
 
     Attributes:
-        agent: The kind of agent; empty for the host's usual one.
-        model: The model; empty for the one at work.
+        agent: The kind of agent; empty for the host's default.
+        model: The model; empty for the current one.
         task: The instructions with their arguments, for that agent alone.
     """
 
@@ -153,21 +152,21 @@ class Fork:
     task: str
 
     def to_json(self) -> dict[str, str | None]:
-        """Return the request as the contract has it."""
+        """Return the request in the form of ``fork`` in ``skillhub load --json``."""
         return {"agent": self.agent or None, "model": self.model or None, "task": self.task}
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A hook that a skill wants to have while it is in use; nothing here runs it.
+    """A hook that a skill requests while it is in use; skillhub does not run it.
 
     Attributes:
-        event: When: ``Stop``, ``PreToolUse`` and so on.
-        matcher: For which tools; empty for all.
-        kind: ``command``, or as the skill has it.
-        command: What is to run.
-        once: Whether it is gone after it ran once in a session.
-        lifetime: Always ``skill``: it goes when the skill does.
+        event: The event, such as ``Stop`` or ``PreToolUse``.
+        matcher: The tools for which it runs; empty for all.
+        kind: ``command``, or the skill's own word.
+        command: The command to run.
+        once: Whether it runs at most once in a session.
+        lifetime: Always ``skill``: the hook ends with the use of the skill.
     """
 
     event: str
@@ -178,13 +177,13 @@ class Hook:
     lifetime: str = "skill"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the hook as the contract has it."""
+        """Return the hook in the form of ``hooks`` in ``skillhub load --json``."""
         shown = {"event": self.event, "matcher": self.matcher, "type": self.kind, "command": self.command}
         return {**shown, "once": self.once, "lifetime": self.lifetime}
 
 
 def hooks_of(hooks: Node) -> tuple[Hook, ...]:
-    """Return the hooks of a frontmatter; what has another shape than Claude Code's is left out."""
+    """Return the hooks of a frontmatter, without those that do not have the form of Claude Code."""
     found = []
     for event, groups in hooks.items() if isinstance(hooks, dict) else ():
         for group in groups if isinstance(groups, list) else [groups]:
@@ -199,21 +198,21 @@ def hooks_of(hooks: Node) -> tuple[Hook, ...]:
     return tuple(found)
 
 
-# Loads a skill: picks it by name or path, checks that it is what was agreed to, and fills in its instructions.
+# Picks and loads a skill.
 
 _FILE_CAP: Final = 1 << 20
 _SHOWN = 5
-# Of what nobody agreed to as a whole, folders that tools keep in it.
+# Folders of tools, which are no part of a skill in no lock.
 NOT_THE_SKILLS: Final = frozenset({".git", ".hg", ".jj", "node_modules", "__pycache__", ".venv"})
 
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """A host's leave to run commands that stand in skills as ``!`command```; without it they stay text.
+    """A host's permission to run the commands that a skill contains as ``!`command```; without it they stay text.
 
     Attributes:
-        run: Runs a command (first) in a folder (second) and returns what it prints.
-        agreed: Says whether the person agreed to this command (second) of the skill with this ``version`` (first).
+        run: Runs a command (first argument) in a folder (second) and returns its output.
+        agreed: Returns whether the user agreed to a command (second argument) of a skill's ``version`` (first).
     """
 
     run: Callable[[str, str], str]
@@ -221,17 +220,23 @@ class Commands:
 
 
 class Session:
-    """One conversation, which remembers what was loaded into it; ``forget`` when its context was compacted."""
+    """A conversation, with the skills loaded into it and the answers given in it.
+
+    Call ``forget`` when the context of the conversation was compacted.
+
+    Args:
+        name: The id of the conversation, which skills may use as ``${CLAUDE_SESSION_ID}``.
+    """
 
     def __init__(self, name: str = "") -> None:
         self.name = name
         self._versions: dict[str, str] = {}
-        # By folder, need and server what was asked; the value of a variable, if one was given, for that skill alone.
+        # The questions asked, by folder, need and server, each with the value of a variable for that skill alone.
         self.asked: dict[tuple[str, str, str], str | None] = {}
         self._texts: set[tuple[str, str]] = set()
 
     def has(self, path: str, version: str, text: str = "") -> bool:
-        """Say whether this very text of this version is in the conversation already; from now on it is."""
+        """Return whether the conversation has this text of this version already, and add it."""
         key = path, sha256(f"{version}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
         is_there = key in self._texts
         self._texts.add(key)
@@ -239,28 +244,29 @@ class Session:
         return is_there
 
     def forget(self) -> None:
-        """Let everything be loaded in full again."""
+        """Forget the loaded texts, so that each skill is loaded in full again."""
         self._versions.clear()
         self._texts.clear()
 
     @property
     def versions(self) -> dict[str, str]:
-        """The version of each skill that was loaded, by path."""
+        """The version of each loaded skill, by path."""
         return dict(self._versions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """How a skill is to be loaded.
+    """How to load a skill.
 
     Attributes:
-        arguments: As typed behind its name.
-        caller: Who asks; a user may not have what is for the model alone, and the other way round.
-        session: The conversation, where the host keeps one.
-        rules: How strictly to read; None as strictly as the host that found the skill.
-        commands: Leave to run commands.
-        ask: Asks the person whether a skill may be loaded of which its host's rules say ``ask``; without it none is.
-        ignore_locks: Load the skill as the host alone would, whatever a lock or this machine's record says of it.
+        arguments: The text that was typed behind the skill's name.
+        caller: Who loads it; a skill may be for users only, or for models only.
+        session: The conversation, if the host keeps one.
+        rules: How strictly to read ``SKILL.md``; None for the rules of the host that found the skill.
+        commands: The permission to run commands of the skill; None runs none.
+        ask: Asks the user whether a skill may be loaded if the host's rules say ``ask``; without it such a skill is
+            refused.
+        ignore_locks: Whether to load the skill as the host alone would, without locks and this machine's record.
     """
 
     arguments: str = ""
@@ -274,17 +280,21 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A skill as it goes to a model; ``inject`` puts the host's envelope around it.
+    """A loaded skill; ``inject`` puts the host's envelope around it for the model.
 
     Attributes:
-        folder: Where its files are, which relative paths in ``body`` start from.
+        skill: The skill.
+        folder: The folder of its files, to which relative paths in ``body`` refer.
         front: The lines above the instructions, as written.
-        body: The instructions with everything put in.
-        version: The tree that was checked, else SHA-256 of ``SKILL.md``; the same means the same instructions.
-        files: The paths of its other files, sorted; listed, not read.
-        tools: The only tools that it wants while it leads; None if it says nothing of them.
-        is_repeat: Whether this session has this very text already; ``inject`` says so to hosts that want a reminder.
-        notes: What to tell a person, a line each.
+        body: The instructions, with all placeholders filled.
+        arguments: The arguments that were filled in.
+        version: The tree that was checked, or the SHA-256 of ``SKILL.md``; equal versions have equal instructions.
+        files: The paths of its other files, sorted; they were not read.
+        tools: The only tools that it wants while it is in use; None if it does not restrict them.
+        fork: Its request for a context of its own; None if it has none.
+        hooks: The hooks that it requests.
+        is_repeat: Whether the session had this text already; ``inject`` then gives some hosts a reminder only.
+        notes: Lines to show to the user.
     """
 
     skill: Skill
@@ -301,23 +311,28 @@ class Loaded:
     notes: tuple[str, ...]
 
     def narrowed(self, tools: Collection[str]) -> tuple[str, ...]:
-        """Return those of the host's tools that this skill leaves; never one that the host does not have."""
+        """Return those of the host's tools that this skill permits; never one that the host does not have."""
         if self.tools is None:
             return tuple(tools)
         left = {tool.partition("(")[0].lower() for tool in self.tools}
         return tuple(tool for tool in tools if tool.lower() in left)
 
     def read(self, relative: str) -> bytes:
-        """Return one of the skill's files, unchanged since it was loaded. Raises as ``Folder.read``."""
+        """Return the bytes of one of the skill's files, unchanged since it was loaded. Raises as ``Folder.read``."""
         return self.folder.read(relative, _FILE_CAP * 8)
 
 
 def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> Skill:
-    """Return the skill at ``path``, or else the only one of this ``name``.
+    """Return the skill at ``path``, or without a path the only skill named ``name``.
+
+    Args:
+        catalog: The skills to pick from.
+        name: A name or a full name.
+        path: The folder of a skill, or its ``SKILL.md``.
 
     Raises:
-        NotFound: there is none; a path counts only if the catalogue has it.
-        UsageError: several have the name; the hint lists their paths.
+        NotFound: the catalogue has no such skill.
+        UsageError: several skills have the name; the hint lists their paths.
     """
     if path is not None:
         found = catalog.at(path)
@@ -342,23 +357,25 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
 
 
 def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = None) -> Loaded:
-    """Return the skill, read now; nothing of it is run but commands that ``request`` gives leave to run.
+    """Read a skill now, check it against its lock, and return it with its instructions filled in.
 
-    The lock that knows it, and this machine's record, are read anew. What is handed out is hashed as it is read.
+    The lock of the skill and this machine's record are read again, and the returned bytes themselves are hashed.
+    Nothing is run except commands that ``request.commands`` permits.
 
     Args:
-        skill: One of a catalogue, or one that a host found by itself.
-        request: What for.
-        agreed: What its folder must hold besides what its lock says.
+        skill: A skill of a catalogue, or one that the host found itself.
+        request: How to load it; None for a user, without arguments.
+        agreed: The tree that its folder must hold; it must agree with the lock.
 
     Raises:
-        KnownBad: an advisory or a digest that this machine has heard of says so.
-        Withdrawn: its registry has recalled it, as it was last heard.
-        Refused: it is disabled, was not agreed to on this machine, is not for this caller, or the person said no.
-        Drifted: its files are not those that were agreed to.
-        FormatError: it cannot be read as ``request.rules`` want.
+        KnownBad: an advisory or a digest that this machine knows names the skill.
+        Withdrawn: its registry has withdrawn it, as far as this machine knows.
+        Refused: it is disabled, was not agreed to on this machine, is not for this caller, or the user refused.
+        Drifted: its files differ from the agreed ones.
+        NotFound: its folder has no ``SKILL.md``.
+        FormatError: its ``SKILL.md`` does not satisfy the rules, or a lock or a record is malformed.
         OutsideSkill: its ``SKILL.md`` is a link.
-        StateError: the disk refuses.
+        StateError: a file, a lock or a record cannot be read.
     """
     asked = request or Request()
     if not asked.ignore_locks:
@@ -371,7 +388,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         agreed = agreed or Agreed(skill.tree)
     if agreed is None or skill.held is None or skill.held.status != "drifted":
         _refuse(skill, asked)
-    # What was agreed to is checked whole; of what somebody works on, tools keep folders that are none of the skill's.
+    # An agreed tree is checked as a whole; in a skill under development, tools keep folders that are no part of it.
     place, name = os.path.split(skill.file)
     folder = Folder(place, () if agreed else NOT_THE_SKILLS, name if skill.is_command else "")
     if agreed is not None:
@@ -402,17 +419,17 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
 
 
 def preload(agent: bytes, catalog: Catalog, request: Request | None = None) -> tuple[Loaded, ...]:
-    """Return the skills that a sub-agent has from its start: those that ``skills`` of its frontmatter names.
+    """Load the skills that the frontmatter of a sub-agent names as ``skills``, and return them.
 
     Args:
-        agent: The file that describes it, such as ``.claude/agents/reviewer.md``.
-        catalog: The skills there are.
-        request: What for; they are loaded as for the model.
+        agent: The bytes of the file that describes the sub-agent, such as ``.claude/agents/reviewer.md``.
+        catalog: The skills of the host.
+        request: How to load them; the caller is always the model, and there are no arguments.
 
     Raises:
-        FormatError: the file has no such frontmatter.
+        FormatError: the frontmatter is malformed, or its ``skills`` are not names.
         NotFound, UsageError: a name means no skill, or several.
-        Refused, Drifted, OutsideSkill, StateError: as ``load``.
+        KnownBad, Withdrawn, Refused, Drifted, OutsideSkill, StateError: as ``load``.
     """
     where = "the sub-agent's file"
     front = yaml.parse(manifest.split(agent, where).yaml, where, line_offset=1)
@@ -426,13 +443,13 @@ def preload(agent: bytes, catalog: Catalog, request: Request | None = None) -> t
 
 
 def _by_now(skill: Skill) -> tuple[Skill, Agreed | None]:
-    """Return the skill as its lock and this machine's record have it now, and what its folder must hold.
+    """Return the skill as its lock and this machine's record have it now, and the tree that its folder must hold.
 
     Raises:
-        FormatError, StateError: a lock or a record cannot be read, so that nobody knows what was agreed to.
+        FormatError, StateError: a lock or a record cannot be read, so that the agreement is unknown.
     """
     locks = skill.locks if isinstance(skill.locks, Locks) else Locks.near(skill)
-    # A host may spell the path of what it found by itself in any way.
+    # A host may spell the path of a skill that it found itself in any way.
     path = os.path.realpath(skill.path or "")
     links = dict.fromkeys(map(os.path.abspath, (*skill.links, skill.path or "")))
     known = locks.read(map(os.path.dirname, (*links, path)))
@@ -454,7 +471,7 @@ def _by_now(skill: Skill) -> tuple[Skill, Agreed | None]:
 
 
 def held_error(skill: Skill) -> type[SkillhubError]:
-    """Return the class of the error for a skill that is held back, or else refused."""
+    """Return the class of the error with which a skill is refused."""
     errors = {"known-bad": KnownBad, "withdrawn": Withdrawn}
     return errors.get(skill.held.status, Refused) if skill.held is not None else Refused
 
@@ -498,7 +515,7 @@ def _notes(skill: Skill, tools: tuple[str, ...] | None, folder: Folder) -> tuple
 
 
 def with_edits(skill: Skill, changed: Iterable[str], project: Project) -> Skill:
-    """Return a locked skill with those of its ``changed`` copies that agents are refused."""
+    """Return a locked skill with those of its ``changed`` copies whose files differ from the agreed tree."""
     return replace(skill, edited=tuple(link for link in changed if _is_edited(skill, link, project.home.state)))
 
 
@@ -508,6 +525,6 @@ def _is_edited(skill: Skill, link: str, state: str) -> bool:
             Folder(link).check(Agreed(skill.tree, state=state))
     except Drifted:
         return True
-    except StateError:  # it is gone, or no folder
+    except StateError:  # the copy is absent, or no folder
         return os.path.lexists(link)
     return False

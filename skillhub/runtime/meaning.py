@@ -1,4 +1,4 @@
-"""Resolves the mentions in a message, each to one skill or to why none was chosen, and completes what is typed."""
+"""Resolves each mention in a message to one skill, or to the reason for none, and completes mentions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Outcome = Literal[
     "activated", "unknown", "suggested", "ambiguous", "disabled", "choose-one", "missing-path", "connector"
 ]
 Caller = Literal["user", "model"]
-# Looking for what is meant reads every name; a message that mentions more than this is no message.
+# A suggestion compares the mention with every name; a message with more unknown names gets none for the others.
 _SUGGESTED_MAX = 8
 _NAME_MAX = 200  # longer than any full name
 _SHOWN_MAX = 8
@@ -29,7 +29,7 @@ _CONNECTORS = ("app://", "mcp://")
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A skill that the user picked from a list, as opposed to typed; its path decides."""
+    """A skill that the user picked from a list instead of typing its name; its path determines the skill."""
 
     name: str
     path: str
@@ -37,15 +37,15 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """One skill that a message names, and what became of it.
+    """A mention in a message, and the skill that it means.
 
     Attributes:
-        text: As it was typed.
-        outcome: ``activated`` means ``skill``; with any other outcome nothing was chosen.
-        skill: The one that is activated, or would be if it were not ``disabled``.
-        candidates: Names of what could be typed instead, the likeliest first; paths where the names are the same.
-        message: One line for whoever typed it.
-        leads: The name of the skill that was meant beyond doubt, chosen or not: what ``Rules.leads`` counts.
+        text: The mention as it was typed.
+        outcome: ``activated`` if ``skill`` is to be loaded; any other outcome means that no skill is.
+        message: One line for the user.
+        skill: The skill that is activated, or would be if it were not ``disabled``.
+        candidates: The names that the user could type instead, likeliest first; paths of skills with the same name.
+        leads: The name of the skill if the mention means it beyond doubt; ``MentionRules.leads`` limits their number.
     """
 
     text: str
@@ -56,7 +56,7 @@ class Mention:
     leads: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the mention as the contract has it."""
+        """Return the mention as a row of ``mentions`` in ``skillhub resolve --json``."""
         return {
             "text": self.text,
             "outcome": self.outcome,
@@ -68,12 +68,12 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """All mentions of a message, and what it asks for besides.
+    """The mentions of a message, and its task.
 
     Attributes:
-        mentions: Each once, what was selected first.
-        task: The message without the mentions at its beginning that were ``activated``; the others stay, for
-            the sentence around them needs them, or they are passed on as text.
+        mentions: Each mention once, the selected skills first.
+        task: The message without the ``activated`` mentions at its beginning; mentions within a sentence, and those
+            without a skill, stay in it.
     """
 
     mentions: tuple[Mention, ...]
@@ -85,20 +85,20 @@ class Resolved:
         return tuple(each.skill for each in self.mentions if each.outcome == "activated" and each.skill)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``skillhub resolve --json`` prints."""
+        """Return the answer of ``skillhub resolve --json``."""
         return {"mentions": [each.to_json() for each in self.mentions], "task": self.task}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MentionRules:
-    """How a host wants mentions to be understood.
+    """The rules by which a host resolves mentions.
 
     Attributes:
-        caller: Who wrote the text: a user may not ask for what only the model may, and the other way round.
+        caller: Who wrote the message; a skill may be for users only, or for models only.
         leads: How many skills one message may load.
-        connectors: Names that mean something else to this host, such as its apps; they win.
-        objection: Says why a skill that is meant cannot be loaded, such as files that nobody agreed to.
-        folder: Where a link that is a relative path begins; without it such a link leads nowhere.
+        connectors: Names that have another meaning for this host, such as its apps; they take precedence over skills.
+        objection: Returns why a skill cannot be loaded, such as files that no one agreed to; None if it can.
+        folder: The folder to which a relative path in a link refers; without it such a link matches no skill.
     """
 
     caller: Caller = "user"
@@ -111,16 +111,16 @@ class MentionRules:
 def mentioned(
     text: str, catalog: Catalog, selected: Iterable[Selected] = (), rules: MentionRules | None = None
 ) -> Resolved:
-    """Return what ``text`` mentions of the skills in ``catalog``, in time linear in the length of ``text``.
+    """Resolve the mentions in a message, in linear time in the length of ``text``.
 
-    A mention means what its path leads to, else what is called exactly so, else nothing: names that are like
-    it are then suggested.
+    A mention means the skill at its path, or the skill of exactly its name. Otherwise it means no skill, and similar
+    names are suggested.
 
     Args:
-        text: The message of a user or a model; any text will do.
-        catalog: The skills there are.
-        selected: What the user picked; it goes before what is typed.
-        rules: How this host wants it.
+        text: The message of a user or a model; any text is valid.
+        catalog: The skills of the host.
+        selected: The skills that the user picked from a list; they take precedence over typed mentions.
+        rules: The rules of the host; None for the defaults.
     """
     meaning = _Meaning(catalog, rules or MentionRules())
     picked = {each.name: Typed(f"${each.name}", each.name, 0, 0, each.path) for each in selected}
@@ -134,9 +134,9 @@ def mentioned(
 
 
 def called(catalog: Catalog, name: str) -> Sequence[Skill]:
-    """Return the skills of exactly this full name; before the colon may also stand the source of a locked one.
+    """Return the skills of exactly this full name; ``SOURCE:NAME`` is valid for locked skills too.
 
-    One that is disabled makes nothing ambiguous: it is returned where no other has the name.
+    A disabled skill makes no name ambiguous: it is returned only if no enabled skill has the name.
     """
     found = [skill for skill in catalog.named(name) if skill.full_name == name]
     if not found and ":" in name:
@@ -146,19 +146,19 @@ def called(catalog: Catalog, name: str) -> Sequence[Skill]:
 
 
 def usable(skills: Sequence[Skill]) -> Sequence[Skill]:
-    """Return those that are enabled; all of them where none is."""
+    """Return the enabled skills, or all of them if none is enabled."""
     return [skill for skill in skills if skill.state == "enabled"] or skills
 
 
 def may_invoke(skill: Skill, caller: Caller) -> bool:
-    """Say whether a skill is enabled, and for this caller."""
+    """Return whether a skill is enabled, and for this caller."""
     if caller == "model":
         return skill.reach == "active"
     return skill.state == "enabled" and skill.user_invocable
 
 
 def refusal(skill: Skill, caller: Caller) -> tuple[str, str] | None:
-    """Return why a caller may not have a skill, and what to do about it, if anything; None if they may."""
+    """Return why a caller may not load a skill, and a hint, which may be empty; None if the caller may."""
     if skill.held is not None:
         if not skill.held.command:
             return skill.held.reason, f"change the settings in {clean(skill.held.file)}" if skill.held.file else ""
@@ -173,7 +173,7 @@ def refusal(skill: Skill, caller: Caller) -> tuple[str, str] | None:
 
 
 def _one_leads(found: dict[str, Mention], most: int) -> dict[str, Mention]:
-    """Take the choice back where more skills are meant than may lead."""
+    """Return the mentions; if they mean more than ``most`` skills, each of these asks to choose one."""
     names = tuple(dict.fromkeys(each.leads for each in found.values() if each.leads))
     if len(names) <= most:
         return found
@@ -185,7 +185,7 @@ def _one_leads(found: dict[str, Mention], most: int) -> dict[str, Mention]:
 
 
 def _each_once(found: Iterable[Mention]) -> tuple[Mention, ...]:
-    """Return a mention for each skill or text, however often and in whatever form it was typed."""
+    """Return one mention for each skill, or for each text without a skill."""
     kept: dict[object, Mention] = {}
     for each in found:
         same = (each.skill.path, each.skill.full_name) if each.skill else each.leads or each.text
@@ -204,7 +204,7 @@ def _task(text: str, typed: Sequence[Typed], found: dict[str, Mention]) -> str:
 
 
 class _Meaning:
-    """What mentions mean in one catalogue, by the rules of one host."""
+    """Resolves mentions in one catalogue by the rules of one host."""
 
     def __init__(self, catalog: Catalog, rules: MentionRules) -> None:
         self.rules = rules
@@ -213,7 +213,7 @@ class _Meaning:
         self._looked = 0
 
     def of(self, typed: Typed) -> Mention | None:
-        """Return what was meant; None if it is no mention after all."""
+        """Resolve a mention; return None if the text is a variable or a number instead."""
         if typed.path is not None:
             return self._linked(typed, typed.path)
         exact = called(self._catalog, typed.name)
@@ -227,10 +227,10 @@ class _Meaning:
         return self._chosen(typed.text, exact[0], typed.name) if exact else self._like(typed)
 
     def _linked(self, typed: Typed, path: str) -> Mention:
-        """Return what a link means: by its path alone, whatever it is called."""
+        """Resolve a link by its path alone; its text does not count."""
         if path.startswith(_CONNECTORS):
             return _connector(typed, ())
-        # An absolute path stays what it is.
+        # `join` leaves an absolute path unchanged.
         skill = self._catalog.at(os.path.join(self.rules.folder, path.removeprefix("skill://").strip()))
         if skill is not None:
             return self._chosen(typed.text, skill, skill.full_name)
@@ -250,7 +250,7 @@ class _Meaning:
 
     @cached_property
     def _spelled(self) -> Mapping[str, Sequence[Skill]]:
-        """The skills by full name in small letters: `$Aleph` may be a variable, or `aleph`."""
+        """The skills by full name in lower case: `$Aleph` may be a variable, or mean `aleph`."""
         found: dict[str, dict[str, Skill]] = {}
         for skill in self._catalog.skills:
             if may_invoke(skill, self.rules.caller):
@@ -286,7 +286,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _twins(typed: Typed, skills: Sequence[Skill]) -> Mention:
-    """Return the mention where several skills have one name: only a path tells them apart."""
+    """Return the mention of a name that several skills have; only their paths differ."""
     paths = tuple(clean(skill.path or "") for skill in skills)
     use = f"[${typed.name}]({paths[0]})"
     message = f"${typed.name} matched {len(paths)} skills: {_listed(paths)}, use {use}"
@@ -303,7 +303,7 @@ def _connector(typed: Typed, skills: Sequence[Skill]) -> Mention:
 # Completes a mention that is being typed.
 
 _SHOWN = 20
-# What may stand between a `$` and the cursor, longer than any full name; and the rest of the name behind it.
+# The text between a `$` and the cursor, at most longer than any full name; and the rest of the name behind it.
 _BEFORE = re.compile(NOT_WITHIN + r"\$[A-Za-z0-9_:-]{0,200}\Z")
 _SLASH = re.compile(r"\s*(?P<sign>/(?:skill[ \t]+)?)[A-Za-z0-9_:-]{0,200}\Z")
 _AFTER = re.compile(r"[A-Za-z0-9_:-]*")
@@ -311,12 +311,14 @@ _AFTER = re.compile(r"[A-Za-z0-9_:-]*")
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What to put in place of ``text[start:end]``, the likeliest first.
+    """Replacements for ``text[start:end]``, likeliest first.
 
     Attributes:
-        names: Each with the sign that it was begun with, such as ``$github:gh-fix-ci``; where several have the name,
-            a link to each: ``[$gh-fix-ci](/path)``.
-        skills: The skill of each name.
+        start: The first character to replace.
+        end: The end of the part to replace, not included.
+        names: The replacements, each with its sign, such as ``$github:gh-fix-ci``; if several skills have the name, a
+            link to each, such as ``[$gh-fix-ci](/path)``.
+        skills: The skill of each replacement.
     """
 
     start: int
@@ -334,13 +336,13 @@ class Completion:
 
 
 def complete(text: str, cursor: int, catalog: Catalog, rules: MentionRules | None = None) -> Completion | None:
-    """Return what the mention under the cursor may become; None if there is none, as in code.
+    """Complete the mention before the cursor; return None if there is none, for example within code.
 
     Args:
         text: The message so far.
-        cursor: How many characters stand before the cursor.
-        catalog: The skills there are; only what ``mentioned`` would choose is offered.
-        rules: How this host understands mentions.
+        cursor: The number of characters before the cursor.
+        catalog: The skills of the host; only those that ``mentioned`` would activate are offered.
+        rules: The rules of the host; None for the defaults.
     """
     before = text[max(0, cursor - 201) : cursor]
     found = _BEFORE.search(before) or (_SLASH.match(before) if cursor < 200 else None)
@@ -363,7 +365,7 @@ def complete(text: str, cursor: int, catalog: Catalog, rules: MentionRules | Non
 
 
 def _offers(skill: Skill, sign: str, catalog: Catalog, rules: MentionRules) -> Iterator[tuple[str, Skill]]:
-    """Yield what may be typed for a skill of this name, with the skill that it means."""
+    """Yield each mention that means a skill of this name, with that skill."""
     same = called(catalog, skill.full_name)
     is_linked = len(same) > 1 and sign == "$"
     for each in same if is_linked else (skill,):

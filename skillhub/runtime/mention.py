@@ -1,4 +1,4 @@
-"""Names of skills as people type them: mentions in a message, and what a name that no skill has may mean."""
+"""Parses mentions of skills in a message, and suggests skills for a name that no skill has."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Final, NamedTuple
 
 from skillhub.model.record import Skill
 
-# Finds the parts of a message that are code or commands, where ``$`` does not begin a mention.
+# The parts of a message that are code or commands, in which ``$`` begins no mention.
 
 # A line that opens or closes a block of code (CommonMark 4.5), also in a quotation or a list; the text after
-# an opening of backticks holds none, or it is code in a line. Every pattern begins with a letter that it can be
-# looked for by, which takes a tenth of the time that trying each place does.
+# opening backticks holds no backtick, or it is inline code. Every pattern begins with a fixed character, for which
+# the search takes a tenth of the time that a match at each position takes.
 _FENCE = re.compile(r"\n[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,})([^\n]*)")
-# A line handed to a shell (`! ls`, `$ ls`; `![` is a picture), a substitution, and what a shell or an interpreter
-# is told by `-c`.
+# A line for a shell (`! ls`, `$ ls`; `![` is a picture), a command substitution, and the argument of a shell's or an
+# interpreter's `-c`.
 _COMMANDS = (
     re.compile(r"\n[ \t]*(?:!(?!\[)|\$ )[^\n]*"),
     re.compile(r"\$\([^)\n]*\)?"),
@@ -29,19 +29,19 @@ _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 
 
 class Span(NamedTuple):
-    """A part of a text, its end not included."""
+    """A part of a text, without the character at ``end``."""
 
     start: int
     end: int
 
 
 def code_spans(text: str) -> list[Span]:
-    """Return the parts of ``text`` that are code or commands, in order and apart, in time linear in its length.
+    """Return the parts of ``text`` that are code or commands, in order, without overlap, in linear time.
 
     Args:
         text: Markdown, as people and models write it.
     """
-    lines = "\n" + text  # so that the first line begins as the others do
+    lines = "\n" + text  # so that the first line also begins with a line feed
     fenced = list(_fenced(lines)) if "```" in text or "~~~" in text else []
     spans = [*fenced, *(_inline(lines, fenced) if "`" in text else ())]
     spans += (Span(*each.span()) for pattern in _COMMANDS for each in pattern.finditer(lines))
@@ -49,7 +49,7 @@ def code_spans(text: str) -> list[Span]:
 
 
 def _fenced(text: str) -> Iterator[Span]:
-    """Yield the blocks of code; one that nothing closes goes on to the end (CommonMark 4.5)."""
+    """Yield the blocks of code; an unclosed block extends to the end (CommonMark 4.5)."""
     start, fence = 0, ""
     for line in _FENCE.finditer(text):
         marks, after = line.groups()
@@ -63,10 +63,10 @@ def _fenced(text: str) -> Iterator[Span]:
 
 
 def _inline(text: str, fenced: list[Span]) -> Iterator[Span]:
-    """Yield code in a line: from a run of backticks to the next of the same length (CommonMark 6.1)."""
+    """Yield inline code: from a run of backticks to the next run of the same length (CommonMark 6.1)."""
     runs = [run.span() for run in _TICKS.finditer(text)]
     breaks = [gap.start() for gap in _BLANK_LINE.finditer(text)]
-    # For each run the next of its length, found from the end, so that no run is looked for twice.
+    # For each run the next run of its length, determined from the end, so that this takes linear time.
     latest: dict[int, int] = {}
     closing: list[int | None] = [None] * len(runs)
     for at in range(len(runs) - 1, -1, -1):
@@ -100,23 +100,22 @@ def _merged(spans: list[Span]) -> list[Span]:
     return found
 
 
-# Finds mentions of skills in a message: ``$name``, ``$ns:name``, ``[$name](path)``, ``/name args``, and
-# ``/skill name args``.
+# Mentions of skills in a message: ``$name``, ``$ns:name``, ``[$name](path)``, ``/name args``, ``/skill name args``.
 
-# `_` is in no name of the specification, but in those of lenient hosts; a hyphen ends none. ASCII alone, so that
-# a mention ends where text without blanks between words goes on.
+# The specification permits no `_` in a name, but lenient hosts do; no name ends with a hyphen. Only ASCII, so that a
+# mention ends where text of a script without blanks between words continues.
 _NAME = r"[A-Za-z0-9_]+(?:-+[A-Za-z0-9_]+)*"
 _FULL_NAME = rf"{_NAME}(?::{_NAME})*"
 # Numbers, and variables as shells write them: `$5`, `$10-20`, `$PATH`, `$HOME-dir`.
 _NO_NAME = r"(?![0-9-]+(?![A-Za-z0-9_:])|[A-Z_][A-Z0-9_]*(?![A-Za-z0-9_]))"
-# Before a mention is no letter, and nothing that makes it part of a path, an address or an assignment.
+# A mention follows no letter, and no character that makes it part of a path, an address or an assignment.
 NOT_WITHIN = r"(?<![A-Za-z0-9_$\\/.=&%@#+~-])"
-# A path has no parenthesis, so that no two searches for its end go over the same text.
+# A path has no parenthesis, so that no two searches for its end scan the same text.
 _MENTION = re.compile(
     rf"\[\${_NO_NAME}(?P<linked>{_FULL_NAME})\][ \t]*\([ \t]*(?P<path>[^()\n]+)\)"
     rf"|{NOT_WITHIN}\${_NO_NAME}(?P<plain>{_FULL_NAME})"
 )
-# `/skill NAME` as well, but for the words of a host's own `/skill`.
+# `/skill NAME` too, except for the subcommands of a host's own `/skill`.
 _OWN = r"(?!(?:list|enable|disable|reload|install)(?:\s|\Z))"
 _SLASH = re.compile(rf"\s*(?P<text>/(?:skill[ \t]+{_OWN})?(?P<name>{_FULL_NAME}))(?=\s|\Z)")
 _SHELL = frozenset({"path", "home", "user", "shell", "pwd", "tmpdir", "temp", "tmp", "lang", "term"})
@@ -126,13 +125,13 @@ class Typed(NamedTuple):
     """One mention as it was typed.
 
     Attributes:
-        text: All of it, as in the message.
+        text: The whole mention.
         name: ``name`` or ``ns:name``.
-        start: Where it begins in the text, in characters.
+        start: Where it begins in the message, in characters.
         end: Where it ends, not included.
-        path: What a link leads to, else None.
-        doubtful: Whether it may as well be a variable or a number (``$my_var``, ``$user``, ``$3d``), so that it
-            is a mention only if a skill has exactly that name.
+        path: The path in a link; None if it is no link.
+        doubtful: Whether it may be a variable or a number instead (``$my_var``, ``$user``, ``$3d``), so that it is a
+            mention only if a skill has exactly that name.
     """
 
     text: str
@@ -144,10 +143,10 @@ class Typed(NamedTuple):
 
 
 def mentions(text: str) -> Iterator[Typed]:
-    """Yield the mentions in ``text`` as they come, in time linear in its length; any text will do.
+    """Yield the mentions in ``text`` in order, in linear time; any text is valid.
 
-    A slash counts at the very beginning alone. Code, commands, numbers and variables (``$5``, ``$PATH``) are
-    passed over.
+    A slash begins a mention only at the beginning of the text. Code, commands, numbers and variables (``$5``,
+    ``$PATH``) are no mentions.
     """
     if slash := _SLASH.match(text):
         yield Typed(slash["text"], slash["name"], *slash.span("text"), None, slash["text"] == "/skill")
@@ -174,10 +173,10 @@ def _is_doubtful(name: str) -> bool:
     return "_" in name or name[0].isdigit() or name != name.lower() or name in _SHELL
 
 
-# Splits and stems words, and measures how far one spelling is from another.
+# Words, their stems, and the distance between two spellings.
 
 _WORD = re.compile(r"[^\W_]+")
-# Longest first; what is left of a word has at least three letters, so that `sing` keeps its end.
+# Longest first; a stem has at least three letters, so that `sing` keeps its ending.
 _ENDINGS: Final = (
     *(("ational", "ate"), ("ization", "ize"), ("ically", "ic"), ("iness", "y"), ("ments", "ment")),
     *(("ations", "ate"), ("ation", "ate"), ("ingly", ""), ("edly", ""), ("ings", ""), ("ing", "")),
@@ -187,7 +186,7 @@ _STEM_MIN = 3
 
 
 def words(text: str) -> list[str]:
-    """Return the words of ``text`` in lower case, as they come; hyphens, colons and underscores part them."""
+    """Return the words of ``text`` in lower case and in order; hyphens, colons and underscores separate words."""
     return _WORD.findall(text.lower())
 
 
@@ -209,9 +208,10 @@ def stems(text: str) -> frozenset[str]:
 
 
 def distance(left: str, right: str, limit: int) -> int:
-    """Return how many letters were added, dropped, replaced or swapped with a neighbour; ``limit + 1`` for more.
+    """Return the distance between two spellings, or ``limit + 1`` if it is larger than ``limit``.
 
-    This is the restricted Damerau-Levenshtein distance, over the diagonal band that ``limit`` allows.
+    This is the restricted Damerau-Levenshtein distance: the number of letters that were added, dropped, replaced or
+    swapped with a neighbour. It is computed over the diagonal band that ``limit`` allows.
     """
     if abs(len(left) - len(right)) > limit:
         return limit + 1
@@ -233,17 +233,17 @@ def distance(left: str, right: str, limit: int) -> int:
 
 
 def slips(word: str) -> int:
-    """Return how many slips a word of this length may hold and still be taken for another."""
+    """Return the largest distance at which ``word`` still counts as a misspelling of another word."""
     return 0 if len(word) < 3 else 1 if len(word) < 6 else 2
 
 
 def close(word: str, known: Iterable[str]) -> list[str]:
-    """Return those of ``known`` that ``word`` may be a slip for, the closest first, else as they come."""
+    """Return the known words that ``word`` may be a misspelling of, closest first; equally close ones in order."""
     limit = slips(word)
     if not limit:
         return []
     letters = set(word)
-    # A slip changes which letters there are by two at most, which takes less time to see.
+    # One misspelling changes the set of letters by two at most; this comparison is faster than `distance`.
     alike = (
         each
         for each in known
@@ -253,18 +253,18 @@ def close(word: str, known: Iterable[str]) -> list[str]:
     return [each for far, each in sorted(found, key=lambda pair: pair[0]) if far <= limit]
 
 
-# Suggests what somebody may have meant by a name that no skill has.
+# Suggestions for a name that no skill has.
 
 _INITIALS = re.compile(r"[a-z0-9]{2,8}")
 
 
 @dataclass(frozen=True, slots=True)
 class Suggested:
-    """Skills whose names are alike, the likeliest first.
+    """Skills with similar names, likeliest first.
 
     Attributes:
-        is_short_form: Whether the one skill was named by its initials (``tdd``), which is as good as its name
-            to who typed it.
+        skills: The skills.
+        is_short_form: Whether the name is the initials of the only skill (``tdd``), and so names it beyond doubt.
     """
 
     skills: tuple[Skill, ...] = ()
@@ -272,28 +272,32 @@ class Suggested:
 
 
 class Suggestions:
-    """The names to suggest from.
+    """Finds skills with names similar to a given one.
 
     Args:
-        skills: In order of precedence; only those that may be used.
+        skills: The skills to suggest, in order of precedence.
     """
 
     def __init__(self, skills: Iterable[Skill]) -> None:
         self._skills = list(skills)
         self._names = [skill.full_name.lower() for skill in self._skills]
-        # All names in one text, a line each: one search through it takes the time of a few names apart.
+        # All names in one text, a line each: one search through it is as fast as a search in a few separate names.
         self._lines = "".join(f"\n{name}" for name in self._names) + "\n"
 
     def beginning(self, name: str) -> tuple[Skill, ...]:
-        """Return the skills whose full name begins so."""
+        """Return the skills whose full name begins with ``name``, in any case."""
         return self._matching(rf"\n{re.escape(name.lower())}(?!\Z)")
 
     def containing(self, name: str) -> tuple[Skill, ...]:
-        """Return the skills whose full name has this part."""
+        """Return the skills whose full name contains ``name``, in any case."""
         return self._matching(re.escape(name.lower())) if name else ()
 
     def like(self, name: str) -> Suggested:
-        """Return what is like ``name`` by beginning, part, words, initials or spelling: the first that has any."""
+        """Return the skills whose name is similar to ``name``, by the first of these comparisons that finds any.
+
+        The comparisons: own name of a skill with an alias, beginning, part, words in any form and order, initials,
+        spelling.
+        """
         if found := tuple(each for each in self._skills if each.own_name and each.own_name == name.lower()):
             return Suggested(found)
         if found := self.beginning(name) or self.containing(name) or self._sharing(stems(name)):
@@ -303,21 +307,21 @@ class Suggestions:
         return Suggested(self._misspelt(name.lower()))
 
     def _matching(self, pattern: str) -> tuple[Skill, ...]:
-        """Return the skills in whose lines the pattern is found."""
+        """Return the skills in whose lines the pattern matches."""
         at = number = 0
         found = []
         for hit in re.finditer(pattern, self._lines):
             number += self._lines.count("\n", at, hit.start() + 1)
             at = hit.start() + 1
-            if number <= len(self._skills):  # what has a line's end itself is found behind the last
+            if number <= len(self._skills):  # a name with a line feed makes more lines than there are skills
                 found.append(self._skills[number - 1])
         return _unique(found)
 
     def _sharing(self, wanted: frozenset[str]) -> tuple[Skill, ...]:
-        """Return the skills whose names have all of these words, in whatever order and form."""
+        """Return the skills whose names have all of these words, in any order and form."""
         if not wanted:
             return ()
-        # A stem is how its words begin, but for its last letter.
+        # A word begins with its stem, except for the last letter.
         longest = max(wanted, key=len)
         found = self.containing(longest[:-1] if len(longest) > 1 else longest)
         return tuple(skill for skill in found if wanted <= stems(skill.full_name))

@@ -1,4 +1,4 @@
-"""What the loaded skills of a turn still need, as questions to the person; and which permissions they declare."""
+"""The open needs of the loaded skills, as questions to the user, and the permissions that they declare."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.loading import Loaded, Session
 from skillhub.runtime.walk import LENIENT
 
-# Which needs are open, asked once a session. What is asked is read off the very bytes that were checked when the
-# skill was loaded; nothing is started, written or stored here.
+# Open needs, asked once in a session. They are read from the bytes that were checked when the skill was loaded;
+# nothing is started, written or stored here.
 
-_ABOUT_MAX = 240  # characters of what a skill says of a variable
+_ABOUT_MAX = 240  # characters of a variable's description
 
 
 @dataclass(frozen=True, slots=True)
 class TurnNeeds:
-    """What is open.
+    """The open needs of a turn.
 
     Attributes:
-        questions: Of kind ``env`` (the answer is a secret value: read it without showing it), or ``mcp``,
-            ``mcp-unpinned`` and ``mcp-shell`` (whether to set up a server; ``details`` say what it runs).
-        servers: By server name how it is run or reached, for the host to set up after a yes.
-        missing: What no answer can supply, a line each.
+        questions: Questions of kind ``env`` (the answer is a secret value: read it without echo), or ``mcp``,
+            ``mcp-unpinned`` and ``mcp-shell`` (whether to set up a server; ``details`` show its command or URL).
+        servers: The command or URL of each server, by its name; the host sets up a server after a yes.
+        missing: A line for each need that no answer can satisfy.
     """
 
     questions: tuple[Question, ...] = ()
@@ -41,10 +41,10 @@ class TurnNeeds:
 
 
 def declared(loaded: Loaded) -> Declared:
-    """Return the needs, the interface and the permissions of a loaded skill.
+    """Return the needs, the interface and the permissions that a loaded skill declares.
 
     Raises:
-        ForbiddenVariable, UndeclaredVariable: it asks for a variable that it may not have.
+        ForbiddenVariable, UndeclaredVariable: the skill needs a variable that it may not have.
         Drifted, StateError: one of its files was changed since it was loaded, or cannot be read.
     """
     files: dict[str, File] = {path: File(loaded.read(path)) for path in needs.READ if path in loaded.files}
@@ -55,16 +55,17 @@ def declared(loaded: Loaded) -> Declared:
 def open_needs(
     skills: Iterable[Loaded], session: Session, around: Surroundings, servers: Collection[str] = ()
 ) -> TurnNeeds:
-    """Return what these skills need and do not have; what was asked in this session before is not asked again.
+    """Return the open needs of these skills; each question is asked once in a session.
 
     Args:
-        skills: Those that were loaded for this turn.
-        session: The conversation; it remembers what was asked, and in memory alone what was answered.
-        around: Where the host runs: its variables, and the project whose files may steer a launcher.
-        servers: Names of the MCP servers that the host has already.
+        skills: The skills that were loaded for this turn.
+        session: The conversation; it keeps the questions that were asked, and in memory alone the answers.
+        around: Where the host runs: its variables, and the project whose files may influence a launcher.
+        servers: The names of the MCP servers that the host has already.
 
     Raises:
-        ForbiddenVariable, UndeclaredVariable, Drifted, StateError: as ``declared``.
+        ForbiddenVariable, UndeclaredVariable: a skill needs a variable that it may not have.
+        Drifted, StateError: a file of a skill was changed since it was loaded, or cannot be read.
     """
     environ = around.environ or os.environ
     questions: list[Question] = []
@@ -72,7 +73,7 @@ def open_needs(
     found: dict[str, McpServer] = {}
     for loaded in skills:
         name = clean(loaded.skill.full_name)
-        # What a person agreed to or saw to when the skill was installed.
+        # The servers that a person agreed to, or promised to set up, when the skill was installed.
         settled = {
             *servers,
             *(n.name for n in loaded.skill.requires if n.kind == "mcp" and (n.satisfied or n.waived)),
@@ -95,18 +96,27 @@ def open_needs(
 
 
 def supply(loaded: Loaded, question: Question, answer: Answer, session: Session) -> None:
-    """Keep the value of a variable for this skill until the session ends, in memory alone."""
+    """Keep the value of a variable for this skill until the session ends, in memory alone.
+
+    A question of another kind, or about another skill, is ignored.
+
+    Args:
+        loaded: The skill.
+        question: The question of ``open_needs``.
+        answer: The user's answer, with the value; an answer other than yes removes the value.
+        session: The conversation.
+    """
     if question.kind != "env" or question.skill != clean(loaded.skill.full_name):
-        return  # it was given for another skill
+        return  # the answer is for another skill
     for key in session.asked:
         if key[:2] == (loaded.folder.path, f"env:{question.subject}"):
             session.asked[key] = answer.value if answer.said == "yes" else None
 
 
 def values(loaded: Loaded, session: Session) -> dict[str, str]:
-    """Return the variables that the session has for this skill, for what the host runs on its behalf.
+    """Return the variables that the session has for this skill, for commands that the host runs on its behalf.
 
-    A variable is handed to the skill for which the person gave it, and to no other that has its name.
+    A value belongs to the folder of the skill for which the user gave it; another skill of its name does not get it.
     """
     return {
         spelled.removeprefix("env:"): value
@@ -138,8 +148,8 @@ def _unanswerable(skill: str, need: Requirement, environ: Mapping[str, str]) -> 
         yield f"{skill} needs the program {need.name}, which is not on PATH"
 
 
-# The permissions that a skill declares, compiled as Codex does. Nothing is granted here: who wants to widen what a
-# skill may do shows `beyond` to the person first.
+# The permissions that a skill declares, compiled like Codex. Nothing is granted here: before a host extends the
+# permissions of a skill, it shows `beyond` to the user.
 
 MacAutomation = Literal["none", "all"] | tuple[str, ...]
 _PREFERENCES: Final[Mapping[str, Literal["none", "readonly", "readwrite"]]] = {
@@ -152,17 +162,17 @@ _PREFERENCES: Final[Mapping[str, Literal["none", "readonly", "readwrite"]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionProfile:
-    """What commands of a skill may do, once a person agreed to it.
+    """The permissions of a skill's commands, once the user agrees to them.
 
     Attributes:
-        read: Folders and files that may be read, absolute; empty means any.
-        write: Folders and files that may be written, absolute; empty means none.
+        read: Absolute paths of folders and files that may be read; empty means any.
+        write: Absolute paths of folders and files that may be written; empty means none.
         network: Whether the network may be used.
-        preferences: Of macOS, its preferences.
-        automations: Of macOS, the applications that may be steered, by bundle id.
-        accessibility: Of macOS, its interface for accessibility.
-        calendar: Of macOS, its calendar.
-        approval: What happens beyond that: nothing is asked, it fails.
+        preferences: The access to the preferences of macOS.
+        automations: The applications of macOS that may be controlled, by bundle id.
+        accessibility: Whether the accessibility interface of macOS may be used.
+        calendar: Whether the calendar of macOS may be used.
+        approval: Always ``never``: an action without permission fails, and the user is not asked.
     """
 
     read: tuple[str, ...] = ()
@@ -176,11 +186,11 @@ class PermissionProfile:
 
     @property
     def sandbox(self) -> Literal["workspace-write", "read-only"]:
-        """``workspace-write`` if anything may be written."""
+        """``workspace-write`` if any path may be written, else ``read-only``."""
         return "workspace-write" if self.write else "read-only"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the profile for a host's sandbox."""
+        """Return the profile as JSON for a host's sandbox."""
         automations = self.automations if isinstance(self.automations, str) else list(self.automations)
         macos: dict[str, Any] = {"preferences": self.preferences, "automations": automations}
         macos |= {"accessibility": self.accessibility, "calendar": self.calendar}
@@ -189,7 +199,11 @@ class PermissionProfile:
         return {**shown, "macos": macos, "approval": self.approval}
 
     def beyond(self, allowed: PermissionProfile | None = None) -> tuple[str, ...]:
-        """Return what this allows and ``allowed`` does not, a line each, to be shown before a person agrees."""
+        """Return a line for each permission that ``allowed`` lacks, to show before the user agrees.
+
+        Args:
+            allowed: The permissions that the user has agreed to; None for the least.
+        """
         base = allowed or PermissionProfile(preferences="none")
         lines = [f"reads {quote(path)}" for path in self.read if base.read and not _is_below(path, base.read)]
         lines += ["reads any file"] if base.read and not self.read else []
@@ -210,11 +224,16 @@ class PermissionProfile:
 def permission_profile(loaded: Loaded, home: str) -> PermissionProfile | None:
     """Return the permissions that a skill declares; None if it declares none.
 
-    Relative paths start from the skill, ``~`` is the home; links in what is there already are followed. What makes no
-    sense is left out.
+    Relative paths refer to the folder of the skill, ``~`` to ``home``; links on the way are followed. Invalid values
+    are ignored.
+
+    Args:
+        loaded: The skill.
+        home: The user's home folder.
 
     Raises:
-        ForbiddenVariable, UndeclaredVariable, Drifted, StateError: as ``declared``.
+        ForbiddenVariable, UndeclaredVariable: the skill needs a variable that it may not have.
+        Drifted, StateError: one of its files was changed since it was loaded, or cannot be read.
     """
     said: dict[str, list[str]] = {}
     for line in declared(loaded).permissions:

@@ -1,4 +1,4 @@
-"""The list of skills that a model sees first, in its host's dialect and within its budget."""
+"""The list of skills for a model, in its host's dialect and within its host's budget."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from skillhub.model.hosts import Budget, Profile
 from skillhub.model.record import Skill
 from skillhub.runtime.catalog import Catalog, Problem, Shadowed
 
-# Spells the list of skills that a model sees first, as each host does; text from skills is escaped inside tags.
+# The dialects: how each host writes the list of skills. Text from skills is escaped inside tags.
 
 
 class ListedSkill(NamedTuple):
-    """One skill as it is listed.
+    """One entry of the list.
 
     Attributes:
-        name: Its full name.
-        description: One line, or nothing.
-        path: Its ``SKILL.md``.
-        scope: Whose it is.
-        files: How many files are in ``scripts``, ``references`` and ``assets``; zeros where nobody counted.
+        name: The full name of the skill.
+        description: One line; may be empty.
+        path: The path of its ``SKILL.md``.
+        scope: The scope of the skill.
+        files: The number of files in ``scripts``, ``references`` and ``assets``; zeros if the dialect omits them.
     """
 
     name: str
@@ -40,7 +40,7 @@ Spell = Callable[[Sequence[ListedSkill], int], list[str]]
 
 
 class Dialect(NamedTuple):
-    """How to spell entries, and how many more there are than are listed, in lines."""
+    """How to write entries, and the number of omitted ones, as lines."""
 
     spell: Spell
     counts_files: bool = False
@@ -177,7 +177,7 @@ def _row(name: str, description: str) -> str:
 
 
 def counted(files: tuple[int, int, int]) -> str:
-    """Return how many scripts, references and assets there are as GenCode writes it; nothing where there are none."""
+    """Return the number of scripts, references and assets in the form of GenCode; empty if there are none."""
     words = [
         f"{number} {word}{'s' if number > 1 else ''}"
         for number, word in zip(files, ("script", "ref", "asset"), strict=True)
@@ -203,58 +203,61 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
 }
 
 
-# Makes the list of skills that a model sees first, in its host's dialect and within its host's budget.
-# Over the budget, descriptions are shortened to the same length, at the end of a word and down to a length that is
-# of use; then whole skills are left out, those of the lowest precedence first. The budget is for all of the text;
-# what did not fit is told.
+# The list of skills within the budget, which is for the whole text.
+# Over the budget, descriptions are shortened to the same length, at the end of a word and down to a useful length;
+# then whole skills are omitted, those of the lowest precedence first. A warning names what does not fit.
 
 Unit = Literal["tokens", "characters", "bytes"]
-# What hosts reckon with, as no tokenizer is the same for all models.
+# The ratio that hosts assume, since tokenizers differ between models.
 _BYTES_PER_TOKEN: Final = 4
-_NAMED: Final = 20  # of those left out, in a warning
+_NAMED: Final = 20  # names of omitted skills in a warning
 _FILES: Final = ("scripts", "references", "assets")
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much text there may be; ``most`` is None for any."""
+    """The largest permitted size of a text; ``most`` is None for any size."""
 
     most: int | None
     unit: Unit
 
     @classmethod
     def of(cls, budget: Budget, window: int | None) -> Limit:
-        """Return the limit of a budget, for a model whose context has ``window`` tokens, if that is known."""
+        """Return the limit of a budget for a model with a context of ``window`` tokens; None if that is unknown."""
         if budget.percent is not None and window is not None:
             return cls(int(window * budget.percent / 100), "tokens")
         return cls(budget.size, "bytes") if budget.size is not None else cls(budget.chars, "characters")
 
     def cost(self, text: str) -> int:
-        """Return how much of the limit a text takes."""
+        """Return the size of a text in the unit of the limit."""
         if self.unit == "characters":
             return len(text)
         size = len(text.encode("utf-8", "replace"))
         return size if self.unit == "bytes" else -(-size // _BYTES_PER_TOKEN)
 
     def holds(self, text: str) -> bool:
-        """Say whether a text keeps within the limit."""
+        """Return whether a text is within the limit."""
         return self.most is None or self.cost(text) <= self.most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """The text, and what a human should know of it.
+    """The list of skills for a model, and facts about it for the user.
 
     Attributes:
-        text: Nothing at all if there is no skill that the model may call.
-        skills: Full names of those in it, in its order.
-        omitted: Those that did not fit.
-        cut: Those in it that have less than their description.
-        used: What the text takes of the budget, in its unit.
-        budget: None for any amount.
-        catalog: All skills that there are, those among them that the model is not shown.
-        costs: By its file, what each skill that the model may call takes of the budget, rounded up; of those that did
-            not fit, what they would take in full.
+        host: The id of the host.
+        text: The text for the model; empty if there is no skill that the model may call.
+        skills: The full names of the listed skills, in order.
+        omitted: The full names of the skills that did not fit.
+        cut: The full names of the listed skills whose description is shortened.
+        used: The size of the text, in ``unit``.
+        budget: The largest permitted size, in ``unit``; None for any size.
+        unit: The unit of the sizes.
+        shadowed: The skills that another skill of the same name hides.
+        problems: The problems of the catalogue.
+        catalog: The whole catalogue, with the skills that the model is not shown.
+        costs: The size of the entry of each skill that the model may call, by the path of its ``SKILL.md``, rounded
+            up; for an omitted skill the size of its full entry.
     """
 
     host: str
@@ -272,12 +275,12 @@ class Section:
 
     @property
     def shortened(self) -> int:
-        """How many of those in it have less than their description."""
+        """The number of listed skills whose description is shortened."""
         return len(self.cut)
 
     @property
     def repeated(self) -> Mapping[str, Sequence[str]]:
-        """The places of each skill that is listed more than once, for it is found in several folders."""
+        """The folders of each name that is listed more than once."""
         places: dict[str, list[str]] = {}
         for skill in self.catalog.skills:
             if skill.reach == "active" and skill.full_name in self.skills:
@@ -286,7 +289,7 @@ class Section:
 
     @property
     def bill(self) -> list[tuple[str, int, bool]]:
-        """Name, cost, and whether it is listed, of each skill that the model may call, the dearest first."""
+        """The name, the cost, and whether it is listed, of each skill that the model may call; largest cost first."""
         rows = [
             (skill.full_name, self.costs[skill.file], skill.full_name in self.skills)
             for skill in self.catalog.skills
@@ -296,17 +299,17 @@ class Section:
 
     @property
     def held(self) -> tuple[Skill, ...]:
-        """Those that are held back, each with why."""
+        """The skills that are held back, each with its reason in ``Skill.held``."""
         return tuple(skill for skill in self.catalog.skills if skill.held is not None)
 
     @property
     def truncated(self) -> bool:
-        """Whether anything is not shown in full."""
+        """Whether a skill is omitted or its description shortened."""
         return bool(self.omitted or self.shortened)
 
     @property
     def warning(self) -> str | None:
-        """What to tell the user where something is not shown in full."""
+        """A warning for the user, which names omitted or shortened skills; None if every entry is complete."""
         if not self.truncated:
             return None
         total = len(self.skills) + len(self.omitted)
@@ -320,7 +323,7 @@ class Section:
         return f"the descriptions of {len(meant)} of {total} skills are shortened to {size}: {names}; {hint}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``skillhub catalog --json`` prints."""
+        """Return the answer of ``skillhub catalog --json``."""
         return {
             "host": self.host,
             "text": self.text,
@@ -344,12 +347,12 @@ class Section:
 
 
 def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Section:
-    """Return what the model of a host is shown of a catalogue.
+    """Return the list of skills for the model of a host.
 
     Args:
-        catalog: What there is; what the model may not call by itself is not shown to it.
+        catalog: The skills of the host; those that the model may not call are not listed.
         profile: The host.
-        window: How many tokens the model's context has, if that is known.
+        window: The size of the model's context in tokens; None if it is unknown.
     """
     dialect = DIALECTS[profile.dialect]
     active = [skill for skill in catalog.skills if skill.reach == "active"]
@@ -384,7 +387,7 @@ def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Se
 def _fitted(
     entries: Sequence[ListedSkill], budget: Budget, limit: Limit, spell: Callable[[Sequence[ListedSkill]], str]
 ) -> list[ListedSkill]:
-    """Return the entries that fit, with as much of their descriptions as does."""
+    """Return the entries that fit, with as much of their descriptions as fits."""
     kept = list(entries[: budget.entries])
     longest = max((len(entry.description) for entry in kept), default=0)
     if budget.description is not None:
@@ -394,7 +397,7 @@ def _fitted(
     def fits(number: int, length: int) -> bool:
         return limit.holds(spell([_shortened(entry, length) for entry in kept[:number]]))
 
-    # The most that fits is just before the first that does not; the key is false up to there.
+    # The bisection finds the first number that does not fit: the key is false for all before it.
     if not fits(len(kept), least):
         kept = kept[: bisect_right(range(1, len(kept)), False, key=lambda number: not fits(number, least))]
     lengths = range(least + 1, longest + 1)
@@ -403,13 +406,13 @@ def _fitted(
 
 
 def _shortened(entry: ListedSkill, length: int) -> ListedSkill:
-    """Return the entry with at most so many characters of its description, up to the end of a word."""
+    """Return the entry with at most ``length`` characters of its description, up to the end of a word."""
     text = entry.description
     if len(text) <= length:
         return entry
     cut = text[: length - 1]
     word = cut if text[length - 1] == " " else cut.rpartition(" ")[0]
-    # Not every script has blanks between words, and some words are long.
+    # Not every script has blanks between words, and some words are long: then cut within a word.
     return entry._replace(description=f"{(word if len(word) * 2 >= length else cut).rstrip()}…" if length else "")
 
 
