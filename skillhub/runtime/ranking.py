@@ -20,13 +20,13 @@ from skillhub.model.record import Skill, check_paths
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.mention import close, stems, words
 
-# The index of a search, SQLite's FTS5: in memory, or in a file that is made anew when its contents changed.
-# Whoever can write that file may have forged it: it is believed only where its schema is ours to the letter, each
-# value has its type, and each row is one that the caller gave. Whatever else it holds has it made anew.
+# The index of a search, SQLite's FTS5: in memory, or in a file that is rebuilt when the indexed skills change.
+# Another user of the file may have forged it: it is trusted only if its schema is exactly ours, each value has its
+# type, and each row is one that the caller gave. Otherwise it is rebuilt.
 
 _FORMAT = "2"
-# Rows whose relevance is worked out. They are kept shortest first, and of two that match equally BM25 prefers the
-# shorter: what is cut off is what it would rank low. All of a million would take half a second.
+# The number of rows whose relevance is computed. Rows are stored shortest first, and BM25 prefers the shorter of two
+# equal matches, so the rows beyond the limit would rank low. All of a million rows would take half a second.
 _RANKED_MAX = 1500
 _FEW = 50
 _PREFIX_MAX = 200
@@ -48,16 +48,16 @@ _INDEXES: Final = """
     CREATE INDEX by_length ON spellings (length);
 """
 _COLUMNS = "skills.id, skills.name, skills.description, skills.path, skills.source, skills.scope, skills.given"
-# Steps of SQLite's machine that one query may take: the largest listing takes a tenth of it.
+# Steps of SQLite's virtual machine that one query may take; the largest listing takes a tenth.
 _STEPS_MAX: Final = 5_000_000
 _STEPS: Final = 10_000
-# Bytes of one value; a frontmatter has at most one MiB.
+# The largest value in bytes; a frontmatter has at most one MiB.
 _VALUE_MAX: Final = 1 << 21
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What is found: a skill on disk has ``path`` and ``scope``, one that is listed a ``source``."""
+    """A row of an index: a skill on disk has a ``path`` and a ``scope``, a skill of a listing a ``source``."""
 
     name: str
     description: str
@@ -68,7 +68,7 @@ class Stored:
 
 
 class SearchIndex:
-    """An index that is ready; made by ``build``, or by ``kept`` in a file."""
+    """A search index; ``build`` makes one in memory, ``kept`` one in a file, and ``opened`` opens a file."""
 
     def __init__(
         self, connection: sqlite3.Connection, file: tuple[str, str] = ("", ""), rows: Sequence[Stored] | None = None
@@ -80,7 +80,7 @@ class SearchIndex:
 
     @classmethod
     def build(cls, rows: Iterable[Stored]) -> SearchIndex:
-        """Return an index of these rows in memory.
+        """Return a new index of these rows in memory.
 
         Raises:
             StateError: this Python's SQLite has no FTS5.
@@ -89,18 +89,18 @@ class SearchIndex:
 
     @classmethod
     def opened(cls, path: str, proof: str, rows: Iterable[Stored] | None = None) -> SearchIndex | None:
-        """Return the index at ``path`` if it was made of what ``proof`` names; None if not, or if it is damaged.
+        """Return the index at ``path``; None if there is none, it was made with another ``proof``, or is damaged.
 
         Args:
             path: The file.
-            proof: What ``kept`` was given.
-            rows: What it was made of. Then each hit is one of these rows, and an index that turns out to be damaged
-                or forged is made anew; without them a hit says what the file says.
+            proof: The value that ``kept`` was given; it identifies the indexed rows.
+            rows: The indexed rows. With them, each hit is one of these rows, and an index that proves damaged or
+                forged is rebuilt; without them, hits have the contents of the file.
         """
         try:
             if not os.path.isfile(path):
                 return None
-            # Immutable: no lock is waited for, and no journal beside it is played back.
+            # Immutable: SQLite waits for no lock, and replays no journal beside the file.
             place = f"{Path(os.path.abspath(path)).as_uri()}?mode=ro&immutable=1"
             connection = sqlite3.connect(place, uri=True, check_same_thread=False)
         except (sqlite3.Error, ValueError):
@@ -114,11 +114,16 @@ class SearchIndex:
 
     @classmethod
     def kept(cls, path: str, proof: str, rows: Iterable[Stored]) -> SearchIndex:
-        """Return an index of these rows, kept at ``path`` for the next time; it replaces the old one at once.
+        """Write an index of these rows to ``path`` and return it; it replaces an older file atomically.
+
+        Args:
+            path: The file.
+            proof: A value that identifies the rows, for ``opened``.
+            rows: The rows to index.
 
         Raises:
             StateError: the disk refuses, or this Python's SQLite has no FTS5.
-            UsageError: it is no path.
+            UsageError: ``path`` is no valid path.
         """
         check_paths(path)
         given = list(rows)
@@ -144,34 +149,34 @@ class SearchIndex:
         return found
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the index and its file."""
         self._is_closed = True
         self._connection.close()
 
     def make_anew(self) -> bool:
-        """Make a damaged or forged index again of the rows that it was to be made of; say whether they are known."""
+        """Rebuild a damaged or forged index from its rows; return whether they are known and the index is open."""
         if self._rows is None or self._is_closed:
             return False
         self._connection.close()
         with suppress(StateError):
             SearchIndex.kept(*self._file, self._rows).close()
-        # Not from the file: whoever forged it may do so again.
+        # In memory, since the file may be forged again.
         self._connection = _in_memory(self._rows)
         return True
 
     def at_path(self, path: str) -> dict[int, Stored]:
-        """Return what is at ``path``."""
+        """Return the rows of the skills at ``path``, by number."""
         found = self._select("FROM skills WHERE path = ? AND path != '' LIMIT ?", path, _FEW)
         return _all(found, lambda row: utf8(row.path) == path)
 
     def named(self, name: str) -> dict[int, Stored]:
-        """Return what has this name, with or without its namespace."""
+        """Return rows with this name, with or without its namespace."""
         found = self._select("FROM skills WHERE name = ? LIMIT ?", name, _FEW)
         found |= self._select("FROM skills WHERE bare = ? LIMIT ?", name, _FEW)
         return _all(found, lambda row: name in _names(row))
 
     def beginning(self, name: str) -> dict[int, Stored]:
-        """Return some of what has a name that begins so, the shortest among them."""
+        """Return rows whose name begins with ``name``, among them the shortest."""
         where = "FROM skills WHERE {0} >= ? AND {0} < ? LIMIT ?"
         last = name + "\U0010ffff"
         found = {
@@ -183,22 +188,22 @@ class SearchIndex:
         return {number: found[number] for number in shortest}
 
     def with_words_in_name(self, terms: Sequence[str]) -> dict[int, Stored]:
-        """Return some of what has all of these words in its name, or else any of them."""
+        """Return rows with all of these words in the name; if there are none, rows with any of them."""
         where = "FROM texts JOIN skills ON skills.id = texts.rowid WHERE texts MATCH ? LIMIT ?"
         found = self._select(where, f"name : ({_all_of(terms)})", _FEW)
         return found or self._select(where, f"name : ({_any_of(terms)})", _FEW)
 
     def matching(self, terms: Sequence[str]) -> dict[int, float]:
-        """Return by row how well it matches, lower is better: what has all words, or if that is little, any."""
+        """Return the rank of each matching row, lower is better: rows with all words; if few, also rows with any."""
         found = self._ranked(_all_of(terms)) if terms else {}
         if terms[1:] and len(found) < _FEW:
-            # What lacks a word comes after whatever lacks none.
+            # A row that lacks a word ranks below every row with all words.
             found = {number: rank - 1000 for number, rank in found.items()}
             found = {**self._ranked(_any_of(terms)), **found}
         return found
 
     def read(self, numbers: Iterable[int]) -> dict[int, Stored]:
-        """Return these rows."""
+        """Return the rows with these numbers."""
         wanted = list(numbers)
         found = self._select(f"FROM skills WHERE id IN ({','.join('?' * len(wanted))}) LIMIT -1", *wanted)
         if len(found) < len(wanted):
@@ -206,7 +211,7 @@ class SearchIndex:
         return found
 
     def spellings(self, length: int) -> list[str]:
-        """Return the words of all names and descriptions that have about this many letters."""
+        """Return the words of all names and descriptions whose length differs by at most two."""
         query = "SELECT word FROM spellings WHERE length BETWEEN ? AND ? ORDER BY word LIMIT ?"
         return [word for (word,) in self._run(query, (length - 2, length + 2, _SPELLINGS_MAX), (str,))]
 
@@ -220,7 +225,7 @@ class SearchIndex:
         return {row[0]: self._stored(row) for row in self._run(f"SELECT {_COLUMNS} {where}", values, types)}
 
     def _stored(self, columns: tuple[int, str, str, str, str, str, int]) -> Stored:
-        """Return a row of the file; where it is known what it was made of, the one that was given."""
+        """Return a row of the file; if the indexed rows are known, the one that the row of the file repeats."""
         said, given = columns[1:6], columns[6]
         name, description, path, source, scope = said
         if self._rows is None:
@@ -247,7 +252,7 @@ def _odd(why: str) -> StateError:
 
 
 def _all(rows: dict[int, Stored], is_so: Callable[[Stored], bool]) -> dict[int, Stored]:
-    """Return the rows; each was looked up by what is checked here again, for an index can disagree with its table."""
+    """Return the rows if each satisfies the condition of its query, since a forged index can contradict its table."""
     if not all(map(is_so, rows.values())):
         raise _odd("a row is listed under what it does not hold")
     return rows
@@ -259,7 +264,7 @@ def _names(row: Stored) -> tuple[str, str]:
 
 
 def _bound(connection: sqlite3.Connection) -> None:
-    """Have a file that may be forged run nothing of its own, and hold no value that fills the memory."""
+    """Restrict a connection to a file that may be forged: no code in it runs, and no value fills the memory."""
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_MAX)
     connection.set_progress_handler(_stopping(), _STEPS)
     for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
@@ -267,13 +272,13 @@ def _bound(connection: sqlite3.Connection) -> None:
 
 
 def _stopping() -> Callable[[], bool]:
-    """Return what SQLite asks each so many steps of one query: whether these were enough."""
+    """Return a progress handler, which ends a query after ``_STEPS_MAX`` steps."""
     asked = count(1)
     return lambda: next(asked) * _STEPS > _STEPS_MAX
 
 
 def _is_ours(connection: sqlite3.Connection, proof: str) -> bool:
-    """Say whether a file has our tables and nothing else, and was made of what ``proof`` names."""
+    """Return whether a file has our tables and nothing else, and was made with this ``proof``."""
     if _schema_of(connection) != _our_schema():
         return False
     return connection.execute("SELECT format, proof FROM meta LIMIT 2").fetchall() == [(_FORMAT, proof)]
@@ -303,7 +308,7 @@ def _in_memory(rows: Iterable[Stored]) -> sqlite3.Connection:
 
 
 def _all_of(terms: Sequence[str]) -> str:
-    # In quotes a word is a word to FTS5, not a part of its language; `words` leaves no quote in it.
+    # Quotes make each term a word instead of an operator of FTS5; `words` leaves no quote in a term.
     return " AND ".join(f'"{term}"' for term in terms)
 
 
@@ -342,18 +347,18 @@ def _facts(row: Stored) -> tuple[str, ...]:
 
 
 def utf8(text: str) -> str:
-    """Return the text as SQLite takes it: what in a path is no UTF-8 is a question mark."""
+    """Return the text in the form that SQLite stores: bytes of a path that are no UTF-8 become question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-# Searches skills by what a person remembers of them, those on disk and those that a source lists alike.
-# Five ways of finding are tried, and their rankings fused by reciprocal rank (Cormack, Clarke, Büttcher 2009)
-# with a weight for each, so that the stronger way wins and several weak ones still help each other.
+# The search in skills on disk and in the listings of sources.
+# Five methods each rank the skills, and their rankings are combined by reciprocal rank fusion (Cormack, Clarke,
+# Büttcher 2009) with a weight for each, so that a stronger method wins and several weaker ones add up.
 
 LIMIT: Final = 8
 LIMIT_MAX: Final = 50
 Reason = Literal["exact_path", "exact_name", "prefix", "token_overlap", "full_text", "spelling"]
-# Each at the first rank outweighs all that follow it together.
+# At the first rank, the weight of each method exceeds the sum of the weights below it.
 _WEIGHTS: Final[Mapping[Reason, float]] = {
     "exact_path": 16,
     "exact_name": 8,
@@ -362,24 +367,27 @@ _WEIGHTS: Final[Mapping[Reason, float]] = {
     "full_text": 1,
 }
 _RANK_BASE = 60
-_FUSED = 100  # of the full text's ranking
+_FUSED = 100  # ranks of the full-text search that count
 _WORDS_MAX = 8
 _CAP = 1 << 20
 _ALTERNATIVES = 3
 _T = TypeVar("_T")
-_Found = dict[int, tuple[Stored, Any]]  # by row, with the key that it is ranked by
+_Found = dict[int, tuple[Stored, Any]]  # by number, the row and the key that it is ranked by
 _SCOPES: tuple[SkillScope, ...] = ("project", "user", "system", "admin", "plugin", "extra")
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One skill that was found.
+    """A skill that matches a search.
 
     Attributes:
-        source: The alias of the source that lists it; None for one on disk.
-        scope: The scope of one on disk; None for a listed one.
-        score: Higher is better; comparable with the others of the same search.
-        reason: The strongest way in which it was found.
+        name: The full name of the skill.
+        description: Its description, one line.
+        path: The folder of a skill on disk; empty for a skill of a listing.
+        source: The alias of the source that lists it; None for a skill on disk.
+        scope: The scope of a skill on disk; None for a skill of a listing.
+        score: Higher is better; comparable only within one search.
+        reason: The strongest method that found it.
     """
 
     name: str
@@ -391,7 +399,7 @@ class Hit:
     reason: Reason
 
     def to_json(self) -> dict[str, Any]:
-        """Return the hit as the contract has it."""
+        """Return the hit as a row of ``hits`` in ``skillhub search --json``."""
         place = {"source": self.source} if self.source is not None else {"scope": self.scope, "path": self.path}
         shown = {"name": self.name, **place, "description": self.description}
         return {**shown, "score": self.score, "reason": self.reason}
@@ -399,26 +407,26 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The best of what was found, and how many more there are."""
+    """The best hits of a search, and the number of further ones."""
 
     hits: tuple[Hit, ...] = ()
     more: int = 0
 
     @property
     def truncated(self) -> bool:
-        """Say whether there are more."""
+        """Whether there are further hits."""
         return self.more > 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return them as data."""
+        """Return the hits with their number, as JSON."""
         shown = [hit.to_json() for hit in self.hits]
         return {"hits": shown, "count": len(shown), "truncated": self.truncated}
 
 
 def rows_of(skills: Iterable[Skill]) -> Iterator[Stored]:
-    """Yield what an index holds of skills on disk, their instructions among it; what cannot be read has none.
+    """Yield the index rows of skills on disk, with their instructions, except skills that are held back.
 
-    What is held back is not found.
+    If a ``SKILL.md`` cannot be read, its row has no instructions.
     """
     for skill in skills:
         if skill.held is not None:
@@ -439,17 +447,17 @@ def _body(path: str) -> str:
 
 
 def search(query: str, indexes: Iterable[SearchIndex], limit: int = LIMIT) -> Hits:
-    """Return the best hits for ``query`` in all indexes together; ties go by scope, then by path or source.
+    """Return the best hits for ``query`` in all indexes together; ties are ordered by scope, path, source and name.
 
-    Only where nothing at all is found, words are taken for misspelt ones.
+    If there is no hit, words that no skill has are replaced by words with a similar spelling.
 
     Args:
-        query: A path, a name, the beginning of one, or words; any text will do.
-        indexes: Where to look.
-        limit: How many hits to return, 50 at most.
+        query: A path, a name, the beginning of a name, or words; any text is valid.
+        indexes: The indexes to search.
+        limit: The largest number of hits to return, from 1 to 50.
 
     Raises:
-        StateError: an index cannot be read any more.
+        StateError: an index cannot be read, and its rows are unknown.
     """
     several = list(indexes)
     found = list(_hits(query, several)) or list(_respelt(query, several))
@@ -472,7 +480,7 @@ def _scope_rank(hit: Hit) -> int:
 
 
 def _hits(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
-    """Yield the hits of all indexes, unordered; each way of finding ranks the rows of all indexes together."""
+    """Yield the hits of all indexes, unordered; each method ranks the rows of all indexes together."""
     rows: dict[tuple[int, int], Stored] = {}
     keys: dict[Reason, dict[tuple[int, int], Any]] = {}
     for which, index in enumerate(indexes):
@@ -494,7 +502,7 @@ def _hits(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
 
 
 def _found(query: str, index: SearchIndex) -> Iterator[tuple[Reason, _Found]]:
-    """Yield what each way finds in one index, the strongest way first; of two keys the lower is the better hit."""
+    """Yield the rows that each method finds in one index, strongest method first; a lower key is a better hit."""
     text = utf8(query).strip()
     typed = text.lower().lstrip("$/")
     terms = list(dict.fromkeys(words(text)))[:_WORDS_MAX]
@@ -519,7 +527,7 @@ def _folder(path: str) -> str:
 
 
 def _overlap(terms: Sequence[str], rows: Mapping[int, Stored]) -> _Found:
-    """Rank rows by how many of the words are in name and description, then in the name alone."""
+    """Rank rows by the number of words in name and description, then in the name alone."""
     wanted = stems(" ".join(terms))
     shared = {}
     for number, row in rows.items():
@@ -530,7 +538,7 @@ def _overlap(terms: Sequence[str], rows: Mapping[int, Stored]) -> _Found:
 
 
 def _respelt(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
-    """Yield what is found when each word that is in no skill gives way to words that are spelt alike."""
+    """Yield the hits for the query with each word that no skill has replaced by words with a similar spelling."""
     terms = list(dict.fromkeys(words(utf8(query))))[:_WORDS_MAX]
     instead = [_alike(term, indexes) for term in terms]
     seen: set[tuple[str, str | None]] = set()

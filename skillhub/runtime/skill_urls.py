@@ -1,4 +1,4 @@
-"""Skills at URLs that a host's settings name (OpenCode's ``skills.urls``), fetched by a client of the host's."""
+"""Skills at URLs that a host's settings name (OpenCode's ``skills.urls``), fetched with the host's own client."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from skillhub.runtime.folder import Agreed, Folder
 from skillhub.runtime.state import layers
 from skillhub.runtime.walk import write_own
 
-Fetch = Callable[[str], bytes]  # a URL -> what is there; raises OSError or SkillhubError
+Fetch = Callable[[str], bytes]  # returns the body at a URL; raises OSError or SkillhubError
 _STATE_CAP = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What was pulled.
+    """The skills that ``pull`` fetched or found in its cache.
 
     Attributes:
-        folders: To be looked into, as ``Surroundings.extra``; each is named for the tree that it is held to.
-        trees: By the folder of a skill the tree that it holds.
-        problems: What was skipped, and why.
+        folders: Folders to search, for ``Surroundings.extra``; each is named for the tree that it must hold.
+        trees: The tree of each skill, by its folder.
+        problems: The URLs and skills that were skipped, and why.
     """
 
     folders: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Pulled:
 
 
 def urls_of(profile: Profile, around: Surroundings) -> dict[str, str]:
-    """Return each URL that the host's settings name, with the file that does; a repository may have written that."""
+    """Return each URL in the host's settings, with the file that names it; a repository may bring that file."""
     found: dict[str, str] = {}
     for layer in layers(profile, around)[0]:
         for url in layer.urls:
@@ -61,18 +61,18 @@ def urls_of(profile: Profile, around: Surroundings) -> dict[str, str]:
 def pull(urls: Iterable[str], fetch: Fetch, folder: str, reload: bool = False) -> Pulled:
     """Fetch the skills that ``<url>/index.json`` lists, each with its ``files[]``, into a cache by digest.
 
-    What is in the cache is hashed, and not fetched again unless ``reload`` says so; where a URL cannot be reached,
-    what was pulled before counts. Broken entries are skipped, and told. Nobody vouches for these skills: ask the
-    person before, above all about a URL that a repository names.
+    A skill in the cache is hashed, and fetched again only with ``reload``. If a URL is unreachable, the skills that
+    were pulled from it before are returned. Broken entries are skipped and reported. No one signs these skills: ask
+    the user first, above all about a URL that a repository names.
 
     Args:
-        urls: Bases, https, or http on this machine's loopback.
-        fetch: Returns what is at a URL; it decides where requests may go.
-        folder: The cache, absolute.
-        reload: Fetch everything again.
+        urls: Base URLs: https, or http on this machine's loopback.
+        fetch: Returns the body at a URL; it decides which hosts requests may reach.
+        folder: The folder of the cache, absolute.
+        reload: Whether to fetch everything again.
 
     Raises:
-        UsageError: the cache is no path.
+        UsageError: ``folder`` is no valid path.
     """
     check_paths(folder)
     trees: dict[str, Digest] = {}
@@ -87,7 +87,7 @@ def pull(urls: Iterable[str], fetch: Fetch, folder: str, reload: bool = False) -
 
 
 class _Base:
-    """One URL, and what was pulled from it before."""
+    """One base URL, and the skills that were pulled from it before."""
 
     def __init__(self, url: str, fetch: Fetch, folder: str, reload: bool) -> None:
         _check_url(url)
@@ -98,7 +98,7 @@ class _Base:
         )
 
     def skills(self, problems: list[Problem]) -> dict[str, Digest]:
-        """Return the folder and the tree of each skill, and add what is skipped."""
+        """Return the tree of each skill by its folder, and append to ``problems`` one for each skipped entry."""
         known = self._known()
         try:
             entries = FilesListing.parse(self._fetch(self.index_url), self.index_url).offered(self.index_url)
@@ -132,7 +132,7 @@ class _Base:
             block: Any = strict_json(read(self._kept, _STATE_CAP) or b"{}", self._kept, _STATE_CAP)
             rows = {name: (str(Digest.parse(tree)), [*files]) for name, (tree, files) in block.items()}
             return {name: row for name, row in rows.items() if is_name(name)}
-        return {}  # damaged: as good as deleted
+        return {}  # a damaged file counts as absent
 
     def _skill(self, release: Release, known: tuple[str, list[str]] | None) -> tuple[str, Digest]:
         if known and not self._reload and known[1] == [*release.files]:
@@ -169,7 +169,7 @@ def _is_whole(path: str, tree: Digest) -> bool:
 
 
 def _write(path: str, tree: Tree) -> None:
-    """Put a tree where its digest says; others see all of it or nothing."""
+    """Write a tree to its folder atomically: other processes see all of it or nothing."""
     making = f"{path}.{os.urandom(6).hex()}.tmp"
     try:
         for name, file in tree.items():

@@ -1,4 +1,4 @@
-"""How far each skill reaches: switched off, user only, or model too; in ours and in each host's file."""
+"""The reach of each skill (off, for the user only, or for the model too), in skillhub's and in each host's files."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from skillhub.runtime.catalog import Problem
 from skillhub.runtime.discover import Surroundings, expanded, project_root
 from skillhub.runtime.walk import write_own
 
-# Says what an agent may load without asking: by rules on names, and by what the user answered before.
+# Permissions: rules on names, and stored answers of the user, allow a skill, deny it, or require a question.
 
 ACTIONS: Final[tuple[Permission, ...]] = ("deny", "allow", "ask")
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionRule:
-    """``pattern`` is a name, full or not; ``*`` in it stands for any text, ``?`` for one character."""
+    """A rule about skills; ``pattern`` is a name or full name, in which ``*`` is any text and ``?`` any character."""
 
     pattern: str
     action: Permission
@@ -45,16 +45,15 @@ def permitted(
     otherwise: Permission = "allow",
     last_wins: bool = False,
 ) -> Permission:
-    """Return what the rules say of a skill.
+    """Return the permission of a skill: ``allow``, ``ask`` or ``deny``.
 
     Args:
-        skill: A rule matches it by its name or its full name.
-        rules: In the order in which they are written.
-        answers: By full name, what the user answered when asked and wants to be remembered; a deny of the
-            rules stays one.
-        otherwise: What holds if no rule matches.
-        last_wins: Whether the last rule that matches counts, as for OpenCode; else a deny counts more than an
-            allow, and an allow more than an ask, in any order, as for Codelia.
+        skill: The skill; a rule matches its name or its full name.
+        rules: The rules in the order of the file.
+        answers: Stored answers of the user by full name; they replace ``ask``, never ``deny``.
+        otherwise: The permission if no rule matches.
+        last_wins: Whether the last matching rule decides, as in OpenCode; otherwise ``deny`` takes precedence over
+            ``allow``, and ``allow`` over ``ask``, as in Codelia.
     """
     said = [rule.action for rule in rules if _matches(rule.pattern, skill.name, skill.full_name)]
     if last_wins:
@@ -67,12 +66,12 @@ def permitted(
 
 
 def _matches(pattern: str, *names: str) -> bool:
-    plain = pattern.replace("[", "[[]")  # which begins a set of characters in a shell's patterns, and not in these
+    plain = pattern.replace("[", "[[]")  # begins a set of characters in `fnmatch`, but not in these rules
     return any(fnmatchcase(name, plain) for name in names)
 
 
-# Parses and edits the files in which agents keep which skills are switched off.
-# Text in, text out; every byte that is not about the skill stays as it is. A word that nobody knows is a no.
+# Parses and edits the files in which agents disable skills.
+# Text in, text out; every byte that is not about the skill stays. An unknown word disables.
 
 CAP: Final = 1 << 20
 _GEN: Final[Mapping[str, Reach]] = {"enable": "enabled", "enabled": "enabled", "active": "active"}
@@ -84,19 +83,19 @@ _ANY_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one file says.
+    """The contents of one settings file.
 
     Attributes:
-        names: How far skills reach, by full name.
-        paths: The same, by path.
-        name_only: Names of skills that are listed for the model without their descriptions.
-        rules: Of permission; the last that matches counts.
-        hidden: Patterns of names that the model may not have, whatever another file says; the user may.
+        names: The reach of skills, by full name.
+        paths: The reach of skills, by path.
+        name_only: The names of skills that are listed for the model without their descriptions.
+        rules: The rules on permission; the last matching one decides.
+        hidden: Patterns of names that are hidden from the model, whatever other files have; the user may call them.
         extra: Further folders of skills.
-        urls: Where further skills can be pulled from.
-        answers: By full name, what the user answered when asked.
+        urls: URLs of further skills, for ``pull``.
+        answers: The stored answers of the user, by full name.
         file: The file.
-        error: Why it cannot be read.
+        error: Why the file cannot be read; empty if it can.
     """
 
     names: Mapping[str, Reach] = field(default_factory=dict)
@@ -111,7 +110,7 @@ class Layer:
     error: str = ""
 
     def reach(self, skill: Skill) -> Reach | None:
-        """Return how far a skill reaches; None if the file does not say."""
+        """Return the reach of a skill; None if the file does not set it."""
         if self.paths and skill.path:
             for path in (skill.file, skill.path):
                 if path in self.paths:
@@ -119,27 +118,28 @@ class Layer:
         return self.names.get(self.key(skill))
 
     def key(self, skill: Skill) -> str:
-        """Return the name by which the file speaks of a skill, if it does."""
+        """Return the name of a skill in this file; empty if a file of Claude Code does not name it."""
         if self.file is None or self.file.form != "claude":
             return skill.full_name
-        # Claude Code's speaks of no plugin's skills, and of others by the name of their folder too.
+        # Claude Code's file never names a plugin's skill; it names others by their folder too.
         names = () if skill.scope == "plugin" else (skill.full_name, os.path.basename(skill.path or ""))
         return next((name for name in names if name in self.names), "")
 
     def permission(self, skill: Skill, answers: Mapping[str, bool]) -> Permission | None:
-        """Return what the rules say of a skill; None if none of them is about it."""
+        """Return the permission of a skill by the rules; None if no rule matches it."""
         about = [rule for rule in self.rules if _matches(rule.pattern, skill.name, skill.full_name)]
         return permitted(skill, about, answers, last_wins=True) if about else None
 
 
-# What nobody can read is taken to switch everything off: somebody may have written it to do so.
+# An unreadable file disables every skill, since it may disable any.
 _NONE = Layer(rules=(PermissionRule("*", "deny"),))
 
 
 class Form(NamedTuple):
-    """How such a file is read, and how it is changed for one skill, if it can say so; both raise a FormatError.
+    """The format of a settings file: its parser, and its editor for one skill, if there is one.
 
-    ``unread`` is what a file says that cannot be read: no more than it could say.
+    Both raise a ``FormatError``. ``unread`` are the contents that an unreadable file counts as: the strictest that
+    the format can express.
     """
 
     parse: Callable[[str, str], Layer]
@@ -159,14 +159,14 @@ def _gen_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
 
 
 def gen_answers(text: str, where: str) -> dict[str, bool]:
-    """Return the answers in a file of skillhub's own state."""
+    """Return the user's answers in a file of skillhub's own state."""
     given = _gen(text, where).get("answers")
     found = given.items() if isinstance(given, dict) else ()
     return {name: said for name, said in found if isinstance(said, bool)}
 
 
 def gen_remember(text: str, name: str, allowed: bool, where: str) -> str:
-    """Return the text with one answer more, or another."""
+    """Return the text with the answer about ``name`` added or replaced."""
     block = _gen(text, where) | {"answers": gen_answers(text, where) | {name: allowed}}
     return json.dumps(block, indent=2, ensure_ascii=False) + "\n"
 
@@ -187,7 +187,7 @@ def _codex_parse(text: str, where: str) -> Layer:
     for entry in _codex_entries(text, where):
         reach: Reach = "active" if entry.get("enabled", True) is True else "disabled"
         name, path = entry.get("name"), entry.get("path")
-        # With both, or neither, Codex passes the entry over.
+        # Codex ignores an entry with both, or with neither.
         if isinstance(path, str) and name is None and is_path(path):
             paths[os.path.realpath(path)] = reach
         elif isinstance(name, str) and path is None and name.strip():
@@ -206,7 +206,7 @@ def _codex_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
             following = _ANY_TABLE.search(text, head.end())
             block = text[head.end() : following.start() if following else None].splitlines(keepends=True)
             while block and block[-1].lstrip()[:1] in ("", "#"):
-                block.pop()  # comments and blank lines at its end are about what comes next
+                block.pop()  # comments and blank lines at its end belong to the next table
             text = text[: head.start()] + text[head.end() + sum(map(len, block)) :]
     if reach == "disabled":
         path = skill.file
@@ -295,7 +295,7 @@ def _claude_patterns(permissions: Mapping[str, Any], key: str, where: str) -> It
         if _matches(tool.strip(), "Skill"):
             name = inner.removesuffix(")").strip() or "*"
             yield name
-            # The rest of such a rule is about the arguments; older ones have a colon before it.
+            # The end of such a rule is a pattern for the arguments; older rules have a colon before it.
             yield from (name[: -len(end)] for end in (" *", ":*") if name.endswith(end) and name != end)
 
 
@@ -307,14 +307,14 @@ FORMS: Final[Mapping[str, Form]] = {
 }
 
 
-# Reads and writes how far each skill reaches: switched off, for the user alone, or for the model too.
-# Kept by skillhub for a project and for the user, and read from and written to the agent's own files where its
-# profile names some. The project's files decide before the user's, the agent's own before skillhub's.
+# Reads and writes the reach of each skill: disabled, for the user only, or for the model too.
+# Skillhub keeps it for a project and for the user, and reads and writes the agent's own files that its profile names.
+# The project's files take precedence over the user's, the agent's own over skillhub's.
 
 
 @dataclass(frozen=True, slots=True)
 class ReachFile:
-    """A file that says how far skills reach; ``ours`` is skillhub's own."""
+    """A file that sets the reach of skills; ``ours`` is true for skillhub's own."""
 
     path: str
     form: Literal["gen", "codex", "opencode", "claude"]
@@ -324,7 +324,7 @@ class ReachFile:
 
 
 def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]:
-    """Return the files that count here, those that decide first; they need not be there."""
+    """Return the files that apply, in order of precedence; they may be absent."""
     root = project_root(profile, around)
     managed: list[ReachFile] = []
     found: dict[Scope, list[ReachFile]] = {"project": [], "user": []}
@@ -338,11 +338,11 @@ def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]
         else:
             path = os.path.join(root, *file.path.split("/"))
             if FORMS[file.form].edit is None:
-                path = os.path.realpath(path)  # all that it can say is a no
+                path = os.path.realpath(path)  # such a file can only restrict skills
             found["project"].append(ReachFile(path, file.form, "project", profile.id))
     if (state := around.state or _state(around)) is not None:
         ours = os.path.join(state, "skills")
-        # A repository can never bring its own: what is kept for a project lies with the user.
+        # The state of a project is in the user's folder, so that no repository can bring one.
         key = sha256(root.encode("utf-8", "surrogateescape")).hexdigest()
         found["project"].append(ReachFile(os.path.join(ours, f"{key}.json"), "gen", "project", profile.id, ours=True))
         found["user"].append(ReachFile(os.path.join(ours, "user.json"), "gen", "user", profile.id, ours=True))
@@ -353,18 +353,18 @@ def _state(around: Surroundings) -> str | None:
     try:
         return Home.around(around.environ or os.environ, os.path.abspath(around.home)).state
     except SkillhubError:
-        return None  # the locks, which lie there too, tell why, and hold every skill back
+        return None  # the locks, read from there too, report the error and hold every skill back
 
 
 def layers(profile: Profile, around: Surroundings) -> tuple[tuple[Layer, ...], tuple[Problem, ...]]:
-    """Return what these files say, and what is wrong with those that cannot be read."""
+    """Return the contents of the files that apply, in order of precedence, and a problem for each unreadable one."""
     known: list[Layer] = []
     problems: list[Problem] = []
     for file in reach_files(profile, around):
         try:
             text = _text(file)
             if text is not None:
-                # A file that a repository may bring gives no answers.
+                # Answers in a file that a repository may bring do not count.
                 given = gen_answers(text, file.path) if file.ours else {}
                 known.append(replace(FORMS[file.form].parse(text, file.path), answers=given, file=file))
         except (FormatError, StateError) as error:
@@ -376,17 +376,17 @@ def layers(profile: Profile, around: Surroundings) -> tuple[tuple[Layer, ...], t
 
 
 def settled(skills: Iterable[Skill], known: Sequence[Layer]) -> Iterator[Skill]:
-    """Yield each skill as far as it reaches here: no further than it says itself, nor than a layer lets it.
+    """Yield each skill with its reach: the smaller of its own declaration and of the setting in these files.
 
-    | the skill says | nothing | ``disable-model-invocation`` | ``user-invocable: false`` |
+    | setting; the skill declares | nothing | ``disable-model-invocation`` | ``user-invocable: false`` |
     |---|---|---|---|
     | active | user, model | user | model |
-    | enabled | user | user | nobody |
-    | disabled | nobody | nobody | nobody |
+    | enabled | user | user | no one |
+    | disabled | no one | no one | no one |
 
-    Of the rules in one file the last that matches counts. A deny of any file holds, and an ask of the user's
-    against the project's; else the first file that says something of a skill decides. What any file hides from the
-    model is the user's alone. What was answered is an answer to ``ask``, and no more.
+    The last matching rule of a file decides for that file. A ``deny`` of any file holds, and so does an ``ask`` of a
+    user's file against the project's; otherwise the first file that mentions a skill decides. A skill that any file
+    hides from the model is for the user only. A stored answer replaces ``ask``, and nothing else.
     """
     hidden = {pattern for layer in known for pattern in layer.hidden}
     ruled = [layer for layer in known if layer.rules]
@@ -409,9 +409,9 @@ def settled(skills: Iterable[Skill], known: Sequence[Layer]) -> Iterator[Skill]:
 
 
 def _ruling(skill: Skill, ruled: Sequence[Layer], answered: Mapping[str, bool]) -> tuple[Permission, Layer | None]:
-    """Return what the rules of these files say of a skill together, and which file denies it.
+    """Return the permission of a skill by the rules of all these files, and the file that denies it, if one does.
 
-    A repository may bring the project's: what its user wants to be asked, it does not allow.
+    A repository may bring the project's file, so its ``allow`` does not replace an ``ask`` of the user's.
     """
     permission: Permission = "allow"
     denies: Layer | None = None
@@ -430,12 +430,12 @@ def _ruling(skill: Skill, ruled: Sequence[Layer], answered: Mapping[str, bool]) 
 
 
 def _first(skill: Skill, known: Iterable[Layer]) -> tuple[Layer, Reach]:
-    """Return the first file that says how far a skill reaches; where none does, it is active."""
+    """Return the first file that sets the reach of a skill, and that reach; ``active`` if no file does."""
     return next(((layer, found) for layer in known if (found := layer.reach(skill))), (Layer(), "active"))
 
 
 def _switched_off(skill: Skill, layer: Layer) -> Held | None:
-    """Return which file disables a skill, and the command that enables it, if it is no rule about several."""
+    """Return the file that disables a skill, and the command that enables it, unless a rule disables several."""
     file = layer.file
     if file is None:
         return None
@@ -451,14 +451,21 @@ def _switched_off(skill: Skill, layer: Layer) -> Held | None:
 
 
 def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around: Surroundings) -> None:
-    """Keep how far a skill reaches, in skillhub's state and in the agent's own file of that scope, if it has one.
+    """Write the reach of a skill to skillhub's state, and to the agent's own file of that scope, if it has one.
 
-    An agent's file that knows on and off alone is told of these; the rest is in skillhub's.
+    If the format of an agent's file has only on and off, the finer distinction is in skillhub's state alone.
+
+    Args:
+        skill: The skill.
+        reach: ``disabled``, ``enabled`` (for the user only) or ``active`` (for the model too).
+        scope: Whether to write the project's files or the user's.
+        profile: The agent.
+        around: Where the agent runs.
 
     Raises:
-        FormatError: a file is malformed, or written so that it cannot be edited.
-        LinkLeavesProject: a file of the project lies behind a link out of it.
-        StateError: a file cannot be read or written, or another rule in it says the contrary.
+        FormatError: a file is malformed, or has a form that cannot be edited.
+        LinkLeavesProject: a link leads from a file of the project out of it.
+        StateError: a file cannot be read or written, or another rule in it overrides this reach.
     """
     root = project_root(profile, around)
     unwritten = [layer for layer in layers(profile, around)[0] if layer.file and FORMS[layer.file.form].edit is None]
@@ -483,11 +490,15 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
 
 
 def answers(profile: Profile, around: Surroundings) -> dict[str, bool]:
-    """Return what the user answered when asked for a skill and wants to be remembered, by full name.
+    """Return the stored answers of the user about skills with the permission ``ask``, by full name.
+
+    Args:
+        profile: The agent.
+        around: Where the agent runs.
 
     Raises:
-        FormatError: a file of the state is malformed.
-        StateError: it cannot be read.
+        FormatError: a file of skillhub's state is malformed.
+        StateError: a file cannot be read.
     """
     found: dict[str, bool] = {}
     for file in reversed(reach_files(profile, around)):
@@ -497,11 +508,20 @@ def answers(profile: Profile, around: Surroundings) -> dict[str, bool]:
 
 
 def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile, around: Surroundings) -> None:
-    """Keep an answer, in skillhub's state alone; without a folder for that it is forgotten.
+    """Store the user's answer about a skill with the permission ``ask``, in skillhub's state alone.
+
+    Nothing is stored if there is no folder for the state.
+
+    Args:
+        skill: The skill.
+        allowed: Whether the user allows it to be loaded.
+        scope: Whether the answer is for the project or for all of the user's projects.
+        profile: The agent.
+        around: Where the agent runs.
 
     Raises:
         FormatError: the file is malformed.
-        StateError: it cannot be read or written.
+        StateError: the file cannot be read or written.
     """
     for file in reach_files(profile, around):
         if file.scope == scope and file.ours:
@@ -509,7 +529,7 @@ def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile, around
 
 
 def _written(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[ReachFile]:
-    """Yield one file of each form: of an agent's several the first that is there, else the first."""
+    """Yield the files of a scope to write: the first existing one of the agent's, else its first; and skillhub's."""
     mine = [file for file in reach_files(profile, around) if file.scope == scope]
     own = [file for file in mine if not file.ours]
     if own:

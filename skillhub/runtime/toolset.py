@@ -1,4 +1,4 @@
-"""The tools by which a model calls skills, as each host defines them: description, schema, validation, result."""
+"""The tools with which a model searches and loads skills, as each host defines them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skillhub.runtime.loading import Fork, Loaded, Request, load, pick
 from skillhub.runtime.overview import section
 from skillhub.runtime.ranking import LIMIT, LIMIT_MAX, SearchIndex, Stored, search
 
-# What models hand over. Each field's words are those of its host.
+# The inputs of the tools. Descriptions are in the words of each host.
 
 
 class _ByName(BaseModel):
@@ -57,27 +57,27 @@ class _Load(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class SkillTool:
-    """A tool as a model's API takes it; ``input_schema`` is JSON Schema."""
+    """A tool for a model's API; ``input_schema`` is JSON Schema."""
 
     name: str
     description: str
     input_schema: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the tool with its schema as ``parameters``; some APIs call that ``input_schema``."""
+        """Return the tool as JSON, its schema under ``parameters``; some APIs expect it under ``input_schema``."""
         return {"name": self.name, "description": self.description, "parameters": self.input_schema}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a call comes to.
+    """The result of a tool call.
 
     Attributes:
-        text: What goes to the model.
-        is_error: Whether nothing was loaded or found; ``text`` then says why in the host's words.
-        loaded: The skill, for what the host shows, narrows and watches for: ``notes``, ``tools``, ``hooks``.
-        fork: What is to be done in a context of its own; then ``text`` is for that, and nothing is for this model.
-        metadata: What the host's own tool returns beside the text.
+        text: The text for the model.
+        is_error: Whether the call failed; ``text`` then has the reason in the host's words.
+        loaded: The loaded skill; the host shows its ``notes``, limits its ``tools`` and runs its ``hooks``.
+        fork: The skill's request for a context of its own; ``text`` is then for that context, not for this model.
+        metadata: The further values that the host's own tool returns with the text.
     """
 
     text: str
@@ -88,7 +88,7 @@ class ToolResult:
 
 
 class _Call(NamedTuple):
-    """One call, as its tool gets it."""
+    """The context of one call."""
 
     row: Profile
     catalog: Catalog
@@ -96,7 +96,7 @@ class _Call(NamedTuple):
 
 
 class _Tool(NamedTuple):
-    """A tool: its words, its input, what it does, and how it says that there is no such skill."""
+    """A tool: its description, the class of its input, its function, and its message for an unknown skill."""
 
     name: str
     description: str
@@ -108,12 +108,12 @@ class _Tool(NamedTuple):
 
 
 def tools(host: Profile | str, catalog: Catalog, window: int | None = None) -> tuple[SkillTool, ...]:
-    """Return the tools of a host, ready for its model's API; none of a host whose model reads files instead.
+    """Return the tools of a host for its model's API; none if its model reads files instead.
 
     Args:
-        host: The host.
-        catalog: What there is; what the model may not call is not named to it.
-        window: How many tokens the model's context has, if that is known.
+        host: The host, or its id.
+        catalog: The skills of the host; those that the model may not call are not named to it.
+        window: The size of the model's context in tokens; None if it is unknown.
 
     Raises:
         UsageError: there is no host of that name.
@@ -129,14 +129,14 @@ def call_tool(
     arguments: Mapping[str, Any] | str,
     request: Request | None = None,
 ) -> ToolResult:
-    """Do what a model asked for; whatever is wrong with it becomes a result that tells the model.
+    """Execute a model's tool call; every error in it becomes a result for the model.
 
     Args:
-        host: The host.
-        catalog: Its catalogue.
-        name: The tool.
-        arguments: As the model gave them: an object, or its JSON.
-        request: The session, and who is asked; the caller is the model whatever it says.
+        host: The host, or its id.
+        catalog: The skills of the host.
+        name: The name of the tool.
+        arguments: The model's arguments: an object, or its JSON.
+        request: How to load the skill; the caller is always the model, and the arguments are those of the call.
 
     Raises:
         UsageError: there is no host of that name, or it has no tool of that name.
@@ -187,7 +187,7 @@ def _shown(tool: _Tool, catalog: Catalog, row: Profile, window: int | None) -> S
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a field without what models do not need; what may be left out is not null besides."""
+    """Return the schema of a field without title, default and null; an optional field is omitted, never null."""
     options = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     kept = {key: each for key, each in schema.items() if key not in ("title", "default", "anyOf")}
     return {**options[0], **kept} if options else kept
@@ -206,7 +206,7 @@ def _opencode(given: _OfOpenCode, call: _Call) -> ToolResult:
 
 def _with_args(given: _OfGenCode | _OfPegasus, call: _Call) -> ToolResult:
     loaded = load(pick(call.catalog, given.skill), call.request)
-    # What a model gets as the result of its call needs no line that says whose it is.
+    # Pegasus's tool returns the instructions alone: the model knows which skill it called.
     text = safe(loaded.body).strip() if isinstance(given, _OfPegasus) else inject(loaded, call.row)
     return ToolResult(text=text, loaded=loaded, fork=loaded.fork)
 
