@@ -38,10 +38,14 @@ $(READY): pyproject.toml
 demo: $(READY)   ## install a signed skill in a new empty project, with the questions answered by a script
 	@$(BIN)/python docs/demo.py
 
-# Tests are compiled while mypy runs, which takes one processor.
+# Tests are compiled while mypy runs, which takes one processor. A test that fails runs a second time, with no other
+# beside it: if it passes then, it depends on load. That is a bug, but not one of the change that is tested.
 test: $(READY)   ## lint, types, the order of imports, tests
 	@$(BIN)/python -P -m pytest -q --collect-only >/dev/null 2>&1 & $(MAKE) --no-print-directory lint && wait
-	@$(BIN)/python -P -m pytest -q -n $(WORKERS) --dist worksteal -m 'not interop'
+	@$(BIN)/python -P -m pytest -q -n $(WORKERS) --dist worksteal -m 'not interop' || { status=$$?; \
+	  test $$status -eq 1 || exit $$status; \
+	  echo 'the failed tests run again, one after another; mend also those that pass now: they depend on load'; \
+	  $(BIN)/python -P -m pytest -v --last-failed --last-failed-no-failures none -m 'not interop'; }
 
 lint: $(READY)   ## ruff, mypy, the order of imports
 	@$(BIN)/python -P -m ruff check .
