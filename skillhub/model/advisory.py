@@ -21,21 +21,21 @@ from skillhub.model.reference import is_under
 from skillhub.model.tree import Listing
 from skillhub.model.version import Precedence, is_version, precedence
 
-# The documents: what of OSV is read. Everything else that OSV has is kept and decides nothing.
+# The documents: the keys of OSV that are read. All other keys of OSV are kept and decide nothing.
 
 ECOSYSTEM = "AgentSkills"
 CAP = 32 << 20
-_TEXT_MAX = 300  # characters of a summary that are shown
-# As GitHub's advisories spell a severity, where it is no vector.
+_TEXT_MAX = 300  # the most characters of a summary that are shown
+# The words for a severity in GitHub's advisories, which have a word where others have a CVSS vector.
 _WORDS: Mapping[str, Severity] = {**{each.upper(): each for each in SEVERITIES}, "MODERATE": "medium"}
 
 
 class _Osv(ExtensibleDocument):
-    model_config = ConfigDict(extra="allow")  # kept for others who read what a registry serves
+    model_config = ConfigDict(extra="allow")  # other clients of a registry may read these keys
 
 
 class OsvEvent(_Osv):
-    """One event of a range; a key that is not there is None."""
+    """One event of a range; an absent key is None."""
 
     introduced: str | None = None
     fixed: str | None = None
@@ -44,35 +44,35 @@ class OsvEvent(_Osv):
 
 
 class OsvRange(_Osv):
-    """A range of versions; of type ``GIT`` it names commits, whose order nobody knows here."""
+    """A range of versions. One of type ``GIT`` names commits, whose order is unknown here."""
 
     type: Literal["GIT", "SEMVER", "ECOSYSTEM"]
     events: Items[OsvEvent]
 
 
 class OsvPackage(_Osv):
-    """``ecosystem`` is ``AgentSkills``, with ``:`` and the source behind it unless any is meant."""
+    """A package; ``ecosystem`` is ``AgentSkills`` for every source, or ``AgentSkills:SOURCE`` for one source."""
 
     ecosystem: str
     name: str
 
 
 class OsvSpecific(_Osv):
-    """What ``database_specific`` may say to skillhub: digests of artifacts, trees or files, and a severity."""
+    """The keys of ``database_specific`` that skillhub reads: digests of artifacts, trees or files, and a severity."""
 
     digests: Items[Sha256] = ()
     severity: str | None = None
 
 
 class OsvSeverity(_Osv):
-    """A score; of CVSS the vector."""
+    """A score; for CVSS, the vector."""
 
     type: str
     score: str
 
 
 class OsvAffected(_Osv):
-    """One package, and which versions of it."""
+    """One affected package and its affected versions."""
 
     package: OsvPackage | None = None
     ranges: Items[OsvRange] | None = None
@@ -81,7 +81,7 @@ class OsvAffected(_Osv):
 
 
 class OsvAdvisory(_Osv):
-    """One advisory; one that was ``withdrawn`` says nothing any more."""
+    """One advisory; a ``withdrawn`` advisory matches no skill."""
 
     CAP = CAP
 
@@ -96,17 +96,17 @@ class OsvAdvisory(_Osv):
     database_specific: OsvSpecific = Field(default_factory=OsvSpecific)
 
     def check(self) -> None:
-        """Refuse what is of a later major version of OSV, of which nobody knows what it means.
+        """Refuse another major version of OSV, whose keys may have other meanings.
 
         Raises:
-            FormatError: it is.
+            FormatError: the document is not OSV 1.x.
         """
         if not self.schema_version.startswith("1."):
             raise FormatError(f"expected OSV 1.x, found {quote(self.schema_version)}", where=".schema_version")
 
     @property
     def rank(self) -> Severity:
-        """How grave it is: by its own word, by CVSS, critical if it is malware, else high."""
+        """The severity: critical for malware, else the advisory's own word, else CVSS, else high."""
         said = [self.database_specific, *(each.database_specific for each in self.affected or ())]
         words = [(each.severity or "").upper() for each in said]
         found = [_WORDS[word] for word in words if word in _WORDS]
@@ -117,7 +117,7 @@ class OsvAdvisory(_Osv):
 
 
 class AdvisoriesDocument(ExtensibleDocument):
-    """What a registry signs: its advisories, and digests of what is known to be bad, each with the reason."""
+    """The document that a registry signs: its advisories, and known bad digests with the reason for each."""
 
     CAP = CAP
 
@@ -137,7 +137,7 @@ _WEIGHTS = {
 
 
 def _cvss(vector: str) -> Severity:
-    """Return the severity of a vector of CVSS 3; of one that is none the gravest that no malware has."""
+    """Return the severity of a CVSS 3 vector; ``high`` for a malformed one."""
     said = dict(each.partition(":")[::2] for each in vector.split("/"))
     try:
         weight = {key: known[said[key]] for key, known in _WEIGHTS.items()}
@@ -153,17 +153,18 @@ def _cvss(vector: str) -> Severity:
     return SEVERITIES[sum(score >= least for least in (4.0, 7.0, 9.0))]
 
 
-# What is known, by whoever said it, and how a skill is looked up in it.
+# The advisories of all sources, and the lookup of a skill in them.
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one registry, file or mirror says.
+    """The advisories of one registry, file or mirror.
 
     Attributes:
-        document: It.
-        root: Of a registry, which by name speaks of its own skills alone; None of what the user chose.
-        outdated: Why this is only what it said before; empty if it was asked now.
+        document: The advisories.
+        root: The root of the registry, whose advisories match by name only its own skills; None for a file or a
+            mirror that the user chose.
+        outdated: Why this is an earlier document of the source; empty if the source answered now.
     """
 
     document: AdvisoriesDocument
@@ -172,10 +173,10 @@ class Said:
 
     @classmethod
     def parse(cls, data: bytes, where: str, root: Digest | None = None) -> Self:
-        """Return what a document, one advisory, a list of them, or lines of digests say.
+        """Return the advisories in a document, one advisory, a list of advisories, or lines of digests.
 
         Raises:
-            FormatError: the bytes are none of these; nothing of them is passed over.
+            FormatError: the bytes, or any part of them, are none of these.
         """
         if data.lstrip()[:1] not in (b"{", b"["):
             return cls(AdvisoriesDocument.model_construct(digests=dict(_lines(data, where))), root)
@@ -186,7 +187,7 @@ class Said:
 
 
 def _lines(data: bytes, where: str) -> Iterator[tuple[Digest, str]]:
-    """Yield digest and reason of each line: ``sha256:…`` or the digits alone, and behind a blank the reason."""
+    """Yield the digest and the reason of each line: ``sha256:…`` or the digits alone, a space, the reason."""
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
         text, _, reason = line.strip().partition(" ")
         if text and not text.startswith("#"):
@@ -195,12 +196,12 @@ def _lines(data: bytes, where: str) -> Iterator[tuple[Digest, str]]:
 
 @dataclass(frozen=True, slots=True)
 class AdvisorySubject:
-    """A skill as advisories know it.
+    """The facts of a skill that advisories are matched against.
 
     Attributes:
-        versions: Its version, and the commit that it is of.
-        urls: Returns every place that it comes from.
-        digests: Returns those of the artifact, of its trees and of their files, each with what it is of.
+        versions: Its version and its commit, those that are known.
+        urls: Returns every URL of its source.
+        digests: Returns the digests of the artifact, the trees and their files; each with the words for what has it.
     """
 
     name: str
@@ -218,7 +219,7 @@ class AdvisorySubject:
         urls: Callable[[], tuple[str, ...]],
         listing: Callable[[], Listing | None],
     ) -> Self:
-        """Return a locked skill, or one that may be; what its files are is asked for only if digests are known."""
+        """Return the subject for a locked skill or a candidate; ``listing`` is called only if ``digests`` is."""
 
         def digests() -> dict[str, str]:
             found = digests_of(listing() or Listing({})) | {entry.original.tree: "its tree", entry.tree: "its tree"}
@@ -228,17 +229,17 @@ class AdvisorySubject:
 
 
 def digests_of(listing: Listing) -> dict[str, str]:
-    """Return the digest of each file, and what it is of."""
+    """Return the digest of each file, with the words that name the file."""
     return {f"sha256:{file.sha256}": f"its file {path}" for path, file in listing.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """That an advisory is about a skill.
+    """A match of an advisory with a skill.
 
     Attributes:
-        by: What it matched: ``version``, or what the digest is of.
-        fixed: The first version that is said to be free of it.
+        by: ``version``, or the words for what has the digest, such as ``its tree``.
+        fixed: The first version that the advisory calls fixed.
     """
 
     id: str
@@ -249,12 +250,12 @@ class Match:
 
     @property
     def is_refused(self) -> bool:
-        """Whether no install may take it: its very bytes are known to be bad, or its version is critical."""
+        """Whether every install of the skill is refused: a digest matched, or the advisory is critical."""
         return self.by != "version" or self.severity == "critical"
 
     @property
     def rule(self) -> str:
-        """The rule of the audit that it is a finding of."""
+        """The id of the audit's rule for the finding."""
         return "known-bad" if self.is_refused else "advisory"
 
     def __str__(self) -> str:
@@ -263,16 +264,16 @@ class Match:
         return f"{self.id} ({self.severity}, by {by}): {self.summary or 'no reason given'}{remedy}"
 
     def finding(self, path: str) -> Finding:
-        """Return it as what the scan of a skill found."""
+        """Return the match as a finding at ``path``."""
         fixed = f"take version {self.fixed} or a later one" if self.fixed else "no version is said to be free of it"
         return Finding(self.rule, self.severity, path, 0, str(self), fixed)
 
 
 class AdvisoryIndex:
-    """All that is said, by what it names: to look up a skill takes no walk over the advisories.
+    """All advisories, by digest and by name, so that the lookup of a skill does not visit every advisory.
 
     Args:
-        said: By whom and what; the order decides nothing.
+        said: The advisories of each source, in any order.
     """
 
     def __init__(self, said: Iterable[Said]) -> None:
@@ -299,15 +300,15 @@ class AdvisoryIndex:
             self._add(digest, replace(match, severity="critical"))
 
     def _add(self, digest: str, match: Match) -> None:
-        if digest != NO_FILES:  # of an empty file, too, which many honest skills have
+        if digest != NO_FILES:  # also the digest of an empty file, which many honest skills have
             self._by_digest[digest].append(match)
 
     def __bool__(self) -> bool:
-        """Whether anything is said at all."""
+        """Whether there is any advisory."""
         return bool(self._by_digest or self._by_name)
 
     def matches(self, subject: AdvisorySubject) -> tuple[Match, ...]:
-        """Return all that is known of a skill, the worst first, each advisory once."""
+        """Return the matches with a skill, worst first, each advisory once."""
         found: dict[str, Match] = {}
         digests = subject.digests() if self._by_digest else {}
         for digest in digests.keys() & self._by_digest.keys():
@@ -325,13 +326,13 @@ def _short(text: str) -> str:
 
 
 def _source(package: OsvPackage) -> str | None:
-    """Return the source that an advisory names, empty for any; None if it is about something else than skills."""
+    """Return the source that an advisory names, empty for every source; None if the package is no agent skill."""
     ecosystem, _, source = package.ecosystem.partition(":")
     return source if ecosystem == ECOSYSTEM else None
 
 
 def _is_from(subject: AdvisorySubject, affected: OsvAffected, said: Said) -> bool:
-    """Say whether the source is meant; a registry speaks by name of its own skills, whatever it writes."""
+    """Return whether the advisory names the subject's source; a registry names only its own skills."""
     source = _source(affected.package) if affected.package else None
     if said.root is not None:
         return subject.root == said.root and source in ("", said.root)
@@ -341,7 +342,7 @@ def _is_from(subject: AdvisorySubject, affected: OsvAffected, said: Said) -> boo
 
 
 def _is_affected(subject: AdvisorySubject, affected: OsvAffected) -> bool:
-    """Say whether the version is affected, as OSV evaluates it; without versions and ranges every one is."""
+    """Return whether the version is affected, as OSV evaluates it; without versions and ranges every version is."""
     if affected.ranges is None and affected.versions is None:
         return True
     if not set(subject.versions).isdisjoint(affected.versions or ()):
@@ -350,7 +351,7 @@ def _is_affected(subject: AdvisorySubject, affected: OsvAffected) -> bool:
 
 
 def _within(versions: tuple[str, ...], range_: OsvRange) -> bool:
-    """Say whether a version is in a range; of one that nobody knows, only if all versions are."""
+    """Return whether the version is in the range; an unknown version is only in a range without an end."""
     known = next(filter(is_version, versions), None)
     if known is None:
         return {event.introduced is not None for event in range_.events} == {True}
@@ -368,7 +369,10 @@ _LOWEST = precedence("0.0.0-0")
 
 
 def _at(event: OsvEvent) -> tuple[Precedence, str] | None:
-    """Return where an event is, to sort by; what is no version begins with the first, and ends nothing."""
+    """Return the position of an event, to sort by it.
+
+    An ``introduced`` that is no version counts as the lowest version; another event that is no version is None.
+    """
     if event.introduced is not None:
         return (precedence(event.introduced) if is_version(event.introduced) else _LOWEST), "introduced"
     end, kind = (event.fixed, "fixed") if event.fixed is not None else (event.last_affected, "last")
@@ -376,7 +380,7 @@ def _at(event: OsvEvent) -> tuple[Precedence, str] | None:
 
 
 def _fix(subject: AdvisorySubject, affected: OsvAffected) -> str | None:
-    """Return the first version above the subject's that is said to be fixed."""
+    """Return the lowest version above the subject's that the advisory calls fixed."""
     fixes = [event.fixed for each in affected.ranges or () if each.type != "GIT" for event in each.events]
     known = [each for each in fixes if each is not None and is_version(each)]
     mine = [precedence(each) for each in subject.versions if is_version(each)]

@@ -1,4 +1,4 @@
-"""The documents of sources: what a registry signs, and what sites offer by Agent Skills Discovery 0.2.0 and 0.1.0."""
+"""The documents that registries sign, and the listings of sites by Agent Skills Discovery 0.2.0 and 0.1.0."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Pem, Release, R
 from skillhub.model.tree import SKILL_MD
 from skillhub.model.version import VERSION_PATTERN, is_version
 
-# The documents of a source: its public listing, and what a registry signs. One bad entry refuses all of it: a name is
-# a path later on, and who can slip in one can slip in another. Unknown fields are ignored, as the specification asks.
+# The public listing of a source, and the documents that a registry signs. One bad entry refuses the whole document: a
+# name becomes a path, and an attacker who can add one bad entry can add another. Unknown fields are ignored, as the
+# specification demands.
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 LISTING_CAP = 32 * 1024 * 1024
 PART_CAP = 256 * 1024
 _MAX_SIZE = 256 * 1024 * 1024
-# RFC 3986: absolute over http or https, with neither user nor password, or relative; nothing left to escape.
+# RFC 3986: absolute over http or https, without user and password, or relative; every character needs no escape.
 _URL = re.compile(
     r"(?:https?://[A-Za-z0-9._:\[\]-]+(?![^/?#])|(?![A-Za-z][A-Za-z0-9+.-]*:))[A-Za-z0-9._~!$&'()*+,;=:@%/?#-]*",
     re.ASCII,
@@ -60,13 +61,13 @@ _PATHS = {"type": "string", "pattern": f"^{_PATH.pattern}$"}
 
 
 class LeadsOut(FormatError):
-    """A name or a path leads outside its folder; of a registry it is `bad-metadata`."""
+    """A name or a path leads outside its folder; in a registry's document the code is `bad-metadata`."""
 
     code = "leads-out"
 
 
 def _inner(read: Callable[[object], str]) -> Callable[[object], str]:
-    """Return a reader that tells apart, of what ``read`` refuses, what would lead out."""
+    """Return a reader like ``read`` that raises ``LeadsOut`` for a refused value that leads outside its folder."""
 
     def read_inner(value: object) -> str:
         try:
@@ -91,7 +92,7 @@ def _shown(value: object) -> str:
 
 
 def _any_version(value: object) -> object:
-    # Sites of others have versions of their own making; only a registry's signed documents owe us SemVer.
+    # Sites may have versions in any form; only the signed documents of a registry must follow SemVer.
     return None if isinstance(value, str) and not is_version(value) else value
 
 
@@ -118,7 +119,7 @@ TYPES = ("archive", "skill-md")
 
 
 class _Published(ExtensibleDocument):
-    """A document that a registry signs or serves: on one line, keys sorted, null where there is nothing to say."""
+    """A document that a registry signs or serves: on one line, keys sorted, null for an absent value."""
 
     def dump(self) -> bytes:
         """Return the document's bytes; the same content gives the same bytes."""
@@ -127,7 +128,7 @@ class _Published(ExtensibleDocument):
 
 
 class _Row(ExtensibleDocument):
-    """What a document says of a release."""
+    """A release in a document."""
 
     requires: Items[_Label] = ()
     capabilities: Items[_Label] = ()
@@ -136,7 +137,7 @@ class _Row(ExtensibleDocument):
 
     @classmethod
     def of(cls, release: Release, **others: object) -> Self:
-        """Return the row of a release; ``others`` is what it says besides, or says otherwise."""
+        """Return the row of a release; ``others`` adds values and replaces those of the release."""
         facts = {name: getattr(release, name) for name in cls.model_fields if hasattr(release, name)}
         return cls.model_construct(**facts | others)
 
@@ -160,14 +161,14 @@ class IndexEntry(_Row):
         """Refuse an entry without an artifact.
 
         Raises:
-            FormatError: it is one.
+            FormatError: ``url`` or ``digest`` is absent.
         """
         if self.type in TYPES and (self.url is None or self.digest is None):
             raise FormatError("expected url and digest")
 
 
 class IndexListing(_Published):
-    """``index.json``: what a registry offers, for everybody."""
+    """``index.json``: the newest release of each skill of a registry, for every client."""
 
     CAP = LISTING_CAP
 
@@ -196,7 +197,7 @@ class PublisherRelease(SkillRelease):
 
 
 class _OfRegistry(_Published):
-    """What only registries have: of another version of the format nothing else is read."""
+    """A document that only registries have; another version of the format is refused before any other key is read."""
 
     CAP = DOCUMENT_CAP
 
@@ -220,7 +221,7 @@ class ReleasesDocument(_OfRegistry):
 
 
 class PublisherDocument(_OfRegistry):
-    """``publishers/<publisher>.json``: what a publisher is admitted to."""
+    """``publishers/<publisher>.json``: the keys, certificates and names that a publisher is admitted with."""
 
     publisher: _Name
     keys: Items[Pem] = ()
@@ -232,7 +233,7 @@ class PublisherDocument(_OfRegistry):
 @part
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """What a signed document says of another one: the digest and the number of its bytes."""
+    """The digest and the size in bytes of a document, as a signed document states them."""
 
     CONFIG: ClassVar = ConfigDict(extra="ignore")
 
@@ -249,14 +250,14 @@ class NamespacesDocument(_OfRegistry):
 @part
 @dataclass(frozen=True, slots=True)
 class PinnedPart(Pinned):
-    """What a part says of one below it; ``count`` is how many rows are there."""
+    """The digest and size of a part below this part; ``count`` is the number of its rows."""
 
     size: Annotated[int, integer(f"0 to {PART_CAP}", PART_CAP)]
     count: Annotated[int, integer("a number of rows")]
 
 
 class PartRow(ExtensibleDocument):
-    """A skill under one of its words, in a part of a large listing; ``document`` pins its ``skills/<name>.json``."""
+    """A skill under one word of it, in a part of a large listing; ``document`` pins its ``skills/<name>.json``."""
 
     key: Annotated[str, matching(re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*--[a-z0-9-]{1,64}\."), "words and a name")]
     name: _Name
@@ -283,10 +284,10 @@ class PartDocument(_OfRegistry):
 
 
 def parse_listing(data: bytes, where: str) -> Index:
-    """Return what the ``index.json`` of a site offers (Agent Skills Discovery v0.2.0), one release a name.
+    """Return the skills in the ``index.json`` of a site (Agent Skills Discovery v0.2.0), one release for each name.
 
     Raises:
-        FormatError: it is not of that version, or one of its entries is malformed or there twice.
+        FormatError: the document has another version, or an entry is malformed or occurs twice.
     """
     document = IndexListing.parse(data, where)
     if document.format != SCHEMA:
@@ -306,7 +307,7 @@ def parse_skill(data: bytes, where: str) -> tuple[Release, ...]:
     """Return every release in a ``skills/<name>.json``, newest first.
 
     Raises:
-        FormatError: it is malformed, holds no release, or one twice.
+        FormatError: the document is malformed, holds no release, or holds one twice.
     """
     document = SkillDocument.parse(data, where)
     refuse_twice((release.version for release in document.releases), where)
@@ -317,10 +318,10 @@ def parse_skill(data: bytes, where: str) -> tuple[Release, ...]:
 
 
 def parse_releases(data: bytes, where: str) -> tuple[str, tuple[Release, ...]]:
-    """Return the publisher of an ``idx/<publisher>.json``, and all of its releases, newest first.
+    """Return the publisher of an ``idx/<publisher>.json`` and all its releases, newest first.
 
     Raises:
-        FormatError: it is malformed, or holds a release twice.
+        FormatError: the document is malformed, or holds a release twice.
     """
     document = ReleasesDocument.parse(data, where)
     refuse_twice((f"{release.name} {release.version}" for release in document.releases), where)
@@ -329,19 +330,19 @@ def parse_releases(data: bytes, where: str) -> tuple[str, tuple[Release, ...]]:
 
 
 def parse_namespaces(data: bytes, where: str) -> Mapping[str, Pinned]:
-    """Return the document of each publisher of an ``ns/<2 hex>.json``.
+    """Return digest and size of the document of each publisher in an ``ns/<2 hex>.json``.
 
     Raises:
-        FormatError: it is malformed.
+        FormatError: the document is malformed.
     """
     return NamespacesDocument.parse(data, where).publishers
 
 
 def parse_publisher(data: bytes, where: str) -> Admission:
-    """Return what a ``publishers/<publisher>.json`` says of the publisher that it names.
+    """Return the admission in a ``publishers/<publisher>.json``.
 
     Raises:
-        FormatError: it is malformed, or holds a name twice.
+        FormatError: the document is malformed, or holds a name twice.
     """
     document = PublisherDocument.parse(data, where)
     refuse_twice(document.names, where)
@@ -355,11 +356,11 @@ def parse_publisher(data: bytes, where: str) -> Admission:
 
 
 def admitted(publisher: str, data: bytes, where: str) -> Admission:
-    """Return what the document of ``publisher`` admits it to.
+    """Return the admission in the document of ``publisher``.
 
     Raises:
         FormatError: the document is malformed.
-        NameNotOwned: it is another publisher's.
+        NameNotOwned: it is the document of another publisher.
     """
     found = parse_publisher(data, where)
     if found.publisher != publisher:
@@ -372,25 +373,24 @@ def refuse_twice(values: Iterable[str], where: str) -> None:
     """Refuse a document in which one of these values occurs twice.
 
     Raises:
-        FormatError: one is.
+        FormatError: one does.
     """
     for value, count in Counter(values).most_common(1):
         if count > 1:
             raise FormatError(f"expected {quote(value)} once, found it {count} times", where=where)
 
 
-# What a well-known site says it offers.
+# The listing of a well-known site.
 
-# One bad entry refuses the whole document, as above; only of files at a URL that is no well-known
-# place it is skipped, and named, as OpenCode does. But whoever runs such a site owes us nothing
-# beyond the specification: what an entry says beyond it and makes no sense is left out with a warning, and a
-# description is cut, not refused.
+# One bad entry refuses the whole document, as above; only in a listing of files at a URL that is no well-known place
+# a bad entry is skipped with a warning, as in OpenCode. But the specification alone binds such a site: an invalid
+# value under a key beyond the specification is left out with a warning, and a long description is cut, not refused.
 
 CURRENT: Final = "0.2.0"
 LEGACY: Final = "0.1.0"
 _DESCRIPTION_MAX = 1024
 _SIZE_MAX = 256 * 1024 * 1024
-# RFC 3986, 4.1, of http and https alone, with neither user nor password, and nothing left to escape.
+# RFC 3986, 4.1, for http and https only, without user and password; every character needs no escape.
 _SITE_URL = re.compile(
     r"(?:(?:(?i:https?):)?//(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?=[/?#]|$)"
     r"|(?!//)(?![A-Za-z][A-Za-z0-9+.-]*:))"
@@ -401,14 +401,14 @@ _SITE_URL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredSite:
-    """An index, and the version of the specification that it is of."""
+    """The index of a site, and the version of the specification that its document follows."""
 
     version: Literal["0.2.0", "0.1.0"]
     index: Index
 
 
 def _is_file(path: str) -> bool:
-    """Say whether it is a relative path that names one file; what else it may not be is for the archive's gate."""
+    """Return whether ``path`` is a relative path of one file; ``archive.unpack.gather`` refuses all else."""
     return clean(path) == path and is_inner_path(path)
 
 
@@ -426,14 +426,14 @@ _Described = Annotated[str, Read(lambda value: clean(_text(value))[:_DESCRIPTION
 
 
 class _Head(ForeignDocument):
-    """What every entry has; of an unknown type nothing else is read."""
+    """The keys of every entry; from an entry of unknown type no other key is read."""
 
     name: _SiteName
     type: Annotated[str, Read(_text, type="string")]
 
 
 class _Offer(_Head):
-    """An entry of a type that is read here; a key that is not of the specification may mean something else."""
+    """An entry of a supported type; a key beyond the specification may have another meaning on a site."""
 
     description: _Described
     url: Annotated[
@@ -479,14 +479,14 @@ class LegacyDiscoveryListing(ForeignDocument):
 
 
 class FilesListing(ForeignDocument):
-    """Entries of 0.1.0 at a URL that is no well-known place, as of OpenCode's ``skills.urls``."""
+    """Entries of 0.1.0 at a URL that is no well-known place, such as one in OpenCode's ``skills.urls``."""
 
     CAP = LISTING_CAP
 
     skills: Items[Lenient[_LegacyEntry]]
 
     def offered(self, url: str) -> tuple[Release | FormatError, ...]:
-        """Return, for each entry, what it offers, or why it is skipped; of two of one name the first counts."""
+        """Return each entry's release, or the reason to skip it; of two entries with one name the first counts."""
         found: list[Release | FormatError] = []
         names: set[str] = set()
         for number, entry in enumerate(self.skills):
@@ -504,18 +504,18 @@ class FilesListing(ForeignDocument):
 
 
 def parse_discovery(data: bytes, url: str, well_known: bool = True) -> DiscoveredSite:
-    """Return what the ``index.json`` at ``url`` offers, its URLs resolved against that (RFC 3986, 5).
+    """Return the skills in the ``index.json`` at ``url``, their URLs resolved against ``url`` (RFC 3986, 5).
 
     Args:
         data: The document.
-        url: Where it was in the end.
+        url: Its URL after all redirects.
         well_known: Whether it is at a well-known place; else invalid entries without a digest are skipped.
 
     Raises:
-        FormatError: it is of neither version, or one of its entries is malformed or there twice.
+        FormatError: the document has neither version, or an entry is malformed or occurs twice.
     """
     document = strict_json(data, url, LISTING_CAP)
-    # The schema is looked at first: another one may mean anything by the rest.
+    # The schema decides first: in another schema the other keys may have any meaning.
     schema = document.get("$schema") if isinstance(document, dict) else None
     if schema is None and not well_known:
         return DiscoveredSite(LEGACY, _by_files(FilesListing.parse(document, url), url))
@@ -546,7 +546,7 @@ def _current(listing: DiscoveryListing, url: str) -> Index:
 def _resolved(base: str, url: str) -> str:
     try:
         return urlsplit(urljoin(base, url)).geturl().partition("#")[0]
-    except ValueError as error:  # what stands in brackets is no address
+    except ValueError as error:  # the brackets hold no IP address
         raise FormatError(f"expected a URL, found {quote(url)}", where=base) from error
 
 
@@ -574,5 +574,5 @@ def _by_files(listing: FilesListing, url: str) -> Index:
 
 
 def url_of(release: Release, path: str) -> str:
-    """Return where one of the ``files`` of a release is."""
+    """Return the URL of one of the ``files`` of a release."""
     return release.url + percent_encoded(path)

@@ -1,4 +1,4 @@
-"""What was seen in a skill: an issue of its form, a finding of the scan; what it can do, in words."""
+"""Issues with the form of a skill, findings of the scan and the audit, and the words for capabilities."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ CATEGORIES: Mapping[str, str] = {
 # RFC 2606, RFC 6761.
 _KEPT_FOR_DOCUMENTATION = deferred(r"(?:.*\.)?(?:example|test|invalid|example\.(?:com|org|net))")
 _INSTRUCTS = "give instructions, which an agent follows with your rights"
-# Something runs, or is told to an agent, and is not shown to stay offline.
+# The capability of code or instructions that are not proved to stay offline.
 NETWORK_UNKNOWN: Final = "network:?"
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Something about the form of a skill that is not as the specification wants it."""
+    """A breach of the specification in the form of a skill."""
 
     code: str
     message: str
@@ -48,15 +48,15 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule of the scan or of an audit saw, and where.
+    """One match of a rule of the scan or of an audit, and its place.
 
     Attributes:
-        path: Of the scan, relative to the skill; of an audit, to the project if inside of it, else absolute; ``/``
-            between segments.
-        line: Counts from 1; 0 is the file as a whole.
-        skill: Of an audit, the skill that it is about; None where it is about a source.
-        accepted_by: Of an audit, what accepts it: ``allow-findings`` in a policy of the machine or the user, a
-            suppression of the project, or a baseline; empty if nothing does.
+        path: In a scan, relative to the skill; in an audit, relative to the project if inside it, else absolute; with
+            ``/`` between segments.
+        line: Counts from 1; 0 is the whole file.
+        skill: In an audit, the skill of the finding; None for a finding about a source.
+        accepted_by: In an audit, the thing that accepts the finding: ``allow-findings`` in a policy of the machine or
+            the user, a suppression of the project, or a baseline; empty if the finding is not accepted.
     """
 
     rule: str
@@ -70,17 +70,17 @@ class Finding:
 
     @property
     def accepted(self) -> bool:
-        """Whether something accepts it, so that no audit fails for it."""
+        """Whether the finding is accepted, so that no audit fails for it."""
         return bool(self.accepted_by)
 
     @property
     def rank(self) -> str:
-        """The severity as a report shows it, and what accepts the finding."""
+        """The severity as a report shows it, and ``accepted_by``."""
         return f"{self.severity} (accepted by {self.accepted_by})" if self.accepted else self.severity
 
     @property
     def where(self) -> str:
-        """The place as people and editors write it; empty where it has none."""
+        """The place as ``path:line``, which editors understand; empty without a path."""
         return f"{self.path}:{self.line}" if self.path and self.line else self.path or ""
 
     def __str__(self) -> str:
@@ -90,15 +90,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row of the table of rules, ``rules.json``. An id is never given to another rule.
+    """One row of the table of rules, ``rules.json``. An id is never reused for another rule.
 
     Attributes:
-        id: ``SH`` and digits for the content of a skill; words for everything else that an audit checks.
-        confidence: How sure it is that a finding is what the title says.
+        id: ``SH`` and digits for a rule about the content of a skill; words for the other checks of an audit.
+        confidence: How likely it is that a finding is what the title says.
         category: The class of the OWASP Agentic Skills Top 10, one of ``CATEGORIES``.
-        title: What it means when it is found.
-        why: What harm it can do.
-        hint: What to do then.
+        title: The meaning of a finding.
+        why: The harm that it can do.
+        hint: The advice to the user.
     """
 
     id: str
@@ -111,29 +111,29 @@ class Rule:
 
     @property
     def is_content(self) -> bool:
-        """Whether it is about the content of a skill, which the scan reads."""
+        """Whether the rule is about the content of a skill, which the scan reads."""
         return self.id.startswith("SH")
 
     def finding(self, path: str | None, line: int, message: str | None = None, skill: str | None = None) -> Finding:
-        """Return that it was found, as grave as the rule says; the title is the message if there is no other."""
+        """Return a finding of this rule with the rule's severity; the title is the default message."""
         return Finding(self.id, self.severity, path, line, message or self.title, self.hint, skill)
 
 
 @cache
 def rules() -> Mapping[str, Rule]:
-    """Return the table: every rule there is, by id."""
+    """Return every rule by its id."""
     with open(os.path.join(os.path.dirname(__file__), "rules.json"), encoding="utf-8") as file:
         return {row["id"]: Rule(**row) for row in json.load(file)}
 
 
 def counted(findings: Sequence[Finding]) -> str:
-    """Return how many there are of each severity, the worst first: ``1 critical, 2 high``."""
+    """Return the number of findings of each severity, worst first: ``1 critical, 2 high``."""
     each = ((level, sum(found.severity == level for found in findings)) for level in SEVERITIES[::-1])
     return ", ".join(f"{count} {level}" for level, count in each if count)
 
 
 def in_short(findings: Iterable[Finding]) -> list[str]:
-    """Return findings below high, which need no approval: a line for each rule, with the first of its places."""
+    """Return the findings below high, which need no approval: a line for each rule, with its first place."""
     places: dict[str, list[Finding]] = {}
     for each in findings:
         if not at_least(each.severity, "high"):
@@ -143,18 +143,18 @@ def in_short(findings: Iterable[Finding]) -> list[str]:
 
 
 def at_least(severity: Severity, threshold: Severity) -> bool:
-    """Say whether ``severity`` is ``threshold`` or worse."""
+    """Return whether ``severity`` is ``threshold`` or worse."""
     return SEVERITIES.index(severity) >= SEVERITIES.index(threshold)
 
 
 def undeclared_variables(found: Iterable[str], declared: Iterable[str]) -> tuple[str, ...]:
-    """Return the variables among capabilities that a skill reads and does not name among its needs, ``*`` for any."""
+    """Return the variables that a skill reads by its capabilities and does not declare as needs; ``*`` is any."""
     names = {each.removeprefix("env:") for each in found if each.startswith("env:")}
     return tuple(sorted(names - {*declared}))
 
 
 def in_words(found: Iterable[str]) -> str:
-    """Return for a person what a skill can do; that no network was seen is no proof that there is none."""
+    """Return the capabilities of a skill for a person; without a host it says ``none seen``, which is no proof."""
     names = [*found]
     seen = [] if any(each.startswith("network:") for each in names) else ["network: none seen"]
     return "; ".join([_INSTRUCTS, *([", ".join(map(capability_text, names))] if names else []), *seen])
@@ -166,5 +166,5 @@ def capability_text(capability: str) -> str:
 
 
 def is_kept_for_documentation(host: str) -> bool:
-    """Say whether ``host`` is a name that is promised to nobody: ``example.com``, ``.test`` and their like."""
+    """Return whether ``host`` is reserved for documentation and tests: ``example.com``, ``.test`` and others."""
     return _KEPT_FOR_DOCUMENTATION.fullmatch(host) is not None

@@ -1,4 +1,4 @@
-"""The agents as data: where each keeps skills, how it reads them, how it shows them to its model."""
+"""The agents as data: the folders of skills of each, how it reads skills, and how it shows them to its model."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from skillhub.formats.document import Document, Items, part
 from skillhub.formats.text import did_you_mean, is_path, quote, spelled_like
 
 Scope: TypeAlias = Literal["project", "user"]
-# Where agents read skills: beside the two scopes that skillhub installs into, what others put there.
+# The scopes of skills that agents read: the two that skillhub installs into, and those that others fill.
 SkillScope: TypeAlias = Literal["project", "user", "system", "admin", "plugin", "extra"]
 
-# The agents that read skills, as data: where each keeps them, and by what one can tell that it is in use.
-# What differs between agents is a row of ``agents.json``, never a subclass. ``~/.config`` in it means
-# ``$XDG_CONFIG_HOME``; a variable that holds no absolute path is ignored, as that specification says.
+# The agents that read skills: the folders of each, and the signs that it is in use. A difference between agents is
+# a row of ``agents.json``, never a subclass. ``~/.config`` in it means ``$XDG_CONFIG_HOME``; a variable that holds
+# no absolute path is ignored, as the XDG specification demands.
 
-# Many agents read these, so that they are there says nothing of which agent is in use.
+# Many agents read these folders, so they are no sign of any one agent.
 _SHARED = frozenset({".agents", "~/.agents", "~/.config/agents"})
 
 
 @part
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One agent; folders are written with ``/``, those of a user begin with ``~/``.
+    """One agent; folders have ``/`` between segments, those of a user begin with ``~/``.
 
-    ``named_folder`` is for an agent whose documentation demands that a skill's folder has the name of the skill;
-    ``listing_chars`` for one without a profile, of which it is known how much of the list of skills its model gets.
+    Attributes:
+        named_folder: Whether its documentation demands that a skill's folder has the name of the skill.
+        listing_chars: The characters of the list of skills that its model gets, if known; only without a profile.
     """
 
     id: str
@@ -47,14 +48,14 @@ class Host:
 
     @property
     def signs(self) -> tuple[str, ...]:
-        """The folders and files that only this agent (or a sibling of its maker) reads, of project and user.
+        """The folders and files of project and user that only this agent, or another of its maker, reads.
 
-        What an editor keeps there for everybody (``.vscode``), or a forge (``.github``), is none.
+        A folder that an editor (``.vscode``) or a forge (``.github``) has for any project is no sign.
         """
         parents = (
             folder.rpartition("/")[0] for folder in (self.project_dir, self.user_dir, *self.other_dirs) if folder
         )
-        # A parent such as `data` or the project itself is there for reasons of its own.
+        # A parent such as `data`, or the project itself, exists without any agent.
         own = (parent for parent in parents if parent.startswith((".", "~/")) and parent not in _SHARED)
         return tuple(dict.fromkeys((*own, *self.config)))
 
@@ -84,7 +85,7 @@ def host(name: str) -> Host:
     """Return the agent with this id or alias.
 
     Raises:
-        UsageError: there is none; the hint lists ids that are spelled alike.
+        UsageError: there is none; the hint lists similar ids.
     """
     found = hosts().get(name) or next((each for each in hosts().values() if name in each.aliases), None)
     if found:
@@ -100,8 +101,8 @@ def expand(folder: str, home: str, environ: Mapping[str, str], moved_by: str | N
     Args:
         folder: A path that begins with ``~/``.
         home: The user's home folder.
-        environ: Where ``XDG_CONFIG_HOME`` and ``moved_by`` are looked up.
-        moved_by: A variable whose value, if it is set, stands for the first segment below the home.
+        environ: The variables, for ``XDG_CONFIG_HOME`` and ``moved_by``.
+        moved_by: The name of a variable whose value, if set, replaces the home and the first segment below it.
     """
     segments = folder.split("/")[1:]
     if moved_by and (value := absolute(environ.get(moved_by, ""), home)):
@@ -112,28 +113,28 @@ def expand(folder: str, home: str, environ: Mapping[str, str], moved_by: str | N
 
 
 def absolute(value: str, home: str) -> str | None:
-    """Return the path that a variable's value names, ``~`` being the home; None if it is not absolute."""
+    """Return the path in a variable's value, with ``~`` as the home; None if it is not absolute."""
     if value == "~" or value.startswith("~/"):
         value = home + value[1:]
     return value if os.path.isabs(value) and is_path(value) else None
 
 
 def skill_folder(host: Host, scope: Scope, project: str, home: str, environ: Mapping[str, str]) -> str | None:
-    """Return the absolute path of the folder that this agent reads skills from; None if it has none there."""
+    """Return the absolute path of the folder that this agent reads skills from; None if it has none in ``scope``."""
     if scope == "project":
         return os.path.join(project, *host.project_dir.split("/")) if host.project_dir else None
     return expand(host.user_dir, home, environ, host.user_dir_env) if host.user_dir else None
 
 
 def found(host: Host, project: str, home: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> bool:
-    """Say whether this agent is in use on this machine or in this project.
+    """Return whether this agent is in use on this machine or in this project.
 
     Args:
         host: The agent.
         project: The project's folder.
         home: The user's home folder.
-        environ: Where the variables that move an agent's folder are looked up.
-        exists: Says whether there is something at a path.
+        environ: The variables, some of which move an agent's folder.
+        exists: Returns whether a file or folder exists at a path.
     """
     for sign in host.signs:
         in_home = sign.startswith("~/")
@@ -148,8 +149,7 @@ def detect(project: str, home: str, environ: Mapping[str, str], exists: Callable
     return tuple(each for each in hosts().values() if found(each, project, home, environ, exists))
 
 
-# How each agent reads skills and shows them to its model, as data: a row of ``profiles.json``, never a
-# subclass.
+# How each agent reads skills and shows them to its model: a row of ``profiles.json``, never a subclass.
 
 At = Literal["root", "cwd", "inner", "outer", "below"]
 
@@ -157,18 +157,18 @@ At = Literal["root", "cwd", "inner", "outer", "below"]
 @part
 @dataclass(frozen=True, slots=True)
 class AgentFolder:
-    """Where an agent looks: a folder by its pattern.
+    """A folder in which an agent looks for skills, as a pattern.
 
     Attributes:
-        scope: Whose skills are there. ``plugin`` and ``extra`` without a path are those that the agent names.
-        path: With ``/``: below the project, below the home (``~/``), or absolute. A segment ``*`` stands for
-            every folder there, whose name is the namespace of its skills.
-        at: Of a path below the project: at its root, in the working folder, or in each folder from one to
-            the other, the inner or the outer first; or in every folder below the working folder.
-        form: What is there: folders of skills, commands (files ``NAME.md``), or Claude's list of the plugins that are
-            installed, of each of which either counts.
-        env: A variable that, if it is set, stands for the first segment below the home.
-        label: The scope as the agent spells it, if not as we do.
+        scope: The scope of its skills. ``plugin`` and ``extra`` without a path are folders that the agent names.
+        path: With ``/``: below the project, below the home (``~/``), or absolute. A segment ``*`` matches every
+            folder there, whose name is the namespace of its skills.
+        at: For a path below the project: at its root, in the working folder, or in each folder between the two, the
+            inner or the outer first; or in every folder below the working folder.
+        form: Folders of skills, commands (files ``NAME.md``), or the skills or commands of the plugins in Claude's
+            list of installed plugins.
+        env: A variable whose value, if set, replaces the home and the first segment below it.
+        label: The agent's word for the scope, if it differs from ``scope``.
     """
 
     scope: SkillScope
@@ -182,7 +182,7 @@ class AgentFolder:
 @part
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How far a look into one root goes: levels of folders, number of folders, and into skills themselves or not."""
+    """The limits of the search in one root: levels, number of folders, and whether folders of skills are searched."""
 
     depth: int = 6
     folders: int = 2000
@@ -192,17 +192,17 @@ class Bounds:
 @part
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much of a model's context the catalogue may take.
+    """The part of a model's context that the catalogue may take.
 
     Attributes:
-        percent: Of the context window in tokens, if that is known.
+        percent: Percent of the context window in tokens, if the window is known.
         chars: Characters, if the window is not known.
         size: Bytes.
         entries: Skills.
         description: Characters of one description.
-        least: Characters that a description is cut down to at the least; where None, none is cut, and whole skills
-            are left out instead.
-        env: A variable in which the user says how many characters.
+        least: Characters that a cut description keeps at least; if None, no description is cut, and whole skills
+            are left out.
+        env: A variable in which the user sets the number of characters.
     """
 
     percent: float | None = None
@@ -217,9 +217,10 @@ class Budget:
 @part
 @dataclass(frozen=True, slots=True)
 class HostStateFile:
-    """A file of the agent's that says which skills are switched off; path and env as of an ``AgentFolder``.
+    """A file of the agent that disables skills; path and env as in an ``AgentFolder``.
 
-    ``FOLDER/*.json`` is each of these files. What is absolute is the machine's, and decides before all others.
+    ``FOLDER/*.json`` means each of these files. An absolute path is a file of the machine, which decides before all
+    others.
     """
 
     form: Literal["gen", "codex", "opencode", "claude"]
@@ -230,13 +231,13 @@ class HostStateFile:
 @part
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How strictly an agent reads.
+    """How strictly an agent reads a skill.
 
     Attributes:
-        strict: Refuse what the specification forbids; else it is a warning, and YAML that only lacks quotes
-            around a colon is read as if it had them.
-        nameless: What becomes of a skill without a name: its folder's name, or its first heading, stands in.
-        undescribed: What becomes of one without a description: it has none, or its first paragraph stands in.
+        strict: Refuse a breach of the specification; else it is a warning, and YAML that only lacks quotes around
+            a colon is read as if it had them.
+        nameless: A skill without a name is refused, or takes the name of its folder or its first heading.
+        undescribed: A skill without a description is refused, has an empty one, or takes its first paragraph.
         limited: Refuse a name or a description that is longer than the specification allows.
     """
 
@@ -249,19 +250,19 @@ class Rules:
 @part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """One agent.
+    """How one agent reads skills and shows them to its model.
 
     Attributes:
-        places: Where it looks; of two skills of one name the one in the earlier place is meant.
-        hides: Whether that one hides the other, as opposed to both being ambiguous.
-        listing: In which order of scopes it lists; what comes last is left out first.
-        markers: What a project's root holds.
+        places: The folders in which it looks; of two skills with one name it takes that in the earlier folder.
+        hides: Whether the skill in the earlier folder hides the other; else the name is ambiguous.
+        listing: The order of scopes in its list; skills of the last scope are left out first.
+        markers: Names of files and folders, one of which every project's root holds.
         root_env: A variable that names the project's root.
-        dialect: How the catalogue is spelled.
-        envelope: What is put around the instructions of a skill.
+        dialect: The format of the catalogue.
+        envelope: The text around the instructions of a skill.
         many: Whether one message may call several skills.
-        reminds: Whether a text that the conversation has already is not put into it again.
-        states: Its own files of what is switched off, those that decide first.
+        reminds: Whether a text that the conversation already holds is not inserted again.
+        states: The agent's files that disable skills; an earlier file decides before a later one.
     """
 
     id: str
@@ -298,7 +299,7 @@ def profile(name: str) -> Profile:
     """Return the profile with this id.
 
     Raises:
-        UsageError: there is none; the hint says which there are.
+        UsageError: there is none; the hint lists those that exist.
     """
     known = profiles()
     if found := known.get(name) or measured(name):
@@ -308,9 +309,9 @@ def profile(name: str) -> Profile:
 
 
 def measured(name: str) -> Profile | None:
-    """Return an agent of which the budget of its list is known and little else: as the reference client, so bounded.
+    """Return a profile for an agent that has none: the reference client's, bounded by the agent's ``listing_chars``.
 
-    It leaves whole skills out, as no agent is known to shorten descriptions of which that is not said.
+    It leaves out whole skills: an agent is only assumed to shorten descriptions where its profile states so.
     """
     row = hosts().get(name)
     if row is None or row.listing_chars is None:

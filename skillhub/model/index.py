@@ -1,4 +1,4 @@
-"""What sources offer: releases by name, the publishers behind them, and what is chosen among them."""
+"""The releases that sources offer, their publishers, and the choice among them."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ from skillhub.formats.text import quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.model.version import precedence
 
-# `files`: single files beside a SKILL.md, as v0.1.0 of the discovery has them; `tree`: a folder of a git commit.
+# `files`: single files beside a SKILL.md, from Agent Skills Discovery 0.1.0; `tree`: a folder of a git commit.
 ReleaseType = Literal["archive", "skill-md", "files", "tree"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One version of a skill as a source offers it; a site that is no registry knows name, url and digest.
+    """One version of a skill as a source offers it; a site that is no registry has only name, url and digest.
 
     Attributes:
-        url: Where the artifact is; as written in a document, absolute once a source has handed it out. Of a
-            ``tree`` the repository, of ``files`` the folder that they are in.
-        digest: SHA-256 of the artifact; None of a ``tree``, which ``rev`` pins, and of ``files``, which nothing does.
+        url: The URL of the artifact: as written in a document, absolute in a release that a source returns. For a
+            ``tree`` the URL of the repository, for ``files`` that of their folder.
+        digest: SHA-256 of the artifact; None for a ``tree``, which ``rev`` pins, and for ``files``, which are not
+            pinned.
         files: The paths of ``files``, relative to ``url``.
         rev: The full commit of a ``tree``.
-        path: The folder of a ``tree`` in its repository; None is all of it.
+        path: The folder of a ``tree`` in its repository; None is the whole repository.
         plugin: The plugin that the skill is part of, in a marketplace of plugins.
-        published: UTC, ``2026-01-02T03:04:05Z``, so that texts compare as times do.
+        published: UTC, ``2026-01-02T03:04:05Z``, so that a comparison of texts is one of times.
         size: Bytes of the artifact.
         log: Its position in the log of its registry, or None.
         yanked: Why no new install should choose it, or None.
-        withdrawn: Why nobody may use it any more, or None.
+        withdrawn: Why no one may use it any longer, or None.
     """
 
     name: str
@@ -63,7 +64,7 @@ class Release:
 
     @property
     def taken_back(self) -> str:
-        """What became of it and why, ``yanked: broken``; empty if anybody may choose it."""
+        """Whether the release is withdrawn or yanked, and why: ``yanked: broken``; empty if it is neither."""
         for what, reason in (("withdrawn", self.withdrawn), ("yanked", self.yanked)):
             if reason is not None:
                 return f"{what}: {reason or 'no reason given'}"
@@ -80,12 +81,12 @@ UtcTime = Annotated[str, matching(_TIME, "a UTC time such as 2026-01-02T03:04:05
 @part
 @dataclass(frozen=True, slots=True)
 class Revocation:
-    """A key that no longer speaks for its publisher: what it signed from ``since`` on is void.
+    """A revoked key of a publisher: its signatures on releases published at or after ``since`` are void.
 
     Attributes:
-        fingerprint: Of the key (SPKI), or of a certificate that bears it: a root, or one inside a chain.
-        since: UTC, held against the time at which a release was published.
-        pem: The key or certificate itself; it need not be among those that are admitted.
+        fingerprint: That of the key (SPKI), or of a certificate with the key: a root, or one inside a chain.
+        since: UTC, compared with the time at which a release was published.
+        pem: The key or certificate itself; it may be one that was never admitted.
     """
 
     CONFIG: ClassVar = ConfigDict(extra="ignore")
@@ -97,7 +98,7 @@ class Revocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What a registry has admitted a publisher to: the keys (SPKI) and roots, as PEM, and the names."""
+    """A publisher as a registry admitted it: its keys (SPKI) and root certificates, as PEM, and its names."""
 
     publisher: str
     keys: tuple[str, ...] = ()
@@ -108,9 +109,9 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The releases that a source offers by name, newest first, and the publishers behind them.
+    """The releases that a source offers by name, newest first, and their publishers.
 
-    A repository may hold several skills of one name, one to a folder or plugin: then these are the "releases".
+    A repository may hold several skills with one name, in several folders or plugins: then these are the "releases".
     """
 
     skills: Mapping[str, tuple[Release, ...]]
@@ -127,10 +128,10 @@ class Index:
         return tuple(sorted(self.skills))
 
     def releases(self, name: str) -> tuple[Release, ...]:
-        """Return what is offered under ``name``, newest first.
+        """Return the releases of ``name``, newest first.
 
         Raises:
-            NotFound: nothing is.
+            NotFound: there is none.
         """
         try:
             return self.skills[name]
@@ -139,11 +140,11 @@ class Index:
 
 
 def newest_first(releases: tuple[Release, ...]) -> tuple[Release, ...]:
-    """Return these releases, all of which have a version, by descending precedence."""
+    """Return these releases by descending precedence; each has a version."""
     return tuple(sorted(releases, key=lambda release: precedence(release.version or "0.0.0"), reverse=True))
 
 
-# Which skills of a place are meant: by name, plugin or folder, or as a person picks.
+# The choice of skills of a source: by name, plugin or folder, or by a person who picks.
 
 Choose = Callable[[Sequence[Release]], Sequence[Release]]
 
@@ -151,18 +152,18 @@ Choose = Callable[[Sequence[Release]], Sequence[Release]]
 def choose_skills(
     asked: str, index: Index, words: Sequence[str], *, every: bool, pick: Choose
 ) -> tuple[Release, ...]:
-    """Return the skills of a place that are meant: all, those of ``words``, its only one, or those picked.
+    """Return the chosen skills of a source: all, those that ``words`` name, its only skill, or those picked.
 
     Args:
         asked: The reference, for messages.
-        index: What the place offers.
-        words: Names, ``plugin:name``, or folders of the place.
-        every: Take all of them.
-        pick: Asks a person; with nobody there it returns nothing.
+        index: The skills of the source.
+        words: Names, ``plugin:name``, or folders in the source.
+        every: Choose all skills.
+        pick: Asks a person; returns nothing if no person can answer.
 
     Raises:
-        NotFound: the place has no skill, or none of that name.
-        UsageError: it has several, and none was chosen; or a name fits several.
+        NotFound: the source has no skill, or none with such a name.
+        UsageError: it has several and none was chosen, or a name fits several.
     """
     if not index.skills:
         reasons = "; ".join(index.warnings[:3])
@@ -182,7 +183,7 @@ def choose_skills(
 
 
 def offered_by(index: Index) -> tuple[Release, ...]:
-    """Return each skill of a place."""
+    """Return every skill of a source."""
     return tuple(release for name in index.names for release in index.skills[name])
 
 
@@ -195,7 +196,8 @@ def fitting(word: str, offered: Sequence[Release]) -> list[Release]:
 
 
 def _the_match(word: str, index: Index, asked: str) -> Release:
-    named = index.skills.get(word.rpartition(":")[2], ())  # a project looks up each of its skills: not in all of them
+    # Those of the name first: a project looks up each of its skills, and a source may offer many.
+    named = index.skills.get(word.rpartition(":")[2], ())
     fits = fitting(word, named) or fitting(word, offered_by(index))
     if not fits:
         raise no_match(word, index.names[:40], asked)
@@ -206,13 +208,13 @@ def _the_match(word: str, index: Index, asked: str) -> Release:
 
 
 def no_match(word: str, names: Sequence[str], asked: str) -> NotFound:
-    """Return the error about a word that none of these names fits."""
+    """Return the error for a word that fits none of these names."""
     hint = f"there are: {', '.join(dict.fromkeys(names))}"
     return NotFound(f"there is no skill {quote(word)} here", where=asked, hint=hint)
 
 
 def words_for(offered: Sequence[Release]) -> dict[Release, str]:
-    """Return what tells each release from all others of its name."""
+    """Return, for each release, the shortest word that no other release fits: name, ``plugin:name`` or folder."""
     named = Counter(each.name for each in offered)
     of_plugin = Counter((each.name, each.plugin) for each in offered)
 
@@ -226,25 +228,25 @@ def words_for(offered: Sequence[Release]) -> dict[Release, str]:
     return {each: word(each) for each in offered}
 
 
-# Where a registry has what it says of a publisher.
+# The paths of a registry's documents about a publisher.
 
-DOCUMENT_CAP = 5_000_000  # What python-tuf allows to a document of its own.
+DOCUMENT_CAP = 5_000_000  # bytes; python-tuf's limit for its own documents
 
 
 def namespace_path(publisher: str) -> str:
-    """Return the target that pins the document of ``publisher``; one of 256, so ceremonies are short."""
+    """Return the target that pins the document of ``publisher``; one of 256, which keeps signing ceremonies short."""
     return f"ns/{sha256(publisher.encode()).hexdigest()[:2]}.json"
 
 
 def publisher_path(publisher: str) -> str:
-    """Return the document of ``publisher``, which no role signs: the target at ``namespace_path`` pins it."""
+    """Return the path of ``publisher``'s document, which no role signs: the target at ``namespace_path`` pins it."""
     return f"publishers/{publisher}.json"
 
 
 def index_path(publisher: str) -> str:
-    """Return the target that says what ``publisher`` has published."""
+    """Return the target that lists the releases of ``publisher``."""
     return f"idx/{publisher}.json"
 
 
-# Signed by `releases` itself, whose document each client has. No publisher is named so.
+# The role `releases` itself signs this target, and every client has its document. No publisher can have this name.
 ADVISORIES = "idx/_advisories.json"

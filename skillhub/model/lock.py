@@ -39,7 +39,7 @@ from skillhub.formats.text import clean, is_alias, is_inner_path, line_of_marker
 from skillhub.model.reference import Git, GitHub, Mcp, holds_secret, name_in_uri, parse_remote
 from skillhub.model.version import VERSION_PATTERN, is_version
 
-# Who signed a skill, as the lock spells it: ``<kind>:<fingerprint>:<identity>``.
+# A signer in the lock is written as ``<kind>:<fingerprint>:<identity>``.
 
 Kind: TypeAlias = Literal["key", "certificate", "sigstore"]
 _KINDS: tuple[Kind, ...] = ("key", "certificate", "sigstore")
@@ -50,9 +50,9 @@ class Signer:
     """A publisher by its key, certificate root or Sigstore identity.
 
     Attributes:
-        fingerprint: SHA-256 of the key's SubjectPublicKeyInfo, of the root certificate's DER, or of all that
-            names a Sigstore identity.
-        identity: The publisher's name, or where it has none the certificate's subject or the account.
+        fingerprint: SHA-256 of the key's SubjectPublicKeyInfo, of the root certificate's DER, or of all facts that
+            identify a Sigstore identity.
+        identity: The publisher's name; without one, the certificate's subject or the account.
     """
 
     kind: Kind
@@ -60,16 +60,16 @@ class Signer:
     identity: str
 
     def spell(self) -> str:
-        """Return the text that ``parse`` reads."""
+        """Return the signer as text, which ``parse`` reads."""
         return f"{self.kind}:{self.fingerprint}:{self.identity}"
 
     @classmethod
     @lru_cache(maxsize=256)  # few publishers sign the many skills of a lock
     def parse(cls, text: str) -> Signer:
-        """Return the signer that ``text`` spells.
+        """Return the signer in ``text``.
 
         Raises:
-            FormatError: it is not of the form, or its identity holds what nobody can see.
+            FormatError: the text has another form, or its identity holds invisible characters.
         """
         kind, _, rest = text.partition(":")
         fingerprint, identity = rest[:71], rest[72:]
@@ -78,35 +78,35 @@ class Signer:
         return cls(kind, Digest.parse(fingerprint), identity)
 
     def named(self, voucher: str | None) -> str:
-        """Return who it is, as ``by_word`` shows it."""
+        """Return the name of the signer, as ``by_word`` shows it."""
         return by_word(self.identity, voucher)
 
     def to_json(self, voucher: str | None = None) -> dict[str, Any]:
-        """Return it as in SKILL of the contract; ``by`` is there as in ``named``."""
+        """Return the signer as in ``signed_by`` of ``--json``; ``by`` is the ``voucher``, if there is one."""
         facts = {"kind": self.kind, "identity": self.identity, "fingerprint": self.fingerprint}
         return {**facts, "by": voucher} if voucher else facts
 
 
 def by_word(name: str, voucher: str | None) -> str:
-    """Return the name of a signer or publisher as it is shown and exported, here alone.
+    """Return the name of a signer or publisher as every output and export shows it; no other function does.
 
     Args:
-        name: The name, or a signer as the lock spells it.
-        voucher: The source by whose word alone it is called so, which is shown: ``NAME by SOURCE``. None if that is
-            one of the user's. Where nobody knows which are the user's, it is ``Locked.voucher``.
+        name: The name, or a signer as the lock has it.
+        voucher: The source that alone vouches for the name, shown as ``NAME by SOURCE``; None if the user configured
+            that source. Callers that do not know the user's sources pass ``Locked.voucher``.
     """
     return f"{word(name)} by {voucher}" if voucher else word(name)
 
 
 def shown_signers(signed_by: Iterable[str], voucher: str | None) -> str:
-    """Return signers as the lock spells them, and by whose word they are; ``nobody`` if there is none."""
+    """Return signers as the lock has them, with the source that vouches for them; ``nobody`` if there are none."""
     return ", ".join(by_word(each, voucher) for each in signed_by) or "nobody"
 
 
-# What each key of ``skillhub.lock`` may hold.
+# The values that each key of ``skillhub.lock`` may have.
 
 VERSION = 1
-# What a later version adds has another `version` of the format: whoever reads this one knows them all.
+# This list is complete: a new kind of capability or need gets a new `version` of the format.
 _CAPABILITY = re.compile(r"agents|binary|hooks|scripts|shell|(?:env|mcp|network):.+|(?:permissions|tools):.*")
 _NEED = re.compile(
     r"env:[A-Za-z_][A-Za-z0-9_]{0,254}|mcp:[A-Za-z0-9_-]{1,64}|program:[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}"
@@ -127,15 +127,15 @@ def _signer(value: object) -> str:
 
 
 def _some(value: object) -> object:
-    # An empty list would be a second way to say unsigned.
+    # An absent key means unsigned: an empty list would be a second form of it.
     return wrong("a signer", value) if value == [] else value
 
 
 def _url(value: object) -> str:
     text = visible(value)
-    # The lock is committed: no secret may get into it.
+    # The lock is committed to repositories: it must hold no secret.
     if holds_secret(text):
-        raise FormatError("expected a URL without user, password or another credential")  # not repeated here
+        raise FormatError("expected a URL without user, password or another credential")  # without the secret
     return text
 
 
@@ -165,7 +165,7 @@ def _repository(value: object) -> str:
     return text
 
 
-_BELOW = {"pattern": r"(^|/)\.{0,2}(/|$)|\\"}  # what a path inside of a folder may not have
+_BELOW = {"pattern": r"(^|/)\.{0,2}(/|$)|\\"}  # refused in a path inside a folder
 
 Capability = Annotated[
     str,
@@ -190,7 +190,7 @@ Url = Annotated[str, Read(_url, type="string", minLength=1, **{"not": {"pattern"
 
 
 def _kind(needed: str, unwanted: str, **properties: object) -> dict[str, object]:
-    """Return what JSON Schema says of a kind of entry: the keys that it has, those that it has not, and others."""
+    """Return the JSON Schema of a kind of entry: its required keys, its forbidden keys, and ``properties``."""
     absent = {key: False for key in unwanted.split()}
     return {"required": needed.split(), "properties": {**absent, **properties}}
 
@@ -201,7 +201,7 @@ def _at(pattern: str) -> dict[str, str]:
 
 _PLACE = {"minLength": 1, "not": {"anyOf": [{"pattern": "^~"}, {"pattern": r"(^|[/\\])\.\.([/\\]|$)"}]}}
 OFFERED = _kind("url", "git path rev", source=NAME)
-# How an entry says where its bytes come from: from a registry, a repository, a place on the network, this machine.
+# The five kinds of origin: a registry, a repository, a URL, an MCP server, this machine.
 ORIGINS = (
     _kind("digest url version", "git path rev", source=NAME, version=_at(VERSION_PATTERN)),
     _kind(
@@ -221,11 +221,11 @@ ORIGINS = (
 )
 
 
-# One skill of the lock and one source of it: what they say, and that it says in one way where bytes come from.
+# A skill and a source in the lock, and the check that an entry has exactly one kind of origin.
 
-LOCAL = "local"  # the `source` of what has a `path` on this machine
-_PLUGIN = "?plugin="  # what follows it in a `source` is the plugin of a marketplace that the skill is part of
-_SKILL = "skill:"  # what a need of another skill begins with
+LOCAL = "local"  # the `source` of a skill with a `path` on this machine
+_PLUGIN = "?plugin="  # in a `source`, before the name of the marketplace plugin that the skill is part of
+_SKILL = "skill:"  # the prefix of a need of another skill
 _PLAIN = re.compile(r"(?:(?:0|[1-9][0-9]{0,8})(?:\.(?!\Z)|\Z)){3}", re.ASCII)
 
 
@@ -236,12 +236,12 @@ def _is_empty(values: tuple[str, ...]) -> bool:
 @part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """A patch that a team agreed to, on top of what the source of a skill has.
+    """A patch that a team agreed to, applied to the tree that the source offers.
 
     Attributes:
-        base: The tree that the source has and its publisher signed.
-        digest: Of the patch's bytes.
-        path: Where it is, below the folder of the lock.
+        base: The tree that the source offers and its publisher signed.
+        digest: SHA-256 of the patch file.
+        path: The path of the patch file, relative to the folder of the lock.
     """
 
     base: TreeDigest
@@ -252,16 +252,16 @@ class Patch:
 @part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
-    """One skill as agreed to: ``tree`` binds, the rest says where the bytes are from and what they may do.
+    """One skill that the team agreed to: ``tree`` pins its content, the other keys state its origin and its effects.
 
-    Where the project has a ``patch``, ``tree`` is what comes of it, and so is what the skill can do and requires.
+    With a ``patch``, ``tree``, ``capabilities`` and ``requires`` are those of the patched skill.
 
-    A registry's skill has ``url``, ``digest`` and ``version``, and its ``source`` stands in ``sources``. A local
-    one has ``path``, relative to the project if inside of it, and ``local`` for a source. One that was asked for
-    by the place it lies at has that reference for a source, less the skill: from a git repository with ``git``,
-    ``rev`` and the folder in it as ``path``, from an MCP server with its ``url`` and the URI of the skill's folder as
-    ``path``, from elsewhere with ``url``, and ``digest`` if the site has any.
-    ``signed_by`` empty means unsigned. ``name`` is what the skill calls itself where its key is another: an alias.
+    A skill of a registry has ``url``, ``digest`` and ``version``, and its ``source`` is a key of ``sources``. A local
+    skill has ``path``, relative to the project if inside it, and the source ``local``. A skill that was requested by
+    its location has that reference, without the name of the skill, as its source: in a git repository with ``git``,
+    ``rev`` and the folder of the skill as ``path``; on an MCP server with its ``url`` and the URI of the skill's
+    folder as ``path``; elsewhere with ``url``, and with ``digest`` if the site states one.
+    Without ``signed_by`` the skill is unsigned. ``name`` is the skill's own name if its key is an alias.
     """
 
     NEEDED: ClassVar = ("capabilities", "requires")
@@ -278,38 +278,38 @@ class Locked:
     path: Absent[Path] = None
     capabilities: Items[Capability] = ()
     requires: Items[Need] = ()
-    # What nobody signed has no key: an empty list would be a second way to say so.
+    # An unsigned skill has no such key: an empty list would be a second form of it.
     signed_by: Annotated[Signers, Field(exclude_if=_is_empty, json_schema_extra={"minItems": 1})] = ()
     patch: Absent[Patch] = None
     name: Absent[SkillName] = None
 
     def own_name(self, key: str) -> str:
-        """Return what the skill of this key calls itself, and what its source calls it."""
+        """Return the name of the skill in its ``SKILL.md`` and at its source; ``key`` is its key in the lock."""
         return self.name or key
 
     @property
     def original(self) -> Locked:
-        """The entry of what the source has, without the project's patch."""
+        """The entry without the project's patch: the skill as its source offers it."""
         return replace(self, tree=self.patch.base, patch=None) if self.patch else self
 
     @property
     def local(self) -> bool:
-        """Whether it lies on this machine, at ``path``."""
+        """Whether the skill comes from this machine, from ``path``."""
         return place_of(self.source) == LOCAL and self.path is not None
 
     @property
     def named(self) -> bool:
-        """Whether ``source`` is an alias, which stands in ``sources``."""
+        """Whether ``source`` is an alias, which is a key of ``sources``."""
         return is_alias(self.source) and not self.local
 
     @property
     def voucher(self) -> str | None:
-        """The source by whose word its signers have names, for where nobody knows which sources are the user's."""
+        """The source that vouches for the names of its signers, for callers that do not know the user's sources."""
         return self.source if self.named else None
 
     @property
     def place(self) -> str:
-        """The source, less the plugin."""
+        """The source without the plugin."""
         return place_of(self.source)
 
     @property
@@ -324,12 +324,12 @@ class Locked:
 
     @property
     def short(self) -> str:
-        """What tells it from another state of the skill where there is no version."""
+        """The first 12 digits of the commit or the tree, to identify a skill without a version."""
         return self.rev[:12] if self.rev else self.tree.hex[:12]
 
     @property
     def origin(self) -> str:
-        """Where its bytes are, for a person."""
+        """The location of its bytes, for a person."""
         if self.git is not None:
             return f"{self.git}@{self.rev}{'#' + self.path if self.path else ''}"
         if self.path and self.url:
@@ -338,21 +338,21 @@ class Locked:
 
 
 def place_of(source: str) -> str:
-    """Return a ``source`` less the plugin."""
+    """Return ``source`` without the plugin."""
     return source.partition(_PLUGIN)[0]
 
 
 def of_plugin(source: str, plugin: str | None) -> str:
-    """Return the ``source`` of a skill that is part of a plugin, or of none."""
+    """Return ``source`` with the plugin that the skill is part of, if there is one."""
     return f"{source}{_PLUGIN}{plugin}" if plugin else source
 
 
 @part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedSource:
-    """Where an alias pointed when its skills were locked; ``root`` is the SHA-256 of its ``1.root.json``.
+    """The target of an alias when its skills were locked; ``root`` is the SHA-256 of its ``1.root.json``.
 
-    ``kind`` is ``registry``, or ``well-known`` for a site that is none and so has no root.
+    ``kind`` is ``registry``, or ``well-known`` for a site, which has no root.
     """
 
     SCHEMA: ClassVar = {
@@ -367,10 +367,10 @@ class LockedSource:
     root: Absent[Sha256] = None
 
     def check(self) -> None:
-        """Refuse a registry without a root, and a root of what is none.
+        """Refuse a registry without a root, and a site with one.
 
         Raises:
-            FormatError: it is one of these.
+            FormatError: the source is one of these.
         """
         if (self.root is None) == (self.kind == "registry"):
             article = "a" if self.root is None else "no"
@@ -383,15 +383,15 @@ class LockedSource:
 
 
 def check_origin(entry: Locked, kinds: Mapping[str, str], where: str) -> None:
-    """Return if the entry says in one way where its bytes come from.
+    """Return if the entry has exactly the keys of one kind of origin.
 
     Args:
         entry: One skill of a lock.
         kinds: The kind of each source of the lock, by alias.
-        where: The entry, for the error.
+        where: The path of the entry, for the error.
 
     Raises:
-        FormatError: it says nothing, too much, or two things; ``where`` names the key.
+        FormatError: a key is missing, not allowed, or contradicts another; ``where`` names the key.
     """
     if entry.local:
         return _have(entry, (), ("git", "rev", "url"), where)
@@ -409,7 +409,7 @@ def check_version(version: str, where: str) -> None:
     """Return if a registry's release may have this version.
 
     Raises:
-        FormatError: it is none by Semantic Versioning 2.0.0.
+        FormatError: it is no version by Semantic Versioning 2.0.0.
     """
     if not _PLAIN.fullmatch(version) and not is_version(version):
         message = f"expected a version by Semantic Versioning 2.0.0, found {quote(version)}"
@@ -426,7 +426,8 @@ def _check_place(entry: Locked, where: str) -> None:
     if entry.git is None:
         return _have(entry, ("url",), ("path", "rev"), where)
     _have(entry, ("rev",), ("digest", "url"), where)
-    # The source is what a person is shown, and whom a policy permits; a plugin may lie in another repository.
+    # Questions show the source and policies permit it, so `git` must be the same repository; only a plugin may be in
+    # another one.
     if not isinstance(ref, Git | GitHub) or not (entry.plugin or ref.is_at(entry.git)):
         message = f"expected the repository of {quote(entry.source)}, found {quote(entry.git)}"
         raise FormatError(message, where=f"{where}.git")
@@ -437,7 +438,7 @@ def _check_place(entry: Locked, where: str) -> None:
 
 def _check_server(entry: Locked, ref: Mcp, where: str) -> None:
     _have(entry, ("url", "path"), ("digest", "git", "rev"), where)
-    # The source is what a person is shown; another URL would be the one that is asked, or that a policy permits.
+    # Questions show the source, but requests go to `url` and policies permit it, so both must be the same.
     if entry.place != f"mcp+{entry.url}" or entry.plugin or ref.path:
         message = f"expected the URL of {quote(entry.source)}, found {quote(entry.url)}"
         raise FormatError(message, where=f"{where}.url")
@@ -457,12 +458,12 @@ def _have(entry: Locked, needed: tuple[str, ...], unwanted: tuple[str, ...], whe
             raise FormatError(message, where=f"{where}.{key}")
 
 
-# ``skillhub.lock``: what a team agreed to, skill by skill; parsed whole or not at all.
-# Format 1 is JSON, two spaces deep, keys sorted, one block a skill, so that two branches that each add a skill
-# merge as text. It holds no time, no secret, and no path of a store, a home or a cache.
+# ``skillhub.lock``: the skills that a team agreed to; parsed whole or refused.
+# Format 1 is JSON, indented by two spaces, keys sorted, one block for each skill, so that two branches that each add
+# a skill merge as text. It holds no time, no secret, and no path of a store, a home or a cache.
 
 
-CAP = 10 * 1024 * 1024  # bytes: 10,000 signed skills of 1 kB; what JSON makes of a hostile one may take 350 MiB
+CAP = 10 * 1024 * 1024  # bytes: 10,000 signed skills of 1 kB; parsing a hostile lock may take 350 MiB of memory
 _where = attrgetter("url", "digest", "version", "rev", "path")
 _is_absent = partial(is_, None)
 
@@ -476,7 +477,7 @@ class Lock:
 
     @cached_property
     def dependents(self) -> Mapping[str, tuple[str, ...]]:
-        """For each name that a locked skill needs, the skills that need it, in the order of the lock."""
+        """For each skill name that a locked skill needs, the skills that need it, in the order of the lock."""
         found: dict[str, list[str]] = {}
         for name, entry in self.skills.items():
             for each in dict.fromkeys(entry.dependencies):
@@ -484,7 +485,7 @@ class Lock:
         return {name: tuple(needing) for name, needing in found.items()}
 
     def root_of(self, entry: Locked) -> Digest | None:
-        """Return the root of the registry that the entry is from, as it was when it was locked; None if from none."""
+        """Return the root of the entry's registry at the time of the lock; None if it is not from a registry."""
         source = self.sources.get(entry.source) if entry.named else None
         return source.root if source else None
 
@@ -492,7 +493,7 @@ class Lock:
         """Return the file's bytes; the same lock gives the same bytes.
 
         Raises:
-            FormatError: the lock holds what ``parse`` would refuse, and is better not written.
+            FormatError: ``parse`` would refuse the file, so it must not be written.
         """
         file = LockFile.model_construct(version=VERSION, sources=dict(self.sources), skills=dict(self.skills))
         document = file.plain()
@@ -504,7 +505,7 @@ class Lock:
 
     @classmethod
     def parse(cls, data: bytes, where: str = "skillhub.lock") -> Lock:
-        """Return the lock that these bytes spell.
+        """Return the lock in these bytes.
 
         Raises:
             FormatError: they are not a lock of this format; ``where`` names the line and the key.
@@ -513,7 +514,7 @@ class Lock:
         return cls(dict(sorted(found.skills.items())), dict(sorted(found.sources.items())))
 
 
-# No skill is offered by a site where every source is a registry.
+# If every source is a registry, no skill has the keys of a site's skill.
 _WITHOUT_SITES: Any = {
     "if": {"properties": {"sources": {"additionalProperties": {"properties": {"kind": {"const": "registry"}}}}}},
     "then": {"properties": {"skills": {"additionalProperties": {"anyOf": list(ORIGINS)}}}},
@@ -521,10 +522,9 @@ _WITHOUT_SITES: Any = {
 
 
 class LockFile(Document):
-    """What JSON Schema can say of the lock.
+    """The rules of the lock that JSON Schema can express.
 
-    What it cannot say (one key once, a source that is in sources, hidden characters, the bytes) is in
-    docs/formats/lock.md.
+    docs/formats/lock.md has the others: no key twice, each source is in sources, no hidden characters, the bytes.
     """
 
     model_config = ConfigDict(title="skillhub.lock, format 1", json_schema_extra=_WITHOUT_SITES)
@@ -539,7 +539,7 @@ class LockFile(Document):
 
     @classmethod
     def read_json(cls, data: bytes, where: str) -> object:
-        """Return the parsed JSON, as ``Document.read_json`` does; the hint says how a lock is had back."""
+        """Return the parsed JSON, as ``Document.read_json`` does; an error's hint tells how to restore the lock."""
         if not data.strip():
             hint = "restore it from version control, or delete it and install again"
             raise FormatError("the lock is empty", where=where, hint=hint)
@@ -553,12 +553,12 @@ class LockFile(Document):
             raise
 
     def check(self) -> None:
-        """Refuse an entry that says in no way, or in two, where its bytes come from.
+        """Refuse an entry without a valid origin, one whose alias equals its key, and a bad version of a registry.
 
         Raises:
             FormatError: there is one.
         """
-        # All that decides it, so that a thousand skills of a source are one look.
+        # The values that decide about an origin: a thousand skills of one source need one check.
         seen: set[tuple[object, ...]] = set()
         kinds = {alias: source.kind for alias, source in self.sources.items()}
         for name, entry in self.skills.items():

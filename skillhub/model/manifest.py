@@ -1,4 +1,4 @@
-"""``SKILL.md``: its frontmatter, the quick look at name and description, and the whole manifest."""
+"""``SKILL.md``: its frontmatter, the glance for lists, the head as agents read it, and the manifest."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from skillhub.model.needs import Requirement
 from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.model.version import is_version
 
-# Whole lines in column 0: a `---` inside a value, or indented in a block of text, is no end. Each pattern
-# is tried once per line and never looks back, so that any input takes linear time.
+# Delimiters are whole lines in column 0: a `---` inside a value, or indented in a block of text, is none. Each
+# pattern is tried once per line and never backtracks, so that any input takes linear time.
 _OPEN = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _CLOSE = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
 _FORK: Final = ("context", "agent", "model")
-# A tool and what it is narrowed to: `Bash(git add:*)`; between tools stand blanks or commas.
+# A tool and its restriction: `Bash(git add:*)`; blanks or commas separate tools.
 _TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
 _TOOL_KEYS: Final = ("allowedtool", "allowedtools", "tool", "tools", "toolset", "toolsets")
 _ANSWERS: Final = ("true", "false", "yes", "no", "allow", "ask", "deny")
@@ -35,7 +35,7 @@ FOLDER_NAME: Final = "expected the folder to be named"
 
 
 class Parts(NamedTuple):
-    """The two halves of the file, and the line (from 1) at which the lower half begins."""
+    """The frontmatter and the body of the file, and the line (from 1) at which the body begins."""
 
     yaml: str
     body: str
@@ -48,10 +48,10 @@ class Parts(NamedTuple):
 
 
 class Front:
-    """What the frontmatter says besides name and description; what makes no sense there says nothing.
+    """The values of the frontmatter besides name and description; an invalid value counts as absent.
 
     Attributes:
-        front: The frontmatter as it was parsed; empty where there is none.
+        front: The frontmatter as it was parsed; empty if there is none.
     """
 
     __slots__ = ()
@@ -59,14 +59,14 @@ class Front:
 
     @property
     def version(self) -> str | None:
-        """``metadata.version``, if it can be shown: it goes into locks and file names."""
+        """``metadata.version`` if it is short and visible, since locks and file names contain it; else None."""
         given = self.metadata.get("version")
         is_shown = isinstance(given, str) and 0 < len(given) <= NAME_MAX and clean(given) == given
         return given if is_shown and isinstance(given, str) else None
 
     @property
     def metadata(self) -> Mapping[str, Node]:
-        """What others may put there, by key."""
+        """The mapping under ``metadata``; its keys are free."""
         given = self.front.get("metadata")
         return MappingProxyType(given if isinstance(given, dict) else {})
 
@@ -79,29 +79,29 @@ class Front:
 
     @property
     def granted_tools(self) -> tuple[str, ...]:
-        """The tools that any agent would grant for it: under whichever key and in whichever shape, each once."""
+        """The tools that some agent would grant to the skill, under every known key and in every form, each once."""
         values = [value for key, value in self.front.items() if _folded(key) in _TOOL_KEYS]
         named = (tool for value in values for text in _texts(value) for tool in _TOOL.findall(text))
         return tuple(dict.fromkeys((*self.allowed_tools, *named)))
 
     @property
     def user_invocable(self) -> bool:
-        """Whether a user may ask for it by name."""
+        """Whether a user may invoke the skill by name."""
         return all(self._said("userinvocable", True))
 
     @property
     def model_invocable(self) -> bool:
-        """Whether the model may call it by itself."""
+        """Whether the model may call the skill by itself."""
         return self._lets_model()
 
     @property
     def hooks(self) -> Node:
-        """As written, not interpreted; empty if there are none."""
+        """The value under ``hooks`` as written, not interpreted; empty if there is none."""
         return self.front.get("hooks", "")
 
     @property
     def fork(self) -> Mapping[str, str] | None:
-        """``context``, ``agent`` and ``model`` where the skill wants a context of its own, else None."""
+        """``context``, ``agent`` and ``model`` if the skill asks for its own context, else None."""
         found = {key: value for key in _FORK if isinstance(value := self.front.get(key), str) and value}
         return MappingProxyType(found) if found.get("context") == "fork" else None
 
@@ -110,8 +110,8 @@ class Front:
         return not is_kept and all(self._said("allowimplicitinvocation", True))
 
     def _said(self, key: str, default: bool) -> Iterator[bool]:
-        """Yield what is said under a key in each spelling of it: with hyphens, with underscores, or in capitals."""
-        for given in self.front if key[-8:] in "".join(self.front) else ():  # to fold every key takes too long
+        """Yield the value under each spelling of a key: with hyphens, with underscores, or in capitals."""
+        for given in self.front if key[-8:] in "".join(self.front) else ():  # folding every key takes too long
             if _folded(given) == key:
                 try:
                     yield yaml.truth(self.front[given], default)
@@ -124,7 +124,7 @@ def _folded(key: str) -> str:
 
 
 def _texts(node: Node) -> Iterator[str]:
-    """Yield the texts in a value of any shape; of a mapping the keys too, whatever is said of them."""
+    """Yield the texts in a value of any form, with every key of a mapping, whatever its value."""
     if isinstance(node, str):
         yield node
     elif isinstance(node, list):
@@ -137,12 +137,12 @@ def _texts(node: Node) -> Iterator[str]:
 
 
 def split(data: bytes, where: str) -> Parts:
-    """Cut ``data`` at its frontmatter; the YAML always begins at line 2 of the file.
+    """Return the frontmatter and the body of ``data``, unchanged; the YAML always begins at line 2 of the file.
 
-    A byte order mark and CRLF line ends are tolerated; the text of both halves is left as it is.
+    A byte order mark and CRLF line ends are allowed.
 
     Raises:
-        FormatError: it is not UTF-8 text, or a delimiter is missing.
+        FormatError: the file is not UTF-8 text, or a delimiter is missing.
     """
     try:
         text = data.decode("utf-8")
@@ -163,11 +163,11 @@ def split(data: bytes, where: str) -> Parts:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What the frontmatter of a ``SKILL.md`` says, believed as little as it need be to list it.
+    """The facts of a ``SKILL.md`` that lists of a source show, before any check of the skill.
 
     Attributes:
-        name: None if it says none that may be one.
-        internal: Whether its author keeps it out of what others are offered.
+        name: None if the frontmatter has no valid name.
+        internal: Whether its author hides it from the list.
     """
 
     name: str | None = None
@@ -176,7 +176,7 @@ class Glance:
 
 
 def glance(data: bytes) -> Glance:
-    """Return what lists show of a ``SKILL.md``; of one that cannot be read nothing: the install will say why."""
+    """Return the facts of a ``SKILL.md`` for a list; none of an unreadable file, whose install reports the error."""
     try:
         top = yaml.parse(split(data, SKILL_MD).yaml, SKILL_MD)
     except FormatError:
@@ -192,12 +192,12 @@ def glance(data: bytes) -> Glance:
     )
 
 
-# As strict, or as lenient, as the agent that reads: ``Rules`` is data of its profile. ``Manifest`` is the look
-# of whoever installs or publishes, which has the whole skill before it.
+# ``Head`` is read as strictly as an agent reads: ``Rules`` is data of its profile. Install and publish read
+# ``Manifest``, which needs the whole skill.
 
 DESCRIPTION_MAX: Final = 1024
 COMPATIBILITY_MAX: Final = 500
-# A value that YAML would take for a mapping, and that no sign of YAML begins: `description: Use when: asked`.
+# A value that YAML would read as a mapping and that begins with no sign of YAML: `description: Use when: asked`.
 _UNQUOTED = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+([^\s\"'|>\[{&*!%@`#][^\n]*)$", re.MULTILINE | re.ASCII)
 _ODD = re.compile(r"[^ -~]+")
 _HEADING = re.compile(r"^#[ \t]+([^\n]+)$", re.MULTILINE)
@@ -205,14 +205,14 @@ _HEADING = re.compile(r"^#[ \t]+([^\n]+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Head(Front):
-    """What a ``SKILL.md`` says of its skill.
+    """A ``SKILL.md`` as an agent reads it.
 
     Attributes:
-        name: One line without hidden characters; of strict reading, a name of the specification.
+        name: One line without hidden characters; by strict rules, a name that the specification allows.
         description: One line without hidden characters.
         body: The instructions, below the frontmatter.
         body_line: The line at which ``body`` begins.
-        warnings: What is not as it should be and was read all the same.
+        warnings: The breaches of the specification that the agent tolerates.
     """
 
     name: str
@@ -224,13 +224,13 @@ class Head(Front):
 
     @property
     def namespace(self) -> str | None:
-        """What the skill puts before ``:`` in its full name; None also if that is no name."""
+        """The part before ``:`` in the skill's full name; None if it is absent or no name."""
         given = self.front.get("namespace")
         return given if isinstance(given, str) and is_name(given) else None
 
     @property
     def argument_hint(self) -> str:
-        """What to type behind the name; a list of words is one in brackets, as YAML reads ``[word]``."""
+        """The arguments to type after the name; YAML reads ``[word]`` as a list, which is put in brackets again."""
         given = self.front.get("argument-hint")
         if not given:
             return ""
@@ -240,15 +240,15 @@ class Head(Front):
 
 
 def read_head(data: bytes, folder: str, rules: Rules) -> Head:
-    """Return the head of the skill in the folder that is named ``folder``.
+    """Return the head of the skill in ``folder``.
 
     Args:
-        data: ``SKILL.md``, at least as far as its frontmatter goes.
-        folder: The last segment of the path.
+        data: ``SKILL.md``, at least to the end of its frontmatter.
+        folder: The name of the folder, the last segment of its path.
         rules: How strictly to read.
 
     Raises:
-        FormatError: it cannot be used, or ``rules`` refuse it; with the line where there is one.
+        FormatError: the file is unusable, or ``rules`` refuse it; with the line if it is known.
     """
     parts = _parts(data, rules)
     front, warnings = _front(parts.yaml, rules)
@@ -272,12 +272,12 @@ def read_head(data: bytes, folder: str, rules: Rules) -> Head:
 def one_line(text: str) -> str:
     """Return ``text`` on one line, each run of blanks as one, without hidden characters."""
     if not (text.isascii() and text.isprintable()):
-        text = _ODD.sub(lambda odd: clean(odd[0]), text)  # what is plain need not be looked at letter by letter
+        text = _ODD.sub(lambda odd: clean(odd[0]), text)  # `clean` is slow, and plain ASCII does not need it
     return " ".join(text.split()) if "  " in text else text.strip()
 
 
 def is_specified_name(name: str) -> bool:
-    """Say whether the Agent Skills specification allows the name: small letters of any script, digits, hyphens."""
+    """Return whether the Agent Skills specification allows the name: small letters of any script, digits, hyphens."""
     if is_name(name):
         return True
     given = normalize("NFKC", name)
@@ -302,7 +302,7 @@ def _front(text: str, rules: Rules) -> tuple[dict[str, Node], tuple[Issue, ...]]
         try:
             front = yaml.parse(mended, SKILL_MD, line_offset=1)
         except FormatError:
-            raise error from None  # what is wrong with the file, not with our copy of it
+            raise error from None  # the error in the file, not in the copy with quotes
         message = "a value that holds ': ' should be in quotes"
         warnings = (Issue("unquoted-colon", message, error.where or SKILL_MD),)
     if front == "":
@@ -356,7 +356,7 @@ def _breaches(name: str, description: str, front: Mapping[str, Node], folder: st
 
 
 def limits(description: str, front: Mapping[str, Node]) -> Iterator[tuple[str, str]]:
-    """Yield key and message of each text that is longer than the specification allows, or is no text."""
+    """Yield key and message of each text that is longer than the specification allows, or is not a text."""
     if len(description) > DESCRIPTION_MAX:
         yield (
             "description",
@@ -370,11 +370,11 @@ def limits(description: str, front: Mapping[str, Node]) -> Iterator[tuple[str, s
         yield ("compatibility", f"expected at most {COMPATIBILITY_MAX} characters of compatibility, found {found}")
 
 
-# Reading is lenient: what is optional and wrong is a warning, for people have such skills already. ``problems``
-# holds a skill to the Agent Skills specification, for it is about to be published.
+# Reading is lenient: an invalid optional value is a warning, since such skills exist. ``problems`` checks a skill
+# against the whole Agent Skills specification before it is published.
 
 _SPECIFIED = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
-# Of Claude Code, Codex, openclaw and their relatives: no part of the specification, and no mistake.
+# Keys of Claude Code, Codex, openclaw and similar clients: not in the specification, but no mistake.
 _KNOWN = frozenset(
     {
         *("agent", "argument-hint", "arguments", "context", "disable-model-invocation", "disallowed-tools"),
@@ -388,14 +388,14 @@ _KNOWN = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(Front):
-    """A skill's own account of itself, checked as far as can be without believing it.
+    """The declarations of a skill about itself, of valid form; whether they are true is not checked.
 
     Attributes:
         body: The instructions, below the frontmatter.
         body_line: The line of ``SKILL.md`` at which ``body`` begins.
-        requires: Needs from all places that declare them, sorted by kind and name.
-        implicit: Whether ``agents/*.yaml`` let a model invoke it without being told to.
-        warnings: What was wrong and left out, one sentence each.
+        requires: The needs from all files that declare needs, sorted by kind and name.
+        implicit: Whether ``agents/*.yaml`` let a model invoke the skill by itself.
+        warnings: The invalid values, which were left out, one sentence each.
     """
 
     name: str
@@ -411,22 +411,22 @@ class Manifest(Front):
 
     @property
     def license(self) -> str | None:
-        """As its author puts it."""
+        """The license, in the author's words."""
         return _text_or_none(self.front.get("license"))
 
     @property
     def compatibility(self) -> str | None:
-        """What it needs around it, in words."""
+        """The environment that the skill needs, in the author's words."""
         return _text_or_none(self.front.get("compatibility"))
 
     @property
     def model_invocable(self) -> bool:
-        """Whether the model may call it by itself; neither the frontmatter nor a file beside it says no."""
+        """Whether the model may call the skill by itself; the frontmatter and ``agents/*.yaml`` may forbid it."""
         return self.implicit and self._lets_model()
 
     @property
     def extra(self) -> Mapping[str, Node]:
-        """Frontmatter beyond the specification, kept as it was."""
+        """The frontmatter beyond the specification, unchanged."""
         return MappingProxyType({key: self.front[key] for key in self.front if key not in _SPECIFIED})
 
     @classmethod
@@ -435,11 +435,11 @@ class Manifest(Front):
 
         Args:
             tree: The whole skill.
-            strict: Refuse also what the specification forbids and a reader can do without.
+            strict: Refuse every breach of the specification, even in values that a reader does not need.
 
         Raises:
-            FormatError: there is no frontmatter, or its name or description is missing or cannot be used.
-            SecurityError: a need reaches for a variable that is not the skill's to have.
+            FormatError: there is no frontmatter, or its name or description is missing or invalid.
+            SecurityError: a need asks for a variable that the skill must not have.
         """
         reading = _Reading(tree)
         faults = reading.errors + (reading.breaches if strict else [])
@@ -462,13 +462,13 @@ class Manifest(Front):
 
 
 def problems(tree: Tree, folder: str | None = None) -> tuple[tuple[Issue, ...], tuple[Issue, ...]]:
-    """Return every error and every warning that the specification has for ``tree``; raise nothing.
+    """Return every error and every warning by the specification for ``tree``; raise nothing.
 
-    A version that is missing, or none by SemVer, is a warning; who publishes makes it an error.
+    A missing version, or one not by SemVer, is a warning; publishing makes it an error.
 
     Args:
         tree: The whole skill.
-        folder: The name of the folder that it is in, which has to be the skill's, where it is in one.
+        folder: The name of its folder, which has to be the name of the skill; None if it is in no folder.
     """
     reading = _Reading(tree)
     errors, warnings = reading.errors + reading.breaches, list(reading.warnings)
@@ -499,11 +499,11 @@ def _advice(reading: _Reading) -> Iterator[Issue]:
 
 
 class _Reading(Front):
-    """One pass over ``SKILL.md``; what is wrong is sorted by how bad it is."""
+    """One pass over ``SKILL.md``; its issues by their severity."""
 
     def __init__(self, tree: Tree) -> None:
-        self.errors: list[Issue] = []  # the skill cannot be used
-        self.breaches: list[Issue] = []  # the specification forbids it, a reader can do without
+        self.errors: list[Issue] = []  # the skill is unusable
+        self.breaches: list[Issue] = []  # breaches of the specification in values that a reader does not need
         self.warnings: list[Issue] = []
         self.name = self.description = ""
         self.parts = Parts("", "", 1)
@@ -555,7 +555,7 @@ class _Reading(Front):
                 yaml.truth(self.front.get(key, ""), default=True)
 
     def place(self, key: str) -> str:
-        """Return ``SKILL.md:LINE`` of a key of the frontmatter, without the line if it has none."""
+        """Return ``SKILL.md:LINE`` of a key of the frontmatter, or ``SKILL.md`` if its line is unknown."""
         return self._places.get(key, SKILL_MD)
 
     @cached_property

@@ -1,7 +1,7 @@
-"""An MCP server as somebody configured it for an agent: what it runs or where it is reached, and none of its secrets.
+"""An MCP server in the configuration of an agent: its command or its URL, without its secrets.
 
-Nobody says which of its words are secrets. So nothing is told but the names of what it is given, the host of a URL,
-and of a command the words that are no value of an option and look no more random than names do.
+The configuration does not mark secrets. So the output has only the names of variables and headers, the host of a URL,
+and those words of a command that are no value of an option and look no more random than names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from skillhub.formats.text import deferred
 from skillhub.model.question import SERVER_RUNS
 from skillhub.model.server_command import Risk, has_shell, is_loopback, loads_code, risk
 
-# What an entry may say without running more than its command: `headersHelper` and `envFile` are not among it.
+# The keys of an entry that run nothing besides its command; `headersHelper` and `envFile` are not among them.
 _UNDERSTOOD = frozenset(
     {
         *("type", "transport", "command", "args", "url", "httpUrl", "serverUrl"),
@@ -31,25 +31,25 @@ _SHOWN = 300  # characters of a line
 _URLS = ("url", "httpUrl", "serverUrl", "uri")
 _VARIABLES = ("env", "environment", "env_vars", "envs", "env_keys")
 _GIVEN = (*_VARIABLES, "headers", "http_headers", "env_http_headers")
-# The host is what clients take for it: what stands before the last `@` ahead of any slash is a password.
-_VALUE = deferred(r"[\s=:].*", re.DOTALL)  # of `NAME=value`, or `Name: value`, where they are a list
+_VALUE = deferred(r"[\s=:].*", re.DOTALL)  # the value in `NAME=value` or `Name: value`, an item of a list
+# The host as clients read it: the text between the scheme and the last `@` before any slash is user and password.
 _URL = deferred(
     r"([a-z][a-z0-9+.-]*://)(?:[^\s/?#\\]*@)?(\[[0-9a-f:.]+\]|[\w.-]*)(:\d+)?([^\s'\"|;)]*)", re.IGNORECASE
 )
 _ASSIGNED = deferred(r"(['\"]?-{0,2}[\w.-]+=)(?=.)")
 _GLUED = deferred(r"-\w(?=\S{3})")  # `-psecret`
-# Options that have no value, or behind which stands what is run.
+# Options without a value, or whose value is the command that runs.
 _BARE = deferred(r"-(?:[abefilnpuvx]*c|[imy])|--(?:call|command|from|interactive|package|rm|yes)", re.IGNORECASE)
 _RANDOM = deferred(r"(?=[A-Za-z_]*[0-9])(?=[0-9_]*[A-Za-z])\w{16,}", re.ASCII)
 
 
 def runs_code(entry: object) -> bool:
-    """Say whether an entry runs a shell or code that its words hold, whichever way the agent spells a command."""
+    """Return whether an entry runs a shell or code in its words, in whatever form the agent writes a command."""
     return _risk(entry) == "shell"
 
 
 def warning(entry: object) -> str:
-    """Return what a question has to say of an entry: that it runs code, or what may be something else tomorrow."""
+    """Return the warning for a question: the entry runs code, or an unpinned package, or has no encryption."""
     url = _URL.match(url_of(entry))
     if url and url[1].lower() == "http://" and not is_loopback(url[2]):
         return ", which is reached without encryption"
@@ -72,13 +72,13 @@ def _risk(entry: object) -> Risk:
 
 
 def url_of(entry: object) -> str:
-    """Return the URL that an entry of an agent's file has; empty if it runs a command, or has none."""
+    """Return the URL of an entry in an agent's file; empty if it has a command or no URL."""
     found = entry if isinstance(entry, dict) and not {"command", "cmd"} & entry.keys() else {}
     return next((found[key] for key in _URLS if isinstance(found.get(key), str)), "")
 
 
 def facts(entry: object) -> tuple[str, ...]:
-    """Return what an entry of an agent's file says of a server, a line each; it may be of any shape."""
+    """Return the facts about a server from an entry in an agent's file, a line each; ``entry`` is any JSON value."""
     found = shown(entry)
     lines = [f"it {key}{'' if key == REACHED else ':'} {found[key]}" for key in KEYS if key in found]
     return tuple(lines if found.keys() - {GIVEN} else ["what it runs is unknown", *lines])
@@ -88,14 +88,14 @@ KEYS = RUNS, REACHED, GIVEN = "runs", "is reached at", "is given"
 
 
 def shown(entry: object) -> dict[str, str]:
-    """Return what an entry of an agent's file runs, where it is reached and what it is given."""
+    """Return the command, the URLs, and the names of variables and headers of an entry in an agent's file."""
     entry = entry if isinstance(entry, dict) else {}
     command = [*texts(entry.get("command", entry.get("cmd"))), *texts(entry.get("args"))]
     urls = [each for key, each in entry.items() if key.lower().endswith(("url", "uri")) and isinstance(each, str)]
     options = entry.get("requestOptions")
     parts = (entry, options if isinstance(options, dict) else {})
     given = [name for part in parts for key in _GIVEN for name in _names_given(part.get(key))]
-    # What is no URL may be a password in any part of it.
+    # Any part of a text that is no URL may be a password.
     hosts = [_host(url) if (url := _URL.match(each)) else "…" for each in urls]
     found = {RUNS: " ".join(_masked(command)), REACHED: ", ".join(hosts), GIVEN: ", ".join(given)}
     return {key: text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…" for key, text in found.items() if text}
@@ -114,7 +114,7 @@ def _split_words(command: str) -> list[str]:
 
 
 def texts(value: object) -> Iterator[str]:
-    """Yield every text in a value of JSON."""
+    """Yield every text in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -123,7 +123,7 @@ def texts(value: object) -> Iterator[str]:
 
 
 def _masked(words: Sequence[str]) -> Iterator[str]:
-    """Yield the words of a command with ``…`` where a secret may stand; those of a script one by one."""
+    """Yield the words of a command with ``…`` in place of possible secrets; the words of a script one by one."""
     before = ""
     for word in words:
         assigned, glued, pieces = _ASSIGNED.match(word), _GLUED.match(word), word.split()
@@ -136,7 +136,7 @@ def _masked(words: Sequence[str]) -> Iterator[str]:
             yield "…"
         elif glued is not None and not word.startswith("--"):
             yield f"{glued[0]}…"
-        elif len(word) > _SHOWN:  # no line has room for it, and the patterns below take the square of its length
+        elif len(word) > _SHOWN:  # too long for a line, and the patterns below take time by the square of its length
             yield "…"
         else:
             yield _RANDOM.sub("…", _URL.sub(_host, word))

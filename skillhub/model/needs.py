@@ -1,4 +1,4 @@
-"""What a skill needs before it works (variables, MCP servers, programs, skills), and where it declares that."""
+"""The needs of a skill (variables, MCP servers, programs, other skills), and the files that declare them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from skillhub.model.server_command import Risk, is_loopback, loads_code, risk
 from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.model.version import Range
 
-# What a skill needs before it can work: variables, MCP servers, programs, other skills.
-# A ``Requirement`` that exists is one that may be shown, locked and met: its name is checked when it is made.
+# The constructor of a ``Requirement`` checks its name, so that each one is safe to show, lock and satisfy.
 
 Kind = Literal["env", "mcp", "program", "skill"]
 Transport = Literal["stdio", "http"]
@@ -39,32 +38,32 @@ _NAMES = {
     "program": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}", re.ASCII),
 }
 _PROGRAM = deferred(r"([A-Za-z0-9_][A-Za-z0-9_.+-]*?) {0,3}(?:@|(?=[<>=^~]))(.+)", re.ASCII)
-# Variables that steer shells, loaders, interpreters, package tools, proxies, or skillhub itself.
+# Variables that control shells, loaders, interpreters, package tools, proxies, or skillhub itself.
 _FORBIDDEN = deferred(
     r"PATH|HOME|SHELL|IFS|ENV|BASH_ENV|NODE_OPTIONS|JAVA_TOOL_OPTIONS"
     r"|(?:LD_|DYLD_|PYTHON|PERL5|RUBY|GIT_|SSL_CERT_|PIP_|UV_|NPM_CONFIG_|SKILLHUB_).*|.*_PROXY",
     re.ASCII | re.IGNORECASE,
 )
-# One spelling of URL that every client reads alike: an ASCII host, no user part, no backslash, no blank.
+# URLs that every client reads alike: an ASCII host, no user, no backslash, no blank.
 _URL = deferred(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?"
     r"(?:[/?#][!-\[\]-~]*)?",
     re.ASCII | re.IGNORECASE,
 )
-# `$VAR`, `${VAR}`, `${env:VAR}` and `{env:VAR}`, as agents expand them in their configuration; some expand
-# `${input:…}`, `{file:…}` and `%VAR%` as well.
+# The forms that agents expand in their configuration: `$VAR`, `${VAR}`, `${env:VAR}` and `{env:VAR}`; some agents
+# also expand `${input:…}`, `{file:…}` and `%VAR%`.
 _REFERENCE = deferred(r"\$\{?(?:env:)?(\w+)|\{env:(\w+)", re.ASCII)
 _EXPANSION = deferred(r"\$[\w{(]|\{\w+:|%(?![0-9A-Fa-f]{2}%)[A-Za-z_]\w*%", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """How an MCP server is started (``stdio``) or reached (``http``).
+    """The command (``stdio``) or the URL (``http``) of an MCP server.
 
     Attributes:
-        command: The words of the command, as a POSIX shell would split them; never run by a shell of ours.
-        url: Where it listens: https, or http on this machine's loopback.
-        env: Names of the variables that a stdio server is given.
+        command: The words of the command, as a POSIX shell would split them; skillhub starts no shell for them.
+        url: The URL of its endpoint: https, or http on this machine's loopback.
+        env: The names of the variables that a stdio server gets.
         bearer: The variable whose value is the bearer token for an http server.
     """
 
@@ -89,7 +88,7 @@ class McpServer:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The variables that it is given, whichever way."""
+        """The variables that the server gets, in its environment or as its token."""
         return self.env if self.bearer is None else (*self.env, self.bearer)
 
     @property
@@ -99,7 +98,7 @@ class McpServer:
         return match["host"].strip("[]").lower() if match else None
 
     def facts(self) -> tuple[str, ...]:
-        """Return what it runs, or where it is reached, and which variables it is given, a line each."""
+        """Return its command or its URL, and the variables that it gets, a line each."""
         if self.url is not None:
             token = f"it is given the variable {self.bearer} as its token, which goes to {self.host}"
             given = token if self.bearer else "it is given no variable"
@@ -108,13 +107,13 @@ class McpServer:
         return (f"it runs: {as_command(*self.command)}", given)
 
     def shown(self) -> dict[str, str]:
-        """Return the same as ``mcp_server.shown`` of an entry, and whole: nothing of a skill is a secret."""
+        """Return the keys of ``mcp_server.shown``, with nothing masked: a skill contains no secret of the user."""
         found = {"runs": as_command(*self.command) if self.command else "", "is reached at": self.url or ""}
         return {key: text for key, text in {**found, "is given": ", ".join(self.variables)}.items() if text}
 
     @property
     def risk(self) -> Risk:
-        """What its command, with the variables that it is given, may run; a URL runs nothing here."""
+        """The risk of its command and its variables; a server with a URL runs nothing on this machine."""
         if not self.command:
             return "ordinary"
         return "shell" if any(map(loads_code, self.env)) else risk(self.command)
@@ -125,9 +124,9 @@ class Requirement:
     """One need.
 
     Attributes:
-        server: How to configure an MCP server, where the skill says so.
-        range: The versions of another skill, or of a program, that will do; None is any.
-        source: Where the other skill is to come from, if not from where this one came: an alias of the user's.
+        server: How to configure the MCP server, if the skill declares it.
+        range: The versions of another skill, or of a program, that satisfy the need; None is any.
+        source: The user's alias of the source of the other skill; None is the source of this skill.
     """
 
     kind: Kind
@@ -150,12 +149,12 @@ class Requirement:
 
 
 def is_forbidden(name: str) -> bool:
-    """Say whether no skill may ask for the variable ``name``, in any case of its letters."""
+    """Return whether no skill may ask for the variable ``name``, in upper or lower case."""
     return _FORBIDDEN.fullmatch(name) is not None
 
 
 def split_command(text: str) -> tuple[str, ...]:
-    """Split ``text`` into words as a POSIX shell does, and expand nothing.
+    """Return the words of ``text``, split as a POSIX shell splits them, with nothing expanded.
 
     Raises:
         FormatError: a quote is not closed.
@@ -167,7 +166,7 @@ def split_command(text: str) -> tuple[str, ...]:
 
 
 def references(text: str) -> tuple[str, ...]:
-    """Return the variables that some agent would put into ``text`` from its own environment."""
+    """Return the variables that some agent would expand in ``text`` from its own environment."""
     return tuple(next(filter(None, match.groups())) for match in _REFERENCE.finditer(text))
 
 
@@ -200,10 +199,10 @@ def _check_url(url: str) -> None:
 
 
 # The needs and the interface of a skill as declared in ``agents/*.yaml`` and in other clients' metadata.
-# A broken declaration is a warning and is left out, for none of this is needed to read a skill. What would
-# reach for a variable that is not the skill's to have is a ``SecurityError`` and is never left out quietly.
+# An invalid declaration is left out with a warning, since a skill can be read without it. But a declaration that asks
+# for a variable which the skill must not have is a ``SecurityError``, never left out.
 
-# The later file wins where several speak about the same thing.
+# If several files declare the same need, the later file decides.
 FILES: Final = ("agents/openai.yaml", "agents/skillhub.yaml")
 READ: Final = (FILES[0], "agents/openoxide.yaml", FILES[1])
 OPENCLAW: Final = ("openclaw", "clawdbot", "clawdis")
@@ -215,7 +214,7 @@ _Truth = Annotated[bool, Read(partial(yaml.truth, default=True), type="boolean")
 
 
 class _Tool(ForeignDocument):
-    """One need; if any part of it is invalid it is ignored whole."""
+    """One need; if any part of it is invalid, the whole need is ignored."""
 
     BINDING = frozenset({"description", "required", "transport", "command", "url", "env", "bearer_token_env_var"})
 
@@ -233,11 +232,11 @@ class _Tool(ForeignDocument):
         """Return the need.
 
         Args:
-            declared: Kind and name of the needs that are known so far, all variables among them.
+            declared: Kind and name of the needs read before this one, all variables among them.
 
         Raises:
-            FormatError: it cannot be met or shown.
-            SecurityError: it reaches for a variable that is not the skill's to have.
+            FormatError: the declaration is invalid.
+            SecurityError: it asks for a variable that the skill must not have.
         """
         if self.type == "skill":
             return _skill(self.value, self.description, required=self.required)
@@ -295,7 +294,7 @@ class _OpenClawNeeds(ForeignDocument):
 
 
 class OpenClawMetadata(ForeignDocument):
-    """``metadata.openclaw`` in the frontmatter of a ``SKILL.md``, under any of its names."""
+    """``metadata.openclaw`` in the frontmatter of a ``SKILL.md``, or the same under one of its other names."""
 
     requires: _OpenClawNeeds = _OpenClawNeeds.model_construct()
     primary_env: _Text = Field("", alias="primaryEnv")
@@ -304,14 +303,14 @@ class OpenClawMetadata(ForeignDocument):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a skill says of itself outside of the specification.
+    """The declarations of a skill beyond the specification.
 
     Attributes:
         requires: Its needs, sorted by kind and name, each once.
         interface: ``display_name``, ``short_description``, ``default_prompt`` and so on.
         permissions: Each declared permission as ``path.to.key=value``, sorted; those of both files.
-        implicit: Whether a model may invoke it without being told to.
-        unread: The keys that mean nothing, which who wrote them may not know.
+        implicit: Whether a model may invoke the skill by itself.
+        unread: The keys without a meaning here, to tell the author.
     """
 
     requires: tuple[Requirement, ...]
@@ -323,10 +322,10 @@ class Declared:
 
 
 def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
-    """Return what ``agents/*.yaml`` of ``tree`` and the frontmatter's ``metadata`` declare.
+    """Return the declarations in ``agents/*.yaml`` of ``tree`` and in the frontmatter's ``metadata``.
 
     Raises:
-        ForbiddenVariable: a variable is asked for that no skill may have.
+        ForbiddenVariable: the skill asks for a variable that no skill may have.
         UndeclaredVariable: an MCP server refers to a variable that the skill does not declare.
     """
     reading = _Reading()
@@ -353,7 +352,7 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
         for each, where in looked
         for key in each.model_extra or ()
     ]
-    # Ours decides; else a no of Codex's file or of OpenOxide's is a no.
+    # `agents/skillhub.yaml` decides; without it, a no in the file of Codex or of OpenOxide decides.
     said = {path: each.policy.allow_implicit_invocation for path, each in documents}
     implicit = None if (both := {said.get(path) for path in READ[:2]}) == {None} else False not in both
     return Declared(
@@ -368,7 +367,7 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
 
 @dataclass(slots=True)
 class _Reading:
-    """What has been gathered so far; a need that comes later replaces an earlier one of its name."""
+    """The needs and warnings read so far; a later need replaces an earlier one of the same kind and name."""
 
     needs: dict[tuple[Kind, str], Requirement] = field(default_factory=dict)
     warnings: list[Issue] = field(default_factory=list)
@@ -406,7 +405,7 @@ class _Reading:
         declared = self.read(OpenClawMetadata, metadata, f"{where}.")
         if declared.primary_env:
             with self.leniently(f"{where}.primaryEnv"):
-                # Names the variable that a settings page fills; on its own it holds nothing back there.
+                # The variable that OpenClaw's settings page fills; alone it does not keep a skill disabled there.
                 self.add(Requirement("env", declared.primary_env, required=False))
         kinds: tuple[tuple[str, Kind], ...] = (("env", "env"), ("bins", "program"))
         for key, kind in kinds:
@@ -430,13 +429,13 @@ class _Reading:
         with self.leniently(where):
             if not isinstance(node, str):
                 raise FormatError(f"expected text, found {quote(node)}")
-            # A sentence has words that are good names: it is names throughout, or none of it is.
+            # Words of a sentence may be valid names: either every word is a need, or none is.
             for need in [_skill(word, "", required=True) for word in node.replace(",", " ").split()]:
                 self.add(need)
 
 
 def _program(text: str, description: str = "", *, required: bool = True) -> Requirement:
-    """Return the need of a program: ``gh``, ``gh>=2.40`` or ``gh@^2``; nothing asks it for its version."""
+    """Return the need of a program: ``gh``, ``gh>=2.40`` or ``gh@^2``; the program's version is never checked."""
     match = _PROGRAM.fullmatch(text)
     if match is None:
         return Requirement("program", text, description, required)

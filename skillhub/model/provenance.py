@@ -1,7 +1,7 @@
-"""Where a skill comes from and who signed it, what each change of that means, and what else differs between versions.
+"""The origin and the signers of a skill, the meaning of each change of them, and the differences between versions.
 
-Both are agreed to besides the bytes, for they decide what an update brings: it comes from where the lock says, and is
-held to the signer that the lock names.
+A person agrees to origin and signers besides the bytes, since they decide about updates: an update comes from the
+origin in the lock and must have the signer in the lock.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from skillhub.model.version import is_version, precedence
 Change: TypeAlias = Literal[
     "source", "url", "host", "plugin", "path", "reference", "version", "commit", "root", "address", "signer", "signed"
 ]
-# Columns: a new version against the lock (`install`, `update`, `diff`); the lock against what was agreed to here
-# (`install`, `verify`); a merge of two locks; an audit against an earlier lock. The host is an artifact's, for which
-# its source vouches; the address a registry's, which is known by its root; the reference a branch, a tag or a digest
-# that was asked for, or another spelling of the place; `signed` is what nobody had signed before.
+# Columns: a new version against the lock (`install`, `update`, `diff`); the lock against this machine's record
+# (`install`, `verify`); a merge of two locks; an audit against an earlier lock. `host` is the host of an artifact,
+# for which its source vouches; `address` is the URL of a registry, whose root identifies it; `reference` is the
+# requested branch, tag or digest, or another spelling of the place; `signed` is a first signature.
 LOCK, RECORD, MERGE, AUDIT = range(4)
 _ELSEWHERE = ("source-mismatch", "question", "source", "origin-changed")
 MEANING: dict[Change, tuple[str, str, str, str]] = {
@@ -45,15 +45,15 @@ MEANING: dict[Change, tuple[str, str, str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a skill comes from and who signed it; two versions from one place by one publisher are equal.
+    """The origin and the signers of a skill; two versions from one place by one publisher are equal.
 
     Attributes:
-        source: As the lock has it; of an alias its kind.
+        source: The source as in the lock; for the provenance of an alias, its kind.
         server: The URL of the repository or of the alias, or the host of the artifact.
-        path: The folder of the repository, or the place on this machine; of an alias without either, its own name.
-        signers: Kind and fingerprint of each, whatever they are called.
-        root: Of the registry behind an alias.
-        version: Like ``commit`` not known of what was agreed to: there the tree says it.
+        path: The folder in the repository, or the path on this machine; else the skill's own name if its key differs.
+        signers: Kind and fingerprint of each signer, without its name.
+        root: The root of the registry; only in the provenance of an alias.
+        version: Unknown in a record, like ``commit``: a record pins the tree.
     """
 
     source: str
@@ -66,17 +66,17 @@ class Provenance:
 
     @classmethod
     def of(cls, entry: Locked) -> Provenance:
-        """Return what an entry of the lock says."""
+        """Return the provenance of a skill in the lock."""
         path = entry.path or entry.name or ""
         return _known(entry.source, entry.git, entry.url or "", path, entry.signed_by, (entry.version, entry.rev))
 
     @classmethod
     def of_source(cls, source: LockedSource) -> Provenance:
-        """Return what the lock says of an alias."""
+        """Return the provenance of an alias in the lock."""
         return cls(source.kind, source.url, "", (), source.root or "")
 
     def changes(self, now: Provenance) -> frozenset[Change]:
-        """Return what differs, each fact by its name."""
+        """Return the names of the facts that differ."""
         facts: tuple[Change, ...] = ("path", "root", "version", "commit")
         found = {each for each in facts if getattr(self, each) != getattr(now, each)}
         if self.source != now.source:
@@ -90,7 +90,7 @@ class Provenance:
         return frozenset(found)
 
     def means(self, now: Provenance, to: int) -> set[str]:
-        """Return what the changes mean ``to`` who asks: cells of ``MEANING``, none that are empty."""
+        """Return the meanings of the changes: the cells of ``MEANING`` in the column ``to`` that are not empty."""
         return set() if self == now else {MEANING[each][to] for each in self.changes(now)} - {""}
 
     def _server_change(self, now: Provenance) -> Change:
@@ -101,7 +101,7 @@ class Provenance:
         return "url" if "://" in self.server + now.server else "host"
 
     def against(self, other: Provenance) -> tuple[str, str]:
-        """Return the words that tell the one from the other."""
+        """Return the words for this and the other provenance: their origins, their signers, or both."""
         if (self.source, self.server, self.path) == (other.source, other.server, other.path):
             return self._by(), other._by()
         if self.signers == other.signers:
@@ -110,7 +110,7 @@ class Provenance:
 
     @property
     def place(self) -> str:
-        """Where it is from, for a person."""
+        """The origin, for a person."""
         server = f" at {self.server}" if self.server else ""
         return f"{self.source}{server}{f' ({self.path})' if self.path else ''}"
 
@@ -119,11 +119,11 @@ class Provenance:
 
 
 def is_same_source(one: LockedSource, other: LockedSource) -> bool:
-    """Say whether two mean one source: a registry is known by its root alone, a site by its URL."""
+    """Return whether both are one source: the root identifies a registry, the URL a site."""
     return not Provenance.of_source(one).means(Provenance.of_source(other), LOCK)
 
 
-@lru_cache(maxsize=1 << 14)  # each skill of a lock is asked where it is from over and over
+@lru_cache(maxsize=1 << 14)  # one command computes the provenance of each skill many times
 def _known(
     source: str, git: str | None, url: str, path: str, signed_by: tuple[str, ...], at: tuple[str | None, str | None]
 ) -> Provenance:
@@ -134,20 +134,20 @@ def _known(
 
 @lru_cache(maxsize=256)  # few publishers sign the many skills of a lock
 def signers_of(signed_by: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what tells these signers from others, whatever they are called: kind and fingerprint of each."""
+    """Return kind and fingerprint of each signer, which identify it whatever its name."""
     return tuple(sorted({":".join(each.split(":", 3)[:3]) for each in signed_by}))
 
 
 @lru_cache(maxsize=256)  # the many skills of a lock are from few places
 def _parts(source: str) -> tuple[str, str, str]:
-    """Return the place, the branch, tag or digest that was asked for there, and the plugin."""
+    """Return the place, the requested branch, tag or digest, and the plugin."""
     place = place_of(source)
     plugin = source.removeprefix(place)
     if place == LOCAL or is_alias(place):
         return place, "", plugin
     try:
         ref = parse_remote(place)
-    except UsageError:  # a record is no lock: what stands there was not held to be a reference
+    except UsageError:  # a record, unlike a lock, is not checked for a valid reference
         return place, "", plugin
     return canonical(ref.place), ref.source.removeprefix(ref.place), plugin
 
@@ -157,12 +157,12 @@ def _spelled(server: str) -> str:
     return canonical(server) if "://" in server else authority(canonical(f"https://{server}"))
 
 
-# What differs between two versions of a skill: what an update would bring, in the words of the contract.
+# The differences between two versions of a skill, which an update shows and `--json` has.
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Names that came, went, or stayed with another content; each sorted."""
+    """Names that were added, removed, or have changed content; each sorted."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -170,13 +170,13 @@ class Delta:
 
     @classmethod
     def of_names(cls, before: Iterable[str], after: Iterable[str]) -> Delta:
-        """Return what came and what went."""
+        """Return the added and the removed names."""
         old, new = set(before), set(after)
         return cls(tuple(sorted(new - old)), tuple(sorted(old - new)))
 
     @classmethod
     def of_files(cls, before: Listing, after: Listing) -> Delta:
-        """Return what differs between two trees, execute bits included."""
+        """Return the differences between two trees, execute bits included."""
         names = cls.of_names(before, after)
         changed = (path for path in before if path in after and before[path] != after[path])
         return cls(names.added, names.removed, tuple(sorted(changed)))
@@ -184,11 +184,12 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """From one locked version to another.
+    """The differences between one locked version and another.
 
     Attributes:
-        files: None where the files of one of the two are not known.
-        vouchers: Of each of the two, the registry that says who signed it, where it is none of the user's.
+        files: None if the files of one version are unknown.
+        vouchers: For each version, the registry that vouches for the names of its signers, if the user did not
+            configure that registry.
     """
 
     before: Locked
@@ -200,7 +201,7 @@ class Changes:
 
     @classmethod
     def between(cls, before: Locked, after: Locked, old: Listing | None, new: Listing | None) -> Changes:
-        """Compare two entries, and their listings where both are known."""
+        """Return the differences between two entries, and between their listings if both are known."""
         files = Delta.of_files(old, new) if old is not None and new is not None else None
         return cls(
             before,
@@ -217,11 +218,11 @@ class Changes:
         return is_version(old) and is_version(new) and precedence(new) < precedence(old)
 
     def lines(self, most: int | None = None, more: str = "") -> list[str]:
-        """Return the facts for a person, one to a line, then so many files, and how ``more`` are seen."""
+        """Return the facts for a person, a line each, then at most ``most`` files; ``more`` tells how to see all."""
         return [*self.facts(), *self.paths(most, more)]
 
     def paths(self, most: int | None = None, more: str = "") -> list[str]:
-        """Return the files that came, went or changed, at most so many; then how many more, and how they are seen."""
+        """Return at most ``most`` added, removed or changed files, then the number of others and ``more``."""
         files = self.files or Delta()
         marked = (("+", files.added), ("-", files.removed), ("~", files.changed))
         found = [f"{mark} {word(path)}" for mark, paths in marked for path in paths]
@@ -229,7 +230,7 @@ class Changes:
         return [*found[:most], f"and {left} more: {more}"] if left else found
 
     def facts(self) -> list[str]:
-        """Return what differs besides the files."""
+        """Return the differences besides the files."""
         found = []
         if self.before.version != self.after.version:
             note = " (a downgrade)" if self.is_downgrade else ""
@@ -249,7 +250,7 @@ class Changes:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``update`` adds to a SKILL."""
+        """Return the keys that ``update --json`` adds to a skill."""
         names = {key: {"added": each.added, "removed": each.removed} for key, each in self._names.items()}
         changes = {"files": asdict(self.files or Delta()), **names}
         return {"from_version": self.before.version, "from_tree": self.before.tree, "changes": changes}
@@ -263,12 +264,12 @@ def _patch(entry: Locked) -> str:
     return word(entry.patch.path) if entry.patch else "none"
 
 
-# What became of the sources of a lock: added, removed, at another URL, of another root.
+# The differences between the sources of two locks.
 
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """One source before and after; None where it is not there."""
+    """One source before and after; None on the side where it is absent."""
 
     alias: str
     before: LockedSource | None
@@ -276,14 +277,14 @@ class SourceChange:
 
     @property
     def status(self) -> Literal["added", "removed", "changed"]:
-        """What became of it."""
+        """The kind of the change."""
         if self.before is None or self.after is None:
             return "added" if self.before is None else "removed"
         return "changed"
 
     @property
     def line(self) -> str:
-        """The fact for a person, in one line."""
+        """The change for a person, in one line."""
         if self.before is None or self.after is None:
             return f"source {self.alias} {self.status}: {self.after or self.before}"
         what = [
@@ -293,13 +294,13 @@ class SourceChange:
         return f"source {self.alias} has another {' and '.join(what)}: {self.before} -> {self.after}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the change as data."""
+        """Return the change for ``--json``."""
         sides = {key: each and asdict(each) for key, each in (("before", self.before), ("after", self.after))}
         return {"name": self.alias, "status": self.status, **sides}
 
 
 def source_changes(before: Mapping[str, LockedSource], after: Mapping[str, LockedSource]) -> tuple[SourceChange, ...]:
-    """Return what differs, by alias."""
+    """Return the sources that differ, sorted by alias."""
     return tuple(
         SourceChange(alias, before.get(alias), after.get(alias))
         for alias in sorted({*before, *after})

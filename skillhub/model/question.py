@@ -1,4 +1,4 @@
-"""Everything risky is a Question; who answers (a person, ``--yes``, a policy, nobody) is an Approver."""
+"""Everything risky is a ``Question``; an ``Approver`` answers it: a person, ``--yes``, a policy, or no one."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
 
 Kind = Literal[
     "install",  # first install of this tree in this project
-    "unsigned",  # nobody vouches for the bytes
-    "publisher",  # signed, by a key or root that nobody has pinned
-    "finding",  # the scan found something of high severity
-    "critical-finding",  # or worse: only a policy may agree
-    "capability",  # another version can do what the one before could not
-    "need",  # another version needs what the one before did not
-    "source",  # a project proposes a registry that this user does not have
-    "place",  # a source without a root is to be added: it vouches for nothing, each install of it is asked about
-    "root",  # a registry's root is to be trusted on first use
-    "env",  # a variable is missing; the answer carries its value
-    "mcp",  # an MCP server is to be written into agents' configuration
-    "mcp-unpinned",  # the same, or to be used as it is there, and it may be another one whenever it starts
-    "mcp-shell",  # the same, or to be used as it is there, and it runs a shell or code that nobody has read
-    "mcp-conflict",  # a server of that name is there already, or elsewhere for that agent, and differs
-    "mcp-serve",  # the entry that runs our own MCP server is to be written into an agent's configuration
-    "mcp-check",  # an MCP server is to be started, or called, to see what it has
-    "unused",  # what no project needs is to be removed from the store
-    "uninstall",  # all that skillhub put on this machine is to be removed
-    "publish",  # a release is to be published, which never changes afterwards
+    "unsigned",  # the skill has no signature
+    "publisher",  # the key or root that signed the skill is not pinned
+    "finding",  # the scan has a finding of high severity
+    "critical-finding",  # the scan has a critical finding, which only a policy may accept
+    "capability",  # another version has a capability that the version before did not have
+    "need",  # another version has a need that the version before did not have
+    "source",  # a project proposes a registry that this user has not configured
+    "place",  # add a source without a root: nothing it serves is proved, so each install from it asks
+    "root",  # trust a registry's root on first use
+    "env",  # a variable is missing; the answer has its value
+    "mcp",  # write an MCP server into agents' configuration
+    "mcp-unpinned",  # the same, or use the existing entry; each start may run another version of the server
+    "mcp-shell",  # the same, or use the existing entry; it runs a shell or unchecked code
+    "mcp-conflict",  # a different server has this name in this configuration, or in another file of the agent
+    "mcp-serve",  # write the entry for skillhub's own MCP server into an agent's configuration
+    "mcp-check",  # start or call an MCP server to list what it offers
+    "unused",  # remove trees from the store that no project needs
+    "uninstall",  # remove everything that skillhub put on this machine
+    "publish",  # publish a release, which can never change afterwards
     "local-edit",  # a copy in an agent's folder was edited by hand
 ]
 
-# What is asked of a server, by what its command may run, and how the question says so.
+# The kind of question about a server by the risk of its command, and the words for that risk.
 SERVER_KINDS: Mapping[Risk, Kind] = {"ordinary": "mcp", "unpinned": "mcp-unpinned", "shell": "mcp-shell"}
 SERVER_RUNS: Mapping[Risk, str] = {
     "ordinary": "",
@@ -42,25 +42,25 @@ SERVER_RUNS: Mapping[Risk, str] = {
     "shell": ", which runs a shell or other unchecked code",
 }
 
-# What becomes of edits made by hand: a patch keeps them and they give way, they go into what is new, they are thrown
-# away, or the skill stays as it is.
+# The fate of edits made by hand: saved as a patch and replaced, merged into the new version, discarded, or kept with
+# the skill unchanged.
 Way = Literal["save", "merge", "take", "keep"]
 
-# What `--accept` takes; the first two answer questions, `needs` only makes an open need no failure.
+# The values of `--accept`: the first two answer questions; with `needs` an open need is no failure.
 Accept = Literal["findings", "mcp", "needs"]
-McpChoice = Literal["ask", "configure", "skip"]  # what `--mcp` takes
+McpChoice = Literal["ask", "configure", "skip"]  # the values of `--mcp`
 Rows = tuple[tuple[str, str, str], ...]
 Flag = Literal["--yes", "--allow-unsigned", "--accept findings", "--accept mcp"]
 
 
 @dataclass(frozen=True, slots=True)
 class Beforehand:
-    """What is a yes to the questions of one kind before they are asked.
+    """The ways to answer yes to questions of one kind before they are asked.
 
     Attributes:
-        flags: Each of these is one.
-        policy: Whether the kind may stand in ``agree`` of the machine's or the user's policy.
-        otherwise: What else there is to do, for the hint; ``{subject}`` is the question's.
+        flags: The flags, each of which answers yes.
+        policy: Whether ``agree`` in the policy of the machine or the user may name the kind.
+        otherwise: Another way, for the hint; ``{subject}`` is replaced by the question's subject.
     """
 
     flags: tuple[Flag, ...] = ()
@@ -98,25 +98,25 @@ BEFOREHAND: Mapping[Kind, Beforehand] = {
     "publish": _YES,
     "local-edit": _YES,
 }
-# A no to one of these leaves the skill disabled; a no to any other refuses the whole command.
+# A no to a question of these kinds leaves the skill disabled; a no to another refuses the whole command.
 NEEDS: frozenset[Kind] = frozenset({"env", "mcp", "mcp-unpinned", "mcp-shell", "mcp-conflict"})
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One thing a person has to agree to, in words that say what will happen and why it is asked.
+    """One thing that a person has to agree to; its text says what will happen and why skillhub asks.
 
     Attributes:
-        skill: The skill it is about, or the source for ``source`` and ``root``.
+        skill: The skill of the question; the source for ``source`` and ``root``.
         message: One sentence.
-        details: Lines beneath it: first those that quote text from outside, then our facts, always in the same order.
-        subject: What tells two questions of a kind about one skill apart: a variable, a server, a rule.
-        ways: Of ``local-edit``, the answers there are; a yes is the first, a no is ``keep`` where that is one.
-        row: Of ``install``, the skill in short: name, version, source, signer, capabilities, needs.
-        alike: What a yes to all is about: the very signer, source or capability; without it nothing else is answered.
-        tree: Of ``install``, what is to be installed, for who wants to read it first.
-        compared: Of ``mcp-conflict``, the details in another form: each place, and what stands there beside what the
-            skill asks for.
+        details: Lines below the message: first quotes of text from outside, then facts, always in the same order.
+        subject: The variable, server or rule, which distinguishes two questions of one kind about one skill.
+        ways: For ``local-edit``, the possible answers; yes is the first, no is ``keep`` if that is among them.
+        row: For ``install``, a summary of the skill: name, version, source, signer, capabilities, needs.
+        alike: The signer, source or capability that "yes to all" extends to: it answers the questions with an equal
+            value; empty if it answers no other question.
+        tree: For ``install``, the files to be installed, which a person can read first.
+        compared: For ``mcp-conflict``, the details in another form: for each place, its entry beside the skill's.
     """
 
     kind: Kind
@@ -133,13 +133,13 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What somebody said to a Question.
+    """The answer to a ``Question``.
 
     Attributes:
-        value: A secret, in no repr and no JSON.
-        way: Which of the question's ``ways``; None leaves it to ``said``.
-        seen: Whether a person has read the question, so that nothing of it need be told again.
-        past_yes: Whether it is unanswered though ``--yes`` was given, which does not answer it.
+        value: A secret; never in a repr or in JSON.
+        way: One of the question's ``ways``; None if ``said`` decides.
+        seen: Whether a person has read the question, so that messages need not repeat it.
+        past_yes: Whether the question is unanswered despite ``--yes``, which does not answer its kind.
     """
 
     said: Literal["yes", "no", "unanswered"]
@@ -153,7 +153,7 @@ YES, NO, UNANSWERED = Answer("yes"), Answer("no"), Answer("unanswered")
 
 
 class Approver(Protocol):
-    """Whoever answers; gets every question of a command at once and answers each, in order."""
+    """Answers questions; it gets all questions of a command at once and answers each, in order."""
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Return one answer for each question."""
@@ -164,16 +164,17 @@ Asked = tuple[Question, Answer]
 
 
 def answered_by(question: Question, given: Collection[str]) -> bool:
-    """Say whether one of the flags that were given is a yes to a question."""
+    """Return whether one of the ``given`` flags answers the question with yes."""
     return any(flag in given for flag in BEFOREHAND[question.kind].flags)
 
 
 def how_to_answer(question: Question, flags: Collection[str] | None = None) -> str:
-    """Return what would be a yes to a question beforehand: a flag, or what else there is to do.
+    """Return a way to answer yes to a question beforehand: a flag or another action.
 
     Args:
-        question: What was asked.
-        flags: Those that the command takes, if it is known which; a command that takes the flag is named else.
+        question: The question.
+        flags: The flags that the command takes, or None if unknown; for a flag that it does not take, the text names
+            the command that does.
     """
     known = BEFOREHAND[question.kind]
     if known.flags:
@@ -188,7 +189,7 @@ def how_to_answer(question: Question, flags: Collection[str] | None = None) -> s
     return told
 
 
-# Flags that not every command takes which asks, and the command that takes each.
+# Flags that some commands with questions do not take, and the command that takes each.
 _ELSEWHERE: Mapping[str, str] = {
     "--env": "afterwards: skillhub enable {skill}",
     "--allow-unsigned": "first: skillhub install",
@@ -197,9 +198,10 @@ _ELSEWHERE: Mapping[str, str] = {
 
 
 def unanswerable(asked: Sequence[Asked]) -> list[Asked]:
-    """Return those that refuse the command: first any answer to what only a policy may agree to, then what is no yes.
+    """Return the questions that refuse the command: first those about critical findings, then others without a yes.
 
-    A need is not among them, nor are edits that a person wants to keep: their skill alone is left out.
+    A critical finding refuses even with a yes, since only a policy may accept it. Needs and edits to keep are left
+    out: they affect their skill alone.
     """
     critical = [(q, a) for q, a in asked if q.kind == "critical-finding"]
     refused = [(q, a) for q, a in asked if a.said != "yes" and q.kind not in NEEDS and chosen_edit(q, a) != "keep"]
@@ -207,7 +209,7 @@ def unanswerable(asked: Sequence[Asked]) -> list[Asked]:
 
 
 def chosen_edit(question: Question, answer: Answer) -> Way | None:
-    """Return what an answer makes of edits; None if it is no answer to that."""
+    """Return the fate of edits by an answer; None if the answer decides nothing about edits."""
     if answer.way is not None or not question.ways or answer.said == "unanswered":
         return answer.way
     if answer.said == "yes":
@@ -215,8 +217,8 @@ def chosen_edit(question: Question, answer: Answer) -> Way | None:
     return "keep" if "keep" in question.ways else None
 
 
-# Why a skill of a lock is not loaded: its files are not the lock's, nobody agreed to it on this machine, or it was
-# disabled or waits for a need.
+# Why a locked skill is not loaded: its files differ from the lock, no one agreed to it on this machine, it is
+# disabled or has an open need, an advisory refuses it, or its registry withdrew it.
 HeldStatus: TypeAlias = Literal["drifted", "not-agreed", "disabled", "known-bad", "withdrawn"]
 
 
@@ -225,9 +227,9 @@ class Held:
     """Why a skill is not loaded.
 
     Attributes:
-        reason: A sentence that its name begins.
-        command: What lifts it; empty where a person has to change ``file`` by hand.
-        file: The host's file, or ours, that disables it.
+        reason: The rest of a sentence that begins with the skill's name.
+        command: The command that removes the reason; empty if a person has to change ``file`` by hand.
+        file: The host's file, or skillhub's, that disables the skill.
     """
 
     status: HeldStatus

@@ -1,4 +1,4 @@
-"""What this machine knows of a project: consents, enabled copies, and each skill as ``list`` shows it."""
+"""The record of a project on this machine: consents and enabled copies; and each skill as ``list`` shows it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from skillhub.model.lock import Locked, Signer
 from skillhub.model.provenance import RECORD, Provenance
 from skillhub.model.question import Held
 
-# What this machine knows of one project: what a person agreed to, what is enabled where, and facts shown often.
-# It lives in ``<state>``, belongs to the user and is never read from a repository. ``facts`` repeats what was
-# read off the stored bytes when the skill was installed, so that ``list`` opens one file and not a thousand.
+# The record of one project: the skills that a person agreed to, where each is enabled, and the facts of ``list``.
+# It is a file in ``<state>``, belongs to the user and is never read from a repository. The install reads ``facts``
+# from the stored files, so that ``list`` opens one file and not a thousand.
 
 VERSION = 1
 
@@ -73,9 +73,9 @@ class DeclaredNeed:
 
 
 class Facts(NamedTuple):
-    """What ``list`` shows of a skill's content: read off the tree, never off a declaration elsewhere.
+    """The facts of a skill's content that ``list`` shows: read from the tree, never from a declaration elsewhere.
 
-    The file has it as a list, which takes a third of its bytes less.
+    In the file they are a list, which makes the file a third smaller.
     """
 
     description: str = ""
@@ -87,18 +87,20 @@ class Facts(NamedTuple):
 @part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One skill as it is on this machine, in this project.
+    """The state of one skill on this machine, in this project.
 
     Attributes:
-        tree: The tree that ``links`` hold, and that the person agreed to; ``NO_FILES`` where they agreed to none.
-        enabled: Whether the links ought to be there.
-        held: Why not: ``user`` (said ``disable``), ``needs`` (one is open), ``asked`` (``--no-enable``), or empty.
-        links: Where, relative to the project or the user's home, ``/`` between segments.
-        link: How: copies, or links into the store.
-        met: Needs (``env:NAME``, ``mcp:NAME``) that were met when it was enabled and cannot be seen from here.
-        waived: Needs that a person said they see to themselves.
+        tree: The tree in ``links``, to which the person agreed; ``NO_FILES`` without consent.
+        enabled: Whether the links should exist.
+        held: Why the skill is disabled: ``user`` (by ``disable``), ``needs`` (one is open), ``asked``
+            (``--no-enable``), or empty.
+        links: The paths in agents' folders, relative to the project or the user's home, ``/`` between segments.
+        link: Whether ``links`` are copies or symlinks into the store.
+        met: Needs (``env:NAME``, ``mcp:NAME``) that were satisfied when the skill was enabled and that skillhub
+            cannot check later.
+        waived: Needs for which a person took responsibility.
         mcp: Server name to agent to the entry that was written into that agent's configuration.
-        provenance: Where it was to come from and who had signed it when the person agreed, if that was kept.
+        provenance: The origin and the signers to which the person agreed, if recorded.
     """
 
     NEEDED: ClassVar = ("held", "links", "link", "met", "waived", "mcp", "facts")
@@ -120,12 +122,12 @@ class Record:
     ] = None
 
     def is_of(self, entry: Locked) -> bool:
-        """Say whether the person agreed to what the lock's entry says: the tree, its place, its signers."""
+        """Return whether the person agreed to the lock's entry: its tree, its origin and its signers."""
         is_tree = self.tree == entry.tree != NO_FILES
         return is_tree and self.elsewhere(entry) is None
 
     def elsewhere(self, entry: Locked) -> tuple[str, str] | None:
-        """Return where it was agreed to be from, or by whom, and where the entry has it from, if that differs."""
+        """Return the words for the provenance that the person agreed to and for the entry's; None if both agree."""
         was, now = self.provenance, Provenance.of(entry)
         return was.against(now) if was is not None and was.means(now, RECORD) else None
 
@@ -135,9 +137,9 @@ class Records:
     """All records of a project.
 
     Attributes:
-        agents: The agents that a person chose for it.
-        coming: What a person has just agreed to and the lock is about to say; counts once the lock does.
-        made: Folders and files of agents that were not there before us, spelled as ``links`` are.
+        agents: The agents that a person chose for the project.
+        coming: Records of skills that a person has agreed to and the lock does not have yet; they count once it does.
+        made: Folders and files of agents that skillhub created; paths as in ``links``.
     """
 
     skills: Mapping[str, Record] = field(default_factory=dict)
@@ -146,12 +148,14 @@ class Records:
     made: tuple[str, ...] = ()
 
     def enabled(self, locked: Mapping[str, Locked]) -> set[str]:
-        """Return the names of what is locked that agents are to read."""
+        """Return the names of the locked skills that agents should read."""
         names = (name for name, record in self.skills.items() if record.enabled and name in locked)
         return {name for name in names if self.skills[name].is_of(locked[name])}
 
     def arrived(self, locked: Mapping[str, Digest]) -> Records:
-        """Return the records once what was coming has come, or has not: a command may have been cut off between.
+        """Return the records with those of ``coming`` that the lock confirms, and without the others.
+
+        A command may have been killed between the write of the records and that of the lock.
 
         Args:
             locked: The tree of each locked skill.
@@ -166,7 +170,7 @@ class Records:
         return replace(self, skills=skills, coming={})
 
     def dump(self, project: str) -> bytes:
-        """Return the bytes of the state file of ``project``, which is named in it for whoever reads it."""
+        """Return the bytes of the record file; it contains the path ``project`` for a person who reads it."""
         file = RecordsFile.model_construct(
             version=VERSION,
             agents=self.agents,
@@ -176,15 +180,15 @@ class Records:
             made=self.made,
         )
         text = json.dumps(file.model_dump(by_alias=True), sort_keys=True, ensure_ascii=False) + "\n"
-        # A path need not be UTF-8; what of it is not becomes a question mark, or nobody could read the file.
+        # A path may hold bytes that are not UTF-8; each becomes a question mark, so that the file can be read.
         return text.encode("utf-8", "replace")
 
     @classmethod
     def parse(cls, data: bytes, where: str) -> Records:
-        """Return the records that these bytes, written by ``dump``, hold.
+        """Return the records in these bytes, which ``dump`` wrote.
 
         Raises:
-            FormatError: they are not what ``dump`` writes.
+            FormatError: the bytes are no such file.
         """
         try:
             found = RecordsFile.parse(data, where)
@@ -195,7 +199,7 @@ class Records:
 
 
 class RecordsFile(Document):
-    """The file as it is written."""
+    """The record file of a project."""
 
     CAP = 256 * 1024 * 1024
 
@@ -207,65 +211,64 @@ class RecordsFile(Document):
     made: Items[str] = Field((), exclude_if=_is_empty)
 
 
-# A skill as this machine has it: locked or merely found, enabled or waiting.
+# A skill on this machine: locked or found in an agent's folder, enabled or disabled.
 
 State: TypeAlias = Literal["enabled", "disabled"]
-# What a host's rules say of loading it: do, ask the person first, do not.
+# The rule of a host about loading a skill: load it, ask the person first, refuse.
 Permission: TypeAlias = Literal["allow", "ask", "deny"]
-# How far a skill reaches: no further than the disk, to the user who asks for it, to the model by itself.
+# Who may load a skill: no one, only the user, or the model too.
 Reach: TypeAlias = Literal["disabled", "enabled", "active"]
 
 
 @dataclass(frozen=True, slots=True)
 class Need(DeclaredNeed):
-    """Something a skill cannot work without (``required``) or with less (not), and whether it is there."""
+    """A need of a skill, required or optional, and whether it is satisfied."""
 
     satisfied: bool
-    waived: bool = False  # a person said that they see to it themselves
-    server: object = field(default=None, repr=False)  # of ``mcp`` the ``McpServer``, where the skill describes it
+    waived: bool = False  # a person took responsibility for it
+    server: object = field(default=None, repr=False)  # for ``mcp``, the ``McpServer``, if the skill describes it
 
     @property
     def open(self) -> bool:
-        """Whether it keeps the skill from being enabled."""
+        """Whether the need prevents enabling the skill."""
         return self.required and not (self.satisfied or self.waived)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the NEED of the contract."""
+        """Return the need as an object of ``requires`` in ``--json``."""
         return {key: getattr(self, key) for key in ("kind", "name", "description", "required", "satisfied")}
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """What ``list`` shows: the lock's entry, this machine's state, and the facts read off the content.
+    """A skill as ``list`` shows it: the lock's entry, this machine's state, and the facts of its content.
 
     Attributes:
-        path: The folder in the store; of a skill that was found in an agent's folder, that one.
-        vouched_by: The registry that says who its signers are, where it is none of the user's.
-        stored: Of a locked skill that was found, the folder in the store.
-        links: The places in agents' folders where it is enabled, absolute.
-        invocation: Whether the model may call it by itself, or only the user.
-        managed: Whether a lock knows it.
-        namespace: What goes before ``:`` in its full name; of a plugin's skill, the plugin.
-        root: The folder in which it was looked for; empty for what was not looked for.
-        user_invocable: Whether a user may ask for it by name; ``invocation`` is about the model.
-        argument_hint: What to type behind its name, such as ``[issue-number]``.
-        patch: The project's patch of it, which nobody signed; relative to the project.
-        held: Why it is not loaded, where the lock, this machine's record or a host's file says so; then ``state`` is
-            ``disabled``.
+        path: The folder in the store; for a skill that was found in an agent's folder, that folder.
+        vouched_by: The registry that vouches for the names of its signers, if it is none of the user's.
+        stored: The folder in the store of a locked skill that was found in an agent's folder.
+        links: The absolute paths in agents' folders where it is enabled.
+        invocation: ``model`` if the model may call it by itself, ``user`` if only the user may.
+        managed: Whether a lock has it.
+        namespace: The part before ``:`` in its full name; for a plugin's skill, the plugin.
+        root: The folder whose search found it; empty if no search did.
+        user_invocable: Whether a user may invoke it by name; ``invocation`` is about the model.
+        argument_hint: The arguments to type after its name, such as ``[issue-number]``.
+        patch: The path of the project's patch of it, relative to the project; patches are not signed.
+        held: Why it is not loaded, by the lock, the record or a host's file; then ``state`` is ``disabled``.
         is_command: Whether it is a single file, ``path``, and no folder.
-        permission: Whether the person is asked before it is loaded, by the rules of its host.
+        permission: The rule of its host about loading it; ``ask`` asks the person first.
         interface: How to show it: ``display_name``, ``short_description``, ``default_prompt``, icons.
-        permissions: What it declares to need, each as ``path.to.key=value``; nothing is granted by that.
-        own_name: What its ``SKILL.md`` calls it, where it is installed under another name; else None.
-        name_only: Whether its host lists it for the model by its name alone.
-        locks: The ``Locks`` that count where it was found; ``load`` asks them again.
-        rules: How strictly the host reads that found it, ``Profile.rules``; ``load`` reads as strictly.
-        edited: Those of ``links`` that do not hold what was agreed to, and are held back; None if nobody looked.
-        withdrawn: Why its registry withdrew this version, as it was last seen; None if it did not, or nobody looked.
-        known_bad: The worst that advisories say of it, if that refuses it; None if they do not, or nobody looked.
+        permissions: The permissions that it declares, each as ``path.to.key=value``; a declaration grants nothing.
+        own_name: The name in its ``SKILL.md``, if it is installed under another name; else None.
+        name_only: Whether its host shows the model only its name.
+        locks: The ``Locks`` that apply where it was found; ``load`` checks them again.
+        rules: The rules of the host that found it, ``Profile.rules``; ``load`` reads as strictly.
+        edited: Those of ``links`` that differ from the agreed tree, and are not loaded; None if not checked.
+        withdrawn: Why its registry withdrew this version, when last seen; None if not withdrawn, or not checked.
+        known_bad: The worst advisory that refuses it; None if none does, or not checked.
 
     Raises:
-        UsageError: ``path``, or one of ``links``, is none that a file system may have.
+        UsageError: ``path``, or one of ``links``, cannot be a path in a file system.
     """
 
     name: str
@@ -321,17 +324,17 @@ class Skill:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it is locked and in no folder that was looked into, so that its path is that of the store."""
+        """Whether it is locked but was found in no searched folder, so that ``path`` is in the store."""
         return self.managed and not self.root
 
     @property
     def trust(self) -> Literal["signed", "unsigned"]:
-        """Whether its content is signed; a patch of the project is not."""
+        """``signed`` if its content is signed; a patched skill is ``unsigned``."""
         return "signed" if self.signed_by and not self.patch else "unsigned"
 
     @property
     def why(self) -> dict[str, str]:
-        """``why``, ``message`` and ``command`` of a skill that is held back, for protocols; nothing of others."""
+        """``why``, ``message`` and ``command`` of a skill that is not loaded, for protocols; empty for others."""
         if self.held is None:
             return {}
         message = f"{self.full_name} {self.held.reason}"
@@ -346,7 +349,7 @@ class Skill:
         return "active" if self.invocation == "model" else "enabled"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the SKILL of the contract."""
+        """Return the skill as an object of ``list --json``."""
         converted = {
             "path": self.stored or self.path,
             "links": list(self.links),
@@ -360,7 +363,7 @@ class Skill:
         return {key: getattr(self, key) for key in _SKILL} | converted
 
 
-# The keys of SKILL, in the order of the contract.
+# The keys of a skill in `--json`, in order.
 _SKILL = (
     *("name", "source", "version", "digest", "tree", "size", "url", "path", "links", "scope", "state", "invocation"),
     *("managed", "signed_by", "trust", "patch", "own_name", "requires", "capabilities", "description"),
@@ -368,10 +371,10 @@ _SKILL = (
 
 
 def check_paths(*paths: str | None) -> None:
-    """Return if each of these may be a path.
+    """Return if each of these can be a path; None is skipped.
 
     Raises:
-        UsageError: one may not.
+        UsageError: one cannot.
     """
     for path in paths:
         if path is not None and not is_path(path):

@@ -1,4 +1,4 @@
-"""References to skills, and the URLs that they lead to."""
+"""References to skills and sources, and URLs: their parts, the secrets in them, and their comparison."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 from skillhub.errors import SkillhubError, UsageError
 from skillhub.formats.text import RESERVED_ALIASES, clean, deferred, is_alias, is_inner_path, is_name, quote
 
-# The usual port of each scheme that has one here.
+# The default port of each scheme; None for a scheme without one.
 PORTS = {"https": 443, "http": 80, "ssh": 22, "oci": None, "file": None}
-# RFC 3986, appendix B, stricter: nothing in it that some drop (tabs, line feeds), a host without blanks, a port that
-# is a number. The user ends at the last `@`; an IPv6 address may have a zone.
+# RFC 3986, appendix B, but stricter: no characters that some parsers drop (tabs, line feeds), a host without blanks,
+# a numeric port. The user ends at the last `@`; an IPv6 address may have a zone.
 _URL = (
     r"(?![^\0-\x1f\x7f]*[\0-\x1f\x7f])([A-Za-z][A-Za-z0-9+.-]*)://(?:([^/?#\[\]]*)@)?"
     r"(\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:%[0-9A-Za-z._~-]+)?\]|[^\s/?#@:\[\]\\]*)(?::([0-9]{0,5}))?"
@@ -23,9 +23,9 @@ _URL = (
 )
 _USER = r"://[^/?#]*@"
 _URL_LENGTH_MAX = 16384
-_MEMBER = r"[\"'] ?: ?[\"']?"  # of JSON: what stands between a name and its value
-# Names of parameters, without what separates their words. The first are credentials whatever they hold, the second
-# are too short to be looked for in others, the third are used for other things as well: there the value decides.
+_MEMBER = r"[\"'] ?: ?[\"']?"  # in JSON, the characters between a name and its value
+# Names of parameters, without the separators of their words: parts of names that always mean a credential; whole
+# names that do, too short to match as parts; and parts of names that have other uses too, where the value decides.
 _SECRET_NAME = deferred(
     r"token(?!iz|is|s$|type|count|limit)|secret(?!ar)|passw(?!ordless)|passphrase|pwd|credential|signature|apikey|accesskey|privatekey"
     r"|bearer|jwt|hmac|keypairid|accesskeyid|subscriptionkey|authkey|userkey"
@@ -33,14 +33,14 @@ _SECRET_NAME = deferred(
 _SECRET_NAMES = frozenset(("pass", "pw", "sig", "pat", "otp", "cred", "creds", "xauth", "sas"))
 _UNSURE_NAME = deferred(r"session|cookie|authoriz|oauth|saml|assertion|passw|key$|^(?:auth|sid|code|ticket)$")
 _CHECKSUM_NAME = deferred(r"v|ver|version|rev|revision|ref|commit|hash|h|etag|digest|checksum|md5|sha[0-9]*")
-# Values that are no credential: what switches something on or off; words, and numbers of a few digits.
+# Values that are no credential: switches; words, and numbers of a few digits.
 _SWITCH = deferred(r"(?i)|[0-9]|true|false|yes|no|on|off|none|null")
 _WORD = r"(?:[A-Z]?[a-z]{1,20}(?:[A-Z][a-z]{2,20}){0,4}|[A-Z]{1,20}|[0-9]{1,5}|(?:19|20)[0-9]{6})"
 _WORDS = deferred(rf"v?{_WORD}(?:[-_.,/ ]{_WORD})*")
 _TOKEN = deferred(
     r"(?:gh[opsur]_|github_pat_|glpat-|xox[a-z]-|sk-|sk_live_|npm_|pypi-|hf_|AKIA|ASIA|AIza|eyJ)[A-Za-z0-9_-]{8}"
 )
-_RUN = r"[0-9]+|[A-Z]?[a-z]+|[A-Z]+"  # a name with a date has few, a token many
+_RUN = r"[0-9]+|[A-Z]?[a-z]+|[A-Z]+"  # a name with a date has few of these runs, a token many
 _ESCAPED = rb"%([0-9A-Fa-f]{2})"
 
 NO_SECRET = "a token is sent in a header: name its variable under [tokens] in config.toml, or use netrc"  # noqa: S105
@@ -51,9 +51,9 @@ class Url:
     """The parts of a URL.
 
     Attributes:
-        user: What stands before the ``@``, a password among it; None without one.
-        host: In lower case, an IPv6 address without its brackets.
-        port: The usual one where none is said; None if there is none.
+        user: The text before the ``@``: the user, maybe with a password; None without ``@``.
+        host: In lower case; an IPv6 address without its brackets.
+        port: The port in the URL, else the default of the scheme; None if the scheme has none.
     """
 
     scheme: str
@@ -65,7 +65,7 @@ class Url:
 
 
 def parse(text: str) -> Url | None:
-    """Return the parts of a URL with ``://`` in it, None if it is none."""
+    """Return the parts of a URL with ``://``; None if ``text`` is no such URL."""
     found = re.fullmatch(_URL, text, re.DOTALL)
     if found is None or (found[4] and not 0 < int(found[4]) < 65536):
         return None
@@ -81,10 +81,10 @@ def authority(text: str) -> str:
 
 
 def check_port(url: str) -> None:
-    """Refuse a URL whose port is none that a server can have.
+    """Refuse a URL with an impossible port.
 
     Raises:
-        UsageError: it is over 65535, 0, or no number of ASCII digits.
+        UsageError: the port is 0, over 65535, or no number of ASCII digits.
     """
     place = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
     port = re.fullmatch(r"(?:\[[^\]]*\]|[^:\[]*):([^:\]]+)", place)
@@ -99,17 +99,17 @@ def of_repository(text: str) -> str:
 
 
 def names_user(text: str) -> bool:
-    """Say whether something stands before the host: a user, and maybe a password."""
+    """Return whether the URL names a user, maybe with a password, before the host."""
     return "@" in text and re.match(rf"[^/?#]*{_USER}", text) is not None
 
 
 def holds_secret(text: str) -> bool:
-    """Say whether a URL must not be stored: it holds a password, or what looks like another credential.
+    """Return whether a URL must not be stored, since it has a password or something like another credential.
 
-    A user without a password is none over ssh, where keys prove who it is. Of what follows the first ``?``, ``#`` or
-    ``;`` names and values are looked at, decoded as often as some server may: a name that credentials have, one that
-    they may have with a value that is no word, or a value that is made like one. This is the one rule for what is
-    stored; ``masked`` has it for what is shown.
+    A user without a password is no secret over ssh, where keys authenticate the user. After the first ``?``, ``#`` or
+    ``;`` a parameter, percent-decoded as often as some server may decode it, is a credential by its name, by a
+    doubtful name with a value that is no word, or by a value that looks like a token. This is the only such rule: it
+    decides about stored URLs, and ``masked`` applies it to shown texts.
     """
     scheme, colon, rest = text.partition("://")
     if not colon:
@@ -119,18 +119,18 @@ def holds_secret(text: str) -> bool:
         return True
     found = re.search(r"[?#;]", rest)
     if found is None or len(rest) > _URL_LENGTH_MAX:
-        return found is not None  # nobody reads what is so long, nor do we
+        return found is not None  # too long to examine
     tail = re.sub(_MEMBER, "=", _decoded(rest[found.start() :]))
-    # Another URL among them may have a user of its own.
+    # A parameter may hold another URL with its own user.
     users = re.findall(r"://([^/?#@\s]*)@", tail)
     return any(":" in user for user in users) or any(map(_is_secret, re.split(r"[?#;&,{}]", tail)))
 
 
 def masked(text: str) -> str:
-    """Return the text without what may be a password in it, or another credential of a URL."""
+    """Return the text with ``…`` in place of every possible password or other credential in its URLs."""
     if "://" not in text:
         return text
-    # A password may hold what ends a host: of what it is in doubt, more is hidden.
+    # A password may contain characters that end a host: in doubt, more text is hidden.
     if "@" in text or "%40" in text:
         text = re.sub(r"([a-z+]{0,9})://([^/\s]*)(?:@|%40)", _without_user, text, flags=re.IGNORECASE)
     if "?" in text or "#" in text or ";" in text:
@@ -139,7 +139,7 @@ def masked(text: str) -> str:
 
 
 def all_masked(value: Any) -> Any:  # noqa: ANN401 - a JSON value, and the same
-    """Return a JSON value, each text in which is ``masked``."""
+    """Return a JSON value with each text ``masked``; keys are unchanged."""
     if isinstance(value, str):
         return masked(value)
     if isinstance(value, dict):
@@ -149,7 +149,7 @@ def all_masked(value: Any) -> Any:  # noqa: ANN401 - a JSON value, and the same
 
 @contextmanager
 def errors_masked() -> Iterator[None]:
-    """Mask what an error that passes tells; whoever calls us may write it into a log."""
+    """Mask the texts of an error that is raised inside; the caller may write them into a log."""
     try:
         yield
     except SkillhubError as error:
@@ -169,7 +169,7 @@ def _without_query(found: re.Match[str]) -> str:
 
 
 def _decoded(text: str) -> str:
-    """Return a text percent-decoded until nothing is left to decode, four times at most."""
+    """Return a text percent-decoded until it no longer changes, at most four times."""
     for _ in range(4):
         plain = re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), text)
         if plain == text:
@@ -191,7 +191,7 @@ def _is_secret(parameter: str) -> bool:
 
 
 def _is_random(piece: str) -> bool:
-    """Say whether this is made like a token: known by its beginning, or long, mixed and without order."""
+    """Return whether this looks like a token: by a known prefix, or long, with letters and digits mixed at random."""
     if _TOKEN.match(piece):
         return True
     if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", piece):
@@ -204,15 +204,15 @@ def _is_random(piece: str) -> bool:
 
 
 def is_prefix(text: str) -> bool:
-    """Say whether ``text`` is a URL that others can lie below: https, http, ssh, oci with a host, or file."""
+    """Return whether other URLs can lie below the URL ``text``: https, http, ssh or oci with a host, or file."""
     return _placed(text) is not None
 
 
 def is_under(text: str, prefix: str) -> bool:
-    """Say whether a URL is ``prefix`` or lies below it; segments are compared whole, a user name not at all.
+    """Return whether a URL is ``prefix`` or lies below it; whole segments are compared, user names are not.
 
-    A path that a server may take for another one is below nothing: one with ``.``, ``..`` or an empty segment, plain
-    or percent-encoded, or with an encoded slash.
+    An ambiguous path lies below no prefix: one with ``.``, ``..`` or an empty segment, plain or percent-encoded, or
+    with an encoded slash.
     """
     mine, theirs = _placed(text), _placed(prefix)
     if mine is None or theirs is None or mine[0] != theirs[0]:
@@ -221,7 +221,7 @@ def is_under(text: str, prefix: str) -> bool:
 
 
 def _placed(text: str) -> tuple[tuple[str, str, int | None], tuple[bytes, ...]] | None:
-    """Return where a URL is, and the segments of its path."""
+    """Return scheme, host and port of a URL, and the decoded segments of its path; None if these are ambiguous."""
     url = parse(text)
     if url is None or url.scheme not in PORTS or (not url.host) != (url.scheme == "file") or "\\" in text:
         return None
@@ -234,24 +234,24 @@ def _placed(text: str) -> tuple[tuple[str, str, int | None], tuple[bytes, ...]] 
     return (url.scheme, url.host, url.port), tuple(path)
 
 
-# What a person asks for: a skill of a source by name, something local, or a place on the network.
+# References: a skill of a source by name, a local path, or a location on the network.
 
-# Patterns are compiled when they are first matched, for `list` has no use for most of them.
+# Patterns are compiled at their first match, since `list` does not need most of them.
 _LOCAL = r"(?a)(?:\.{1,2}(?:[/\\]|$)|[/\\~]|[A-Za-z]:[/\\])"
-# What a range is made of; whether it is one is seen when it is put to use, for that takes a slower import.
+# The characters of a range; its user checks the range itself, which needs a slow import.
 _RANGE = r"(?a)[0-9A-Za-z.*^~<>=!,+ -]{1,256}"
-# Neither an option of git nor one of its expressions (`a..b`, `a^{}`): a branch, a tag or a commit.
+# A branch, a tag or a commit: neither an option of git nor one of its expressions (`a..b`, `a^{}`).
 _REV = r"(?a)(?!.*(?:\.\.|//))[A-Za-z0-9_][A-Za-z0-9._/+-]{0,254}"
 _GIT = r"(?s)git\+((?:https?|ssh|file)://(?:[^/@#]*@)?[^@#]*)(?:@([^#]*))?(?:#(.*))?"
-# Labels of 1 to 63 characters (RFC 1035); what is longer, or empty, no resolver looks up.
+# Labels of 1 to 63 characters (RFC 1035); resolvers refuse others.
 _NAME = r"[A-Za-z0-9][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9-]{1,63})*\.?"
 _HOST = rf"(?:{_NAME}|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?"
-# As git and scp write a place behind ssh.
+# The forms `user@host:path` and `host.name:path` of git and scp.
 _SCP_HOST = rf"[A-Za-z0-9._][A-Za-z0-9._-]*@{_NAME}|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
 _SCP = rf"(?as)({_SCP_HOST}):/?([^:@]+/[^:@]+|[^:@]+\.git)(@[^:@]+)?"
 _SSH = "git+ssh://git@host/repository"
 _URI_MAX = 1024
-_USER_MAX = 16  # a longer name before the host is rather a token, and errors end in logs
+_USER_MAX = 16  # a longer name may be a token, which must not get into a log with an error
 _GIT_URL = (
     rf"(?a)(?:https?://{_HOST}|ssh://(?:[A-Za-z0-9._][A-Za-z0-9._-]*@)?{_HOST})(?:/[A-Za-z0-9._~!$&'()*+,;=:%-]*)+"
     r"|file:///[^@#?\\]*"
@@ -269,7 +269,7 @@ _OCI = (
     rf"(?a)oci://({_HOST}(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)+)(?::([A-Za-z0-9_][A-Za-z0-9._-]{{0,127}}))?"
     r"(?:@(sha256:[0-9a-f]{64}))?"
 )
-# What comes before the name of a skill is the server's own; the name is that of the skill.
+# The URI of a skill's folder: the server chooses all of it but the last segment, the name of the skill.
 _MCP = r"(?s)mcp\+([^#]*)(?:#(.*))?"
 _SKILL_URI = r"(?a)[A-Za-z][A-Za-z0-9+.-]*://(?:[A-Za-z0-9._~!$&'()*+,;=:@%-]+/)*([a-z0-9]+(?:-[a-z0-9]+)*)"
 _SERVER = r"(?a)mcp:([A-Za-z0-9_-]{1,64})"
@@ -278,7 +278,7 @@ _GRAMMAR = "github:gh-fix-ci, gh-fix-ci@^1.2, owner/repo, https://host, ./folder
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A skill of a configured source (``source`` is None: of whichever has it), within a version range."""
+    """A skill of a configured source, within a version range; without ``source``, of any source that has it."""
 
     name: str
     source: str | None = None
@@ -291,7 +291,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A folder or an archive on this machine, the path as the person wrote it."""
+    """A folder or an archive on this machine; the path is as the person wrote it."""
 
     path: str
 
@@ -301,7 +301,7 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """A git repository anywhere, at a branch, tag or commit; ``path`` is a folder in it."""
+    """A git repository at any URL, at a branch, tag or commit; ``path`` is a folder in it."""
 
     url: str
     rev: str | None = None
@@ -309,16 +309,16 @@ class Git:
 
     @property
     def place(self) -> str:
-        """The repository, whatever the revision."""
+        """The repository without a revision."""
         return f"git+{self.url}"
 
     @property
     def source(self) -> str:
-        """What the lock has as the source: the repository, and the revision that was asked for."""
+        """The ``source`` of the lock: the repository and the requested revision."""
         return f"{self.place}{'@' + self.rev if self.rev else ''}"
 
     def is_at(self, url: str) -> bool:
-        """Say whether ``url`` is the repository's."""
+        """Return whether ``url`` is the URL of the repository."""
         return url == self.url
 
     def __str__(self) -> str:
@@ -336,16 +336,16 @@ class GitHub:
 
     @property
     def place(self) -> str:
-        """The repository, whatever the revision."""
+        """The repository without a revision."""
         return f"github:{self.owner}/{self.repo}"
 
     @property
     def source(self) -> str:
-        """What the lock has as the source: the repository, and the revision that was asked for."""
+        """The ``source`` of the lock: the repository and the requested revision."""
         return f"{self.place}{'@' + self.rev if self.rev else ''}"
 
     def is_at(self, url: str) -> bool:
-        """Say whether ``url`` may be the repository's: on which server, a company says by its environment."""
+        """Return whether ``url`` may be the URL of the repository, on any host: the environment selects the host."""
         return url.removesuffix(".git").lower().endswith(f"/{self.owner}/{self.repo}".lower())
 
     def __str__(self) -> str:
@@ -355,7 +355,7 @@ class GitHub:
 
 @dataclass(frozen=True, slots=True)
 class SiteReference:
-    """A URL: of a well-known skills site, an ``index.json``, an archive or one ``SKILL.md``."""
+    """The URL of a well-known skills site, an ``index.json``, an archive or one ``SKILL.md``."""
 
     url: str
 
@@ -380,12 +380,12 @@ class Oci:
 
     @property
     def place(self) -> str:
-        """The repository, whatever the tag."""
+        """The repository without a tag or digest."""
         return f"oci://{self.repository}"
 
     @property
     def source(self) -> str:
-        """What the lock has as the source: the repository, and the tag or digest that was asked for."""
+        """The ``source`` of the lock: the repository and the requested tag or digest."""
         tag = f":{self.tag}" if self.tag else ""
         return f"{self.place}{tag}{'@' + self.digest if self.digest else ''}"
 
@@ -402,7 +402,7 @@ class Mcp:
 
     @property
     def place(self) -> str:
-        """The server, whatever the skill."""
+        """The server without a skill."""
         return f"mcp+{self.url}"
 
     source = place
@@ -413,7 +413,7 @@ class Mcp:
 
 @dataclass(frozen=True, slots=True)
 class McpConfigured:
-    """An MCP server by the name that it has in the configuration of an agent."""
+    """An MCP server by its name in the configuration of an agent."""
 
     name: str
 
@@ -426,17 +426,17 @@ Ref = Named | Local | Remote | McpConfigured
 
 
 def is_range(text: str) -> bool:
-    """Say whether ``text`` is made of what version ranges are made of."""
+    """Return whether ``text`` has only characters of version ranges."""
     return not text.isspace() and re.fullmatch(_RANGE, text) is not None
 
 
 def is_rev(text: str) -> bool:
-    """Say whether ``text`` may be a branch, a tag or a commit: it is no option and no expression of git's."""
+    """Return whether ``text`` may be a branch, a tag or a commit: it is no option and no expression of git."""
     return re.fullmatch(_REV, text) is not None
 
 
 def name_in_uri(uri: str) -> str | None:
-    """Return the name that the URI of a skill's folder on an MCP server ends with; None of what is no such URI."""
+    """Return the name at the end of the URI of a skill's folder on an MCP server; None if ``uri`` is no such URI."""
     found = re.fullmatch(_SKILL_URI, uri)
     if found is None or len(uri) > _URI_MAX or {".", ".."} & {*_decoded(uri).replace("\\", "/").split("/")}:
         return None
@@ -444,10 +444,10 @@ def name_in_uri(uri: str) -> str | None:
 
 
 def parse_ref(text: str) -> Ref:
-    """Return what ``text`` refers to; it is only parsed, nothing is looked up.
+    """Return the reference in ``text``, without a look at disk or network.
 
     Raises:
-        UsageError: it is no reference.
+        UsageError: ``text`` is no reference.
     """
     if clean(text) != text:
         raise UsageError(f"expected a reference without hidden characters, found {quote(text)}")
@@ -483,31 +483,31 @@ def parse_ref(text: str) -> Ref:
     return Named(name, alias or None, version.strip() or None)
 
 
-@lru_cache(maxsize=1 << 14)  # the skills of one place name it each for itself, in one document after another
+@lru_cache(maxsize=1 << 14)  # documents repeat the source in each skill
 def parse_remote(text: str) -> Remote:
-    """Return the place on the network that ``text`` refers to.
+    """Return the reference in ``text`` to a location on the network.
 
     Raises:
-        UsageError: it refers to none.
+        UsageError: ``text`` is no such reference.
     """
     ref = parse_ref(text)
-    # A person may type a place behind ssh as git does; a document spells it as a URL.
+    # A person may type `user@host:path`; a document has a URL.
     if isinstance(ref, Named | Local | McpConfigured) or (isinstance(ref, Git) and "://" not in text):
         raise UsageError(f"expected a place on the network, found {quote(text)}")
     return ref
 
 
 def repository(url: str) -> Git | GitHub:
-    """Return the reference to the repository at a URL, as the lock has it in ``git``."""
+    """Return the reference to the repository at a URL, such as ``git`` in the lock."""
     found = re.fullmatch(_GITHUB_WEB, url)
     return GitHub(found[1], found[2]) if found else Git(url)
 
 
 def canonical(place: str) -> str:
-    """Return one spelling of a repository's URL, or of a ``source`` that names one, to compare it by.
+    """Return the canonical spelling of a repository's URL, or of a ``source`` with one, for comparisons.
 
-    No server tells the spellings apart: the case of a host, its default port, a slash at the end. Some do with the
-    case of a path, and with ``.git``.
+    It has the host in lower case, no default port and no slash at the end: no server distinguishes these. The case of
+    the path and ``.git`` stay, which some servers distinguish.
     """
     found = re.fullmatch(_SPELLED, place)
     if found is None:
@@ -518,7 +518,7 @@ def canonical(place: str) -> str:
 
 
 def _unknown(text: str, hint: str) -> UsageError:
-    # What stands before the host may be a password, and errors end in logs.
+    # The text before the host may be a password, and errors get into logs.
     return UsageError(f"expected a reference such as {_GRAMMAR}, found {quote(masked(text))}", hint=hint)
 
 
@@ -579,19 +579,22 @@ def _checked_path(path: str | None, text: str) -> str | None:
     return path or None
 
 
-# Where a reference leads, and where the repositories of ``owner/repo`` are.
+# The URLs of references; those of ``owner/repo`` depend on the environment.
 
 PUBLIC = "https://github.com"
 
 
 def site_of(environ: Mapping[str, str]) -> str:
-    """Return github.com, or the server that ``GH_HOST`` or ``GITHUB_SERVER_URL`` names, its host in small letters."""
+    """Return the URL of the GitHub server in ``GH_HOST`` or ``GITHUB_SERVER_URL``, its host in lower case.
+
+    Without these variables it is github.com.
+    """
     named = f"https://{environ['GH_HOST']}" if environ.get("GH_HOST") else environ.get("GITHUB_SERVER_URL")
     return re.sub(r"^[^/]*//[^/]*", lambda found: found[0].lower(), (named or PUBLIC).rstrip("/"))
 
 
 def url_of(ref: Remote, environ: Mapping[str, str]) -> str:
-    """Return the URL of a place, whatever the revision and the folder in it."""
+    """Return the URL of a reference without its revision and its folder."""
     if isinstance(ref, GitHub):
         return f"{site_of(environ)}/{ref.owner}/{ref.repo}"
     return ref.place if isinstance(ref, Oci) else ref.url

@@ -1,7 +1,7 @@
-"""What the command of an MCP server runs: a program that is on the machine, a package, or code that nobody has read.
+"""The risk of the command of an MCP server: a program on the machine, a package, or code that no one has read.
 
-Only what is known to be ordinary is: a launcher with a package of one exact version, or a program with words that can
-be no code. Interpreters, wrappers, and whatever else runs what its arguments say, are as a shell is.
+Only two kinds of command are ordinary: a launcher with a package of one exact version, and a program whose arguments
+cannot be code. Interpreters, wrappers and other programs that run their arguments count as a shell.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WORD_MAX = 2048
 _LOOPBACK = deferred(r"localhost|127(?:\.[0-9]{1,3}){3}|\[::1\]", re.IGNORECASE)
 _RANKS: Sequence[Risk] = ("ordinary", "unpinned", "shell")
 
-# A shell anywhere among the words, so that no wrapper (env, nice, sudo, busybox, docker run) can hide it.
+# A shell in any word of the command, so that no wrapper (env, nice, sudo, busybox, docker run) can hide it.
 _SHELL = deferred(
     r"(?:^|[\s/\\=]|^-[a-z]*S)(?:(?:ba|da|z|k|mk|c|tc|fi|a|ya|rba|po|xon|elvi)?sh|su|nu|cmd|powershell|pwsh)"
     r"(?:-?[0-9][0-9.]*|-static)?(?:\.exe)?(?=$|\s)",
@@ -34,23 +34,23 @@ _SHELL = deferred(
 with open(os.path.join(os.path.dirname(__file__), "server_words.json"), encoding="utf-8") as _file:
     _WORDS = {name: frozenset(" ".join(lines).split()) for name, lines in json.load(_file).items()}
 
-# Programs that run code which is handed to them; only with a script by its absolute path are they ordinary.
+# Programs that run code in their arguments; they are ordinary only with a script by its absolute path.
 _INTERPRETERS = _WORDS["interpreters"]
-# Programs that run what their other words say, or fetch and run what a file says.
+# Programs that run a command in their arguments, or fetch and run a command from a file.
 _WRAPPERS = _WORDS["wrappers"]
 _LAUNCHERS = _WORDS["launchers"]
 _KNOWN = _INTERPRETERS | _WRAPPERS | _LAUNCHERS
-# Of these, those that are no words of other programs' own commands.
+# The names among these that are no common arguments of other programs.
 _NAMED_IN_ARGUMENTS = (_INTERPRETERS | _LAUNCHERS | _WORDS["named_wrappers"]) - _WORDS["other_words"]
-# Packages of a scope that run what their words say.
+# Packages with a scope that run a command in their arguments.
 _RUNNERS = _WORDS["runner_packages"]
-# What begins with the name of one of these and a dash is one of its builds; of these words, a program for MCP.
+# A name such as `node-20` is a build of the program; with one of these words after the dash it is an MCP server.
 _SERVERS = _WORDS["server_words"]
 _PREFIXES = _WORDS["prefixes"]
-# What of them may be in front of a script, and how modules are run.
+# Python with its options before a script or a module, the interpreters that take a script, and names of modules.
 _PYTHON = deferred(r"(?:python|pypy|py)w?[0-9.]*t?")
 _PYTHON_FLAGS = deferred(r"-[uBIPsEb]+")
-# With these a module is none of the folder that the agent works in, which `-m` alone puts before all others.
+# With these options Python does not search the working folder, which `-m` alone searches first, for the module.
 _PYTHON_ISOLATED = deferred(r"-[uBsEb]*[IP][uBIPsEb]*")
 _TAKES_SCRIPT = deferred(r"(?:node|nodejs|bun|ruby|perl|php|pythonw?|pypy|deno)[0-9.]*")
 _MODULE = deferred(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
@@ -66,14 +66,14 @@ _WEB = deferred(r"(?:[\w-]+=)?https?://[\w@+=:,./~?&#%-]+", re.IGNORECASE)
 _ABSOLUTE = deferred(r"(?:/|[A-Za-z]:[\\/])[\w@+=:,./\\~ -]*")
 _CODE_URL = deferred(
     r"(?:^|=)(?:data|javascript|file|vbscript|blob|node|git|ssh|s?ftp|ext|github|gitlab|bitbucket|gist|npm|jsr|pypi|(?:git|hg|svn|bzr)\+\w+):"
-    # A share of another machine, as Windows reads it; a file of words.
+    # A Windows share of another machine; `@FILE`, a file of arguments.
     r"|(?:^|=)//|(?:^|=)@(?![\w.-]+/[\w.-]+$)"
-    # Of all other schemes those of servers that answer with data.
+    # Every other scheme, except those of servers that answer with data.
     r"|(?:^|=)(?!(?:https?|wss?|tcp|udp|unix|postgres(?:ql)?|mysql|mariadb|mongodb|redis|rediss|amqps?|nats|mqtts?|grpcs?|bolt|neo4j"
     r"|ldaps?|s3|gs|sqlite|memory|kafka|http\+unix|mongodb\+srv|neo4j\+s|bolt\+s)://)[a-z][a-z0-9+.-]*://",
     re.IGNORECASE,
 )
-# A package to be fetched, of whichever version.
+# A package to fetch, with any version.
 _SPEC = deferred(
     r"[\w.-]@(?:latest|next|canary|beta|alpha|rc|nightly|dev|[~^v]?[0-9]+\.)|[\w\]]==[0-9v]", re.IGNORECASE
 )
@@ -86,12 +86,12 @@ _SCRIPT = deferred(
     r"(?:[:#@/%].*)?$|(?:^|[/\\=])(?:make|docker|just|rake|task|jenkins|vagrant|proc|brew|gem)file$",
     re.IGNORECASE,
 )
-# Folders in a home where people install programs.
+# Folders in a home that hold installed programs.
 _OF_TOOLS = (
     r"\.(?:local|nvm|volta|bun|cargo|deno|asdf|pyenv|rbenv|npm-global|npm|yarn|pnpm|fnm|venv|nix-profile|sdkman|dotnet"
     r"|mise|proto)"
 )
-# Folders that hold what a repository or a skill brought, or what anybody can put there.
+# Folders with files of a repository or a skill, or into which every user can write.
 _ANYBODYS = deferred(
     rf"(?:^|[/\\=])(?:\.{{1,2}}(?:[/\\]|$)|(?!(?:{_OF_TOOLS})[/\\])\.[^/\\]+[/\\]|skills[/\\])"
     r"|^(?:/(?:private/)?(?:proc|dev|tmp|var/tmp|run|var/run)/)",
@@ -101,10 +101,10 @@ _LOCAL_PACKAGE = deferred(r"(?:file|link|portal|workspace|exec|patch):|@(?:[./\\
 _EVALUATES = _WORDS["evaluating_options"]
 _RUN_PARTS = _WORDS["running_parts"]
 _PARTS = deferred(r"[-_.:/]+|(?<=[a-z0-9])(?=[A-Z])")
-# What a program may be told to do first: to run what follows.
+# First arguments that make a program run the others.
 _RUN_FIRST = _WORDS["running_subcommands"]
 _SHORT_EVALUATES = deferred(r"-[A-Za-z]{0,2}[ce]")
-# Patterns in capitals of the variables that have programs load code, or run another program.
+# Patterns, in capitals, of variables that make programs load code or run another program.
 _LOADS_CODE = _WORDS["loading_variables"]
 
 # Packages and versions.
@@ -112,11 +112,11 @@ _NPM_NAME = r"(?:@[a-z0-9~_.-]+/)?[a-z0-9~_-][a-z0-9~_.-]*"
 _SEMVER = r"v?[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
 _NPM = deferred(rf"(?P<name>{_NPM_NAME})@={{0,1}}{_SEMVER}", re.IGNORECASE)
 _NPM_ANY = deferred(rf"(?P<name>{_NPM_NAME})(?:@\S*)?", re.IGNORECASE)
-# A script of an interpreter, the package that it is of, and what a language brings, of which much runs other code.
+# The suffix of a script, the package of a script, and the scripts of a language itself, many of which run other code.
 _SUFFIX = deferred(r"\.(?:[cm]?[jt]sx?|py[cwz]?|p[lm]|rb|phar|php)$")
 _PACKAGED = deferred(r"[/\\](?:node_modules|site-packages|dist-packages|gems|share)[/\\]((?:@[^/\\]+[/\\])?[^/\\]+)")
 _OF_A_LANGUAGE = deferred(r"[/\\](?:python|pypy)[0-9.]*[/\\](?!(?:site|dist)-packages[/\\])")
-# Programs of which many a script of somebody's own has the name.
+# Names of programs that are also common names of users' own scripts.
 _OWN_SCRIPTS = _WORDS["own_scripts"]
 _PYPI_NAME = r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?(?:\[[a-z0-9,._-]+\])?"
 _PYPI = deferred(
@@ -131,7 +131,7 @@ _DENO_ANY = deferred(rf"(?:npm|jsr):/?(?P<name>{_NPM_NAME})(?:@[^/\s]*)?(?:/[\w.
 _IMAGE = deferred(r"(?P<name>[a-z0-9][\w./:-]*)@sha256:[0-9a-f]{64}", re.ASCII)
 _IMAGE_ANY = deferred(r"(?P<name>[a-z0-9][\w./:-]*)(?:@\S*)?", re.ASCII)
 _FETCHED_SCRIPT = deferred(r"\.(?:[cm]?[jt]sx?|py[cw]?|rb|p[lm]|php|sh)(?:[?#].*)?$", re.IGNORECASE)
-# A repository or an archive: fetched anew each time.
+# A repository or an archive, which each start fetches again.
 _FETCHED = deferred(
     r"(?:[\w.-]+(?:\[[\w,.-]+\])?\s*@\s*)?(?:(?:git|hg|svn|bzr)\+\S+|(?:git|https?|ssh|git@)\S*:\S+|(?:github|gitlab|bitbucket|gist):\S+)|[\w.-]+/[\w.-]+(?:#\S*)?",
     re.IGNORECASE,
@@ -144,12 +144,13 @@ class Launcher:
     """A program that downloads a package and runs it.
 
     Attributes:
-        begins: The words with which it does.
+        begins: The first words of its commands.
         pinned: A package of one exact version; ``name`` is the program that it runs.
         loose: A package of any version.
-        flags: Options without a value that change nothing about what is run.
-        values: Options with a value of which the same holds.
-        packages: Options whose value is a package; the word that follows is a program of it.
+        flags: Options without a value that do not change the program that runs.
+        values: Options with a value that do not change it, with the pattern of harmless values.
+        packages: Options whose value is a package; the next word is a program of that package.
+        more_packages: Options whose value is an additional package.
     """
 
     begins: tuple[tuple[str, ...], ...]
@@ -215,7 +216,7 @@ _LAUNCHED = (
 )
 
 
-# What a project may hold that says where a launcher has its packages from, or what it runs before them.
+# The files of a project that decide where a launcher gets its packages, or which code it runs before them.
 _STEERED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("npx", "npm"), (".npmrc",)),
     **dict.fromkeys(("pnpm", "pnpx"), (".npmrc", ".pnpmfile.cjs", ".pnpmfile.mjs", "pnpm-workspace.yaml")),
@@ -227,7 +228,7 @@ _STEERED: Mapping[str, tuple[str, ...]] = {
 
 
 def risk(words: Sequence[str]) -> Risk:
-    """Say what a command of these words runs: ``unpinned`` downloads what may be another package tomorrow."""
+    """Return the risk of a command; an ``unpinned`` one downloads a package that may be another one tomorrow."""
     if not words or len(words) > _WORDS_MAX or any(len(word) > _WORD_MAX for word in words) or has_shell(words):
         return "shell"
     program = _program(words[0])
@@ -250,43 +251,49 @@ def risk(words: Sequence[str]) -> Risk:
 
 
 def steered_by(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the files of a project that may have the launcher which these words start run something else."""
+    """Return the files of a project that may make the launcher in this command run another package or other code."""
     if not words:
         return ()
     launcher = _program(words[0])
-    # A package that lies in the project is run in place of the one of this name and version.
+    # The launcher runs a package in the project in place of the one with this name and version.
     names = (match["name"] for word in words[1:] if (match := _NPM_ANY.fullmatch(word)) and "@" in word[1:])
     there = tuple(f"node_modules/{name}" for name in names) if launcher in _STEERED else ()
     return (*_STEERED.get(launcher, ()), *there)
 
 
 def has_shell(words: Iterable[str]) -> bool:
-    """Say whether a shell is among the words of a command, behind whichever wrapper."""
+    """Return whether a shell is among the words of a command, behind any wrapper."""
     return any(_SHELL.search(word) for word in words)
 
 
 def runs_any_command(program: str) -> bool:
-    """Say whether a program is a shell, an interpreter or a wrapper, which runs anything by its words."""
+    """Return whether a program is a shell, an interpreter or a wrapper, which runs any command in its arguments."""
     return has_shell((program,)) or _names(_program(program), _NAMED_IN_ARGUMENTS | _PREFIXES)
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether a host of a URL is this machine."""
+    """Return whether the host of a URL is this machine."""
     return _LOOPBACK.fullmatch(host) is not None
 
 
 def loads_code(name: str) -> bool:
-    """Say whether a variable of this name has programs load code, or run another program."""
+    """Return whether a variable of this name makes programs load code or run another program."""
     return any(fnmatchcase(name.upper(), each) for each in _LOADS_CODE)
 
 
 def worst(risks: Iterable[Risk]) -> Risk:
-    """Return the worst of them; ``ordinary`` if there is none."""
+    """Return the worst of the risks; ``ordinary`` if there is none."""
     return max(risks, key=_RANKS.index, default="ordinary")
 
 
 def _launched(launcher: Launcher, words: Sequence[str], *, reads_on: bool) -> Risk:
-    """Return what a launcher runs, given the words behind those that make it one; it may read options to the end."""
+    """Return the risk of a launcher's command.
+
+    Args:
+        launcher: The launcher.
+        words: The words after ``begins``.
+        reads_on: Whether the launcher also reads options after the package.
+    """
     found: list[Risk] = []
     is_named, at = False, 0
     while at < len(words) and words[at].startswith("-"):
@@ -325,7 +332,7 @@ def _launched(launcher: Launcher, words: Sequence[str], *, reads_on: bool) -> Ri
 
 
 def _package(launcher: Launcher, spec: str) -> tuple[Risk, str]:
-    """Return whether a package is of one exact version, and its name."""
+    """Return the risk of a package, by whether it has one exact version, and its name."""
     is_script = "://" in spec and _FETCHED_SCRIPT.search(spec)
     if _NO_PACKAGE.search(spec) or _ANYBODYS.search(spec) or _LOCAL_PACKAGE.search(spec) or is_script:
         return "shell", ""
@@ -343,7 +350,7 @@ def _is_harmless(allowed: re.Pattern[str] | None, value: str) -> bool:
 
 
 def _interpreted(program: str, words: Sequence[str]) -> Risk:
-    """Return what an interpreter runs: a module or a script by its absolute path is ordinary, with plain words."""
+    """Return the risk of an interpreter: ordinary with a module or a script by absolute path, and plain words."""
     rest = list(words[1:])
     if not _is_place(words[0]) or not _TAKES_SCRIPT.fullmatch(program):
         return "shell"
@@ -362,7 +369,7 @@ def _interpreted(program: str, words: Sequence[str]) -> Risk:
 
 
 def _is_runner(script: str) -> bool:
-    """Say whether a script is a launcher or another program that runs what its words say: ``npx-cli.js``, ``pip``."""
+    """Return whether a script is a launcher or another program that runs its arguments: ``npx-cli.js``, ``pip``."""
     path = script.lower()
     *folders, last = re.split(r"[/\\]", path)
     stem = _SUFFIX.sub("", last)
@@ -375,7 +382,7 @@ def _is_runner(script: str) -> bool:
 
 
 def _with_arguments(words: Sequence[str]) -> Risk:
-    """Return ``ordinary`` if none of these words, given to a program that nobody knows, can be code."""
+    """Return ``ordinary`` if none of these arguments of an unknown program can be code, else ``shell``."""
     for number, word in enumerate(words):
         if word == "--" and number + 1 < len(words) and not words[number + 1].startswith("-"):
             return "shell"
@@ -407,7 +414,7 @@ def _evaluates(option: str) -> bool:
 
 
 def _is_place(word: str) -> bool:
-    """Say whether a program is named by its name, or by an absolute path that no repository or skill has written."""
+    """Return whether a program is a plain name, or an absolute path outside folders of repositories and skills."""
     if _PLAIN_PROGRAM.fullmatch(word):
         return True
     return _ABSOLUTE.fullmatch(word) is not None and not _ANYBODYS.search(word)

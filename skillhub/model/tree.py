@@ -1,4 +1,4 @@
-"""The content of a skill, whole and in memory."""
+"""The files of a skill in memory, and their digests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LINE = re.compile(r"[x-] [0-9a-f]{64}  [^\n]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file: its bytes, and whether its owner may execute it (the only mode bit that is kept)."""
+    """One file: its bytes and its owner's execute bit, the only mode bit that is kept."""
 
     data: bytes
     executable: bool = False
@@ -38,7 +38,7 @@ class _ByPath(Mapping[str, _F]):
     """Files by relative path, ``/`` between segments, sorted by the bytes of the path; no folders, no links."""
 
     def __init__(self, files: Mapping[str, _F] | Iterable[tuple[str, _F]]) -> None:
-        # Lone surrogates cannot come from `gather`, but a tree in a test may hold anything.
+        # `gather` lets no lone surrogate in, but a tree in a test may have one.
         by_bytes = sorted(dict(files).items(), key=lambda item: item[0].encode("utf-8", "surrogateescape"))
         self._files = dict(by_bytes)
 
@@ -52,18 +52,18 @@ class _ByPath(Mapping[str, _F]):
         return len(self._files)
 
     def items(self) -> ItemsView[str, _F]:
-        """Return paths and files, without a call of Python's for each."""
+        """Return paths and files; faster than that of ``Mapping``, which calls a method for each path."""
         return self._files.items()
 
     def values(self) -> ValuesView[_F]:
-        """Return the files, likewise."""
+        """Return the files; faster for the same reason."""
         return self._files.values()
 
 
 class Tree(_ByPath[File]):
     """The files of a skill.
 
-    A ``Tree`` promises nothing about its paths: ``archive.unpack.gather`` is the gate that lets only safe ones in.
+    A ``Tree`` does not check its paths: ``archive.unpack.gather`` refuses unsafe ones.
     """
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ class Tree(_ByPath[File]):
 
     @cached_property
     def size(self) -> int:
-        """The bytes of all files together."""
+        """The number of bytes of all files together."""
         return sum(len(file.data) for file in self.values())
 
     @cached_property
@@ -83,31 +83,31 @@ class Tree(_ByPath[File]):
 
     @property
     def digest(self) -> Digest:
-        """The ``tree`` of lock and index: SHA-256 over the text of the listing."""
+        """The ``tree`` of lock and index: the SHA-256 of the listing's text."""
         return self.listing.digest
 
     def without(self, paths: Iterable[str]) -> Tree:
-        """Return the tree less these paths."""
+        """Return the tree without these paths."""
         gone = set(paths)
         return Tree((path, file) for path, file in self.items() if path not in gone)
 
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """What a listing says of one file: its SHA-256 in hex, and its execute bit."""
+    """One file in a listing: its SHA-256 in hex and its execute bit."""
 
     sha256: str
     executable: bool
 
 
 class Listing(_ByPath[ListedFile]):
-    """The fingerprint of a tree, file by file: kept beside the stored tree, compared with what is on disk."""
+    """The digests of a tree's files: stored beside the tree, and compared with the files on disk."""
 
     @cached_property
     def text(self) -> bytes:
         """``x`` or ``-``, a space, the file's SHA-256, two spaces, the path, a line feed; sorted by path bytes."""
         lines = (
-            # A line feed in a name on disk would spell lines of another tree; NUL is in no name on disk.
+            # A line feed in a file name could forge a line of another tree; no file name can have NUL.
             f"{'x' if file.executable else '-'} {file.sha256}  {path.replace(chr(10), chr(0))}\n"
             for path, file in self._files.items()
         )
@@ -115,15 +115,15 @@ class Listing(_ByPath[ListedFile]):
 
     @cached_property
     def digest(self) -> Digest:
-        """SHA-256 over ``text``."""
+        """The SHA-256 of ``text``."""
         return Digest.of(self.text)
 
     @classmethod
     def parse(cls, text: bytes) -> Listing:
-        """Return the listing that ``text`` spells; whoever trusts it compares its ``digest`` first.
+        """Return the listing in ``text``; a caller that trusts it has to compare its ``digest`` first.
 
         Raises:
-            ValueError: a line is none. (The digest is the real check.)
+            ValueError: a line has another form. (The digest is the real check.)
         """
         *rows, rest = text.decode("utf-8", "surrogateescape").split("\n")
         if rest or not all(map(_LINE.fullmatch, rows)):
@@ -133,14 +133,14 @@ class Listing(_ByPath[ListedFile]):
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """A tree that passed the gate, and what a person should be told about how it came."""
+    """A tree with safe paths, and warnings about its archive for a person."""
 
     tree: Tree
     warnings: tuple[str, ...] = ()
 
 
 def kind_of(filename: str, content_type: str | None = None) -> Kind | None:
-    """Return the kind that the content type says, else the one that the extension says, else None."""
+    """Return the kind of archive by the content type, else by the extension; None if it is neither."""
     media = (content_type or "").partition(";")[0].strip().lower()
     if media in _ZIP_TYPES or media.endswith("+zip"):
         return "zip"

@@ -1,4 +1,4 @@
-"""Versions and ranges: Semantic Versioning 2.0.0, with the range signs that cargo and pip share."""
+"""Versions by Semantic Versioning 2.0.0, and ranges with the signs of cargo and pip."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Precedence = tuple[Triple, bool, tuple[tuple[bool, int, str], ...]]
 
 
 class Range:
-    """What versions a request allows: ``1.2.0``, ``^1.2``, ``~1.2``, ``>=1.1,<2``, ``*``.
+    """A range of versions: ``1.2.0``, ``^1.2``, ``~1.2``, ``>=1.1,<2``, ``*``.
 
-    A pre-release is allowed only where the range itself names one of the same version, as cargo and npm have it.
+    A pre-release is allowed only if the range itself names a pre-release of the same version, as in cargo and npm.
 
     Raises:
         UsageError: the text is no range.
@@ -49,7 +49,7 @@ class Range:
         self._pre_released = {each.numbers for each in self._clauses if each.pre}
 
     def allows(self, version: str) -> bool:
-        """Say whether this is a version, and within the range."""
+        """Return whether ``version`` is a version within the range."""
         if not is_version(version):
             return False
         key = precedence(version)
@@ -62,11 +62,11 @@ class Range:
         return self.text
 
 
-range_of = lru_cache(maxsize=256)(Range)  # few are spelled by the many lines of a project
+range_of = lru_cache(maxsize=256)(Range)  # the many lines of a project have few different ranges
 
 
 class _Clause:
-    """One sign and one version, of which numbers at the end may be missing or stars."""
+    """One sign and one version, whose last numbers may be missing or stars."""
 
     def __init__(self, text: str) -> None:
         found = _CLAUSE.fullmatch(text)
@@ -85,11 +85,11 @@ class _Clause:
         return _ALLOWS[self.sign](self, key, build)
 
     def next(self, place: int) -> Triple:
-        """Return the first version whose number at ``place`` is larger than here."""
+        """Return the first version with a larger number at ``place``."""
         return (*self.numbers[:place], self.numbers[place] + 1, 0, 0)[:3]
 
     def is_below(self, key: Precedence) -> bool:
-        """Say whether ``key`` is lower; of ``<2`` so is no pre-release of 2.0.0, of ``<2.0.0`` each is."""
+        """Return whether ``key`` is lower: a pre-release of 2.0.0 is not below ``<2``, but below ``<2.0.0``."""
         return key < self.key if len(self.given) == 3 else key[0] < self.numbers
 
     def is_same(self, key: Precedence, build: str) -> bool:
@@ -106,11 +106,11 @@ class _Clause:
         return self.key <= key and key[0] < self.next(place)
 
     def caret(self) -> int:
-        """Return the place of the first number that is not zero, else of the last that is given."""
+        """Return the place of the first number that is not zero, else of the last number given."""
         return next((at for at, number in enumerate(self.given) if number), len(self.given) - 1)
 
 
-# By sign, whether a clause allows a version.
+# For each sign, whether a clause allows a version.
 _ALLOWS: dict[str, Callable[[_Clause, Precedence, str], bool]] = {
     "=": _Clause.is_same,
     "!=": _Clause.is_other,
@@ -125,17 +125,17 @@ _ALLOWS: dict[str, Callable[[_Clause, Precedence, str], bool]] = {
 
 
 def is_version(text: str) -> bool:
-    """Say whether ``text`` is a version by Semantic Versioning 2.0.0, of at most 256 characters."""
+    """Return whether ``text`` is a version by Semantic Versioning 2.0.0, of at most 256 characters."""
     return len(text) <= _LENGTH_MAX and _VERSION.fullmatch(text) is not None
 
 
 def precedence(version: str) -> Precedence:
-    """Return a key by which versions, for which ``is_version`` holds, sort (SemVer clause 11)."""
+    """Return the sort key of a version (SemVer clause 11); ``is_version`` must hold for it."""
     core, _, pre = version.partition("+")[0].partition("-")
     return _key(tuple(map(int, core.split("."))), pre)
 
 
 def _key(numbers: Triple, pre: str) -> Precedence:
-    # Numeric identifiers come before others; a version comes after its pre-releases.
+    # Numeric identifiers sort before others; a version sorts after its pre-releases.
     identifiers = ((False, int(each), "") if each.isdecimal() else (True, 0, each) for each in pre.split(".") if each)
     return numbers, not pre, tuple(identifiers)
