@@ -1,7 +1,7 @@
-"""What can be seen in a skill without running it.
+"""The static scan of a skill: its findings and its capabilities. No file of the skill is run.
 
-The patterns by which it is seen are loaded with the first skill that is looked at: an install with nothing to do
-looks at none, and they take a quarter of its time.
+The modules with the patterns are imported when the first skill is scanned: an install with nothing to do scans no
+skill, and the import would take a quarter of its time.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from skillhub.model.tree import Tree
 if TYPE_CHECKING:
     from skillhub.model.manifest import Manifest
 
-# Skills from which on other processes scan, too: even a copy of this one costs as much as the scan of about so many.
+# From this number of skills on, other processes scan too: to fork this process costs as much as about so many scans.
 MANY: Final = 24
 
 
 def scan(tree: Tree) -> tuple[Finding, ...]:
-    """Return what the rules see in ``tree``: the worst first, then by path, line and rule.
+    """Return the findings in ``tree``, the most severe first, then by path, line and rule.
 
-    The same tree gives the same findings on every machine. Every file is searched to its end; of each rule at most
-    ten lines of a file are named.
+    The same tree gives the same findings on every machine. The scan reads every file to its end, and reports each
+    rule on at most ten lines of a file.
     """
     from skillhub.scan import scanner  # noqa: PLC0415
 
@@ -30,14 +30,14 @@ def scan(tree: Tree) -> tuple[Finding, ...]:
 
 
 def capabilities(tree: Tree, manifest: Manifest) -> tuple[str, ...]:
-    """Return what the skill in ``tree`` can do, sorted, each once; ``skillhub/scan/capability.py`` says by what."""
+    """Return the capabilities of the skill in ``tree``, sorted and unique (``skillhub/scan/capability.py``)."""
     from skillhub.scan import capability  # noqa: PLC0415
 
     return capability.capabilities(tree, manifest)
 
 
 def capabilities_and_findings(tree: Tree, manifest: Manifest) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
-    """Return the capabilities of the skill in ``tree`` and the findings; both together read each file once."""
+    """Return the capabilities of the skill in ``tree``, and its findings; each file is read once for both."""
     from skillhub.scan import capability, scanner, skill_files  # noqa: PLC0415
 
     sources = skill_files.SkillFiles(tree)
@@ -45,12 +45,12 @@ def capabilities_and_findings(tree: Tree, manifest: Manifest) -> tuple[tuple[str
 
 
 def load() -> None:
-    """Load what scans: for whoever waits for something else meanwhile, as an install does for an index."""
+    """Import the modules of the scan, for a caller that would otherwise wait idly, as an install for an index."""
     from skillhub.scan import capability, scanner, skill_files  # noqa: F401, PLC0415
 
 
 def masked(line: bytes) -> bytes:
-    """Return a line without the secrets in it; ``skillhub/scan/secrets.py`` says what those are."""
+    """Return a line with its secrets masked (``skillhub/scan/secrets.py``)."""
     from skillhub.scan import secrets  # noqa: PLC0415
 
     return secrets.masked(line)

@@ -1,7 +1,7 @@
-"""What a skill can do, read off its bytes: what a person agrees to, and what an update is held against.
+"""The capabilities of a skill, determined from its bytes. A person agrees to them; an update is compared with them.
 
-A capability is one line of text, ``scripts`` or ``network:api.github.com``; a set of them is compared as a
-set. Nothing here believes a declaration that the content contradicts, and nothing here is a judgement.
+A capability is one line of text, such as ``scripts`` or ``network:api.github.com``. Two versions are compared by
+their sets of capabilities. A declaration never overrides the content, and a capability is a fact, not a judgement.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from skillhub.scan.skill_files import SkillFiles, SourceFile
 
 TEXT_MAX = 100
 HOSTS_MAX = 200
-# The scheme is looked at only where `://` is found, which is what keeps this fast.
+# The scheme is checked only where `://` occurs, which keeps the search fast.
 _HOST = re.compile(
     rb"://(?:[^\s/@\"'<>`\\?#]{0,128}@)?([A-Za-z0-9\x80-\xff](?:[A-Za-z0-9.\x80-\xff-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])"
 )
 _LABELS = re.compile(r"[\w.-]*")
-# What IDNA takes for a dot; in prose it may be a full stop.
+# Characters that IDNA treats as a dot; in prose they may be a full stop.
 _DOT = re.compile(r"[\u3002\uff0e\uff61](?=[a-z0-9])")
-# The four bytes of an address as one number: those of the public begin at 1.0.0.0.
+# An IPv4 address as one number; public addresses begin at 1.0.0.0.
 _NUMBER = re.compile(r"[0-9]{8,}|0x[0-9a-f]{7,}")
 _ASCII = re.compile(r"[ -~]*")
 _SCP = re.compile(rb"git@([A-Za-z0-9.-]{1,253}):")
 _SCHEMES = (b"https", b"http", b"wss", b"ws", b"git", b"ssh", b"ftp", b"ftps", b"sftp")
-# This machine, and the names of XML vocabularies, which nobody asks.
+# This machine, and the names of XML vocabularies, to which no program connects.
 _NOWHERE = re.compile(
     r"(?:.*\.)?localhost|127(?:\.[0-9]{1,3}){3}|0\.0\.0\.0|::1?"
     r"|www\.w3\.org|schemas\.openxmlformats\.org|schemas\.microsoft\.com|purl\.org"
 )
-# Claude Code runs `` !`command` `` and blocks of ```! before the model sees the text. Here and below: what a pattern
-# begins with, rather than what is before it, is what it is found by, ten times as fast.
+# Claude Code runs `` !`command` `` and blocks of ```! before the model sees the text. The pattern starts with the
+# fixed byte and looks behind from there: that is ten times as fast as a pattern that starts with the lookbehind.
 _SHELL = re.compile(r"!(?:(?<![\w`)\]!]!)`[^`]|(?<=```!)(?=[ \t]*$))", re.MULTILINE)
 
 _COMMANDS = re.compile(r"!`([^`]*)`|```!([^`]*)```")
-# A program of one language that another reads: to each it may say something else.
+# A program that the interpreter of another language runs; each of the two may read it differently.
 _FILE_OF_IT = r"[ \t]+(?:-\S+[ \t]+){0,5}[\"'<]?[^\s\"'`|;&]*"
 _OTHER_PROGRAM = re.compile(
     rf"(?<![\w./-])(?:(?!python|pypy)(?:{PROGRAMS}|source|\.){_FILE_OF_IT}\.pyw?\b"
@@ -54,12 +54,12 @@ _NETWORK_TOOLS = frozenset({"webfetch", "websearch"})
 
 
 def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = None) -> tuple[str, ...]:
-    """Return what the skill in ``tree``, of which ``sources`` are, can do, sorted, each once.
+    """Return the capabilities of the skill in ``tree``, sorted and unique; ``sources`` are the files of the tree.
 
-    Hosts are those of URLs in files that run and in the instructions; more than 200 are one ``network:*``.
-    Names without a dot, this machine's own and the names of XML vocabularies are none; names kept for documentation
-    are hosts like any other, as a server may well answer at ``api.example.com``. Variables are those that are
-    declared, and those that files that run are seen to read; more than 200 of these are one ``env:*``.
+    Hosts come from the URLs in the instructions and in the files that run; more than 200 hosts become one
+    ``network:*``. Names without a dot, names of this machine and names of XML vocabularies do not count as hosts.
+    Names reserved for documentation do, since a server may answer at ``api.example.com``. Variables are the declared
+    ones, and those that a file that runs visibly reads; more than 200 of the latter become one ``env:*``.
     """
     sources = SkillFiles(tree) if sources is None else sources
     body = _body(manifest, sources.files.get(SKILL_MD))
@@ -89,16 +89,16 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
 
 
 def _body(manifest: Manifest, source: SourceFile | None) -> Letters:
-    """Return the letters of the instructions, with the words of their file if they are the end of it."""
+    """Return the letters of the instructions, which share the words of ``SKILL.md`` if that file ends with them."""
     data = manifest.body.encode("utf-8")
     is_end = source is not None and source.data.endswith(b"\n" + data)
     return Letters(data, source.letters if source is not None and is_end else None)
 
 
 def _is_offline(tree: Mapping[str, File], manifest: Manifest, letters: Letters, run: Mapping[str, Letters]) -> bool:
-    """Say whether all that runs is shown to stay offline, and the instructions name nothing that does not.
+    """Return whether every file that runs provably stays offline, and the instructions name nothing of the network.
 
-    Instructions are no program: what an agent makes of them is shown by nothing.
+    Instructions are not a program: what an agent does with them cannot be proved.
     """
     body = manifest.body
     if manifest.hooks or any(need.server and need.server.command for need in manifest.requires):
@@ -122,7 +122,7 @@ def _is_offline(tree: Mapping[str, File], manifest: Manifest, letters: Letters, 
 
 
 def is_text(data: bytes) -> bool:
-    """Say whether ``data`` is UTF-8 without a NUL."""
+    """Return whether ``data`` is UTF-8 without a NUL."""
     if b"\0" in data:
         return False
     if data.isascii():
@@ -160,8 +160,8 @@ def _somewhere(raw: bytes) -> Iterator[str]:
 
 
 def _resolved(host: str) -> str:
-    # In punycode, as a browser would look it up: a look-alike of a known name is not shown as that name.
-    # Where prose runs on without a blank, its first word sticks to the last label and is cut off again.
+    # In punycode, as a browser resolves it, so that a look-alike of a known name is not shown as that name.
+    # If prose follows without a blank, its first word is attached to the last label, and is cut off here.
     *labels, last = _LABELS.findall(host)[0].split(".")
     labels.append(_ASCII.findall(last)[0] or last)
     return ".".join(label if label.isascii() else "xn--" + label.encode("punycode").decode() for label in labels)
@@ -171,5 +171,5 @@ def _line(text: str) -> str:
     shown = clean(text)
     if len(shown) <= TEXT_MAX:
         return shown
-    # The digest keeps two long texts apart, so that a change beyond the cut still is a change.
+    # The digest distinguishes two long texts, so that a change after the cut still is a change.
     return f"{shown[: TEXT_MAX - 9]}…{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""Commands that bring in code, take something out, or stay behind; addresses by who may put something there."""
+"""Patterns of commands that download code, send data away or persist; kinds of addresses by who can publish there."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final, Literal
 from skillhub.formats.text import deferred, words
 from skillhub.scan.pattern import Around, look, pattern
 
-# Addresses: anybody's, anybody's under a name of their own, or of one known project.
+# Addresses.
 
-# "paste": a page that anybody writes; "drop": a file that anybody uploads; "tenant": a site under a host that lends
-# its name; "short": an address that hides another; "odd": an ending that costs next to nothing, or a bare number.
+# "paste": a page that anybody can write; "drop": a file that anybody can upload; "tenant": a site on a subdomain that
+# a host gives to anybody; "short": a shortened URL; "odd": a cheap top-level domain, a bare IP address, or punycode.
 AddressKind = Literal["paste", "drop", "tenant", "short", "odd", "program", "other"]
 
 ANYBODYS: Final = frozenset[AddressKind]({"paste", "drop", "tenant", "short", "odd"})
@@ -63,7 +63,7 @@ _NUMBER = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}|0x[0-9a-f]{6,}|\d{8,}|\[[0-9a-f:.
 _PROGRAM_SUFFIXES: Final = words(
     ".zip .rar .7z .exe .msi .dmg .pkg .scr .bat .cmd .ps1 .vbs .hta .iso .img .jar .appimage .lnk .tar.gz .tgz .apk"
 )
-# Of these projects: the very address of an installer, where nobody else can put anything.
+# The exact addresses of installers of well-known projects; only the project can publish there.
 _INSTALLERS: Final = deferred(
     "|".join(
         words(
@@ -99,7 +99,7 @@ _INSTALLERS: Final = deferred(
 
 
 def kind_of(host: str, path: str) -> AddressKind:
-    """Return what kind of address that is, given its host and its path in lower case."""
+    """Return the kind of an address, by its host and path in lower case."""
     labels = host.partition(":")[0].strip(".").split(".")
     for first in range(len(labels) - 1):
         if found := _KINDS.get(".".join(labels[first:])):
@@ -112,14 +112,14 @@ def kind_of(host: str, path: str) -> AddressKind:
 
 
 def is_installer(url: str) -> bool:
-    """Say whether an address in lower case is a well-known project's own installer, by https."""
+    """Return whether an address in lower case is the installer of a well-known project, over https."""
     return url.startswith("https://") and _INSTALLERS.fullmatch(url.removeprefix("https://")) is not None
 
 
 # Commands.
 
-_SHELL = rb"(?:bash|dash|zsh|ksh|sh)"  # found by its first letter
-_FIRST = b"|".join(rb"(?<=^%b\.)" % (rb"\s" * blanks) for blanks in range(9))  # a dot with which a line begins
+_SHELL = rb"(?:bash|dash|zsh|ksh|sh)"  # alternatives, so that the engine skips to the first letters
+_FIRST = b"|".join(rb"(?<=^%b\.)" % (rb"\s" * blanks) for blanks in range(9))  # a dot at the start of a line
 _RUN = (
     rb"\|\s{0,20}(?:sudo\s(?:-\w{1,4}\s)?)?(?:xargs\s(?:-\S{1,8}\s){0,3})?(?:(?:/usr)?(?:/bin/)?env\s)?(?:(?:/usr)?/bin/)?"
     rb"(?:" + _SHELL + rb"|python[\d.]{0,5}|node|perl|ruby|php|pwsh)(?![\w./-])"
@@ -138,7 +138,7 @@ _STORE_READ = (
 )
 _DISK = rb"/dev/(?:[shv]d[a-z]|nvme\d|r?disk\d|mmcblk\d)"
 
-# What is piped in is read by a program that stands beside: `python3 -c '…'`, `node parse.js`, `python3 -m json.tool`.
+# A program on the command line, which reads the pipe: `python3 -c '…'`, `node parse.js`, `python3 -m json.tool`.
 _PROGRAM = re.compile(
     rb"(?:\s{1,4}-[a-z]{1,4}){0,3}?\s{1,4}"
     rb"(?:-m\s{1,4}json(?:\.tool)?\b|-[a-z]{0,4}[ce]\s{1,4}([\"'])|[\w./-]{1,80}\.(?:py|m?js|rb|pl|php)\b)"
@@ -147,7 +147,7 @@ _RUNS_TEXT = re.compile(
     rb"\b(?:exec|eval|system|popen|subprocess|spawn\w{0,8}|pickle|marshal|runpy|importlib|getattr|globals|builtins"
     rb"|child_process|new\sfunction|vm|qx|sh|bash)\b|__|`|/\w{0,4}ee|\bimport\(|\$\("
 )
-# Of curl and wget, options that change neither what is fetched nor from whom, and the one address.
+# Options of curl and wget that change neither what is fetched nor from where; and the one address.
 _OPTION = (
     rb"(?:-[fslvqo]{1,6}-?|-(?=\s)|--(?:proto|proto-default|retry)[ =][\"']?=?[a-z0-9]{1,8}[\"']?|--tlsv1\.[23]"
     rb"|--(?:location|fail|silent|show-error|quiet))"
@@ -155,11 +155,11 @@ _OPTION = (
 _QUOTED = rb"[\"']?(https://[^\s\"'`|)]{3,200})[\"']?"
 _PLAIN = re.compile(rb"(?:\s{1,4}%b){0,8}\s{1,4}%b(?:\s{1,4}%b){0,4}\s{0,20}" % (_OPTION, _QUOTED, _OPTION))
 _POWER_PLAIN = re.compile(rb"[\s(]{0,4}(?:-\w{2,20}\s{1,4}){0,3}%b[\s)]{0,20}" % _QUOTED)
-# A variable that is set for the command; a command that a host runs by itself, which is no documentation.
+# A variable set for the command; or a key of a file whose command a host runs by itself, unlike one in documentation.
 _SET_BEFORE = re.compile(
     rb"(?:^|[\s;&|(])\w{1,40}=\S{0,100}\s{1,4}$|\b(?:command|postinstall|preinstall|prepare)[\"']?\s{0,3}:[^:]{0,40}$"
 )
-# A login's own token, and the hosts that it is for.
+# A command that prints the token of a login, and the hosts that such tokens are for.
 _OWN_TOKEN = (
     rb"\$\((?:gh\sauth\stoken|gcloud\sauth\s(?:[\w-]{1,30}\s){0,3}print-(?:access|identity)-token"
     rb"|az\saccount\sget-access-token)"
@@ -173,7 +173,7 @@ _ADDRESS = re.compile(rb"(?<![<\w-])[\w$]")
 
 
 def _piped(found: Around) -> str | None:
-    """Judge a download that is piped on: who reads it, whether it names an address, and whose."""
+    """Judge a download that is piped into a program: by the program, and by the address, if it names one."""
     is_shell = found.then.endswith(b"sh") and not found.then.endswith(b"pwsh")
     given = None if is_shell else _PROGRAM.match(found.after)
     if given and not given[1]:
@@ -185,30 +185,30 @@ def _piped(found: Around) -> str | None:
 
 
 def _substituted(found: Around) -> str | None:
-    """Judge a download whose output is a command."""
+    """Judge a download whose output is run as a command."""
     return _fetched(found, re.split(rb"[)`|;]", found.after, maxsplit=1)[0].split(b"\n")[0], "SH102")
 
 
 def _evaluated(found: Around) -> str | None:
-    """Judge what PowerShell fetches and runs, whichever of the two stands first."""
+    """Judge a download that PowerShell runs; fetch and run may stand in either order."""
     fetch = found.between if b"|" in found.then else re.split(rb"[;|\n]", found.after, maxsplit=1)[0]
     return _fetched(found, fetch, "SH103", _POWER_PLAIN)
 
 
 def _in_sentence(found: Around) -> str | None:
-    """Judge a file that is read: an entry of a list that begins so, of a review as often as not, orders nothing."""
+    """Judge a sentence that reads a file; a list item that begins with it is often a review, and no instruction."""
     return "SH401" if found.before.strip(b" \t-*+") else None
 
 
 def _sent_elsewhere(found: Around) -> str | None:
-    """Judge a token that a login gives out: it belongs to its own hosts, and a host in a variable is not known."""
+    """Judge a request with the token of a login: it may go to the hosts of the login, or to a host in a variable."""
     line = found.between + found.then + found.after.partition(b"\n")[0]
     hosts = re.findall(rb"https?://([\w.-]{1,253})", line)
     return "SH401" if any(not _TOKEN_HOSTS.search(host) for host in hosts) else None
 
 
 def _fetched(found: Around, fetch: bytes, rule: str, plain: re.Pattern[bytes] = _PLAIN) -> str | None:
-    """Return the rule for what is fetched and run; none for words about it, ``curl … | sh``, that name no address."""
+    """Return the rule for a download that runs; none for a mention without an address, such as ``curl … | sh``."""
     words = [each for each in fetch.strip(b"`\"' ").split() if not each.startswith((b"-", b"<", b'"<', b"'<"))]
     if not any(_ADDRESS.search(each) for each in words) and b"xargs" not in found.before:
         return None
@@ -218,12 +218,12 @@ def _fetched(found: Around, fetch: bytes, rule: str, plain: re.Pattern[bytes] = 
     return "SH108" if is_plain and address and is_installer(address[1].decode("utf-8", "replace")) else rule
 
 
-# A registry of packages on the user's own machine or network is nobody else's.
+# The user's own machine or network; a package registry there belongs to the user.
 _OWN_NETWORK: Final = re.compile(r"localhost|127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|\[?::1")
 
 
 def _from_anybodys(found: Around) -> str | None:
-    """Judge where packages are taken from."""
+    """Judge the index that packages are installed from."""
     address = URL.search(found.first.decode("utf-8", "replace"))
     is_own = address is None or _OWN_NETWORK.match(address[1]) or kind_of(address[1], address[2]) not in ANYBODYS
     return None if is_own else "SH117"
@@ -310,7 +310,7 @@ FETCH: Final = (
         ),
     ),
 )
-_OUTSIDE = "event req request body payload comment webhook message msg params query"  # what holds text from outside
+_OUTSIDE = "event req request body payload comment webhook message msg params query"  # names of untrusted input
 SYSTEM: Final = (
     pattern(
         "SH401",
@@ -321,7 +321,7 @@ SYSTEM: Final = (
                 _HOME + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc"
                 rb"|docker/config\.json|git-credentials|gnupg/|config/gcloud/\w)",
             ),
-            # Of the word of prose the file is the object: "read ~/.netrc", not "reads a token from ~/.netrc".
+            # In prose the file must be the object of "read": "read ~/.netrc", not "reads a token from ~/.netrc".
             look("read / " + _STORES, rb"\bread" + _STORE_READ),
             look("reading reads / " + _STORES, rb"\bread(?:ing|s)" + _STORE_READ, judge=_in_sentence),
             look(
@@ -435,7 +435,7 @@ SYSTEM: Final = (
                     rb"\b" + word.encode() + rb"\s{1,4}(?:/[a-z]\s{1,4}){1,4}[\"']?"
                     rb"(?:c:\\(?:users)?|%userprofile%)\\?\*?[\"']?(?:\s|$)",
                 )
-                for word in ("del", "erase", "rd", "rmdir")  # letters that are fixed are found fast
+                for word in ("del", "erase", "rd", "rmdir")  # a pattern each: the search for fixed letters is fast
             ),
             look(
                 "remove / item",

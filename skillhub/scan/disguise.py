@@ -1,4 +1,4 @@
-"""Files that are not what a reader takes them for: programs under other names, archives, bytecode, padding."""
+"""Files that look harmless to a reader and are not: programs under other names, archives, bytecode, padding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DOCUMENTS: Final = words(
     ".docx .dotx .xlsx .xltx .pptx .potx .odt .ods .odp .epub .docm .xlsm .pptm .vsdx .thmx .usdz "
     ".kmz .3mf .xmind .sketch"
 )
-# What no document needs within.
+# Files that no document needs to contain.
 _SCRIPTS: Final = words(
     ".sh .bash .zsh .command .py .pyc .ps1 .bat .cmd .vbs .hta .exe .dll .so .dylib .jar .rb .pl .php .scr .lnk .msi"
 )
@@ -45,15 +45,15 @@ _ARCHIVES: Final = (
 _BYTECODE: Final = (".pyc", ".pyo")
 _BLANK_LINES = 40
 _LINE_MAX = 5000
-# Every entry is looked at for its password; an archive with more is none that a skill needs.
+# Entries that are checked for a password; no skill needs an archive with more.
 _ENTRIES_MAX = 10_000
 _MEMBERS_MAX, _MEMBER_MAX, _UNPACKED_MAX = 100, 1 << 16, 1 << 22
-# Of a skill's archives so many are opened; each is a finding in itself.
+# Number of archives of a skill that are opened; each archive is a finding in any case.
 ARCHIVES_MAX: Final = 20
 
 
 def disguises(files: SkillFiles) -> Iterator[Sighting]:
-    """Yield the files that hide what they are, or what is in them."""
+    """Yield the files that hide their format or their content."""
     opened = 0
     for file in files:
         name = file.path.lower()
@@ -75,13 +75,16 @@ def _is_skill(name: str) -> bool:
     return name.lower().replace("\\", "/").rpartition("/")[2] == "skill.md"
 
 
-# LZMA takes as much memory as the archive says.
+# Without LZMA, which allocates as much memory as the archive says.
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 _BROKEN: Final = (zipfile.BadZipFile, tarfile.TarError, zlib.error, ValueError, OSError, EOFError, RuntimeError)
 
 
 def members(path: str, data: bytes) -> Iterator[tuple[str, bytes | None]]:
-    """Yield what an archive (zip, tar, gzip) holds: its first files, each to a length; None for what is left out."""
+    """Yield the name and content of the first files in an archive (zip, tar, gzip), each cut to a maximum length.
+
+    A file that was cut, skipped or unreadable is yielded with None.
+    """
     for number, (name, read) in enumerate(islice(_entries(path, data), _MEMBERS_MAX + 1)):
         text = read() if number < _MEMBERS_MAX else None
         yield name, text and text[:_MEMBER_MAX]
@@ -93,7 +96,7 @@ _Read = Callable[[], bytes | None]
 
 
 def _entries(path: str, data: bytes) -> Iterator[tuple[str, _Read]]:
-    """Yield the entries of an archive: the name, and what reads the first bytes; it gives None if that fails."""
+    """Yield the name of each archive entry, and a function that returns its first bytes, or None if that fails."""
     try:
         if data.startswith(b"PK"):
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -118,13 +121,13 @@ def _entries(path: str, data: bytes) -> Iterator[tuple[str, _Read]]:
 
 
 def _nothing() -> None:
-    """Read nothing, of what cannot be read."""
+    """Return None, for an entry that cannot be read."""
 
 
-# One file that is broken or locked hides no other.
+# A broken or encrypted file does not end the reading of the others.
 def _read_zip(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | None:
     if member.flag_bits & 1:
-        return b""  # that an archive has a password is a finding of its own
+        return b""  # an archive with a password is another finding
     if member.compress_type not in _METHODS:
         return None
     with suppress(*_BROKEN), archive.open(member) as file:
@@ -140,7 +143,7 @@ def _read_tar(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | None
 
 
 def _is_bytecode(name: str, data: bytes) -> bool:
-    # Two bytes of a version, CR LF, flags, a time or a digest, and then a marshalled code object.
+    # Two bytes of a version, CR LF, flags, a time or a digest, then a marshalled code object.
     return name.endswith(_BYTECODE) or (
         data[2:4] == b"\r\n" and data[16:17] in (b"\xe3", b"c") and b"\0" in data[:16]
     )
@@ -155,7 +158,7 @@ def _is_program(name: str, file: SourceFile) -> bool:
 
 
 def is_archive(path: str, data: bytes) -> bool:
-    """Say whether a file is an archive, and no document that is packed as one."""
+    """Return whether a file is an archive, and not a document whose format is an archive."""
     return (data.startswith(_ARCHIVES) or data[257:262] == b"ustar") and not path.lower().endswith(_DOCUMENTS)
 
 
@@ -167,7 +170,7 @@ def _is_locked(data: bytes) -> bool:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return any(each.flag_bits & 1 for each in archive.infolist()[:_ENTRIES_MAX])
-    except _BROKEN:  # its list of files cannot be read: what is before the first one says it too
+    except _BROKEN:  # the central directory is unreadable; the header of the first file has the same flag
         return len(data) > 6 and data[6] & 1 == 1
 
 

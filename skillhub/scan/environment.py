@@ -1,4 +1,4 @@
-"""Environment variables that scripts and programs read, where they name them."""
+"""The environment variables that scripts and programs read by name."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from typing import Final
 from skillhub.formats.text import deferred, words
 from skillhub.scan.pattern import Letters, Literals
 
-NAMES_MAX = 200  # more than a person reads are one `*`
+NAMES_MAX = 200  # more names become one `*`, since no person reads a longer list
 _MATCHES_MAX = 50_000
 _RENAMED_MAX = 16
 _BYTES_MAX = 4 * 1024 * 1024
 _NAME = rb"([A-Za-z_][A-Za-z0-9_]{0,254}+)(?![A-Za-z0-9_])"
 _CAPITALS = rb"([A-Z_][A-Z0-9_]{0,254}+)(?![A-Za-z0-9_])"
 _NOT_SET = rb"(?!\\?[\"'`]?\s{0,8}+\]?\s{0,8}+=[^=~])"
-# Behind what names the environment: an index, an argument, a member.
+# What follows the environment: an index, an argument or a member.
 _QUOTED = (
     rb"(?:\(\s{0,9}+\))?(?:\s{0,99}+(?:\??\.|->|::)\s{0,99}+\w{1,30}+[!?]?)?(?:\?\.)?"
     rb"(?:\s{0,99}+[\[({]\s{0,99}+|[ \t]{1,9}+)"
     rb"(?:key\s{0,9}+=\s{0,9}+)?[bru]?\\?[\"'`]" + _NAME + rb"(?=\\?[\"'`])" + _NOT_SET
 )
 _MEMBER = rb"\??\." + _CAPITALS + rb"(?!\()" + _NOT_SET
-# environ, getenv, process.env, ENV, LookupEnv, env::var, GetEnvironmentVariable, get_env!; putenv is none.
+# environ, getenv, process.env, ENV, LookupEnv, env::var, GetEnvironmentVariable, get_env!; but not putenv.
 _ENVIRONMENT = (
     rb"[eE][nN][vV](?<!put...)(?<![sS]et...)(?:IRON|iron(?:ment)?)?+b?(?:::)?(?:[vV]ar(?:iable)?+(?:_os)?+)?[!?]?"
     rb"(?:[\"'`]\])?"
 )
-# It has `env`, and names no variable.
+# This line contains `env` without a variable.
 _FIRST_LINE = re.compile(rb"#!/usr/bin/env (?:python|bash|sh|node)[0-9.]*\n")
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A pattern that is looked for where one of its words is: in small letters, or in capitals as they are."""
+    """A pattern, and words of which every match contains one: in any case, but words in capitals in capitals."""
 
     words: tuple[bytes, ...]
     literals: Literals
     pattern: re.Pattern[bytes]
 
     def is_worth(self, letters: Letters, parts: Set[bytes]) -> bool:
-        """Say whether the pattern may match in a text; ``parts`` are those of its letters that count."""
+        """Return whether the pattern may match in a text, of whose parts ``parts`` are to be considered."""
         return bool(self.literals.worth(parts)) and any(
             word in (letters.data if word.isupper() else letters.lowered) for word in self.words
         )
@@ -75,7 +75,7 @@ _DOLLAR = _look("$", rb"\$\{?" + _NAME)
 _SHELL_READ = _look("$", rb"\$(?:[({][#!]?)?" + _CAPITALS)
 _BATCH_READ = _look("% !", rb"[%!]" + _NAME + rb"(?::[^%!\n]{0,99}+)?[%!]")
 _ENDS = rb"[ \t]{0,9}+(?:([),])|[;:}|\]\r\n]|\Z)"
-# The environment as a value; what stands before it says whether that is another name of it.
+# The environment as a value; the text before it decides whether it only gets another name.
 _WHOLE = _look(
     "environ ENV .env process[",
     rb"(?:environb?|ENV(?<=[(=,* ]ENV)|(?:process\??|meta|Bun|Deno)\.env|process\[[\"'`]env[\"'`]\])(?!\w)" + _ENDS,
@@ -103,7 +103,7 @@ _ALL = (
     ),
     _look("env set export", rb"(?:[$<]\(|[\"']`?|=`|[;&|] )[ \t]*+" + _PRINTS + rb"[|>)`](?!\w++[|)])"),
 )
-# A command of its own: of a line or of a list, in `( ... )` or `{ ... }`.
+# A command on a line or in a list, also within `( ... )` or `{ ... }`.
 _ALL_IN_SHELL = _look(
     "env set export",
     rb"(?:[\n;&|]|\A)[ \t]*+(?:[({][ \t]*+"
@@ -123,14 +123,14 @@ _ASSIGNED = re.compile(rb"([A-Za-z_]\w{0,30})\s{0,9}(?::[^=\n]{0,40})?=\s{0,9}" 
 _NOT_WHOLE = re.compile(rb"(?:\bimport\b(?:[^\n;]*|\s*\([^)]*)|[\"']\s{1,9}(?:not\s{1,9})?in\s{1,9})" + _OWNER)
 _KEYS = re.compile(rb"\{([^{}]*+)\}\s*+=\s*+" + _OWNER)
 _KEY = _Look((b"",), _ALWAYS, deferred(rb"(?:^|,)\s*+" + _NAME))
-# A shell may be told to run any text; in these `$` is something else, and counts with what looks like a secret.
+# A shell can be made to run any file. In these languages `$` has another meaning, so only names of secrets count.
 _NO_SHELL = re.compile(r"(?i)\.(?:[cm]?[jt]s|[jt]sx|pyw?|rb|pl|php|lua|r|jl|go|rs|psm?1|bat|cmd|applescript)\Z")
 _SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#!(?![^\n]{0,200}\b(?:ba|da|k|z|a|fi|c|tc)?sh\b)")
 _SECRET = re.compile(
     rb"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL|DATABASE_UR"
     rb"|(?:_PASS|(?:^|_)(?:AUTH|CREDS|PAT|JWT|DSN|COOKIES?|BEARER|WEBHOOK))(?:_|$)"
 )
-# What every process has, what shells and awk set themselves, and what scripts call their own places and colours.
+# Variables that every process has, that shells and awk set, and that scripts use for their own folders and colours.
 _HARMLESS = frozenset(
     b"_ PATH HOME PWD USER LANG LANGUAGE TERM SHELL TMPDIR IFS OLDPWD HOSTNAME LOGNAME ENV LINENO RANDOM SRANDOM"
     b" SECONDS EPOCHSECONDS EPOCHREALTIME UID EUID PPID GROUPS REPLY SHLVL OPTARG OPTIND OPTERR FUNCNAME PIPESTATUS"
@@ -141,15 +141,15 @@ _HARMLESS = frozenset(
 
 
 class _TooManyError(Exception):
-    """A text has more matches than an honest program: it is written to keep its readers busy."""
+    """The texts have more matches or names than honest programs."""
 
 
 def variables(files: Iterable[tuple[str, Letters]]) -> frozenset[str]:
-    """Return the variables that these programs seem to read, by path and content; ``*`` alone for too many.
+    """Return the variables that these programs (path and content) seem to read; ``*`` alone if there are too many.
 
-    What every process has (``PATH``, ``HOME``) and what shells set themselves is left out, and in shells whatever is
-    not of capital letters. ``*`` is one of them where a program takes the whole environment as a value
-    (``os.environ.copy()``, ``env |``): that it only hands it on cannot be seen.
+    Variables of every process (``PATH``, ``HOME``) and those that shells set are left out; in shells so are names
+    with lower-case letters. If a program takes the whole environment as a value (``os.environ.copy()``, ``env |``),
+    ``*`` is one of the names: whether the program only passes the environment on is unknown.
     """
     reader = _Reader()
     left = _BYTES_MAX
@@ -166,7 +166,7 @@ def variables(files: Iterable[tuple[str, Letters]]) -> frozenset[str]:
 
 
 class _Reader:
-    """What was seen to be read, and how many matches may still be looked at."""
+    """The variables found so far, and the number of matches that may still be examined."""
 
     def __init__(self) -> None:
         self.found: set[bytes] = set()
@@ -175,7 +175,7 @@ class _Reader:
         self._left = _MATCHES_MAX
 
     def read(self, letters: Letters) -> None:
-        """Look for what any language reads so."""
+        """Add the variables that a program of any language reads."""
         data, self._letters, self._parts = letters.data, letters, letters.parts
         first = _FIRST_LINE.match(data)
         if first and letters.lowered.find(b"env", first.end()) < 0 and b"process" not in self._parts:
@@ -201,7 +201,7 @@ class _Reader:
             self._read_renamed(b"|".join(sorted(names)), data)
 
     def read_as_shell(self, path: str, data: bytes) -> None:
-        """Look for what a shell, or Windows' one, would read, were it told to run this."""
+        """Add the variables that a shell, or cmd.exe for a batch file, would read if it ran the file."""
         if path.lower().endswith((".bat", ".cmd")):
             self._add(self._all(_BATCH_READ, data))
         if b"\0" in data:
@@ -233,7 +233,7 @@ class _Reader:
             raise _TooManyError
 
     def _all(self, look: _Look, data: bytes) -> Iterator[bytes]:
-        """Yield the group that matched, or ``*`` where there is none."""
+        """Yield the matched group of each match, or ``*`` if no group matched."""
         return (match[match.lastindex] if match.lastindex else b"*" for match in self._matches(look, data))
 
     def _matches(self, look: _Look, data: bytes) -> list[re.Match[bytes]]:

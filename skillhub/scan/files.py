@@ -1,4 +1,4 @@
-"""What the files of a skill are, by name and first bytes, and which of them run, whatever they say."""
+"""The kinds of a skill's files, by name and first bytes, and which files run; the rules about whole files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skillhub.model.finding import Rule, rules
 from skillhub.model.tree import SKILL_MD, File
 from skillhub.scan.pattern import Letters
 
-# Programs, and what a build tool, a desktop or a system runs by its name.
+# Programs, and files that a build tool, a desktop or the system runs by their names.
 RUN_BY_NAME = (
     *words(
         ".sh .bash .zsh .fish .ksh .csh .tcsh .nu .command .tool .ps1 .psm1 .psd1 .bat .cmd .vbs .vbe .jse .wsf .hta"
@@ -26,7 +26,7 @@ RUN_BY_NAME = (
     ),
     *words(".swift .dart .cs .csx .fsx .clj .ex .exs .erl .hs .ml .nim .zig .cr .rmd .qmd .mk .bzl .tf .nix"),
     *words(".exe .com .dll .so .dylib .node .wasm .jar .class .msi .scr .desktop .service .timer .plist .reg .lnk"),
-    # Opened, loaded or unpickled, they run what is in them.
+    # These run code when a program opens, loads or unpickles them.
     *words(".docm .dotm .xlsm .xlam .pptm .pkl .pickle .pt .pth .whl .egg .crx .xpi .vsix .csproj .fsproj .vbproj"),
     *words(".el .vim .scm .rkt .lisp .sc"),
     *(".gemspec", ".podspec", ".dockerfile", "/.envrc", "/.npmrc", "/.yarnrc", "/.pre-commit-config.yaml"),
@@ -46,7 +46,7 @@ _WHOLE_NAMES = frozenset(
 )
 _DOCKERFILE = re.compile(r"(?:dockerfile|containerfile)[.-].*|.*[.-](?:dockerfile|containerfile)")
 _RUNS_THERE = re.compile(r"(?:^|/)(?:\.husky|\.githooks|\.git/hooks|\.github/(?:workflows|actions)|\.circleci)/")
-# ELF, Windows, Mach-O, WebAssembly, Java: whatever their names, to copy or to mark them is enough.
+# ELF, Windows, Mach-O, WebAssembly, Java. The name does not matter: to copy such a file or set its mode is enough.
 EXECUTABLE_MAGIC = (
     *(b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe"),
     *(b"\xca\xfe\xba\xbe", b"\0asm"),
@@ -57,7 +57,7 @@ _PAGE_RUNS = re.compile(
 )
 _PACKAGE_RUNS = re.compile(rb'"(?:scripts|bin|dependencies|devDependencies|main|exports)"\s{0,9}:')
 
-# What a person or an agent is told to run, whatever its kind and place: `bash references/setup.txt`.
+# A command in the instructions can run any file of the skill: `bash references/setup.txt`.
 PROGRAMS = (
     r"(?:[bz]a|z|da|k|fi|c|tc)?sh|python[0-9.]*|pypy3?|ipython3?|node|bun|deno|ruby|perl|php|Rscript|pwsh|powershell"
     r"|lua[0-9.]*|luajit|julia|osascript|[cw]script|tsx|ts-node|tclsh|expect|groovy|java|crontab|busybox"
@@ -70,29 +70,29 @@ _BEFORE = (
 )
 _UNDER = r"(?:(?:sudo|xargs|env)[ \t]{1,9}(?:-\S{1,20}[ \t]{1,9}){0,5}){0,3}"
 _AFTER = rf"(?![\w/-]|\.\w)(?:[\"']?[ \t]{{0,9}}\|[ \t]{{0,9}}{_UNDER}({PROGRAMS})\b)?"
-# A program that runs what a variable names, which may be any file: `for each in references/*; do sh "$each"`.
+# A program that runs a file named by a variable, thus any file: `for each in references/*; do sh "$each"`.
 _RUNS_ANY = re.compile(
     rf"(?<![\w/.-])(?:{PROGRAMS}|source)[ \t]+(?:-\S{{1,20}}[ \t]+){{0,5}}"
     r"\"?\$(?:\w+|\{\w+\})\"?[ \t]*(?:$|[;&|`)])",
     re.MULTILINE,
 )
-# What it ends with, which is found much faster.
+# The end of that pattern, whose search is much faster.
 _VARIABLE = re.compile(r"\$(?:(?<=[ \t]\$)|(?<=[ \t]\"\$))(?:\w+|\{\w+\})\"?[ \t]*(?:$|[;&|`)])", re.MULTILINE)
 _JOINED = re.compile(r"\\\r?\n")
 _WORD = re.compile(r"\w+")
-# What is longer, or names a file more often, was not written to be read.
+# No honest text is longer, or names a file more often.
 _TEXT_MAX = 1 << 18
 _TIMES_MAX = 100
 _WORK_MAX = 1 << 28
 
 
 def running(tree: Mapping[str, File], body: Letters, letters: Callable[[str], Letters]) -> list[str]:
-    """Return the files that run, in their order.
+    """Return the paths of the files that run, in the order of the tree.
 
     Args:
         tree: The skill.
         body: The instructions.
-        letters: Gives those of a file, by its path, without NUL.
+        letters: Returns the letters of a file without NUL, by its path.
     """
     run = {path for path, file in tree.items() if runs(path, file)}
     documents = _Documents(tree.keys() - run - {SKILL_MD})
@@ -106,12 +106,12 @@ def running(tree: Mapping[str, File], body: Letters, letters: Callable[[str], Le
 
 
 def runs(path: str, file: File) -> bool:
-    """Say whether ``file`` is one that runs: by its execute bit, its place, its first line or its name."""
+    """Return whether a file runs, by its execute bit, its folder, its first bytes or its name."""
     return path.startswith("scripts/") or runs_by_itself(path, file)
 
 
 def runs_by_itself(path: str, file: File) -> bool:
-    """Say the same, but for the folder of scripts, in which there is also what they read."""
+    """Return the same without regard to the folder ``scripts``, which also contains data of the scripts."""
     folded = path.lower()
     name = folded.rpartition("/")[2]
     return (
@@ -130,8 +130,7 @@ def runs_by_itself(path: str, file: File) -> bool:
 class _Documents:
     """The files that do not run by themselves, by the last word of their names.
 
-    A file is known by its name alone: which folder a command is in, `cd "$(…)/references" && bash setup.txt`, cannot
-    be seen.
+    Only the name of a file counts: the folder of a command is unknown (`cd "$(…)/references" && bash setup.txt`).
     """
 
     def __init__(self, paths: Set[str]) -> None:
@@ -142,12 +141,12 @@ class _Documents:
         for path in paths:
             name = path.rpartition("/")[2]
             self._by_name[name].append(path)
-            # Where a name is, its words of ASCII are; the first may be the end of another.
+            # A text with the name has its ASCII words, but the first one may be the end of a longer word there.
             self._by_word[_last_word(name)][name] = {*_words(name)[1:]}
         self._looks = {word: max(_words(word), key=len, default=b"") for word in self._by_word}
 
     def told_to_run(self, texts: Iterable[Letters]) -> set[str]:
-        """Return those of the paths left that a text has a program run; all, if it is too much to be read."""
+        """Return the remaining paths that a command in a text runs; all of them if the text is too long to search."""
         found: set[str] = set()
         for each in texts:
             if not self.left:
@@ -179,7 +178,7 @@ def _words(name: str) -> list[bytes]:
 
 
 def _is_told_to_run(name: str, body: str) -> bool:
-    """Say whether the instructions have a program run a file of that name; True if they name it without end."""
+    """Return whether a command in a text runs a file of this name; True if the text names it more than 100 times."""
     at = -1
     for _ in range(_TIMES_MAX):
         at = body.find(name, at + 1)
@@ -202,7 +201,7 @@ INSTALL_HOOK: Final = rules()["SH505"]
 SKILL_WITHIN: Final = rules()["SH507"]
 
 READ_MAX = 2 * 1024 * 1024
-# Pictures, fonts, archives, sound and video, which no agent reads as text.
+# The first bytes of pictures, fonts, archives, sound and video, which no agent reads as text.
 _MEDIA = (
     *(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"%PDF-"),
     *(b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"ID3"),
@@ -211,13 +210,13 @@ _MEDIA = (
 _COMPILED = (".class", ".jar", ".node")
 _BYTECODE = (".pyc", ".pyo")
 _PROGRAMS = (*_COMPILED, *_BYTECODE, ".exe", ".com", ".dll", ".so", ".dylib", ".wasm")
-# What an agent or editor takes as its own settings once the folder is opened or copied.
+# Files that an agent or editor reads as its settings once the folder is opened or copied.
 _SETTINGS = (
     *(".mcp.json", ".claude/settings.json", ".claude/settings.local.json", ".vscode/tasks.json"),
     *(".vscode/settings.json", ".cursor/mcp.json", ".codex/config.toml", ".cursorrules", ".envrc"),
 )
 _READ_AS_TEXT = (".md", ".mdx", ".markdown", ".rst", ".txt", ".json", ".yaml", ".yml", ".toml")
-# Folders of a skill that agents do not look for skills in, besides hidden ones.
+# Folders of a skill in which agents do not look for skills; nor do they in hidden ones.
 _NO_SKILLS = frozenset({"scripts", "references", "assets", "agents", "node_modules"})
 _CONTROLS = bytes((*range(9), 11, 12, *range(14, 32), 127))
 _ODD_SHARE = 0.3
@@ -225,7 +224,7 @@ _INSTALL_HOOKS = (b'"preinstall"', b'"postinstall"', b'"prepare"')
 
 
 def is_read(path: str, data: bytes) -> bool:
-    """Say whether a file that is no text may be read or run as if it were: by its name, or by most of its bytes."""
+    """Return whether a file that is not UTF-8 may be read or run as text, by its name or by most of its bytes."""
     if path.lower().endswith((*RUN_BY_NAME, *_READ_AS_TEXT)) or data.startswith(b"#!"):
         return not path.lower().endswith(_PROGRAMS)
     if data.startswith((*EXECUTABLE_MAGIC, *_MEDIA)):
@@ -236,7 +235,7 @@ def is_read(path: str, data: bytes) -> bool:
 
 
 def files(path: str, data: bytes, text: bool) -> Iterator[Rule]:
-    """Yield the rules that a file as a whole falls under; ``text`` says whether it is any."""
+    """Yield the rules that a file as a whole falls under; ``text`` is whether it is UTF-8 without NUL."""
     folded = path.lower()
     if (data.startswith(EXECUTABLE_MAGIC) and not text) or folded.endswith(_COMPILED):
         yield COMPILED
@@ -251,7 +250,7 @@ def files(path: str, data: bytes, text: bool) -> Iterator[Rule]:
     if folded.rpartition("/")[2] == "package.json" and any(hook in data for hook in _INSTALL_HOOKS):
         yield INSTALL_HOOK
     *folders, name = path.split("/")
-    # In any case of its letters, as many disks open it by the name that agents look for.
+    # In upper or lower case: a case-insensitive disk opens the file under the name that agents look for.
     is_skill = folders and name.lower() == SKILL_MD.lower()
     if is_skill and not any(each[:1] == "." or each in _NO_SKILLS for each in folders):
         yield SKILL_WITHIN

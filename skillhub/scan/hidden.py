@@ -1,9 +1,8 @@
-"""Characters that draw nothing, or turn the text around them: what a person cannot see, a model reads.
+"""Invisible characters, and characters that change the direction of text: a model reads what no person sees.
 
-Every such character counts, but for the sequences in ``_ALLOWED``: emoji, keycaps, the three flags of regions
-that emoji have, variants that Unicode standardizes, joiners and marks beside the scripts that need them. The tables
-are our own and not those of ``unicodedata``, whose answers differ between versions of Python: a skill gives the same
-findings on each.
+Every such character is a finding, except in the sequences of ``_ALLOWED``: emoji, keycaps, the three flags of regions
+among the emoji, variants that Unicode standardizes, joiners and marks beside the scripts that need them. The tables
+are our own: ``unicodedata`` differs between versions of Python, but a skill must have the same findings on each.
 """
 
 from __future__ import annotations
@@ -21,32 +20,32 @@ ZERO_RUN: Final = rules()["SH003"]
 ZERO: Final = rules()["SH004"]
 STEERING: Final = rules()["SH005"]
 
-# More selectors than this that select nothing are text; so are more other characters that draw nothing. Fewer come
-# from careless copying, and carry no more than a few letters.
+# More variation selectors without effect than this, or more other invisible characters, can encode text. Fewer come
+# from careless copying, and encode no more than a few letters.
 _STRAY_SELECTORS_MAX = 3
 _STRAYS_MAX = 16
-# Random bytes are one of these characters every few 100,000.
+# Random bytes contain one of these characters every few 100,000 bytes.
 _IN_BINARY_MAX = 16
-# What the bytes of each character that is looked for in no text begin with.
+# The first bytes of each character that ``hidden_in_binary`` searches for.
 _LEADS = (b"\xe2\x80", b"\xe2\x81", b"\xef\xb8", b"\xef\xbb", b"\xf3\xa0")
 
-# ASCII that honest text is made of; most texts have nothing else.
+# The ASCII of honest text; most texts have no other characters.
 _PLAIN = bytes((9, 10, *range(32, 127)))
 # Embeddings, overrides, isolates (CVE-2021-42574).
 _BIDI = "[\u202a-\u202e\u2066-\u2069]"
-# Unicode's Default_Ignorable_Code_Point, as far as it is not elsewhere here; the marks of annotations; the line
-# break of IBM's and page breaks; what is blank and no blank: fillers, an empty Braille cell, an empty note;
-# shorthand's and hieroglyphs' marks; noncharacters.
+# Unicode's Default_Ignorable_Code_Point without the characters of the other patterns here; marks of annotations; the
+# line break of IBM (NEL) and page breaks; blanks that are no white space: fillers, an empty Braille cell, an empty
+# note; marks of shorthand and hieroglyphs; noncharacters.
 _ZERO = (
     "[\x0b\x0c\x85\u00ad\u034f\u061c\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028\u2029\u2060-\u2065\u206a-\u206f"
     "\u2800\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U00013430-\U0001343f\U00016fe4"
     "\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0080-\U000e00ff\U000e01f0-\U000e0fff]"
 )
-# Icons of fonts for programmers stand alone; text in them does not.
+# Private use: icons of programmers' fonts stand alone, encoded text does not.
 _PRIVATE = "[\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd]{8}"
-# C1 (ECMA-48) too, which terminals take for the two bytes that begin with ESC.
+# With C1 (ECMA-48), which terminals treat like the two-byte sequences that begin with ESC.
 _CONTROL = "[\x01-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]"
-# What follows it is drawn over its line. Before LF it ends a line, and so do several, as careless tools write.
+# A terminal draws the text after it over the line. Before LF it ends a line; some tools write several before LF.
 _RETURN = r"(?<!\r)\r++(?!\n|\Z)"
 _TAG = "[\U000e0000-\U000e007f]"
 _SELECTOR = "[\ufe00-\ufe0f\U000e0100-\U000e01ef]"
@@ -59,7 +58,7 @@ _JOINING = (
     "\u0600-\u061b\u061d-\u070e\u0710-\u07ff\u0840-\u08ff\ufb50-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc\u0900-\u0dff\u0f00-\u109f"
     "\u1700-\u17b3\u17b6-\u180a\u1810-\u18af\u1900-\u1cff\ua800-\uabff\U00010a00-\U00010eff\U00011000-\U00011fff\U0001e900-\U0001e95f"
 )
-# Thai, Lao, Tibetan, Burmese, Khmer and their kin part no words by blanks.
+# Thai, Lao, Tibetan, Burmese, Khmer and related scripts, which do not separate words by blanks.
 _UNPARTED = "\u0e00-\u109f\u1780-\u17b3\u17b6-\u17ff\u1950-\u19ff\u1a20-\u1aaf\ua980-\ua9ff\uaa60-\uaadf"
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _PICTURE = (
@@ -101,14 +100,14 @@ _ALLOWED = deferred(
             "\u115f(?=[\u1160-\u11ff\ud7b0-\ud7c6])|(?<=[\u1100-\u115f\ua960-\ua97c])\u1160"
             "(?=[\u1160-\u11ff\ud7b0-\ud7fb]|\\Z|\\W)",
             "(?<=[\u2801-\u28ff])\u2800++|\u2800{1,80}+(?=[\u2801-\u28ff])",  # a row of a drawing in Braille
-            "(?<=\\w)\u00ad(?=\\w)",  # alone, says where a word may be parted
+            "(?<=\\w)\u00ad(?=\\w)",  # a soft hyphen within a word
             "(?<![^\n\r])[\x0b\x0c]|[\x0b\x0c](?=[\r\n]|\\Z)",  # a page break, alone where a line begins or ends
         )
     )
 )
 _MARK = re.compile(f"\ufeff{_SINGLE}")
-# Characters in a form that hardly anybody sees the difference of: a few are ordinary, many may carry a text. The
-# database of ideographs has no more than 32 forms of one; the pictures that are no emoji have none at all.
+# Variants of a character that look almost the same: a few are ordinary, many can encode text. The database of
+# ideographs has at most 32 variants of one; pictures that are not emoji have none.
 _VARIANT = deferred(
     f"(?:[{_HAN}][\ufe00-\ufe02\U000e0100-\U000e011f]|[{_VARIED}]\ufe00|[\U00013000-\U0001342f][\ufe00-\ufe06]"
     f"|[{_PICTURE}][\ufe0e\ufe0f]){_SINGLE}"
@@ -123,13 +122,13 @@ _IN_BINARY = re.compile("|".join((_BIDI, "[\u200b-\u200f\u2060-\u2064\ufeff]", _
 
 
 def hidden(data: bytes, *, first: bool = True) -> Iterator[tuple[Rule, int]]:
-    """Yield what is hidden in the UTF-8 text ``data``: the rule, and the offset of each place.
+    """Yield the rule and the offset of each invisible or steering character in the UTF-8 text ``data``.
 
     Args:
-        data: The bytes; those that are not UTF-8 hide nothing, and a character that the end cuts is none.
-        first: Whether they are the first of the file, where a byte order mark may stand.
+        data: The bytes; bytes that are not UTF-8, and a character cut off at the end, are skipped.
+        first: Whether ``data`` is the start of the file, where a byte order mark is allowed.
     """
-    # Of most texts hardly any is left to look at.
+    # Most texts have hardly any other characters.
     odd = (data.replace(b"\r\n", b"") if b"\r" in data else data).translate(None, _PLAIN)
     if not odd or not _SUSPECT.search(odd.decode("utf-8", "ignore")):
         return
@@ -159,7 +158,7 @@ def hidden(data: bytes, *, first: bool = True) -> Iterator[tuple[Rule, int]]:
 
 
 def hidden_in_binary(data: bytes) -> Iterator[tuple[Rule, int]]:
-    """Yield the first place of what is hidden in bytes that are no text, if there is more of it than chance has."""
+    """Yield the first place of invisible characters in binary data, if it has more of them than random bytes have."""
     if sum(map(data.count, _LEADS)) <= _IN_BINARY_MAX:
         return
     text = data.decode("utf-8", "surrogateescape")

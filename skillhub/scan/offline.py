@@ -1,15 +1,15 @@
-"""Whether what runs is shown to stay offline; what is not has the capability ``network:?``.
+"""Proof that a program stays offline; a skill without this proof has the capability ``network:?``.
 
-Shown is only what is written in a small part of two languages, and is plain to see there:
+The proof covers a small subset of two languages:
 
-- Shell (``sh``, ``bash``): commands whose names are written out and listed here. No function, no other script, no
-  text that is run, no expansion that could become an option that matters.
-- Python: listed members of listed modules of the standard library, none of which starts a program, loads code or
-  reaches a network. No module of the skill or of a package, no name that leads to another.
+- Shell (``sh``, ``bash``): commands on an allowlist, with literal names. No function, no other script, no text that
+  is run as code, no expansion that could become an option with an effect.
+- Python: an allowlist of members of modules of the standard library, none of which starts a program, loads code or
+  reaches a network. No module of the skill or of a package, and no alias of a name.
 
-Both write only to files whose names are written out and end as data does (``out.json``), so that nothing that is
-written is run. All else is not shown: other languages, other commands, whatever has to be understood to be believed.
-Not seen is a path to another machine that a program puts together on Windows, and what reads the data later.
+Programs of both write only to files with literal names and the suffix of data (``out.json``), so that no written file
+is run. Everything else is unproved: other languages, other commands, code that would need deeper analysis.
+The proof misses a path to another machine that a program composes on Windows, and programs that read the data later.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from skillhub.formats.text import words
 from skillhub.model.tree import File
 from skillhub.scan.pattern import Letters, Literals, SearchSpot, Shape, look
 
-# Words that reach a network, whatever they stand in: a program, an instruction, a comment. They are a second look
-# beside the readers of programs, and the only one at instructions, which are no program.
+# Words of the network, anywhere in a text: in a program, an instruction or a comment. They are a second check beside
+# the readers of programs, and the only check of instructions, which are not programs.
 
-# Programs and modules: the first part of a word, up to a dot. All of this is looked for in small letters.
+# Programs and modules: the first part of a word, up to a dot. The search is in lower case.
 _STRONG_WORDS = words(
     "curl wget wget2 aria2c axel ncat netcat socat scp sftp rsync lftp tftp nslookup rclone s3cmd gsutil ngrok"
     " cloudflared lynx w3m elinks certutil bitsadmin invoke-webrequest invoke-restmethod start-bitstransfer npx"
     " uvx bunx pipx s_client xmlhttprequest webfetch websearch paramiko aiohttp httpx urllib3 smtplib ftplib"
     " imaplib poplib telnetlib xmlrpc socketserver pycurl"
 )
-# By the word of ASCII that is in a text wherever the whole is.
+# By the longest run of letters in each name, which a text with the name contains as a word.
 _STRONG_BY_WORD = {
     max(re.split("[_-]", word), key=len).encode(): Shape(rf"{word}(?<![\w.-]{word})(?![\w-])".encode())
     for word in _STRONG_WORDS
@@ -45,14 +45,14 @@ _STRONG_PARTS = Literals(
 
 
 def _tool(tools: str, verbs: str, between: bytes = b"") -> SearchSpot:
-    """Return where one of some programs is told one of some verbs."""
+    """Return a look for one of some programs with one of some verbs as its subcommand."""
     named, told = (each.replace(" ", "|").encode() for each in (tools, verbs))
     return look(f"{tools} / {verbs}", rb"\b(?:%b)[ \t]{1,9}%b(?:%b)\b" % (named, between, told))
 
 
 _GETS, _OPTIONS = "install download add update upgrade fetch", rb"(?:-\S{1,20}[ \t]{1,9}){0,3}"
 _BUILDS = "install add fetch update get require mod build shell run"
-# What hardly stands in a text that reaches nothing, each behind the words without which it is not looked for.
+# Patterns that hardly occur in a text about something offline.
 _STRONG = (
     look("urllib urllib2", rb"\burllib(?:2?\.request|2\b)"),
     look("requests", rb"\brequests\.(?:get|post|put|patch|delete|head|request|session)"),
@@ -90,7 +90,7 @@ _STRONG = (
         rb"(?:require\(|from[ \t]{1,9}|import\(?[ \t]{0,9})[\"'](?:node:)?(?:https?2?|net|tls|dgram|dns)[\"'/]",
     ),
 )
-# Where a command stands: at the start of a line, behind a prompt, a quote or another command.
+# Words that count only in the place of a command: at the start of a line, after a prompt, a quote or another command.
 _COMMANDS_OF_IT = (
     "nc ssh ftp telnet dig host drill ping ping6 traceroute whois http https xh aws gcloud az kubectl helm glab iwr"
     " irm mosh mail sendmail ssh-copy-id terraform ansible vercel netlify fly heroku psql mysql redis-cli mongosh"
@@ -104,14 +104,14 @@ _JOINT = re.compile(rb"[\\`^]\r?\n")
 
 
 def names_network(letters: Letters) -> bool:
-    """Return whether a text has a word that reaches a network."""
+    """Return whether a text has a word of the network, read with its lines joined, too."""
     plain = Letters(letters.data.translate(None, b"\0")) if b"\0" in letters.data else letters
     has_joint = any(sign in plain.data for sign in (b"\\", b"`", b"^")) and _JOINT.search(plain.data) is not None
     return _has_word(plain) or (has_joint and _has_word(Letters(_JOINT.sub(b"", plain.data))))
 
 
 def _has_word(letters: Letters) -> bool:
-    """Look for the words of the text first, which are known: every file of every skill comes here."""
+    """Return whether a text has a word of the network; the cached set of its words is compared first."""
     found, lowered = letters.words, letters.lowered
     return (
         any(_STRONG_BY_WORD[word].search(lowered) for word in _STRONG_BY_WORD.keys() & found)
@@ -121,7 +121,7 @@ def _has_word(letters: Letters) -> bool:
     )
 
 
-# What is longer was not written to be read.
+# No honest program is longer.
 _PROGRAM_MAX = 1 << 18
 _FIRST_LINE = re.compile(
     r"#![ \t]*/(?:usr/(?:local/)?)?bin/(?:env[ \t]+)?(python(?:3(?:\.[0-9]+)?)?|(?:ba|da)?sh)"
@@ -129,25 +129,25 @@ _FIRST_LINE = re.compile(
 )
 _SHELL_FILES = (".sh", ".bash")
 _PYTHON_FILES = (".py", ".pyw")
-# In a folder of scripts lies also what scripts read.
+# The folder ``scripts`` also contains data that scripts read.
 _DATA_FILES = (*words(".md .txt .json .yaml .yml .toml .xml .xsd .csv .tsv .css .svg .png .jpg .ttf"),)
-# What a program may write: nothing that runs has such a name, nor does a tool take it for its settings.
+# Names of files that a program may write: no file with such a name runs, and no tool reads it as its settings.
 _DATA = (
     r"(?:/tmp/|\./)?(?:[\w-]+/)*(?!(?:package|composer|deno|turbo|tsconfig|requirements)\.|CMakeLists)"
     r"[\w-]+\.(?:txt|json|jsonl|csv|tsv|log)"
 )
-# A folder of another machine: UNC, automounts; and what Bash takes for a connection.
+# A folder on another machine (UNC, automounts), and the paths that Bash opens as connections.
 _REMOTE = re.compile(r"(?:^|=)(?://|\\\\|/(?:net|afs|smb)/)|/dev/(?:tcp|udp)")
 
 
 def is_offline(path: str, file: File, letters: Letters, *, is_told: bool) -> bool:
-    """Say whether it is shown that a file reaches no network when it runs.
+    """Return whether a file provably reaches no network when it runs.
 
     Args:
-        path: Its path.
+        path: The path of the file.
         file: The file.
-        letters: Those of its bytes without NUL.
-        is_told: Whether it runs for another reason than the folder that it is in.
+        letters: The letters of its bytes without NUL.
+        is_told: Whether the file runs for another reason than its folder.
     """
     folded, data = path.lower(), file.data.removeprefix(b"\xef\xbb\xbf")
     has_first_line = data.startswith(b"#!")
@@ -169,20 +169,20 @@ def is_offline(path: str, file: File, letters: Letters, *, is_told: bool) -> boo
         return False
     if program == "sh":
         return is_offline_shell(text)
-    # One with the name of a listed module would be imported in its place.
+    # A file with the name of a listed module would be imported in its place.
     modules = {each.partition(".")[0] for each in path.split("/")}
     return modules.isdisjoint(_MEMBERS) and is_offline_python(text)
 
 
 class _NotPlainError(Exception):
-    """A program is not written in the part of its language that is read here."""
+    """A program uses more than the subset of its language that the proof covers."""
 
 
-# Shell. An expansion is one sign in a word: as one word, in double quotes, or as any number of words.
+# Shell. In a word, an expansion is one character: ``_ONE`` in double quotes (one word), else ``_MANY`` (any number).
 
 _ONE, _MANY = "\0", "\1"
 _NAME = r"(?:[a-z_][a-z0-9_]*|(?:[A-Z]+_)?(?:DIR|FILE|NAME|ROOT|INPUT|OUTPUT)|IFS)"
-# Whatever their arguments, these start no program and write no file that has content.
+# With any arguments, these commands start no program and write no content to a file.
 _COMMANDS = frozenset(
     words(
         ": true false echo cd pwd basename dirname cat head tail wc cut tr grep egrep fgrep ls date seq sleep mkdir"
@@ -195,7 +195,7 @@ _CONDITION = (
     rf"(?:! )?(?:-[defhnrswxzL] {_WORD}|{_WORD} (?:=|==|!=) {_WORD}|[0-9]+ -(?:eq|ne|lt|le|gt|ge) [0-9]+|{_WORD})"
 )
 _COPY = rf"(?:-[fnpuv]+ )?(?:(?:{_ONE}/|[\w./])[^ {_MANY}]* )+{_DATA}"
-# Others, and their arguments, one blank between two, and none inside of one.
+# Commands that are allowed with these arguments only; one blank separates arguments, and no argument contains one.
 _ARGUMENTS = {
     "[": rf"{_CONDITION} \]",
     "test": _CONDITION,
@@ -231,7 +231,7 @@ _NESTED_MAX = 40
 
 @dataclass(slots=True)
 class _Level:
-    """A script, or what is in ``$(…)``: its command so far, and whether the reader is in double quotes."""
+    """A script or the content of ``$(…)``: the words of its current command, and whether double quotes are open."""
 
     words: list[str] = field(default_factory=list)
     word: str | None = None
@@ -239,8 +239,8 @@ class _Level:
 
 
 def is_offline_shell(text: str) -> bool:
-    """Say whether it is shown that a script for a shell reaches no network."""
-    # In some encodings a backslash is the second byte of a letter.
+    """Return whether a shell script provably reaches no network."""
+    # In some encodings a backslash is the second byte of a character.
     if re.search(r"[\r\0\1`]|[^\x00-\x7f]\\", text):
         return False
     try:
@@ -250,7 +250,7 @@ def is_offline_shell(text: str) -> bool:
 
 
 def _commands(text: str) -> Iterator[list[str]]:
-    """Yield each command in words, without their quotes."""
+    """Yield the words of each command, without quotes."""
     levels, at = [_Level()], 0
     while at < len(text):
         level = levels[-1]
@@ -298,10 +298,10 @@ def _is_harmless(command: list[str]) -> bool:
     return allowed is not None and re.fullmatch(allowed, arguments, re.ASCII) is not None
 
 
-# Python. It is read by tokens and not by ``ast``, which understands another language in each version of Python.
+# Python. It is read by tokens and not by ``ast``, whose language depends on the version of Python.
 
 _SKIPPED = r"(?:\#[^\r\n]*+|[ \t\f]++|\\\r?\n)"
-# What may stand behind the first quotation mark.
+# The rest of a string after its first quotation mark.
 _REST, _REST_OF_DOUBLE = (
     rf"(?:{mark}{{2}}(?:[^\\{mark}]++|\\.|{mark}(?!{mark}{mark}))*+{mark}{{3}}|(?:[^\\{mark}\r\n]++|\\\r\n|\\.)*+{mark})"
     for mark in "'\""
@@ -314,7 +314,7 @@ _SPELLED = (
 _TOKEN = re.compile(f"{_SKIPPED}|{_SPELLED}", re.DOTALL)
 _NEXT_TOKEN = re.compile(rf"{_SKIPPED}*+(?:({_SPELLED}|.++)|\Z)", re.DOTALL)  # none at the end; else the rest is none
 _ONE_TOKEN = re.compile(_SPELLED, re.DOTALL)
-# Comments, and texts that have no fields; from one that has no end, or has fields, the rest.
+# Comments and strings without fields; from a string without an end or with fields on, the rest of the program.
 _NO_CODE = re.compile(
     rf"\#[^\r\n]*+|'(?<![fFtT].)(?<![fFtT][A-Za-z].){_REST}|\"(?<![fFtT].)(?<![fFtT][A-Za-z].){_REST_OF_DOUBLE}|[\"'].*+",
     re.DOTALL,
@@ -325,7 +325,7 @@ _PLAIN = bytes(each for each in range(128) if chr(each).isalnum()) + b"_" + _SIG
 _CODING = re.compile(
     r"(?:[^\r\n]*[\r\n]{1,2})?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*(?!(?:utf-?8|ascii|latin-1)(?![\w.-]))[\w.-]"
 )
-# By module the members that neither reach a network, nor start a program, nor run text, nor write a file.
+# The members of each module that neither reach a network, nor start a program, nor run text, nor write a file.
 _MEMBERS = {
     line[0]: frozenset(line[1:])
     for line in map(
@@ -379,7 +379,7 @@ _IMPORT = re.compile(
     r"(?<=[\n;:] )(?:from ((?:\w+ \. )*\w+) )?import (?:((?:\w+ [.,] )*\w+)|\( ((?:\n |\w+ |, )*)\)) (?=[\n;])",
     re.ASCII,
 )
-# What reads text as a program, opens a file in another way than is read here, or leads from a value to a module.
+# Names that run text as code, open a file in a way that is not checked here, or lead from a value to a module.
 _NAMES = "import|compile|getattr|setattr|delattr|vars|globals|locals|breakpoint|case|open|os|sys|io|get_type_hints"
 _ATTRIBUTES = (
     "system|modules|raw|detach|obj|help|f_back|f_builtins|f_globals|f_locals|write_bytes|symlink_to|hardlink_to"
@@ -389,7 +389,7 @@ _MODULES = (
     "os|sys|io|nt|posix|builtins|codecs|ctypes|importlib|inspect|linecache|multiprocessing|pickle|runpy|shutil|signal"
     "|socket|ssl|subprocess|tempfile|thread|threading|tokenize|types|urllib|warnings|weakref|genericpath|posixpath|ntpath"
 )
-# Of a path of ``pathlib`` they write, too; of a text or a list they do not.
+# As methods of a ``pathlib`` path these write files; as methods of a string or a list they do not.
 _OF_PATHS = "replace|rename|copy|copy_into|move|move_into"
 _DENIED = re.compile(rf"{_NAMES}|exec\w*|eval\w*")
 _DENIED_ATTRIBUTES = re.compile(
@@ -406,10 +406,10 @@ _DUNDERS = frozenset(
 )
 _READING = re.compile(r'(?:mode = )?"(?:rb?|rt|)"|(?:encoding|errors|newline) = (?:"[^"]*"|None)|')
 _WRITING = re.compile(r'(?:mode = )?"[wa]b?t?"')
-# What is allowed in some places, or in none.
+# Words that are allowed in some places only, or nowhere.
 _OF_EACH = (each.pattern for each in (_DENIED, _DENIED_ATTRIBUTES, _DENIED_OF_PATHS))
 _LIMITED = re.compile("|".join((r"__.*|open|write_text|type|help", *_OF_EACH)))
-# All of them are among these, or begin or go on so.
+# Each of these words is one of ``_LIMITED_WORDS``, or matches ``_LIMITED_PARTS``.
 _LIMITED_WORDS = frozenset(f"{_NAMES}|{_ATTRIBUTES}|{_MODULES}|{_OF_PATHS}|write_text|type".encode().split(b"|"))
 _LIMITED_PARTS = re.compile(rb" (?:_|exec|eval|fork|(?:tb|gi|cr|ag)_|[0-9][0-9_]*[A-Za-z])|popen|spawn")
 _OF_REMOTE = ("//", "\\\\", "/net/", "/afs/", "/smb/", "/dev/")
@@ -418,7 +418,7 @@ _ARGUMENTS_MAX = 200
 
 
 def is_offline_python(text: str) -> bool:
-    """Say whether it is shown that a Python program reaches no network."""
+    """Return whether a Python program provably reaches no network."""
     return not _CODING.match(text) and (_is_plain_throughout(text) or _is_plain_by_place(text))
 
 
@@ -441,7 +441,7 @@ def _is_plain_by_place(text: str) -> bool:
     except (_NotPlainError, RecursionError):
         return False
     tokens = re.sub(r" \. (?:\n )+", " . ", code).split(" ")
-    # Each word is looked at once, and the places of those alone that not every place allows.
+    # Each word is checked once, and then only the places of words that are not allowed everywhere.
     limited = {word for word in {*tokens} if word in modules or _LIMITED.fullmatch(word)}
     has_paths = "pathlib" in text
     return all(
@@ -450,7 +450,7 @@ def _is_plain_by_place(text: str) -> bool:
 
 
 def _is_plain_throughout(text: str) -> bool:
-    """Say whether no word of a program is one that its place decides on; False also of what takes a longer look."""
+    """Return whether every word of a program is allowed everywhere; False also if a closer check is needed."""
     code = _NO_CODE.sub(" ", f"{text}\n0").encode("utf-8", "replace")
     words_of_it = {*code.translate(_TO_WORDS).split()}
     return (
@@ -463,9 +463,9 @@ def _is_plain_throughout(text: str) -> bool:
 
 
 def _tokens(text: str) -> Iterator[str]:
-    """Return names, signs, and texts as ``"…"``, none with a blank in it; a text that is no plain word is ``"?"``.
+    """Return names, operators, and strings as ``"…"``; a string that is not a plain word or path is ``"?"``.
 
-    A text with code in its fields is followed by that code, with blanks between.
+    No token contains a blank, except that the code in the fields of a string follows it, separated by blanks.
     """
     found = [*filter(None, _NEXT_TOKEN.findall(text))]
     if found and not _ONE_TOKEN.fullmatch(found[-1]):
@@ -486,7 +486,7 @@ def _spelled(token: str) -> str:
 
 
 def _fields(body: str) -> Iterator[str]:
-    """Yield what is code in a text with fields, each field in brackets."""
+    """Yield the tokens of the code in the fields of a string, each field in parentheses."""
     at = 0
     while at < len(body):
         if body[at : at + 2] in ("{{", "}}"):
@@ -501,7 +501,7 @@ def _fields(body: str) -> Iterator[str]:
 
 
 def _field(body: str, at: int) -> tuple[list[str], int]:
-    """Return the tokens of a field, and where it ends."""
+    """Return the tokens of a field, and the offset of its end."""
     tokens, depth = ["("], 0
     while True:
         match = _TOKEN.match(body, at)
@@ -513,7 +513,7 @@ def _field(body: str, at: int) -> tuple[list[str], int]:
         depth += (match[0] in ("(", "[", "{")) - (match[0] in (")", "]", "}"))
         if match[0][0] not in " \t\f\\":
             tokens.append(_spelled(match[0]))
-        while depth == 0 and match[0] == ":" and body[at : at + 1] not in ("", "}"):  # how to spell the value
+        while depth == 0 and match[0] == ":" and body[at : at + 1] not in ("", "}"):  # the format of the value
             if body[at] in "'\"#":
                 raise _NotPlainError
             inner, at = _field(body, at + 1) if body[at] == "{" else ([], at + 1)
@@ -550,7 +550,7 @@ def _is_data(token: str) -> bool:
 
 
 def _is_known_file(tokens: list[str], at: int) -> bool:
-    """Say whether what ``open`` is called with is plain to see: to read any file, or to write one that is data."""
+    """Return whether a call of ``open`` visibly reads a file, or writes a data file with a literal name."""
     arguments: list[list[str]] = [[]]
     depth = 0
     for each in tokens[at + 1 : at + _ARGUMENTS_MAX]:

@@ -1,8 +1,8 @@
-"""Orders to an agent that turn it against its user: in prose, in what a reader does not see, in what it remembers.
+"""Injected instructions: text that turns an agent against its user, in prose, in hidden text or in agents' memory.
 
-One phrase alone proves little: lessons about attacks quote it, and honest skills say "do not tell the user". An order
-is what joins two of them within a few sentences: to drop the instructions, to keep it from the user, to send away
-what is private, to follow what an address says.
+One phrase proves little: texts about attacks quote it, and honest skills say "do not tell the user". Two of these
+phrases within a few sentences make an instruction suspicious: drop the earlier instructions, keep something from the
+user, send private data away, follow the text at an address.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INSTRUCTIONS: Final = (
                 rb"(?:previous|prior|earlier|above|preceding|existing|system)\s{1,4}(?:\w{1,16}\s{1,4})?"
                 rb"(?:instruction|prompt|rule|guideline|message)",
             )
-            for verb in ("ignore", "disregard", "forget", "override")  # letters that are fixed are found fast
+            for verb in ("ignore", "disregard", "forget", "override")  # a look each: fixed letters are found fast
         ),
     ),
     pattern(
@@ -150,7 +150,7 @@ _SIGNS: Final = {
         ".ssh .aws .netrc .kube .gnupg .docker .npmrc .pypirc git-credentials gcloud solana id~rsa id~ed25519"
         " id~ecdsa ~history login_data wallet _phrase keychain key_chain cookies session_token {conversation}"
         " environment_variables api_keys secrets credentials",
-        # Something takes it, or sends it; where it merely lies is none.
+        # A verb must take or send the data; its path alone does not count.
         _TAKE + r"(?:(?!\. )[^\n]){0,60}(?:" + "|".join(_STORES) + ")",
         "(?:" + "|".join(_STORES) + r")(?:(?!\. )[^\n]){0,80}(?:\bcurl\b|\b" + _OUT + r"(?:s|ed|ing)?\b)",
     ),
@@ -166,7 +166,7 @@ _SIGNS: Final = {
     ),
     "consent": sign(
         "without never need_no needs_no trust may_run can_run rights_of come_before always http",
-        # "… without asking", unless the sentence says never to do so.
+        # "… without asking", unless the sentence forbids it.
         r"(?:^|[.:!?\"'\n])(?:(?!\b(?:never|not|don't|no)\b)[^.:!?\"'\n]){0,100}"
         r"\bwithout (?:asking|confirm|approval|permission|review|comments)",
         r"\bnever ask (?:before|for|the user (?:before|for))|\bneeds? no (?:review|approval|confirm)",
@@ -196,14 +196,14 @@ _SIGNS: Final = {
         r"\brm\s[^\n]{0,40}/\.(?:claude|codex|cursor|gemini)/hooks",
     ),
 }
-# Of a lesson about attacks: what it quotes, or lays out in a table, is no order.
+# Words of a text about attacks. A phrase that such a text quotes, or shows in a table, is no instruction.
 _LESSON = re.compile(
     r"\b(?:attack|malicious|injection|detect|threat|vulnerab|red flag|suspicious|adversar|jailbreak|exploit|phishing"
     r"|unsafe|anti-?pattern|for example|e\.g\.|such as|look for|check for|test that|never do|indicator|poison"
     r"|exfiltrat|review)"
 )
 _QUOTE = re.compile(r"[\"'`“”«»|]")
-# What is drawn nowhere: definitions that nothing refers to, what stands for a picture, titles, invisible elements.
+# Text that is not displayed: link definitions used as comments, alternative texts of pictures, titles of links.
 _UNDRAWN = re.compile(
     r"^ {0,3}\[[^\]\n]{0,20}\]: ?# ?[(\"']([^\n]{0,2000})[)\"'] *$|!\[([^\[\]\n]{10,500})\]\("
     r"|\]\([^()\s\]]{1,300} [\"']([^\"'\n]{10,500})[\"']\)",
@@ -223,7 +223,7 @@ _ORDERS = ("override", "secrecy", "send", "fetch", "private", "unsafe")
 
 
 def orders(files: SkillFiles) -> Iterator[Sighting]:
-    """Yield the orders of documents, and what any file writes into what an agent remembers."""
+    """Yield injected instructions: in documents; in any file those for agents' memory and against safety checks."""
     for file in files:
         signs = Signs(file, _SIGNS)
         if file.is_program:
@@ -258,7 +258,7 @@ def _joined(signs: Signs) -> Iterator[Sighting]:
 
 
 def _is_lesson(signs: Signs, number: int, name: str) -> bool:
-    """Say whether a passage quotes a sign in a text about attacks."""
+    """Return whether a passage quotes a sign in a text about attacks."""
     text, passage = signs.texts[number], signs.passages[number]
     match = _SIGNS[name].search(text)
     start = match.start() if match else 0
@@ -284,7 +284,7 @@ def _unsafe(signs: Signs) -> Iterator[Sighting]:
 
 
 def _hidden(file: SourceFile) -> Iterator[Sighting]:
-    """Yield what is drawn nowhere and gives orders: it is for a model alone."""
+    """Yield the instructions in text that is not displayed, which only a model reads."""
     for start, inner in _undrawn(file):
         said = "\n".join((inner, *_decoded(inner))).lower()
         found = sum(_SIGNS[name].search(said) is not None for name in _ORDERS)
@@ -295,7 +295,7 @@ def _hidden(file: SourceFile) -> Iterator[Sighting]:
 def _undrawn(file: SourceFile) -> Iterator[tuple[int, str]]:
     if b"<" in file.data and "<!--" in file.text:
         text = file.text
-        # Up to the end of the comment or the beginning of the next: no text is read twice.
+        # A comment ends at its end or at the start of the next one, so no text is read twice.
         starts = [match.end() for match in re.finditer("<!--", text)]
         yield from ((at, text[at:end].partition("-->")[0]) for at, end in pairwise((*starts, len(text))))
     if b"]" in file.data and file.has(_LINKS) and file.has(_TITLES):
@@ -306,15 +306,15 @@ def _undrawn(file: SourceFile) -> Iterator[tuple[int, str]]:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """Yield what is encoded in base64 in a comment."""
+    """Yield the texts that a text contains in base64."""
     for match in _ENCODED.finditer(text):
         with suppress(ValueError):
             yield b64decode(match[0] + "=" * (-len(match[0]) % 4)).decode("utf-8", "ignore")
 
 
-# What a skill demands of an agent and no task needs: at every start, before every task, with every result.
-# One demand alone proves little, so each is two signs within a few sentences: a script at an address, and that it is
-# to be fetched and run; more skills to be installed, and that this is done at each start.
+# Demands on an agent that no task needs: at every start, before every task, with every result.
+# One sign proves little, so a demand is two signs within a few sentences: an instruction to download and run, and a
+# script at an address; an instruction to install more skills, and one to do so at each start.
 
 _NEAR: Final = 3
 _HOOKS: Final = {
@@ -379,7 +379,7 @@ _DEMANDS: Final = {
         r"(?!(?:localhost|127\.|\[|[^\s/\"']{0,60}(?:example|your|<|\{|\$)))",
     ),
 }
-# Each rule: the sign that it is seen by, and the one that has to be near; the passages before and after.
+# For each rule: the sign that it reports, the sign that must be near, and within how many passages before and after.
 _PAIRS: Final = (
     ("SH115", "run it", "script", 2, 1),
     ("SH116", "more skills", "each start", _NEAR, _NEAR),
@@ -390,7 +390,7 @@ _PAIRS: Final = (
 
 
 def demands(files: SkillFiles) -> Iterator[Sighting]:
-    """Yield the demands of documents."""
+    """Yield the demands in documents."""
     for file in files:
         if file.is_document and not file.is_program:
             signs = Signs(file, _DEMANDS)
@@ -401,7 +401,7 @@ def demands(files: SkillFiles) -> Iterator[Sighting]:
 
 
 def hooks(files: SkillFiles) -> Iterator[Sighting]:
-    """Yield the hooks, of an agent or of git, whose command sends something to an address."""
+    """Yield the hooks of agents and of git whose command sends data to an address."""
     for file in files:
         signs = Signs(file, _HOOKS)
         if not file.is_program and signs.is_worth("hook") and signs.is_worth("post"):
@@ -411,7 +411,7 @@ def hooks(files: SkillFiles) -> Iterator[Sighting]:
 
 
 def _is_unknown(signs: Signs, number: int) -> bool:
-    """Say whether a script around a passage is no installer of a well-known project."""
+    """Return whether a script near a passage is not the installer of a well-known project."""
     around = signs.texts[max(0, number - 2) : number + 2]
     found = [match[0] for text in around for match in _DEMANDS["script"].pattern.finditer(text)]
     return not all(map(is_installer, found))

@@ -1,4 +1,4 @@
-"""Rules that are patterns, found in linear time, over every view of a file that an encoding could hide."""
+"""The patterns of rules, searched in linear time in every view of a file: raw, decoded, with its lines joined."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from typing import Final
 
 from skillhub.model.finding import Rule, rules
 
-# How rules that are patterns are found: in time linear in the size of the file.
-# Patterns see the bytes of a file in lower case, with line ends that a shell would join blanked out, and only
-# if their words are there. A pattern holds only small bounded repeats; "this, and later on that line that" is
-# two patterns and never one, for a single one would look through the whole gap from every start.
+# The search for patterns takes time linear in the size of the file.
+# A pattern is searched in the bytes of a file in lower case, with the line ends blanked that a shell would join, and
+# only if the file has the words of the pattern. A pattern has only small bounded repeats. "A, and later on the same
+# line B" is two patterns, never one: a single pattern would search the whole gap again from every start.
 
 GAP_MAX = 1500
 _BEFORE_MAX = 200
 
 
-# Letters in lower case, digits, what stands for emphasis, and NUL; a blank for everything else.
+# Keeps letters in lower case, digits, ``*`` (the sign of emphasis) and NUL; everything else becomes a blank.
 ONLY_WORDS: Final = bytes(
     ord(chr(n).lower()) if n < 128 and (chr(n).isalnum() or chr(n) in "*\0") else 32 for n in range(256)
 )
 _PART = re.compile(rb"[a-z0-9]{2,}")
-# Stands for all that is beyond ASCII.
+# Stands for every byte beyond ASCII.
 _BEYOND: Final = b"\x80"
-# What is looked for: whole words, beginnings of words, parts of words, and those of the parts that looks name.
+# The literals to search for: whole words, beginnings of words, parts of words, and the parts that looks name.
 _WHOLE: Final[set[bytes]] = set()
 _BEGINS: Final[set[bytes]] = set()
 _PARTS: Final[set[bytes]] = set()
 _INNER: Final[set[bytes]] = set()
-# What each word that was looked at has of that; most have nothing.
+# For each known word, the literals in it: those of looks, and the parts. Most words have none (``_DULL``).
 _Told = tuple[frozenset[bytes], frozenset[bytes]]
 _TOLD: Final[dict[bytes, _Told]] = {}
 _DULL: Final[set[bytes]] = set()
 _KNOWN_MAX: Final = 1 << 15
-# Words that are longer, and those of a text that has more that are new, are of data: they do not come again.
+# Longer words, and the words of a text with more bytes of new words, come from data and do not occur again.
 _WORD_MAX, _NEW_MAX, _SHORT = 40, 1 << 14, 5
 
 
 class Letters:
-    """Bytes in lower case, and what their words have of all that is looked for: a text is split into words once.
+    """Bytes in lower case, with their words and the literals in these words; a text is split into words once.
 
-    What a word has is kept, so that hundreds of literals are looked for in the few words that no text before had. Of
-    a rule, nobody needs to know that: ``look`` and ``Literals`` announce what they look for.
+    The literals in a word are remembered, so that hundreds of literals are searched only in the few words that no
+    earlier text had. ``look`` and ``Literals`` register the literals to search for.
 
     Args:
         data: The bytes.
-        around: Those of a text that these are a part of, from one word to another, or the same text with NUL in it;
-            its words stand for theirs.
+        around: The letters of a longer text that contains these bytes as whole words, or of the same text with NUL in
+            it. Its words are used instead of words of its own.
     """
 
     def __init__(self, data: bytes, around: Letters | None = None) -> None:
@@ -67,7 +67,7 @@ class Letters:
 
     @cached_property
     def _tokens(self) -> tuple[set[bytes], list[bytes]]:
-        """The words, with NUL in them or without it, and those that are one without the ``*`` in it."""
+        """The words, NUL taken as a blank and left out, and the words that result when ``*`` is left out."""
         text = b" %b " % self.data.translate(ONLY_WORDS)
         if b"\0" in self.data:
             without = b" ".join(_with(b"\0", text, is_each=True)).translate(None, b"\0")
@@ -86,7 +86,7 @@ class Letters:
             return self._around._told
         words, whole = self._tokens
         left = words.union(whole) - _DULL if whole else words - _DULL
-        known = {word: found for word in left if (found := _TOLD.get(word))}  # once: other threads add to it
+        known = {word: found for word in left if (found := _TOLD.get(word))}  # one get each: other threads add to it
         told = [*known.values()]
         if len(known) < len(left):
             told.append(_told(left.difference(known)))
@@ -97,19 +97,19 @@ class Letters:
 
     @property
     def looked(self) -> frozenset[bytes]:
-        """The words of looks that are there, as ``look`` writes them."""
+        """The words of looks that occur in the text, in the notation of ``look``."""
         return self._told[0]
 
     @property
     def parts(self) -> frozenset[bytes]:
-        """The parts of literals that are somewhere in a word, also if ``*`` is left out of it."""
+        """The parts of literals that occur within a word of the text, with its ``*`` or without."""
         return self._told[1]
 
 
 def _told(words: Set[bytes]) -> _Told:
-    """Return what is in words of all that is looked for, and keep what is in each.
+    """Return the literals that occur in some words, and remember them for each word.
 
-    Every part of a short word is looked up; longer ones are searched as one text.
+    Every part of a short word is looked up; the longer words are searched as one text.
     """
     is_kept = sum(map(len, words)) + len(words) <= _NEW_MAX
     looked = defaultdict[bytes, list[bytes]](list, {word: [word] for word in _WHOLE & words})
@@ -133,7 +133,7 @@ def _told(words: Set[bytes]) -> _Told:
 
 
 def _in_short(words: Set[bytes]) -> Iterator[tuple[bytes, bytes, bool]]:
-    """Yield of each short word the parts that are looked for, and whether as its beginning."""
+    """Yield each short word with each literal in it, and whether the literal is one of ``_BEGINS``."""
     for word in words:
         length = len(word)
         if length <= _SHORT:
@@ -143,7 +143,7 @@ def _in_short(words: Set[bytes]) -> Iterator[tuple[bytes, bytes, bool]]:
 
 
 def _in_long(words: Set[bytes], is_each: bool) -> Iterator[tuple[bytes, bytes, bool]]:
-    """Yield the same of the longer words: of each of them, or of one for each part."""
+    """Yield the same for the longer words: every word with a literal, or only the first word for each literal."""
     if long := [word for word in words if len(word) > _SHORT]:
         text = b" %b " % b" ".join(long)
         for begin in [each for each in _BEGINS if b" " + each in text]:
@@ -153,7 +153,7 @@ def _in_long(words: Set[bytes], is_each: bool) -> Iterator[tuple[bytes, bytes, b
 
 
 def _with(literal: bytes, text: bytes, is_each: bool) -> Iterator[bytes]:
-    """Yield the words, which blanks part, that a literal is in: each of them, or the first."""
+    """Yield the words of a text that contain a literal: each of them, or the first. Blanks separate words."""
     at = text.find(literal)
     while at >= 0:
         end = text.find(b" ", at + 1)
@@ -167,10 +167,10 @@ def _forget() -> None:
 
 
 class Literals:
-    """Some literals in lower case, one of which is looked for.
+    """A group of literals in lower case; a text matches if it contains one of them.
 
     Args:
-        all: They; ``^`` stands in one where a blank was left out between two words.
+        all: The literals. ``^`` in a literal marks a blank between two words that was left out.
     """
 
     def __init__(self, *all: bytes) -> None:
@@ -183,24 +183,24 @@ class Literals:
         _forget()
 
     def worth(self, parts: Set[bytes]) -> list[bytes]:
-        """Return those that a text with these ``Letters.parts`` may have."""
+        """Return the literals that may occur in a text with these ``Letters.parts``."""
         return [literal for part in self._parts & parts for literal in self._by_part[part]]
 
     def is_in(self, letters: Letters) -> bool:
-        """Say whether one of them is in the bytes."""
+        """Return whether one of the literals occurs in the bytes."""
         return any([each in letters.lowered for each in self.worth(letters.parts)])
 
 
 def longest_part(literal: bytes) -> bytes:
-    """Return the part of a literal that must stand within a word of each text that it is in; it may be empty."""
+    """Return the longest part of a literal that lies within one word wherever the literal occurs; it may be empty."""
     return max(_PART.findall(literal), key=len, default=b"") if literal.isascii() else _BEYOND
 
 
 class Shape:
-    """A pattern, which matches no empty text; where it begins with ``\\b``, all of it stands behind that.
+    """A pattern that matches no empty text. A ``\\b`` at its start applies to all its alternatives.
 
-    The engine would try ``\\b`` at every byte. Without it, it skips to the letters that may begin a match, and
-    whether one is the first of a word is seen afterwards.
+    The regex engine would try ``\\b`` at every byte. Without ``\\b`` it skips to the letters that can begin a match;
+    ``search`` then checks that the match begins a word.
     """
 
     def __init__(self, source: bytes) -> None:
@@ -209,18 +209,18 @@ class Shape:
 
     @cached_property
     def _pattern(self) -> re.Pattern[bytes]:
-        # Few skills have the words that make a pattern be looked for; to compile them all takes 40 ms.
+        # Compiled at first use: to compile all patterns takes 40 ms, and few skills have the words of most of them.
         return re.compile(self.source.removeprefix(rb"\b"), re.MULTILINE)
 
     def search(self, data: bytes, at: int = 0, end: int = maxsize) -> re.Match[bytes] | None:
-        """Return the first match from ``at`` on; what is at ``end`` is the end of a line."""
+        """Return the first match from ``at`` on; ``end`` must be the end of a line."""
         found = self._pattern.search(data, at, end)
         while found and self._begins_word and _is_word(data[found.start() - 1 : found.start()]):
             found = self._pattern.search(data, found.start() + 1, end)
         return found
 
     def finditer(self, data: bytes, at: int = 0, end: int = maxsize) -> Iterator[re.Match[bytes]]:
-        """Yield every match from ``at`` on, none in another."""
+        """Yield every match from ``at`` on; matches do not overlap."""
         while found := self.search(data, at, end):
             yield found
             at = found.end()
@@ -232,11 +232,12 @@ def _is_word(before: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The text around a place, in lower case: ``first`` and ``then`` are what the patterns matched.
+    """The text around a match, in lower case; ``first`` and ``then`` are the matches of the two patterns.
 
     Attributes:
-        before: Of the same line, 200 bytes at most.
-        after: The text that follows, 1,500 bytes at most; it may hold more lines.
+        before: The text of the same line before ``first``, at most 200 bytes.
+        between: The text between the two matches.
+        after: The text after the match, at most 1,500 bytes; it may span several lines.
     """
 
     before: bytes
@@ -251,11 +252,11 @@ Judge = Callable[[Around], str | None]
 
 @dataclass(frozen=True, slots=True)
 class SearchSpot:
-    """Where to look: at every ``first`` that is followed, on its line and within 1,500 bytes, by ``then``.
+    """A pattern to search for: each ``first`` that ``then`` follows on the same line, within 1,500 bytes.
 
     Attributes:
-        words: Groups of words in lower case; a file is searched if it has one of each group.
-        judge: Says by the text around it which rule, by its id, a place falls under; None if under none.
+        words: Groups of words in lower case; a file is searched only if it has a word of each group.
+        judge: Returns the id of the rule that a match falls under, by the text around it, or None.
     """
 
     words: tuple[frozenset[bytes], ...]
@@ -264,19 +265,19 @@ class SearchSpot:
     judge: Judge | None = None
 
     def is_worth(self, words: Set[bytes]) -> bool:
-        """Say whether a file with these words, or ``Letters.looked``, is to be searched."""
+        """Return whether the patterns may match in a file with these words (its ``words`` or ``Letters.looked``)."""
         for group in self.words:  # noqa: SIM110 - as a generator it took a third of the whole scan
             if group.isdisjoint(words):
                 return False
         return True
 
     def places(self, lowered: bytes, start: int = 0, stop: int = maxsize) -> Iterator[tuple[int, str | None]]:
-        """Yield the offset of each place, in order, and the rule that its judge names, if it has one.
+        """Yield the offset of each match, in order, with the id of the rule that the judge returns, if there is one.
 
         Args:
             lowered: The text, in lower case.
-            start: Where the part that is searched begins.
-            stop: Where it ends, as a line does.
+            start: The offset at which the search begins.
+            stop: The offset at which it ends, at the end of a line.
         """
         for offset, begin, middle, end in self._spans(lowered, start, stop):
             if self.judge is None:
@@ -285,7 +286,10 @@ class SearchSpot:
                 yield offset, rule
 
     def _spans(self, lowered: bytes, at: int, stop: int) -> Iterator[tuple[int, int, tuple[int, int], int]]:
-        """Yield of each place its offset, its begin, the begin and end of what stands between, and its end."""
+        """Yield for each match its offset, its start, the start and end of the text between, and its end.
+
+        The offset of a pair is the end of ``first``; without ``then`` it is the start of ``first``.
+        """
         if self.then is None:
             for match in self.first.finditer(lowered, at, stop):
                 yield match.start(), match.start(), (match.end(), match.end()), match.end()
@@ -307,15 +311,15 @@ def _around(lowered: bytes, begin: int, middle: tuple[int, int], end: int) -> Ar
 
 
 def pattern(id_: str, looks: tuple[SearchSpot, ...]) -> tuple[Rule, tuple[SearchSpot, ...]]:
-    """Return a rule, and where it is looked for."""
+    """Return a rule and its looks."""
     return rules()[id_], looks
 
 
 def look(words: str, first: bytes, then: bytes | None = None, judge: Judge | None = None) -> SearchSpot:
-    """Return where to look; between words are blanks, between groups of them slashes.
+    """Return a look, and register its words. Blanks separate the words of a group, slashes separate groups.
 
-    Wherever the patterns match there must be one word of each group: a run of letters and digits in lower case, with
-    ``*`` behind it the beginning of one, and between two a part of one.
+    A text in which the patterns match must contain a word of each group. A word is a run of letters and digits in
+    lower case: ``word`` is a whole one, ``word*`` the beginning of one, ``*word*`` a part of one.
     """
     groups = tuple(frozenset(group.encode().split()) for group in words.split("/"))
     for each in frozenset[bytes]().union(*groups):
@@ -330,12 +334,12 @@ def look(words: str, first: bytes, then: bytes | None = None, judge: Judge | Non
     return SearchSpot(groups, Shape(first), None if then is None else Shape(then), judge)
 
 
-# How the bytes of a file are looked at, so that neither an encoding nor a boundary hides anything.
-# A shell leaves out NUL and runs the rest; an editor shows UTF-16 as the text that it is. A long file is looked
-# at in windows that overlap by more than any rule spans.
+# Views and windows of a file, so that neither an encoding nor a boundary hides a match.
+# A shell drops NUL and runs the rest; an editor shows UTF-16 as text. A long file is searched in windows that overlap
+# by more than the longest match.
 
 WINDOW: Final = 1 << 20
-# A match is kept by the window that its place is in: it may begin this much before, and end this much behind.
+# A window reports the matches whose offset lies in it; a match may begin and end this many bytes outside of it.
 _BEFORE: Final = 1 << 10
 _AFTER: Final = 1 << 12
 _BOMS: Final = (
@@ -346,21 +350,21 @@ _BOMS: Final = (
 )
 # Text in Latin letters without a mark has NUL as every second byte, or as three of four.
 _NUL_SHARE: Final = 0.2
-# Of what a wrong guess gives less is ASCII.
+# A wrongly guessed encoding yields a smaller share of ASCII.
 _ASCII_SHARE: Final = 0.3
 _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
-# What puts the end of a line far from its beginning, and means nothing to whoever runs it.
-# What stands before is looked at once the first byte fits: the engine skips to that, and not to "before".
+# Padding that moves the end of a line far from its start, and has no effect when the line runs.
+# The lookbehind follows the first byte: the regex engine skips to a byte, but tries a lookbehind at every offset.
 _PADDING = re.compile(rb"[ \t\x0b\x0c](?<=\S.)[ \t\x0b\x0c]{4,}(?=\S)", re.DOTALL)
 _LONG_WORD = re.compile(rb"([^\s|;&<>()`'\"$\\]{64})[^\s|;&<>()`'\"$\\]{136,}")
 _SOFT_HYPHEN = "\u00ad".encode()
-# In the middle of a word a shell leaves these out; and what is a blank to it.
+# A shell drops these within a word.
 _QUOTED = re.compile(
     rb"(?:''(?<=[a-z/]'')|\"\"(?<=[a-z/]\"\")|\\(?<=[a-z/]\\)|\$[@*](?<=[a-z/]\$.))(?=[a-z/])", re.DOTALL
 )
-_ESCAPED = re.compile(rb"\\(?<=[a-z/]\\)(?=[a-z/])")  # what there is of that in most bytes that are no text
-_FIELD = re.compile(rb"\$(?:\{IFS\}|IFS\b)")
-# YAML's ways to write a character that is not shown where it is written.
+_ESCAPED = re.compile(rb"\\(?<=[a-z/]\\)(?=[a-z/])")  # the part of ``_QUOTED`` for a text without quotes and ``$``
+_FIELD = re.compile(rb"\$(?:\{IFS\}|IFS\b)")  # a shell reads it as a blank
+# The escapes of YAML.
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([LPN]))")
 _NAMED = {"L": 0x2028, "P": 0x2029, "N": 0x85}
 _JOINTS: Final = (
@@ -368,12 +372,12 @@ _JOINTS: Final = (
     ((".bat", ".cmd"), (b"\\", b"^"), re.compile(rb"[\\^]\r?\n")),
     (("",), (b"\\",), re.compile(rb"\\\r?\n")),
 )
-# Without one of these, and of those above, each pattern finds nothing: bytes are looked for much faster than a
-# pattern, and a single one faster still.
+# A text without these bytes, or without the bytes in ``_JOINTS``, has no match of the patterns above. The search for
+# fixed bytes is much faster than a pattern, and for a single byte faster still.
 _IN_QUOTED: Final = (b"''", b'""', b"\\", b"$@", b"$*")
-# More than any word that a pattern has.
+# Longer than the longest word of a look.
 _NEAR: Final = 40
-# More than any place and what is between its two patterns.
+# Longer than the longest match, the text between its two patterns included.
 REACH: Final = 1 << 12
 _TO_BLANK: Final = bytes.maketrans(b"\t\x0b\x0c", b"   ")
 _PADDED: Final = b" " * 5
@@ -383,7 +387,7 @@ _LONG: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Some of a file: what is found from ``keep`` to ``until`` is its own, offsets of the file."""
+    """A part of a file, from offset ``start`` on; it reports the matches from ``keep`` to ``until``, also offsets."""
 
     data: bytes
     start: int
@@ -392,7 +396,7 @@ class Window:
 
 
 def views(data: bytes, text: bool) -> Iterator[bytes]:
-    """Yield the bytes, and what else programs or people see in them if they are no UTF-8 ``text``."""
+    """Yield the bytes, the bytes without padding, and, unless they are UTF-8 (``text``), their other readings."""
     yield data
     squeezed = _squeezed(data)
     if len(squeezed) != len(data):
@@ -416,7 +420,7 @@ def _squeezed(data: bytes) -> bytes:
 
 
 def has_run(data: bytes, length: int, end: bytes = b" ") -> bool:
-    """Say whether there are so many bytes without an ``end``; it looks from one to the last that is near it."""
+    """Return whether ``length`` bytes in a row have no ``end``; the search skips to the last ``end`` within reach."""
     at = 0
     while at + length <= len(data):
         found = data.rfind(end, at, at + length)
@@ -427,7 +431,12 @@ def has_run(data: bytes, length: int, end: bytes = b" ") -> bool:
 
 
 def unescaped(data: bytes, whole: bool) -> bytes:
-    """Return YAML, or the frontmatter that the data begin with unless they are ``whole``, as a parser reads it."""
+    """Return YAML with its escapes resolved, as a parser reads it.
+
+    Args:
+        data: The bytes.
+        whole: Whether all of them are YAML; otherwise only the frontmatter is returned.
+    """
     end = len(data) if whole else data.find(b"\n---", 3)
     text = data[: max(end, 0)].decode("utf-8", "replace")
     return _ESCAPE.sub(_unescaped, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
@@ -439,7 +448,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def decoded(data: bytes) -> Iterator[bytes]:
-    """Yield as UTF-8 what is in UTF-16 or UTF-32, by its mark or by its NUL bytes; nothing of other bytes."""
+    """Yield UTF-16 or UTF-32, recognized by the byte order mark or the NUL bytes, as UTF-8; else yield nothing."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             yield _utf8(data[len(mark) :], encoding)
@@ -459,7 +468,7 @@ def _utf8(data: bytes, encoding: str) -> bytes:
 
 
 def windows(data: bytes) -> Iterator[Window]:
-    """Yield the file in pieces that overlap; a file of ordinary size is one."""
+    """Yield the file in windows that overlap; a file of up to 1 MiB is one window."""
     for keep in range(0, max(len(data), 1), WINDOW):
         start, until = max(0, keep - _BEFORE), keep + WINDOW
         last = until >= len(data)
@@ -469,11 +478,12 @@ def windows(data: bytes) -> Iterator[Window]:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A text with the lines joined that a shell joins.
+    """A text after its lines were joined as a shell joins them.
 
     Attributes:
-        offset_of: Gives the offset in the text that lines are joined of.
-        joints: Where nothing is left of what stood between: only around them the text is new. None if all of it is.
+        offset_of: Returns the offset in the original text for an offset in this one.
+        joints: The offsets at which bytes were removed; the text differs from the original only around them. None if
+            the whole text is to be searched.
     """
 
     text: bytes
@@ -482,13 +492,13 @@ class Joined:
 
     @property
     def new(self) -> bytes:
-        """What has all words that are new."""
+        """A text with all words that the original does not have."""
         if self.joints is None or len(self.joints) * _NEAR > len(self.text):
             return self.text
         return b"\n".join([self.text[max(0, at - _NEAR) : at + _NEAR] for at in self.joints])
 
     def parts(self) -> Iterator[tuple[int, int]]:
-        """Yield the begin and end of what has all places that are new; it ends where a line does."""
+        """Yield the start and end of the parts in which a match may be new; each part ends at the end of a line."""
         end = -1
         for at in [0] if self.joints is None else self.joints:
             if at > end - REACH and end < len(self.text):
@@ -499,12 +509,13 @@ class Joined:
 
 
 def joined(lowered: bytes, path: str) -> Iterator[Joined]:
-    """Yield the text with the lines joined that a shell joins.
+    """Yield the text with its lines joined as a shell joins them.
 
-    A joint is a blank, as a reader takes it; and it is nothing, as a shell takes it, where a word goes on behind it.
+    The first text has blanks for each joint (a line end that a shell drops), as a reader sees it. The second one has
+    nothing there, as a shell reads it. The third one lacks the quotes and backslashes that a shell drops in words.
     """
     begins, joint = next((begins, each) for ends, begins, each in _JOINTS if path.lower().endswith(ends))
-    # A carriage return alone ended a line once, and does for Python today.
+    # Python and old systems end a line with a carriage return alone.
     is_joined = any(each in lowered for each in begins) and joint.search(lowered) is not None
     blanked = joint.sub(lambda match: b" " * len(match[0]), lowered) if is_joined else lowered
     blanked = blanked.replace(b"\r", b"\n")
@@ -529,10 +540,10 @@ def _before(starts: list[int], taken: list[int], offset: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A rule, by its id, and where it was seen; line 0 is the file as a whole.
+    """A place at which a detector found a rule (its id); line 0 stands for the file as a whole.
 
     Attributes:
-        message: What was seen, where that says more than the title of the rule.
+        message: A description, if it says more than the title of the rule.
     """
 
     rule: str

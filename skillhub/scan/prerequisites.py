@@ -1,4 +1,4 @@
-"""What comes from the network to be run: what a person is told to fetch, and downloads that are then started."""
+"""Programs from the network: instructions to a person to run one, and downloads that a later command starts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from skillhub.scan.commands import ANYBODYS, URL, AddressKind, is_installer, kin
 from skillhub.scan.pattern import Sighting
 from skillhub.scan.skill_files import Language, Passage, Signs, SkillFiles, SourceFile, sign
 
-# All that start programs by words.
+# Languages in which a command is a line of words.
 _READ: Final = frozenset[Language]({"shell", "ruby", "php", "perl", "powershell", "batch", "applescript", "other"})
 _FETCHERS: Final = frozenset(
     words("curl curl.exe wget wget.exe aria2c axel certutil certutil.exe bitsadmin bitsadmin.exe iwr irm")
     + words("invoke-webrequest invoke-restmethod start-bitstransfer")
 )
-# The longest word of each, as it stands among others: `irm` is a part of "confirm".
+# The longest word of each command, compared as a whole word: `irm` is a part of "confirm".
 _LOOKED_FOR: Final = frozenset(
     max(re.split(r"\W", each), key=len).encode() for each in ("mshta", "regsvr32", "downloadfile", *_FETCHERS)
 )
@@ -36,17 +36,17 @@ _STARTERS: Final = frozenset(
     + words("powershell pwsh rundll32 msiexec wine")
 )
 _COPIERS: Final = frozenset(words("install cp mv ln copy move copy-item move-item"))
-# Keeps from the user, or from the system, that something is started.
+# Commands that hide from the user or the system that a program is started.
 _HIDES = re.compile(r"\bxattr\s+-\w*[cd]|com\.apple\.quarantine|/tmp/\.\w|-w(?:indowstyle)?\s+hidden", re.IGNORECASE)
 _COMMAND = re.compile(r"\n|&&|\|\||[;|]|&(?=\s|$)|(?<=\s)&\s|\\\n")
 _SCRIPTLET = re.compile(r"\b(?:mshta|regsvr32)(?:\.exe)?[^\S\n][^\n]{0,80}https?://")
 _WORD = re.compile(r"[^\s\"'`]{1,400}")
-# Of a command, no more words are looked at; a longer one does nothing that a short one could not.
+# Only these first words of a command are read.
 _WORDS_MAX: Final = 40
 
 
 def staged(files: SkillFiles) -> Iterator[Sighting]:
-    """Yield where a program comes from the network and is started, though no pipe joins the two."""
+    """Yield the downloads of programs that a later command starts, without a pipe between the two."""
     for file in files:
         if not _LOOKED_FOR.isdisjoint(file.letters_read.words):
             for passage in file.passages:
@@ -55,7 +55,7 @@ def staged(files: SkillFiles) -> Iterator[Sighting]:
 
 
 def _run(passage: Passage) -> Iterator[tuple[str, int]]:
-    """Yield where a program of Windows is given an address, and runs what is there."""
+    """Yield the commands by which a program of Windows runs the code at an address."""
     text, line, counted = passage.text.lower(), passage.line, 0
     for match in _SCRIPTLET.finditer(text) if "mshta" in text or "regsvr32" in text else ():
         line, counted = line + text.count("\n", counted, match.start()), match.start()
@@ -63,7 +63,7 @@ def _run(passage: Passage) -> Iterator[tuple[str, int]]:
 
 
 def _started(passage: Passage) -> Iterator[tuple[str, int]]:
-    """Yield the downloads that a later command starts: the rule, and the line."""
+    """Yield the rule and the line of each download that a later command starts."""
     text = passage.text.replace("\\\n", "  ").replace("^\n", "  ")
     yield from _run(passage)
     line = passage.line
@@ -92,10 +92,10 @@ def _is_anybodys(word: str) -> bool:
 
 
 def _saved(command: list[str]) -> Iterator[str]:
-    """Yield the name of the file that a download is saved as; none if it is a known project's own installer."""
+    """Yield the names under which a download may be saved; none for the installer of a well-known project."""
     urls = [each for each in command if "://" in each]
     if any(each.startswith(("-d", "--data", "-F", "--form", "-XPOST")) or each == "POST" for each in command):
-        return  # what is saved is an answer
+        return  # the file is the answer to a request that sends data
     if urls and all(is_installer(url.lower()) for url in urls):
         return
     for option, value in pairwise(command):
@@ -109,9 +109,9 @@ def _saved(command: list[str]) -> Iterator[str]:
 
 
 def _target(command: list[str], fetched: Mapping[str, tuple[str, int]]) -> str:
-    """Return the name of the file that a command starts, empty if it starts none.
+    """Return the name of the file that a command starts, or an empty string.
 
-    What was fetched, and copied to where programs are, is started by its name alone.
+    A downloaded file that was copied to a folder of programs is started by its name alone.
     """
     name = command[0].lower()
     if name.rpartition("/")[2] in _STARTERS or name.rpartition("/")[2].removesuffix(".exe") in _STARTERS:
@@ -125,7 +125,7 @@ def _base(path: str) -> str:
     return re.split(r"[/\\]", path.strip("\"'(),;{}[]").lower())[-1]
 
 
-# A step is told in a few sentences: what is further apart than that many passages belongs to another.
+# A step is described in a few sentences; passages further apart belong to different steps.
 _NEAR: Final = 3
 _SIGNS: Final = {
     name: sign(words, *patterns)
@@ -196,7 +196,7 @@ class _Link:
 
 
 def _links(signs: Signs) -> Iterator[_Link]:
-    """Yield the addresses of a document, but for those of well-known installers."""
+    """Yield the addresses in a document, except the installers of well-known projects."""
     for number, (passage, text) in enumerate(zip(signs.passages, signs.texts, strict=True)):
         line, counted = passage.line, 0
         for match in URL.finditer(text):
@@ -207,7 +207,7 @@ def _links(signs: Signs) -> Iterator[_Link]:
 
 
 def prerequisites(files: SkillFiles) -> Iterator[Sighting]:
-    """Yield where a person is told to fetch and run what anybody may have put there."""
+    """Yield the instructions to a person to download and run a program that anybody may have published."""
     for file in files:
         if (file.is_document or file.language == "data") and b"://" in file.data and _is_worth(file):
             signs = Signs(file, _SIGNS)
@@ -215,7 +215,7 @@ def prerequisites(files: SkillFiles) -> Iterator[Sighting]:
 
 
 def _is_worth(file: SourceFile) -> bool:
-    """Say whether there is an address that anybody may have set up, or a command to copy into a terminal."""
+    """Return whether a file has an address of a suspicious kind, or a command to copy into a terminal."""
     found = set(URL.findall(file.text.lower()))
     if any(kind_of(host, path.rstrip(".,;:!")) != "other" for host, path in found):
         return True
@@ -223,7 +223,7 @@ def _is_worth(file: SourceFile) -> bool:
 
 
 def _about(link: _Link, signs: Signs) -> Iterator[Sighting]:
-    """Yield what is told about an address, by the passages around it."""
+    """Yield the rules that an address falls under, by the passages around it."""
     near = partial(signs.near, number=link.passage, before=_NEAR, after=_NEAR)
     passage = signs.passages[link.passage]
     is_prose = passage.kind != "code" or passage.language == "markdown"

@@ -1,4 +1,4 @@
-"""What can be seen in a skill without running it: a table of rules, and a few detectors."""
+"""The scan of a skill: patterns over single lines, and detectors that read more than one line or file."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from skillhub.scan.skill_files import Detector, SkillFiles, SourceFile
 _PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
 RULES: Final = {rule.id: rule for rule in rules().values() if rule.is_content}
 LOOKS: Final = tuple((rule, look) for rule, looks in _PATTERNS for look in looks)
-# By each word of a look's first group, where the look stands.
+# By each word of a look's first group, the positions in ``LOOKS`` of the looks with this word.
 _BY_WORD: Final[defaultdict[bytes, list[int]]] = defaultdict(list)
 for _number, (_, _look) in enumerate(LOOKS):
     for _word in _look.words[0]:
         _BY_WORD[_word].append(_number)
-# What reads more than one line or file; each yields hits of its rules.
+# A detector reads more than one line or file, and yields the sightings of its rules.
 DETECTORS: Final[tuple[Detector, ...]] = (
     prerequisites,
     orders,
@@ -42,14 +42,14 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     encodings,
     disguises,
 )
-# More places of one rule in one file tell a reader nothing new.
+# More places of one rule in one file give a reader no new information.
 PLACES_MAX: Final = 10
-# So much of what is in archives is searched.
+# Bytes of packed files that are scanned, over all archives of a skill.
 _PACKED_MAX = 1 << 22
 
 
 def scan(tree: Tree, sources: SkillFiles | None = None) -> tuple[Finding, ...]:
-    """Return what the rules see in ``tree``, of which ``sources`` are; ``skillhub.scan.scan`` promises what of it."""
+    """Return the findings in ``tree``, as ``skillhub.scan.scan`` documents; ``sources`` are the files of the tree."""
     sources = SkillFiles(tree) if sources is None else sources
     found = [finding for source in sources for finding in _findings(source)]
     found += _packed(sources.held)
@@ -58,7 +58,10 @@ def scan(tree: Tree, sources: SkillFiles | None = None) -> tuple[Finding, ...]:
 
 
 def _packed(tree: Mapping[str, File]) -> Iterator[Finding]:
-    """Yield what is grave in the first archives of a tree, and in those within: each rule once for each archive."""
+    """Yield the severe findings within the first archives of a tree and the archives nested in these.
+
+    Each rule is yielded once for each archive of the tree.
+    """
     waiting = [(path, path, file.data) for path, file in tree.items() if is_archive(path, file.data)]
     seen: set[tuple[str, str]] = set()
     left = _PACKED_MAX
@@ -72,7 +75,7 @@ def _packed(tree: Mapping[str, File]) -> Iterator[Finding]:
                     waiting.append((path, name, data))
                 found = list(_findings(SourceFile(name, data)))
             for each in found:
-                # What a packed file is, and what is hidden in it, is of its tools as often as not.
+                # Its format (SH5) and unseen characters in it (SH0) often come from the tools that packed it.
                 is_grave = at_least(each.severity, "high") and each.rule[:3] not in ("SH0", "SH5")
                 if is_grave and (each.rule, path) not in seen:
                     seen.add((each.rule, path))
@@ -83,7 +86,7 @@ def _packed(tree: Mapping[str, File]) -> Iterator[Finding]:
 
 
 def _detected(sources: SkillFiles, known: Set[tuple[str, str | None, int]]) -> Iterator[Finding]:
-    """Yield what the detectors see beside what is known, each line once."""
+    """Yield the findings of the detectors, each line of a rule once, without those in ``known``."""
     seen: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     for hit in (hit for detector in DETECTORS for hit in detector(sources)):
         lines = seen[hit.rule, hit.path]
@@ -117,7 +120,7 @@ def _findings(source: SourceFile) -> Iterator[Finding]:
 
 
 def _is_settings(path: str) -> bool:
-    """Say whether agents read text about the skill out of a file of YAML, in which characters may be escaped."""
+    """Return whether agents take a description of the skill from the YAML of a file; YAML can escape characters."""
     return path == SKILL_MD or (path.startswith("agents/") and path.endswith((".yaml", ".yml")))
 
 
@@ -134,7 +137,7 @@ def _in_window(letters: Letters, path: str, is_document: bool, *, first: bool) -
     yield from hidden(letters.data, first=first) if is_document else hidden_in_binary(letters.data)
     yield from secrets(letters)
     for each in joined(letters.lowered, path):
-        # Blanks for a joint: the same words.
+        # A joint replaced by blanks adds no word to the text.
         worth = _worth(letters.looked if each.joints is None else letters.looked | Letters(each.new).looked)
         parts = list(each.parts()) if worth else []
         for rule, look in worth:
@@ -143,6 +146,6 @@ def _in_window(letters: Letters, path: str, is_document: bool, *, first: bool) -
 
 
 def _worth(words: Set[bytes]) -> list[tuple[Rule, SearchSpot]]:
-    """Return the looks for which a text with these words is to be searched, each with its rule."""
+    """Return the looks that may match in a text with these words, each with its rule."""
     numbers = sorted({number for word in words for number in _BY_WORD.get(word, ())})
     return [LOOKS[number] for number in numbers if LOOKS[number][1].is_worth(words)]

@@ -1,4 +1,4 @@
-"""Secrets left in a file: each by the shape that its issuer gives it, and none that is a placeholder."""
+"""Secrets left in a file, recognized by the format that their issuer uses; placeholders do not count."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ KEY: Final = rules()["SH201"]
 TOKEN: Final = rules()["SH202"]
 PASSWORD: Final = rules()["SH203"]
 
-# A header alone is documentation; a key has at least two full lines of base64 below it.
+# A header alone is documentation; a key has at least two lines of base64 below its header.
 _KEY = re.compile(
     rb"-----BEGIN (?:[A-Z]{2,9} ){0,2}PRIVATE KEY-----(?:\s|\\[rn]){1,4}"
     rb"(?:[A-Za-z-]{1,20}: [^\n]{1,80}\s{1,4}){0,3}[A-Za-z0-9+/=]{40,80}(?:\r?\n|\\n)[A-Za-z0-9+/=]{20}"
 )
-_KEY_IN_LINE = re.compile(_KEY.pattern + rb"[A-Za-z0-9+/=\\]*")  # its line ends are written as \n
+_KEY_IN_LINE = re.compile(_KEY.pattern + rb"[A-Za-z0-9+/=\\]*")  # a key on one line, with its line ends as \n
 _MASK = "…".encode()
-# Each shape begins with fixed letters, up to its first bracket, and is tried, and compiled, only if they are there.
+# Each pattern begins with fixed letters, up to its first bracket; without these in a file it is not even compiled.
 TOKENS: Final = tuple(
     (shape.partition(b"[")[0], shape + rb"(?![A-Za-z0-9])")
     for shape in (
@@ -42,14 +42,14 @@ _PLACEHOLDER = re.compile(
 _IN_URL = re.compile(rb"://[^\s:@/\"']{1,40}:(?P<url>[^\s:@/$<>{}*\"']{6,60})@(?=\d)")
 _PASSWORD = re.compile(rb"passw(?:or)?d[\"']?\s{0,3}[:=]\s{0,3}[\"'`]?(?P<value>[^\s\"'`<>${}\[\]()*,;@]{6,40})")
 _ADDRESS = re.compile(rb"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\d)")
-_KNOWN: Final = frozenset({"1.1.1.1", "1.2.3.4", "8.8.4.4", "8.8.8.8", "9.9.9.9"})  # of name servers and of examples
+_KNOWN: Final = frozenset({"1.1.1.1", "1.2.3.4", "8.8.4.4", "8.8.8.8", "9.9.9.9"})  # name servers and examples
 _AROUND: Final = 300
-# Bits a character: random base62 of 20 characters has about 4, words and repeated letters less than 3.3.
+# Bits per character: 20 random characters of base62 have about 4, words and repeated letters less than 3.3.
 _ENTROPY_MIN = 3.4
 
 
 def secrets(letters: Letters) -> Iterator[tuple[Rule, int]]:
-    """Yield the rule and the offset of each secret in some bytes; the secret itself goes nowhere."""
+    """Yield the rule and the offset of each secret in some bytes, but never the secret itself."""
     worth = _BEGINS.worth(letters.parts)
     if worth and b"-----BEGIN" in letters.data:
         yield from ((KEY, match.start()) for match in _KEY.finditer(letters.data))
@@ -60,12 +60,12 @@ def secrets(letters: Letters) -> Iterator[tuple[Rule, int]]:
         yield from (
             (PASSWORD, match.start()) for match in _PASSWORD.finditer(letters.lowered) if _is_of_server(match)
         )
-    if b"@" in letters.data:  # an address with a password in it needs no word for that
+    if b"@" in letters.data:  # a URL can contain a password without the word
         yield from ((PASSWORD, match.start()) for match in _IN_URL.finditer(letters.data) if _is_of_server(match))
 
 
 def _is_of_server(match: re.Match[bytes]) -> bool:
-    """Say whether a password is no placeholder, and stands near the address of a machine that all can reach."""
+    """Return whether a password is not a placeholder, and a public IP address stands near it."""
     value = match[match.lastgroup or 0]
     if not re.search(rb"\d", value) or not re.search(rb"[A-Za-z]", value) or _PLACEHOLDER.search(value):
         return False
@@ -81,7 +81,7 @@ def _is_public(address: str) -> bool:
 
 
 def masked(line: bytes) -> bytes:
-    """Return a line with ``…`` in the place of each secret, so that a person may be shown the rest."""
+    """Return a line with each secret replaced by ``…``, so that the line can be shown."""
     line = _KEY_IN_LINE.sub(_MASK, line)
     for _, shape in TOKENS:
         line = re.sub(shape, lambda match: _MASK if _is_live(match) else match[0], line)

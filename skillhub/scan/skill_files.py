@@ -1,8 +1,8 @@
-"""The files of a skill as detectors read them: parsed once, when first asked for, by whichever detector asks.
+"""The files of a skill as detectors read them; each is parsed at most once, when a detector first needs it.
 
-A detector is a function of the ``SkillFiles`` of a skill that yields ``Sighting``s. It looks at the bytes first
-(``has``, in lower case) and asks for structure only if they are worth it: prose, links and blocks of code of a
-Markdown file, or what a parser of its own makes of a file or a block (``parsed``, kept for every later call).
+A detector is a function that takes the ``SkillFiles`` of a skill and yields ``Sighting``s. It searches the bytes
+first (``has``, in lower case), and only if they match asks for structure: the prose and the blocks of code of a
+Markdown file, or the result of a parser of its own (``parsed``, cached for later calls).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from skillhub.model.tree import File, Tree
 from skillhub.scan.files import EXECUTABLE_MAGIC
 from skillhub.scan.pattern import ONLY_WORDS, Letters, Literals, Sighting, decoded
 
-# What is longer is read line by line: no parser of others is given a text that could take it long.
+# A longer document is read line by line: no third-party parser gets a text on which it could take long.
 PARSED_MAX = 1 << 17
-# Of all documents of a skill together; honest ones have a tenth of that, and what is more takes seconds.
+# Lines to parse in all documents of a skill together. Honest skills have a tenth of that; more would take seconds.
 LINES_MAX = 20_000
 Kind = Literal["prose", "heading", "code", "html"]
 Scripting = Literal["python", "shell", "javascript", "ruby", "php", "perl", "powershell"]
-SCRIPTING: Final[tuple[str, ...]] = get_args(Scripting)  # what is read as programs
+SCRIPTING: Final[tuple[str, ...]] = get_args(Scripting)  # the languages that are read as programs
 Language = Scripting | Literal["markdown", "batch", "applescript", "data", "other"]
 _T = TypeVar("_T")
 
@@ -44,7 +44,7 @@ _SUFFIXES: Mapping[str, Language] = {
     **dict.fromkeys((".applescript", ".scpt"), "applescript"),
     **dict.fromkeys((".json", ".yaml", ".yml", ".toml", ".csv", ".xml"), "data"),
 }
-# The word behind the fence of a block of code, or the program of a first line.
+# By the word after the fence of a block of code, or by the program in a first line.
 _NAMES: Mapping[str, Language] = {
     **dict.fromkeys(("python", "python3", "py", "python2", "uv"), "python"),
     **dict.fromkeys(("sh", "bash", "zsh", "ksh", "dash", "shell", "console", "terminal", "shell-session"), "shell"),
@@ -60,16 +60,16 @@ _NAMES: Mapping[str, Language] = {
     **dict.fromkeys(("json", "yaml", "yml", "toml", "csv", "xml"), "data"),
     **dict.fromkeys(("markdown", "md", "text", "txt", "plain", "plaintext"), "markdown"),
 }
-# Emphasis, and what is not shown: between two letters neither parts a word.
+# Emphasis and characters that are not displayed; between two letters they do not separate words.
 _UNSEEN: Final = "*\u00ad\u200b\u200c\u200d\u2060\ufeff"
-# Where a Greek or Cyrillic letter meets another character of its word; the first letter is what the engine skips to.
+# A Greek or Cyrillic letter beside another character of its word. The engine skips to the letter, since it is first.
 _MEETS = re.compile(r"[\u0370-\u04ff](?:(?=[^\W\u0370-\u04ff])|(?<=[^\W\u0370-\u04ff].))", re.DOTALL)
 _REST_OF_WORD = re.compile(r"\w+")
 _MIXED_MAX: Final = 40
 # A word of Latin letters and of Greek or Cyrillic ones that look the same.
 _MIXED = re.compile(r"(?<!\w)(?=\w{0,40}[a-z])(?=\w{0,40}[\u0370-\u04ff])\w{2,40}")
 _LOOK_ALIKE: Final = str.maketrans("аеорсухіјѕԁһкмтνορ", "aeopcyxijsdhkmtvop")
-# What folded text may hold for each character that folding changes, in whatever word it stands.
+# For each character that folding changes in some word, the text that replaces it.
 _LIKENED: Final = {
     **{chr(each): chr(like) for each, like in _LOOK_ALIKE.items()},
     **{chr(each).upper(): chr(like) for each, like in _LOOK_ALIKE.items()},
@@ -77,7 +77,7 @@ _LIKENED: Final = {
     **{"\u0130": "i ", "\u212a": "k"},
 }
 _LIKES = re.compile(f"[{''.join(_LIKENED)}]")
-# The same in UTF-8, but for emphasis, which is of ASCII; and from one to the end of its word.
+# The same characters in UTF-8 without those of ASCII (emphasis), each with the rest of its word.
 _BY_LEAD: Final = defaultdict[bytes, bytes](bytes)
 for _encoded in (each.encode() for each in _LIKENED if not each.isascii()):
     _BY_LEAD[_encoded[:-1]] += _encoded[-1:]
@@ -94,10 +94,10 @@ class Passage:
     """A piece of a file: a paragraph, a heading, a block of code, or a whole script.
 
     Attributes:
-        language: Of code; of a block without one, ``other``.
-        text: What is in it, without fences and quotation marks.
+        language: The language of the code; ``other`` for a block that names no language.
+        text: The content without fences and quotation marks.
         line: The number of its first line.
-        heading: The heading that it stands under; empty in a script.
+        heading: The heading above it; empty in a script.
     """
 
     kind: Kind
@@ -111,9 +111,9 @@ class SourceFile:
     """One file of a skill.
 
     Attributes:
-        path: Relative to the skill.
+        path: The path within the skill.
         data: The bytes.
-        left: How many lines of the skill's documents may still be parsed; the rest is read line by line.
+        left: The number of lines of the skill's documents that may still be parsed; the rest is read line by line.
     """
 
     def __init__(self, path: str, data: bytes, left: list[int] | None = None) -> None:
@@ -124,17 +124,17 @@ class SourceFile:
 
     @cached_property
     def _readable(self) -> bytes:
-        """The bytes as UTF-8, if they have the mark of another encoding or look like it; without NUL."""
+        """The bytes; UTF-16 and UTF-32 (by byte order mark or NUL bytes) as UTF-8, anything else without NUL."""
         return next(decoded(self.data), self.data.translate(None, b"\0")) if b"\0" in self.data else self.data
 
     @cached_property
     def letters(self) -> Letters:
-        """The letters of the bytes as they are."""
+        """The letters of the unchanged bytes."""
         return Letters(self.data)
 
     @cached_property
     def without_nul(self) -> Letters:
-        """The letters of the bytes as a shell reads them, which leaves out NUL."""
+        """The letters of the bytes without NUL, as a shell reads them."""
         return Letters(self.data.translate(None, b"\0"), self.letters) if b"\0" in self.data else self.letters
 
     @cached_property
@@ -144,7 +144,7 @@ class SourceFile:
         return plain if plain.data == self._readable else Letters(self._readable)
 
     def letters_of(self, view: bytes) -> Letters:
-        """Return the letters of what is seen in the bytes; what detectors read is looked at once."""
+        """Return the letters of a view of the bytes; views that detectors also read share one ``Letters``."""
         if view is self.data:
             return self.letters
         known = (self.without_nul, self.letters_read) if b"\0" in self.data else ()
@@ -152,21 +152,21 @@ class SourceFile:
 
     @property
     def lowered(self) -> bytes:
-        """The readable bytes with the letters of ASCII in lower case."""
+        """The readable bytes, ASCII letters in lower case."""
         return self.letters_read.lowered
 
     def has(self, literals: Literals) -> bool:
-        """Say whether one of the literals is somewhere in the bytes."""
+        """Return whether one of the literals occurs in the readable bytes."""
         return literals.is_in(self.letters_read)
 
     @cached_property
     def is_program(self) -> bool:
-        """Whether it is a compiled program, whatever its name says."""
+        """Whether the file is a compiled program by its first bytes; its name does not count."""
         return self.data.startswith(EXECUTABLE_MAGIC)
 
     @cached_property
     def text(self) -> str:
-        """The bytes as text; what is not UTF-8 is replaced. Every line ends with one LF."""
+        """The readable bytes as text; invalid UTF-8 is replaced, and every line ends with one LF."""
         text = self._readable.decode("utf-8", "replace")
         return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
@@ -175,17 +175,17 @@ class SourceFile:
         return [match.start() for match in re.finditer("\n", self.text)]
 
     def line(self, offset: int) -> int:
-        """Return the number of the line that an offset of the text is on."""
+        """Return the line number of an offset in the text."""
         return bisect_left(self._ends, offset) + 1
 
     @cached_property
     def folded(self) -> str:
-        """The text in lower case, without emphasis and unseen characters."""
+        """The text in lower case, without emphasis and invisible characters, look-alikes as Latin letters."""
         return _folded(self.text)
 
     @cached_property
     def parts(self) -> frozenset[bytes]:
-        """The ``Letters.parts`` of the bytes and of the folded text; it is not folded for that, but likened."""
+        """The ``Letters.parts`` of the bytes and of the folded text, computed without folding the text."""
         found = self.letters_read.parts
         data = self._readable
         if data.isascii():
@@ -199,12 +199,12 @@ class SourceFile:
 
     @cached_property
     def paragraphs(self) -> tuple[str, ...]:
-        """What stands between blank lines, likewise."""
+        """The folded text, split at blank lines."""
         return tuple(self.folded.split("\n\n"))
 
     @cached_property
     def language(self) -> Language:
-        """What it is written in, by its suffix, else by its first line; else it is to be read, as INSTALL is."""
+        """The language, by the suffix or else the first line; a file with neither, such as INSTALL, is a document."""
         name = self.path.lower().rpartition("/")[2]
         if found := _SUFFIXES.get(f".{name.rpartition('.')[2]}" if "." in name else ""):
             return found
@@ -214,12 +214,12 @@ class SourceFile:
 
     @property
     def is_document(self) -> bool:
-        """Whether people and agents read it as prose."""
+        """Whether people and agents read the file as prose."""
         return self.language == "markdown"
 
     @cached_property
     def passages(self) -> tuple[Passage, ...]:
-        """What it consists of: a document in pieces, everything else as one piece of code."""
+        """The passages of a document; any other file is one passage of code."""
         if not self.is_document:
             return (Passage("code", self.language, self.text, 1),)
         lines = self.text.count("\n") + 1
@@ -229,11 +229,11 @@ class SourceFile:
 
     @property
     def code(self) -> Iterator[Passage]:
-        """Its pieces of code: the whole script, or the blocks of a document."""
+        """The passages of code: the whole script, or the blocks of a document."""
         return (each for each in self.passages if each.kind == "code")
 
     def parsed(self, parser: Callable[[SourceFile], _T]) -> _T:
-        """Return what ``parser`` makes of the file; it is called once, whoever asks."""
+        """Return the result of ``parser`` for the file; it is called once and its result is kept."""
         if parser not in self._parsed:
             self._parsed[parser] = parser(self)
         found: _T = self._parsed[parser]
@@ -242,16 +242,16 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What is looked for in a passage; wherever the pattern matches there is a word of each group."""
+    """A pattern to search for in a passage. A text in which it matches must contain a word of each group."""
 
     groups: tuple[tuple[str, ...], ...]
     pattern: re.Pattern[str]
     literals: tuple[Literals, ...]
 
     def is_worth(self, text: str) -> bool:
-        """Say whether the pattern may match in text in lower case."""
+        """Return whether the pattern may match in a text in lower case."""
         for words in self.groups:
-            for word in words:  # a loop: as a generator it took longer than the pattern
+            for word in words:  # a loop, since a generator takes longer than the pattern
                 if word in text:
                     break
             else:
@@ -259,11 +259,11 @@ class Sign:
         return True
 
     def search(self, text: str) -> re.Match[str] | None:
-        """Return the first match in text in lower case."""
+        """Return the first match in a text in lower case."""
         return self.pattern.search(text) if self.is_worth(text) else None
 
     def within(self, file: SourceFile) -> Sign | None:
-        """Return it with those words alone that a file has, passages and all; nothing if it has none of a group."""
+        """Return this sign with only the words that occur in a file; None if the file has no word of some group."""
         candidates = [literals.worth(file.parts) for literals in self.literals]
         if not all(candidates):
             return None
@@ -272,8 +272,13 @@ class Sign:
 
 
 def sign(words: str, *patterns: str) -> Sign:
-    """Return a sign; between words are blanks, with ``_`` for a blank within one and ``~`` for ``_``; between
-    groups slashes."""
+    """Return a sign.
+
+    Args:
+        words: Groups of words. Blanks separate words, slashes with blanks around them separate groups; within a word
+            ``_`` stands for a blank, and ``~`` for ``_``.
+        patterns: Regular expressions, one of which must match.
+    """
     groups = tuple(
         tuple(word.replace("_", " ").replace("~", "_") for word in group.split()) for group in words.split(" / ")
     )
@@ -282,11 +287,11 @@ def sign(words: str, *patterns: str) -> Sign:
 
 
 class Signs:
-    """In which passages of a file each of some signs is, and which are near each other.
+    """Finds the passages of a file that have a sign, and signs near each other.
 
     Args:
-        file: It; a script is read in blocks, which blank lines part.
-        table: The signs by name; they see text in lower case, without emphasis and unseen characters.
+        file: The file; a script is split into passages at blank lines.
+        table: The signs by name; they are searched in the folded text.
     """
 
     def __init__(self, file: SourceFile, table: Mapping[str, Sign]) -> None:
@@ -298,18 +303,18 @@ class Signs:
 
     @cached_property
     def passages(self) -> tuple[Passage, ...]:
-        """The passages that the numbers count."""
+        """The passages; the other methods refer to them by their position."""
         if self._file.is_document:
             return self._file.passages
         return tuple(_parted(self._file.text, self._file.language))
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """The text of each passage as the signs see it."""
+        """The folded text of each passage."""
         return tuple(_folded(each.text) for each in self.passages)
 
     def is_worth(self, *names: str) -> bool:
-        """Say whether one of the signs is in the file at all, without a look at its structure."""
+        """Return whether one of the signs is anywhere in the file; its structure is not parsed for that."""
         signs = [each for name in names if (each := self._sign(name))]
         return any(each.search(text) for text in (self._file.paragraphs if signs else ()) for each in signs)
 
@@ -319,33 +324,33 @@ class Signs:
         return self._signs[name]
 
     def where(self, name: str) -> list[int]:
-        """Return the numbers of the passages that a sign is in."""
+        """Return the numbers of the passages that have a sign."""
         return [number for number in range(len(self.texts)) if self.has(name, number)]
 
     def has(self, name: str, number: int) -> bool:
-        """Say whether a passage has a sign."""
+        """Return whether a passage has a sign."""
         if (name, number) not in self._found:
             sign = self._sign(name)
             self._found[name, number] = sign is not None and sign.search(self.texts[number]) is not None
         return self._found[name, number]
 
     def near(self, name: str, number: int, before: int, after: int) -> bool:
-        """Say whether a sign is in one of the passages from ``before`` to ``after`` that one."""
+        """Return whether a passage has a sign, from ``before`` passages before ``number`` to ``after`` after it."""
         around = range(max(0, number - before), min(len(self.texts), number + after + 1))
         return any(self.has(name, each) for each in around)
 
     def line(self, name: str, number: int) -> int:
-        """Return the line on which a passage has a sign."""
+        """Return the line number at which a passage has a sign."""
         match = self._table[name].search(self.texts[number])
         return self.passages[number].line + (self.texts[number].count("\n", 0, match.start()) if match else 0)
 
 
 class SkillFiles:
-    """All files of a skill, by path: ``held`` as they are, ``files`` as they are looked at."""
+    """All files of a skill, by path: ``held`` has their bytes, ``files`` the parsed views."""
 
     def __init__(self, tree: Tree) -> None:
         left = [LINES_MAX]
-        # A tree may be on disk, where each look at a file reads it again.
+        # A tree on disk reads a file anew at each access.
         self.held: Mapping[str, File] = dict(tree.items())
         self.files: Mapping[str, SourceFile] = {
             path: SourceFile(path, file.data, left) for path, file in self.held.items()
@@ -359,7 +364,7 @@ Detector = Callable[[SkillFiles], Iterator[Sighting]]
 
 
 def _folded(text: str) -> str:
-    """Return text in lower case, without emphasis and unseen characters; letters that only look Latin are."""
+    """Return text in lower case, without emphasis and invisible characters, look-alikes as Latin letters."""
     text = text.lower()
     for each in _UNSEEN:
         text = text.replace(each, "")
@@ -367,11 +372,14 @@ def _folded(text: str) -> str:
 
 
 def _likened(text: str) -> str:
-    """Return ``_MIXED.sub`` of the look-alikes; only words in which scripts meet are tried."""
+    """Return the text with look-alikes as Latin letters in the words that match ``_MIXED``.
+
+    The pattern is tried only on words that mix scripts.
+    """
     parts, taken, end = list[str](), 0, 0
     for meeting in _MEETS.finditer(text):
         at = meeting.start()
-        # Some of these characters are no letters, and part words.
+        # Some characters of this range are not letters, and separate words.
         rest = _REST_OF_WORD.match(text, at) if at >= end else None
         if rest is None:
             continue
@@ -394,12 +402,12 @@ def _parted(text: str, language: Language) -> Iterator[Passage]:
 
 
 def language_of(word: str) -> Language:
-    """Return the language that the word behind a fence names."""
+    """Return the language that the word after a fence names."""
     return _NAMES.get(word.lower().strip("{}."), "other")
 
 
 def _passages(text: str, is_parsed: bool) -> Iterator[Passage]:
-    """Yield a document in pieces: as markdown-it-py reads it, or line by line."""
+    """Yield the passages of a document, as markdown-it-py parses it or, unless ``is_parsed``, line by line."""
     end = text.find("\n---", 3) if text.startswith("---\n") else -1
     start = text.find("\n", end + 1) + 1 if end > 0 else 0
     skipped = text.count("\n", 0, start)
@@ -413,7 +421,7 @@ def _passages(text: str, is_parsed: bool) -> Iterator[Passage]:
 
 
 def _blocks(body: str) -> Iterator[Passage]:
-    """Yield headings, paragraphs, blocks of code and HTML; nothing within a line is parsed."""
+    """Yield headings, paragraphs, blocks of code and HTML; inline markup is not parsed."""
     kind = "prose"
     for token in _reader().parse(body):
         line = token.map[0] + 1 if token.map else 0
@@ -430,12 +438,12 @@ def _blocks(body: str) -> Iterator[Passage]:
 def _reader() -> Any:  # noqa: ANN401 - of a package that may be absent, and takes long to load
     from markdown_it import MarkdownIt  # noqa: PLC0415
 
-    # Definitions of links stay text, and tables are paragraphs: what they say counts, not how they are shown.
+    # Link definitions stay text and tables are paragraphs, since only their words count.
     return MarkdownIt("commonmark").disable(["reference", "inline", "text_join"])
 
 
 def _lines(body: str) -> Iterator[Passage]:
-    """Yield what stands between fences as code, every other run of lines as a paragraph, or as an entry of a list."""
+    """Yield the lines between two fences as code, and every other run of lines as a paragraph or a list item."""
     fence, language, first, block = "", language_of(""), 1, list[str]()
     for number, line in enumerate((*body.split("\n"), ""), 1):
         found = _FENCE.match(line.lstrip(" \t>"))

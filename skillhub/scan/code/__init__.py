@@ -1,7 +1,7 @@
-"""What the programs of a skill do, joined over its files; encoded text, read as what it encodes.
+"""Data flow in the programs of a skill, across its files; and encoded text, decoded and searched.
 
-A cheap look at the bytes decides whether anything is parsed at all. Python is read by the standard library, shell and
-JavaScript by tree-sitter, which the extra ``audit`` brings. Nothing is run.
+A cheap search of the bytes decides whether any program is parsed. The standard library parses Python; tree-sitter,
+which the extra ``audit`` installs, parses shell and JavaScript. No program is run.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from skillhub.scan.commands import ANYBODYS, URL, kind_of
 from skillhub.scan.pattern import Letters, Literals, Sighting
 from skillhub.scan.skill_files import SCRIPTING, SkillFiles, SourceFile
 
-# Raised with each change of what the readers see: results of a scan are kept under it.
+# Increase it with every change of the findings; it is part of the key of cached scans.
 RULES_VERSION: Final = 10
-# Something is taken that is the user's; something hides what it is, or runs what it is given. All in small letters
-# and without blanks, for which ``^`` stands between two words.
+# Literals of programs that read the user's data ("takes"), hide their purpose or run data as code ("hides"), or send
+# data ("sends"). In lower case and without blanks; ``^`` stands for a blank between two words.
 _TAKES: Final = words(
     ".ssh id_rsa id_ed25519 id_ecdsa id_dsa .aws aws_ .netrc _netrc .npmrc .pypirc .git-credentials .gnupg gcloud"
     " application_default .azure .kube .docker gh/hosts wallet electrum exodus solana/ nkbih metamask mnemonic"
@@ -67,26 +67,26 @@ SIGNS: Final = {
     kind: Literals(*map(str.encode, signs))
     for kind, signs in (("takes", _TAKES), ("hides", _HIDES), ("sends", _SENDS))
 }
-# What is given to run later is no function that stands there.
+# A timer whose argument is not a function written in place.
 _TIMER = re.compile(rb"settimeout\([\w.]{1,40}[,)]")
 _FENCES: Final = (b"```", b"~~~")
 _QUOTED = re.compile(rb"`[^`\n]{9,500}`")
 # A command within a sentence.
 _INLINE = re.compile(r"`((?:curl|wget|cat|tar|nc|bash|sh|eval|echo|python3?|node|dig|find)\s[^`\n]{4,500})`")
 _INLINE_MAX = 200
-# More places in one file tell a reader nothing new.
+# More places in one file give a reader no new information.
 _PLACES_MAX = 10
 _WORD = re.compile(r"[\w-]+")
 _BLANKS: Final = b" \t\r\n\x0b\x0c\0"
-# What else stands between two words of a program and means nothing: a joint of lines, a blank of Unicode.
+# Other separators of words in a program: a joined line end, a blank of Unicode.
 _NOTHING = re.compile(
     rb"\\\r?\n|\xc2\xa0|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80|\xef\xbb\xbf"
 )
-# Comments, from the first sign or from the last: one of both may stand in a text, or in a comment.
+# Comments, from the first ``/*`` or from the last one before an end: either may be part of a string or of a comment.
 _COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
 _INNER_COMMENT = re.compile(rb"/\*(?:(?!/\*|\*/).)*+\*/", re.DOTALL)
 _LINE_COMMENT = re.compile(rb"//(?<![:/]//)[^\n]*+")
-# How programs for Windows, Linux, Java and macOS begin in base64.
+# The first bytes of programs for Windows, Linux, Java and macOS, in base64.
 _PROGRAMS: Final = (b"TVqQAAMAA", b"TVpQAAIAA", b"f0VMRgEB", b"f0VMRgIB", b"yv66vgAA", b"z/rt/gcA")
 _ENCODED_MAX = 1 << 22
 _TELLS = re.compile(
@@ -97,7 +97,7 @@ _TELLS = re.compile(
 
 
 def in_programs(files: SkillFiles) -> Iterator[Sighting]:
-    """Yield what the programs of a skill do with credentials, with encoded text and with what they download."""
+    """Yield the findings about credentials, encoded text and downloads in the programs of a skill."""
     sources = [
         each
         for each in files
@@ -133,12 +133,12 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
 
 
 def _is_anybodys(folded: str) -> bool:
-    """Say whether a text in lower case names an address where anybody may put something."""
+    """Return whether a text in lower case contains an address at which anybody can publish."""
     return any(kind_of(each[1], each[2]) in ANYBODYS for each in URL.finditer(folded))
 
 
 def encodings(files: SkillFiles) -> Iterator[Sighting]:
-    """Yield what stands in the files of a skill as encoded text."""
+    """Yield the findings in the encoded text of a skill's files."""
     for file in files:
         data = file.data[:_ENCODED_MAX]
         if file.is_program or not is_worth(data):
@@ -158,7 +158,7 @@ def searched(text: str) -> tuple[str, ...]:
 
 
 def parsers() -> str:
-    """Return what reads the code here: its version and those of the parsers, under which results may be kept."""
+    """Return the versions of the rules and of the installed parsers, for the key of cached scans."""
     known = ("tree_sitter_bash", "tree_sitter_javascript")
     found = [f"{each} {version(each.replace('_', '-'))}" for each in known if find_spec(each)]
     return "; ".join((f"rules {RULES_VERSION}", *found))
@@ -170,18 +170,18 @@ def _stem(path: str) -> str:
 
 
 def _signs(file: SourceFile) -> frozenset[str]:
-    """Return of what the programs of a file have signs."""
+    """Return the kinds of ``SIGNS`` that the programs of a file contain."""
     return file.parsed(_looked_at)
 
 
 def _looked_at(file: SourceFile) -> frozenset[str]:
     is_respelled = file.language == "python" and not file.data.isascii() and not is_normalized("NFKC", file.text)
-    text = normalize("NFKC", file.text).lower().encode() if is_respelled else file.lowered  # as Python reads names
+    text = normalize("NFKC", file.text).lower().encode() if is_respelled else file.lowered  # Python normalizes names
     parts = Letters(text).parts if is_respelled else file.letters_read.parts
     worth = {kind: found for kind, signs in SIGNS.items() if (found := signs.worth(parts))}
     if not worth:
         return frozenset()
-    if file.is_document:  # the blocks of code, and more
+    if file.is_document:  # inline code, and everything from the first fence on
         end = min((at for each in _FENCES if each[:1] in text and (at := text.find(each)) >= 0), default=len(text))
         text = b"\n".join((*_QUOTED.findall(text, 0, end), text[end:]))
     bare = b"\n".join(_bare(text))
@@ -191,7 +191,7 @@ def _looked_at(file: SourceFile) -> frozenset[str]:
 
 
 def _bare(text: bytes) -> Iterator[bytes]:
-    """Yield a program without what means nothing in it, however its comments are read."""
+    """Yield a program without blanks, once for each way in which its comments can be read and removed."""
     end = text.rfind(b"*/") + 2
     read = [text, _COMMENT.sub(b"", text[:end]) + text[end:], _INNER_COMMENT.sub(b"", text)] if end > 1 else [text]
     for each in (*read, *(_LINE_COMMENT.sub(b"", each) for each in read)):

@@ -1,4 +1,4 @@
-"""Encoded text, decoded within limits: what stands in a file as letters that nobody reads."""
+"""Encoded text in files, decoded within limits: base64, hexadecimal, escapes, lists of character codes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _TOGETHER_MAX = 1 << 20
 _DEPTH = 3
 _LETTERS: Final = bytes(97 if n < 128 and (chr(n).isalnum() or chr(n) in "+/_-") else 32 for n in range(256))
 _LINE_MAX = 80
-# The first byte of each stands by itself, as it is what they are found by.
+# Each pattern begins with one fixed byte outside of its repeat, so that the engine can skip to it.
 _ESCAPES = re.compile(rb"\\(?:x|u00)[0-9A-Fa-f]{2}(?:\\(?:x|u00)[0-9A-Fa-f]{2}){5,}")
 _PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}[\w./:-]{0,3}(?:%[0-9A-Fa-f]{2}[\w./:-]{0,3}){7,}")
 _NUMBERS = re.compile(rb"(?:(?:0x[0-9A-Fa-f]{2}|\d{2,3})[ \t]{0,3},\s{0,20}){7,}(?:0x[0-9A-Fa-f]{2}|\d{2,3})")
 _CHARS = re.compile(
     rb"(?:(?:chrw?|\[char\]|fromCharCode)\s?\(?(?:0x[0-9A-Fa-f]{2}|\d{2,3})\)?[\s.+&]{0,5}){4,}", re.IGNORECASE
 )
-# What it begins with, in small letters: "chr" alone is in "synchronous".
+# The start of ``_CHARS`` in lower case; "chr" alone is a part of "synchronous".
 _CHAR = re.compile(rb"ch(?:rw?|ar\]|arcode)\s?\(?\d")
 _CODES: Final = ((_ESCAPES, 16), (_PERCENT, 0), (_NUMBERS, 10), (_CHARS, 10))
-# What is left of a list of numbers without its digits.
+# The bytes of a list of numbers other than commas, and the commas that remain without these.
 _DIGITS: Final = b"0123456789abcdefABCDEFx \t\r\n"
 _COMMAS: Final = b"," * 7
 _NUMBER = re.compile(rb"0x[0-9A-Fa-f]{2}|\d{2,3}")
@@ -37,12 +37,12 @@ _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
 
 
 def is_worth(data: bytes) -> bool:
-    """Say whether the bytes may hold encoded text: a long word, or signs of escapes and of character codes."""
+    """Return whether the bytes may contain encoded text: a long word, escapes or character codes."""
     return _RUN in data.translate(_LETTERS) or any(_may_match(data))
 
 
 def _may_match(data: bytes) -> Iterator[bool]:
-    """Say for each kind of codes whether the bytes have signs of it."""
+    """Yield, for each entry of ``_CODES``, whether its pattern may match in the bytes."""
     yield b"\\" in data and (b"\\x" in data or b"\\u00" in data)
     yield data.count(b"%") > 7
     yield data.count(b",") >= len(_COMMAS) and _COMMAS in data.translate(None, _DIGITS)
@@ -50,7 +50,7 @@ def _may_match(data: bytes) -> Iterator[bool]:
 
 
 def decoded(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield each text that the bytes hold encoded, however often, with the offset of its encoding."""
+    """Yield the offset and the decoded text of each encoding in the bytes, and of encodings nested in these."""
     budget = _TOGETHER_MAX
     left = [(0, data, _DEPTH, True)]
     while left:
@@ -78,7 +78,7 @@ def _once(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _runs(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where long runs of letters of base64 begin and end; lines of them, as `base64` writes, are one."""
+    """Yield the start and end of each long run of base64 letters; consecutive lines of them are one run."""
     letters = data.translate(_LETTERS)
     last: tuple[int, int] | None = None
     at = letters.find(_RUN)
@@ -97,7 +97,7 @@ def _runs(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def unpacked(text: bytes) -> bytes:
-    """Return the words that ``text`` encodes, as base64, hexadecimal or base32, packed or not; else nothing."""
+    """Return the text that ``text`` encodes in base64, hexadecimal or base32, compressed or not; else empty bytes."""
     bare = b"".join(text[:_DECODED_MAX].split())
     tries = [
         _base64,
@@ -134,7 +134,7 @@ def _unzipped(data: bytes) -> bytes:
 
 
 def is_words(data: bytes) -> bool:
-    """Say whether bytes are a text of ASCII, long enough to say something."""
+    """Return whether the bytes are text: at least six, of which 95 % are printable ASCII."""
     return len(data) > 5 and len(data.translate(None, _PRINTABLE)) * 20 <= len(data)
 
 

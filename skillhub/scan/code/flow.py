@@ -1,8 +1,8 @@
-"""What flows where in the programs of a skill: from what reads to what sends, from what decodes to what runs.
+"""The data flow in the programs of a skill: from reads to sends, and from decoding to running.
 
-Programs of every language become one graph of values. A text that is a place of credentials, a function that reads,
-decodes, sends or runs is known by its name; the rules join them. Each kind of value is followed on its own, over
-every edge at most once, so the work is linear in the programs.
+The programs of all languages become one graph of values. Paths of credentials, and functions that read, decode, send
+or run, are recognized by their names. A rule names the kinds of values that must not reach a sink. Each kind is
+followed over every edge at most once, so the work is linear in the size of the programs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from skillhub.scan.pattern import Sighting
 Node = int | tuple[str, ...]
 Place = tuple[str, int]
 
-# Where credentials are: by kind, in small letters, `/` between folders. Those of a vendor may be sent to its hosts.
+# Paths of credentials by kind, in lower case with `/` between folders. Credentials of a vendor may go to its hosts.
 _CREDENTIALS: Final = {
     "ssh": r"(?:^|[/=@])\.ssh(?:/(?!known_hosts|config\b|authorized_keys)|$)"
     r"|(?:^|[/*=@])id_(?:rsa|dsa|ecdsa|ed25519)(?!\.pub)",
@@ -43,7 +43,7 @@ _CREDENTIALS: Final = {
     "history": r"(?:^|/)\.(?:bash|zsh)_history$",
     "metadata": r"169\.254\.169\.254|metadata\.google\.internal",
 }
-# Only sent whole are these stolen: an honest program takes its own line out of them.
+# These count as stolen only if a program sends the whole file: an honest program reads its own line of it.
 _SETTINGS: Final = {
     "agent": r"openclaw\.json|clawdbot\.json|auth-profiles\.json|\.claude/\.credentials|(?:^|/)\.claude\.json$"
     r"|\.codex/auth|claude_desktop_config|\.gemini/oauth_creds",
@@ -76,9 +76,9 @@ _HOSTS: Final = {
     "stripe": r"stripe\.com",
     "slack": r"slack\.com",
 }
-# What nobody keeps in a repository, whatever it is of.
+# Kinds of credentials that belong in no repository.
 _UNPUBLISHED: Final = ("ssh", "aws", "gcloud", "azure", "kube", "gnupg", "browser", "wallet", "keychain")
-# By what is done with a value: a rule, and the kinds that meet there.
+# For each sink: the rules, each with the kinds that must meet there.
 _MEET: Final = {
     "feed": (("SH105", {"unseen"}),),
     "timer": (("SH105", {"fetched", "said"}),),
@@ -115,10 +115,10 @@ _TEXTS: Final = tuple((kind, re.compile(text)) for kind, text in {**_CREDENTIALS
 _ANY_TEXT: Final = re.compile("|".join({**_CREDENTIALS, **_SETTINGS}.values()))
 _NAMED: Final = tuple((kind, re.compile(text)) for kind, text in _VARIABLES.items())
 _OWN: Final = tuple((kind, re.compile(rf"(?:.*\.)?(?:{text})$")) for kind, text in _HOSTS.items())
-# What is longer is no path, no host and no command.
+# A longer text is no path, no host and no command.
 _TEXT_MAX = 1 << 13
 
-# Programs that print a key, and the kind of it.
+# Commands that print a key, by the kind of the key.
 _TOKENS: Final = tuple(
     (kind, re.compile(text))
     for kind, text in (
@@ -130,7 +130,7 @@ _TOKENS: Final = tuple(
     )
 )
 
-# Functions, by the whole of their dotted names, in small letters; `()` stands behind a class that was called.
+# Functions by their full dotted names in lower case; `()` follows a class that was called.
 _ANY = r"(?:.*[.)])?"
 _CALLS: Final = tuple(
     (kind, re.compile(text))
@@ -176,7 +176,7 @@ _CALLS: Final = tuple(
             r"|loads?|parse|connect|database|add|write|make_archive|read(?:lines?)?|file|cat|tar|zip|cp|head|tail|sqlite3|gzip|grep|awk|sed|dd"
             r"|strings|xxd|base64|openssl|type|get-content|gc|mv|7z|less|more|jq|rg|read_file|contents|textfile)",
         ),
-        # What they return tells nobody what they were given.
+        # Their results do not reveal their arguments.
         (
             "one-way",
             rf"hashlib\..*|hmac\..*|{_ANY}(?:hexdigest|digest|sign\w*|createhash|createhmac|from_key|encrypt\w*|len|length|bool|exists"
@@ -191,13 +191,13 @@ _CALLS: Final = tuple(
 
 @lru_cache(1 << 12)
 def _kinds(name: str) -> tuple[str, ...]:
-    """Return what is known of a function by its dotted name, in small letters."""
+    """Return the kinds of a function, by its dotted name in lower case."""
     return tuple(kind for kind, pattern in _CALLS if pattern.fullmatch(name))
 
 
 @lru_cache(1 << 14)
 def _known_of(folded: str) -> tuple[str, ...]:
-    """Return what kinds of value a fixed text is, in small letters: a place, a host, a shell, a command."""
+    """Return the kinds of a fixed text in lower case: a path of credentials, a host, a shell, a command."""
     found = [f"at {kind}" for kind, pattern in _TEXTS if pattern.search(folded)] if _ANY_TEXT.search(folded) else []
     found += _hosts_of(folded)
     looked_for = (("shell", _SHELL), ("sends", _SENDS_IN_TEXT), ("looks up", _LOOKS_UP))
@@ -219,11 +219,11 @@ def _hosts_of(folded: str) -> list[str]:
 
 
 class Flow:
-    """The graph of values of all programs of a skill, and what is known of them.
+    """The graph of values of all programs of a skill, with the kinds of the values.
 
     Attributes:
-        again: Searches a text that was put together or decoded as if it stood in the file; may be replaced.
-        found: What was seen without following anything.
+        again: Searches a text that a program composes or decodes, as if it stood in the file; may be replaced.
+        found: The findings (rule and place) that need no data flow.
     """
 
     def __init__(self, again: Callable[[str, Place], None], is_anybodys: Callable[[str], bool]) -> None:
@@ -237,25 +237,25 @@ class Flow:
         self._count = 0
 
     def new(self) -> int:
-        """Return a value without a name."""
+        """Return a new node without a name."""
         self._count += 1
         return self._count
 
     def join(self, before: Node, after: Node, *, part: bool = False) -> None:
-        """Say that ``before``, or a named ``part`` of it, goes into ``after``; 0 is nowhere."""
+        """Add an edge: the value ``before``, or a named ``part`` of it, flows into ``after``; node 0 is discarded."""
         if before != 0 and after != 0:
             self._next[before].append((after, part))
 
     def mark(self, kind: str, node: Node, place: Place) -> None:
-        """Say what kind of value a node is."""
+        """Mark a node as a value of a kind."""
         if node != 0:
             self._marks[kind].setdefault(node, place)
 
     def text(self, text: str, node: Node, place: Place, *, is_hidden: bool = False) -> None:
-        """Say that a fixed text goes into ``node``, one that stood in the file as other letters if ``is_hidden``."""
+        """Add a fixed text that flows into ``node``; ``is_hidden`` if the file spells the text in another way."""
         if is_hidden and len(text) > 3:
             self.again(text, place)
-        if node == 0:  # as of a docstring
+        if node == 0:  # a docstring, for example
             return
         if len(text) > _TEXT_MAX:
             if _BLOB.match(text):
@@ -272,13 +272,13 @@ class Flow:
             self.join(("file", file[1] or file[2]), node)
 
     def printed(self, command: str, node: Node, place: Place) -> None:
-        """Say that what a command prints goes into ``node``."""
+        """Add the output of a command, which flows into ``node``."""
         for kind, pattern in _TOKENS:
             if pattern.match(command):
                 self.mark(kind, node, place)
 
     def variable(self, name: str, node: Node, place: Place) -> None:
-        """Say that a variable of the environment, all of it if there is no name, goes into ``node``."""
+        """Add an environment variable that flows into ``node``; an empty name stands for the whole environment."""
         if not name:
             self.mark("environment", node, place)
         for kind, pattern in _NAMED:
@@ -286,7 +286,15 @@ class Flow:
                 self.mark(f"variable {kind}", node, place)
 
     def call(self, name: str, given: Node, returned: Node, place: Place, *, is_part: bool = False) -> None:
-        """Say that a function was called with what goes into ``given``, of which it may return a part."""
+        """Add the call of a function by its dotted name.
+
+        Args:
+            name: The name.
+            given: The node into which the arguments flow.
+            returned: The node of the result.
+            place: The file and line.
+            is_part: Whether the function returns a part of its arguments.
+        """
         if is_part:
             inner = self.new()
             self.join(inner, returned, part=True)
@@ -310,25 +318,25 @@ class Flow:
                 self.mark({"send": "fetched", "encode": "encoded"}.get(kind, kind), returned, place)
 
     def sink(self, kind: str, node: Node, place: Place) -> None:
-        """Say that what goes into ``node`` is sent or run."""
+        """Add a sink: the value of ``node`` is sent or run there."""
         self._sinks.append((kind, node, place))
 
     def writes(self, node: Node, path: str) -> None:
-        """Say that what goes into a node is written to a file."""
+        """Add the writing of a node's value to a file."""
         name = path.rstrip("/").rpartition("/")[2].lower()
         self.join(node, ("file", name))
         self.join(node, ("written", name))
 
     def reads(self, node: Node) -> None:
-        """Say that where the place of a file goes into ``node``, its content does."""
+        """Mark a node as the content of each file whose path flows into it."""
         self._changes["read"].append(node)
 
     def unseen(self, node: Node) -> None:
-        """Say that what goes into a node comes from no command whose name stands there: patterns do not see it."""
+        """Mark a node whose value comes from a command without a literal name, which the patterns cannot find."""
         self._changes["unseen"].append(node)
 
     def findings(self) -> Iterator[Sighting]:
-        """Follow every kind of value, and yield what reaches where it must not."""
+        """Follow every kind of value, and yield the findings at the sinks."""
         marks = self._marks
         for kind in [each for each in marks if each.startswith("at ")]:
             self._change(kind, "of" + kind[2:], "read")
@@ -361,7 +369,7 @@ class Flow:
 
     def _reached(self, kind: str) -> dict[Node, Place]:
         whole = kind in ("environment", "of agent", "of dotenv", "fetched", "socket")
-        # What was read of a file is no longer the place of a file.
+        # The content of a file is not a path.
         ends = set(self._changes["read"]) if kind.startswith("at ") else set[Node]()
         found = dict(self._marks[kind])
         left = list(found)
@@ -375,7 +383,7 @@ class Flow:
 
 
 def _judge(sink: str, kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
-    """Yield the rules under which it falls that values of these kinds meet where something is sent or run."""
+    """Yield the rules for a sink that values of these kinds reach, each with the place where the value begins."""
     for rule, needed in _MEET.get(sink, ()):
         if needed <= kinds.keys():
             yield rule, kinds[min(needed)]

@@ -1,4 +1,4 @@
-"""JavaScript and TypeScript as tree-sitter reads them, written as the syntax tree of Python that means the same."""
+"""JavaScript and TypeScript, parsed by tree-sitter and translated to an equivalent syntax tree of Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 import tree_sitter
 import tree_sitter_javascript
 
-# tree-sitter's nodes have no types that hold without the extra.
+# A node of tree-sitter, whose types are missing if the extra is not installed.
 Tree = Any
 
 _DEPTH_MAX = 150
@@ -61,7 +61,7 @@ def _name(node: Tree, _depth: int = 0) -> ast.AST:
 def _string(node: Tree, _depth: int = 0) -> ast.AST:
     raw = _text(node)[1:-1]
     constant = ast.Constant(_ESCAPE.sub(_unescaped, raw), **_line(node))
-    if "\\x" in raw or "\\u00" in raw:  # put together, as no letter needs it
+    if "\\x" in raw or "\\u00" in raw:  # counts as composed, since no character needs such an escape
         return ast.JoinedStr([constant, ast.Constant("", **_line(node))], **_line(node))
     return constant
 
@@ -90,7 +90,7 @@ def _number(node: Tree, _depth: int = 0) -> ast.AST:
 
 
 def _binary(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of its leftmost
-    spine = []  # a long sum is deep on its left
+    spine = []  # a loop, since a long sum is a deep tree on its left
     while node.type == "binary_expression":
         spine.append(node)
         node = node.child_by_field_name("left")
@@ -109,7 +109,7 @@ def _binary(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of it
 
 
 def _member(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of its owner
-    spine = []  # so is a long chain of calls
+    spine = []  # a loop, since a long chain of calls is a deep tree, too
     while node is not None and node.type in ("member_expression", "subscript_expression", "call_expression"):
         spine.append(node)
         node = node.child_by_field_name("function" if node.type == "call_expression" else "object")

@@ -1,4 +1,4 @@
-"""Names and fixed texts of a program: which function a name is, and what an expression is whatever happens."""
+"""Names and constant texts of a program: the function that a name means, and the constant value of an expression."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skillhub.scan.code.decoded import unpacked
 _DEPTH_MAX = 60
 _TEXT_MAX = 1 << 16
 _NAME_MAX = 200
-# Of all texts of a program that are put together, so that one long piece used many times costs no more.
+# Characters of all texts of a program that are composed, so that a long piece cannot be used many times.
 _TOGETHER_MAX = 1 << 20
 _PREFIXES = (
     *("globalThis.", "global.", "window.", "self.", "builtins.", "__builtins__.", "node:"),
@@ -25,10 +25,10 @@ _LINKS = (ast.Await, ast.Attribute, ast.Subscript, ast.Call)
 
 
 class Names:
-    """What the names of a program lead to.
+    """The meaning of the names in a program.
 
     Attributes:
-        alias: By name, the dotted name that it stands for.
+        alias: For each name, the dotted name that it stands for.
     """
 
     def __init__(self) -> None:
@@ -39,14 +39,14 @@ class Names:
         self._dots: dict[int, str] = {}
 
     def add_import(self, node: ast.Import | ast.ImportFrom) -> None:
-        """Take what an import binds."""
+        """Add the names that an import binds."""
         home = f"{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
         for each in node.names:
             name = each.asname or (each.name if home else each.name.partition(".")[0])
             self.alias[name] = home + (each.name if home or each.asname else name)
 
     def add_name(self, target: ast.AST, value: ast.AST) -> None:
-        """Take what an assignment binds."""
+        """Add the names that an assignment binds."""
         if isinstance(target, ast.Name):
             fixed = self.fold(value)
             self._fixed[target.id] = None if target.id in self._fixed else fixed
@@ -64,7 +64,7 @@ class Names:
                     self.alias.setdefault(name.id, f"{named}.{key}")
 
     def dotted(self, node: ast.AST | None, depth: int = 0) -> str:
-        """Return the dotted name that an expression is, or nothing; each is looked at once."""
+        """Return the dotted name of an expression, or an empty string; each expression is resolved once."""
         chain: list[ast.AST] = []
         while isinstance(node, _LINKS) and id(node) not in self._dots:
             chain.append(node)
@@ -79,14 +79,14 @@ class Names:
         return found
 
     def all_are_known(self) -> None:
-        """Say that every name was bound: what was looked at before may lead elsewhere now."""
+        """Forget the resolved expressions: all names are bound now, and may have changed their meaning."""
         self._dots.clear()
 
     def _linked(self, node: ast.AST, owner: str, depth: int) -> str:
         if isinstance(node, ast.Attribute | ast.Subscript):
             key = (node.attr, False) if isinstance(node, ast.Attribute) else self.fold(node.slice)
             if key and key[0] == "constructor" and isinstance(node.value, ast.Lambda | ast.Attribute | ast.Subscript):
-                return "Function"  # of JavaScript: what a function, or a method of any value, is made by
+                return "Function"  # JavaScript: the constructor of a function, or of a method, is ``Function``
             if key and key[0] == "__dict__":
                 return owner
             return f"{owner}.{key[0]}" if owner and key else ""
@@ -110,7 +110,7 @@ class Names:
         return f"{name}()" if name else ""
 
     def fold(self, node: ast.AST, depth: int = 0) -> tuple[str, bool] | None:
-        """Return the text that an expression is whatever happens, and whether it is put together; else None."""
+        """Return the constant text of an expression and whether the program composes it, or None."""
         if isinstance(node, ast.Constant):
             return (text_of(node.value), False) if isinstance(node.value, str | bytes) else None
         if isinstance(node, ast.Name):
@@ -180,7 +180,7 @@ class Names:
         return glue.join(text[0] for text in texts if text) if texts and all(texts) else None
 
     def _codes(self, node: ast.AST | None, depth: int) -> str | None:
-        """Return what a comprehension makes of fixed numbers: characters, each with one number XORed in or not."""
+        """Return the text that a comprehension makes from constant numbers, each XORed with one number or not."""
         if not isinstance(node, ast.GeneratorExp | ast.ListComp):
             return None
         source = node.generators[0].iter
@@ -193,7 +193,7 @@ class Names:
         return "".join(chr(ord(each) ^ int(key[1] or key[2])) for each in given) if key else given
 
     def _reversed(self, owner: ast.AST | None, depth: int) -> str | None:
-        """Return what JavaScript makes of ``'..'.split('').reverse().join('')`` and of ``[..].map(..).join('')``."""
+        """Return the value of JavaScript's ``'..'.split('').reverse().join('')`` and ``[..].map(..).join('')``."""
         if not (isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute)):
             return None
         within = owner.func.value
@@ -206,7 +206,7 @@ class Names:
 
 
 def chain(node: ast.AST, sign: type[ast.operator] = ast.Add) -> list[ast.AST]:
-    """Return what a chain of ``+``, or of another sign, joins, in order."""
+    """Return the operands of a chain of ``+`` or of another operator, in order."""
     found, left = [], [node]
     while left:
         each = left.pop()

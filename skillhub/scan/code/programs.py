@@ -1,7 +1,7 @@
-"""Python, and what JavaScript is as Python: values, names, calls of one program, added to the flow of the skill.
+"""A program in Python, or in JavaScript translated to Python: adds its values, names and calls to the flow.
 
-The reader is a loop over a stack; only for fixed texts and dotted names does it call itself, to a small depth. Each
-node is looked at a bounded number of times.
+The reader is a loop over a stack. Only constant texts and dotted names are resolved recursively, to a small depth.
+Each node is visited a bounded number of times.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skillhub.scan.code.flow import Flow, Node, Place
 from skillhub.scan.code.names import MODULES, Names, chain, text_of
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-# The fields of nodes in which no node is, or a sign or a leaf.
+# The fields of nodes that hold no nodes, or only operators and leaves.
 _NO_NODES: Final = frozenset(
     words("id attr arg names asname module level ctx op ops kind type_comment simple conversion is_async rest lineno")
 )
@@ -26,7 +26,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _BINDING: Final = frozenset[type[ast.AST]](
     (*_FUNCTIONS, ast.Name, ast.Global, ast.Nonlocal, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
 )
-# What of a value is the value itself, and no part of it.
+# Members of a value that stand for the whole value, not for a part of it.
 _WHOLE = frozenset(
     words(
         "text content body data stdout read buffer value values items entries copy keys encode decode "
@@ -44,7 +44,7 @@ _COMMANDS: Final = re.compile(
 )
 _SENDERS: Final = re.compile(r"(?:^|/)(?:curl|wget|scp|sftp|rsync|rclone|nc|ncat|netcat|gsutil|lftp|tftp|croc)$")
 _KEPT: Final = re.compile(r"-[ieEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key|rsh)")
-# What runs the text that it is given, or the file or address.
+# Functions that run the code, file or address that they get.
 _STARTS: Final = {
     **dict.fromkeys(("setTimeout", "setInterval", "setImmediate"), "timer"),
     **dict.fromkeys(("import", "importScripts"), "import-from"),
@@ -65,13 +65,13 @@ class _Scope:
 
 
 class Program:
-    """One program: where its names lead, and what is fixed in it.
+    """One program, with the meaning of its names and its constant texts.
 
     Args:
-        flow: Where its values are added.
-        path: Its file.
-        line: The line of the file that it begins before.
-        programs: By what it may be imported as, the files of the skill.
+        flow: The flow to which its values are added.
+        path: The path of its file.
+        line: The number of lines of the file before the program.
+        programs: The paths of the skill's files by the names under which they can be imported.
     """
 
     def __init__(self, flow: Flow, path: str, line: int, programs: dict[str, str]) -> None:
@@ -83,7 +83,7 @@ class Program:
         self._stack: list[tuple[ast.AST, Node, _Scope]] = []
 
     def read(self, tree: ast.AST) -> None:
-        """Add what the program does."""
+        """Add the program to the flow."""
         top = _Scope("")
         self._bind(tree, top)
         self._names.all_are_known()
@@ -93,7 +93,7 @@ class Program:
             handler = _HANDLERS.get(type(node), Program._inner)
             handler(self, node, into, scope)
 
-    # What is bound where.
+    # Scopes: where each name is bound.
 
     def _bind(self, tree: ast.AST, top: _Scope) -> None:
         left = [(tree, top)]
@@ -104,7 +104,7 @@ class Program:
             left += [(each, scope) for each in reversed(_children(node))]
 
     def _bind_one(self, node: ast.AST, scope: _Scope) -> _Scope:
-        """Take what one node binds, and return the scope of what is within it."""
+        """Record the names that a node binds, and return the scope of its children."""
         match node:
             case ast.Name():
                 if not isinstance(node.ctx, ast.Load):
@@ -126,7 +126,7 @@ class Program:
                 self._names.add_import(node)
         return scope
 
-    # What goes where.
+    # Flow: a handler for each kind of node.
 
     def _place(self, node: ast.AST) -> Place:
         return self._path, self._line + getattr(node, "lineno", 1)
@@ -200,7 +200,7 @@ class Program:
         self._push(node.value, inner, scope)
 
     def _path_text(self, parts: Sequence[ast.AST], into: Node, node: ast.AST) -> None:
-        """Say that a path which is joined from parts, fixed or not, goes into a node."""
+        """Add a path that is joined from parts, constant or not, as a text of a node."""
         fixed = [self._names.fold(each) for each in parts]
         if any(fixed[1:]):
             self._flow.text("/".join(each[0] if each else "~" for each in fixed), into, self._place(node))
@@ -256,7 +256,7 @@ class Program:
             flow.join(given, ("file", self._path.rpartition("/")[2].lower()))
 
     def _home(self, name: str, last: str) -> str:
-        """Return the file of the skill whose function is called, or nothing."""
+        """Return the path of the file that defines the called function, or an empty string."""
         root = name.partition(".")[0]
         if root in self._programs and name != root:
             return self._programs[root]
@@ -282,14 +282,14 @@ class Program:
                 self._words(node, each, value, scope)
                 continue
             self._push(each, value, scope)
-            if isinstance(each, ast.Lambda):  # called with what the function has
+            if isinstance(each, ast.Lambda):  # the function may call it with its arguments or its result
                 inner = self._scopes[id(each)]
                 for argument in _arguments(each):
                     self._flow.join(returned, (self._path, inner.name, argument.arg))
                     self._flow.join(given, (self._path, inner.name, argument.arg))
 
     def _words(self, call: ast.Call, words: ast.List | ast.Tuple, value: Node, scope: _Scope) -> None:
-        """Say which words of a command are files that it sends: no key to log in with."""
+        """Add the words of a command, and which of them it sends: files, but not the key of a login."""
         program = self._names.fold(call.args[0] if words is not call.args[0] else next(iter(words.elts), call))
         sent, is_kept = self._flow.new(), False
         if program and _SENDERS.search(program[0]):
@@ -303,7 +303,7 @@ class Program:
             is_kept = fixed is not None and _KEPT.fullmatch(fixed[0]) is not None
 
     def _given_to(self, owner: ast.AST, last: str, given: Node, scope: _Scope) -> None:
-        """Say that what a method is given is in its object afterwards, and in the file that it writes."""
+        """Add the flow of a method's arguments into its object, and into the file that it writes."""
         if last in ("write_text", "write_bytes") and isinstance(owner, ast.Call) and owner.args:
             self._to_file(owner.args[0], given)
         if last.lower() in _GIVES:
@@ -327,7 +327,7 @@ class Program:
             self._flow.writes(given, fixed[0])
 
     def _run(self, name: str, node: ast.Call, given: Node, scope: _Scope) -> None:
-        """Read the command that is run, and the program that is evaluated, if it is fixed."""
+        """Add the files that a call writes, and the command that it runs, if the command is constant."""
         first = node.args[0] if node.args else None
         if (
             first is not None
@@ -447,7 +447,7 @@ class Program:
         for default in (*node.args.defaults, *(each for each in node.args.kw_defaults if each)):
             self._push(default, self._flow.new(), scope)
         value: ast.expr = ast.Name(node.name, ast.Load(), lineno=node.lineno)
-        for each in reversed(node.decorator_list):  # each is called with what the one below returns
+        for each in reversed(node.decorator_list):  # a decorator is called with the result of the one below it
             value = each.body if isinstance(each, ast.Lambda) else ast.Call(each, [value], [], lineno=each.lineno)
         for each in (*([value] if node.decorator_list else ()), *node.body):
             self._push(each, 0, inner)
@@ -482,7 +482,7 @@ _HANDLERS: Final[dict[type[ast.AST], Callable[..., None]]] = {
 }
 
 
-# By kind the fields that may hold nodes; those of a name or a constant do not.
+# For each kind of node, the fields that can hold nodes; a name and a constant have none.
 _FIELDS: Final[dict[type[ast.AST], tuple[str, ...]]] = {
     kind: tuple([name for name in kind._fields if name not in _NO_NODES])
     for kind in vars(ast).values()
@@ -492,7 +492,7 @@ _FIELDS.update(dict.fromkeys((ast.Name, ast.Constant, ast.alias), ()))
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
-    """Return what is within a node, but for signs and contexts, which are half of a tree."""
+    """Return the children of a node without operators and contexts, which are half of a tree."""
     found: list[ast.AST] = []
     for name in _FIELDS[type(node)]:
         value = getattr(node, name, None)

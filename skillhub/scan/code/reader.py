@@ -1,4 +1,4 @@
-"""The programs of a skill, read one after another into one flow, and the programs that stand within them."""
+"""Reads the programs of a skill into one flow, and the programs embedded in these."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from skillhub.scan.pattern import Sighting
 from skillhub.scan.skill_files import PARSED_MAX, SCRIPTING
 
 PARSERS: Final = {"shell": "tree_sitter_bash", "javascript": "tree_sitter_javascript"}
-# A skill's programs together; a program within a program within a program.
+# Bytes of all programs of a skill; programs embedded in one; and the depth to which they are nested.
 _BYTES_MAX = 1 << 21
 _EMBEDDED_MAX = 200
 _DEPTH = 3
 
 
 class Reader:
-    """The programs of a skill, read one after another into one flow."""
+    """Reads the programs of a skill into one flow, one after another."""
 
     def __init__(self, flow: Flow, homes: dict[str, str]) -> None:
         self.flow = flow
@@ -31,7 +31,7 @@ class Reader:
         self._unread: dict[tuple[str, str], int] = {}
 
     def read(self, language: str, text: str, path: str, line: int) -> None:
-        """Read a program, and those that it holds."""
+        """Read a program, and the programs embedded in it."""
         waiting = [(language, text, line, _DEPTH)]
         for _ in range(_EMBEDDED_MAX):
             if not waiting:
@@ -44,7 +44,7 @@ class Reader:
                 waiting += [(*each, depth - 1) for each in found]
 
     def unread(self) -> Iterator[Sighting]:
-        """Yield the files of which not all was read."""
+        """Yield the files with a program that was not read."""
         for (path, why), line in self._unread.items():
             yield Sighting("SH609", path, line, why)
 

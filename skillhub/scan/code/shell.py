@@ -1,4 +1,4 @@
-"""Shell as tree-sitter reads it: commands, pipes, variables and files, added to the flow of the skill."""
+"""A shell script, parsed by tree-sitter: adds its commands, pipes, variables and files to the flow of the skill."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _LANGUAGES: Final = {
     "pwsh": "powershell",
     "powershell": "powershell",
 }
-# These take a line or a field out of what they read.
+# These commands print a line or a field of their input.
 _PARTS: Final = frozenset(words("grep egrep cut awk sed jq yq"))
-# Names that mean something else in another language.
+# Names of commands that are also names of functions in another language.
 _OTHERS: Final = frozenset(words("exec command system function mail http iex iwr irm invoke-expression"))
 _FIXED: Final = re.compile(
     r"(?:^|[;&\s])(\w{1,40})=(?:\"([^\"`\n]{1,400})\"|'([^'\n]{1,400})'|([\w./-]{1,40}))(?=[\s;&]|$)"
 )
 _ALIAS: Final = re.compile(r"\balias\s{1,4}(?:--\s{1,4})?(\w{1,40})=")
-# Ways to write a word that a shell reads as another: `{curl,-s}`, `c$'\x75'rl`, `/bin/c?rl`.
+# Words that a shell expands to others: `{curl,-s}`, `c$'\x75'rl`, `/bin/c?rl`.
 _BRACED: Final = re.compile(r"((?:^|[|;&(`\n])[ \t]{0,20})\{([\w./-]{1,40}),([^{}\s|;&]{0,400})\}")
 _ANSI_C: Final = re.compile(r"\$'([^']{0,400})'")
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|[uU]([0-9A-Fa-f]{4})|([0-7]{1,3}))")
@@ -45,11 +45,11 @@ _REMOTE: Final = re.compile(r"(?i)(?:socket|fsockopen).{0,300}(?:exec|popen|syst
 _CODES: Final = re.compile(r"\\(?:[0-7]{3}|x[0-9A-Fa-f]{2})")
 _WRITERS: Final = frozenset(words("cp mv tar zip gpg openssl tee 7z ditto"))
 _PRINTS: Final = frozenset(words("env printenv set export declare typeset"))
-# Behind these options stands a key that is used and not sent.
+# After these options follows a key that the command uses and does not send.
 _KEPT: Final = re.compile(r"-[iEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key)")
 _READERS: Final = frozenset(words("curl wget scp sftp rsync nc ncat netcat gpg security plutil sort paste"))
 _PROGRAMS: Final = (*sorted(_SHELLS), *_LANGUAGES, *sorted(_READERS), "eval", "base64")
-# Programs that send the files they are given, but for the last where that is a place of this machine.
+# Commands that send their files, except the last one if it is a path on this machine.
 _UPLOADS: Final = re.compile(
     r"rclone (?:copy|sync|move)|(?:aws|mc) (?:s3 )?(?:cp|sync|mv|mirror) |gsutil (?:-m )?(?:cp|rsync|mv) "
     r"|gh gist create |(?:croc|wormhole) send |ipfs add |(?:scp|rsync|lftp|tftp|smbclient) "
@@ -57,7 +57,7 @@ _UPLOADS: Final = re.compile(
 _COPIERS: Final = frozenset(words("scp rsync rclone aws mc gsutil"))
 _HERE: Final = re.compile(r"[\"']?(?:[~./]|\$\{?HOME)")
 _SECRET_FOLDER: Final = re.compile(r"\.(?:ssh|aws|gnupg|kube|azure|docker|config/gcloud|electrum|solana)(?:/|$)")
-# A file that is open under a number; what awk gives to a shell, and what it takes from the network.
+# A file descriptor; code that awk passes to a shell, and data that awk gets from the network.
 _DESCRIPTOR: Final = re.compile(r"(?:/dev/fd/|/proc/self/fd/)?(\d{1,3})")
 _AWKS: Final = frozenset(words("awk gawk mawk nawk"))
 _PIPES_TO_SHELL: Final = re.compile(
@@ -72,7 +72,8 @@ def _parser() -> Any:  # noqa: ANN401 - tree-sitter's, as all nodes here
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-# What the parser cannot read takes it time with the square of its length: bytes of that, steps in it, and of a piece.
+# The parser takes quadratic time for text with syntax errors. Limits: bytes of such text, errors in a whole script,
+# bytes of a piece, and bytes of a script that is parsed as a whole.
 _UNREAD_MAX: Final = 12_000
 _ERRORS_MAX: Final = 24
 _PIECE: Final = 3_000
@@ -80,7 +81,7 @@ _WHOLE_MAX: Final = 1 << 16
 
 
 def _trees(data: bytes) -> list[tuple[Any, int]]:
-    """Return the tree of a script, or the trees of its pieces if much of it cannot be read; and the lines before."""
+    """Return the tree of a script, or trees of its pieces if much of it has errors, each with the lines before it."""
     if len(data) <= _PIECE:
         return [(_parser().parse(data), 0)]
     trees, unread = [], 0
@@ -92,7 +93,7 @@ def _trees(data: bytes) -> list[tuple[Any, int]]:
 
 
 def _by_line(data: bytes, trees: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
-    """Yield each line of the pieces that could not be read: no error reaches from one to the next."""
+    """Yield the tree of each line in the pieces with errors, so that an error in one line does not affect another."""
     lines = data.split(b"\n")
     for tree, first in trees:
         if tree.root_node.has_error:
@@ -111,13 +112,16 @@ def _whole(data: bytes) -> Any:  # noqa: ANN401 - of tree-sitter
 
     try:
         return _parser().parse(lambda at, _point: data[at : at + 256], progress_callback=is_enough)
-    except ValueError:  # the parser would go on where it stopped
+    except ValueError:  # without a reset the parser would continue where it stopped
         _parser().reset()
         return None
 
 
 def _pieces(data: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield a script in pieces, up to the end of a function or line where one is near, and the lines before each."""
+    """Yield the pieces of a script, each with the number of lines before it.
+
+    A piece ends at the end of a function, a paragraph or a line, if there is one in its last two thirds.
+    """
     line = at = 0
     while at < len(data):
         end = min(at + _PIECE, len(data))
@@ -133,7 +137,7 @@ class Script:
     """A script, or a command that another program runs.
 
     Attributes:
-        embedded: Programs of other languages and shells that stand in it: language, text, line.
+        embedded: The programs that the script passes to an interpreter or a shell: language, text, line.
     """
 
     def __init__(self, flow: Flow, path: str, line: int, feed: Node = 0) -> None:
@@ -144,7 +148,7 @@ class Script:
         self._aliases: set[str] = set()
         self._folder = ""
         self._at = 0
-        # A node of the tree, what its value goes into, what is read from the pipe before it, the function it is in.
+        # A node of the tree, the node into which its value flows, the node of its input, the function around it.
         self._stack: list[tuple[Any, Node, Node, str]] = []
 
     def read(self, text: str) -> bool:
@@ -308,7 +312,7 @@ class Script:
         if words[at].named_children and words[at].named_children[0].type != "word":
             self._stack.append((words[at], given, feed, function))
         is_program = name in (*_SHELLS, *_LANGUAGES) and any(re.fullmatch(r"-\w*[ce]|--eval", text) for text in texts)
-        self._flow.join(feed, returned if is_program else given)  # a program that is given reads it, and is not it
+        self._flow.join(feed, returned if is_program else given)  # a program in an option reads the pipe as data
         if name in self._functions:
             self._flow.join(given, ("given", self._path, name))
             answer = self._flow.new()
@@ -325,7 +329,7 @@ class Script:
                 self._flow.join(given, self._name(text))
 
     def _program(self, raw: str, place: Place) -> tuple[str, bool]:
-        """Return the name of the program that a word runs, and whether the word is another than that name."""
+        """Return the name of the program that a word runs, and whether the word differs from that name."""
         plain = _plain(raw)
         word = plain.replace("\\", "").strip("'\"")
         line = self._fixed.get(word, word) if word in self._aliases else self._expanded(word)
@@ -345,7 +349,7 @@ class Script:
         return re.sub(r"\$\{?(\w{1,40})\}?", lambda found: self._fixed.get(found[1], found[0]), word[:400])[:400]
 
     def _taken(self, name: str, texts: list[str], given: Node, place: Place) -> None:
-        """Say which files are sent by their own names, from the folder that was entered, or with what git records."""
+        """Add the files of a secret folder that the script entered, and what ``git push`` publishes."""
         if name in ("cd", "pushd") and texts:
             is_whole = _HERE.match(texts[0]) and not texts[0].startswith(".")
             self._folder = (texts[0] if is_whole else f"{self._folder}/{texts[0]}")[-200:]
@@ -387,7 +391,7 @@ class Script:
             flow.join(given, returned)
 
     def _prints(self, name: str, texts: list[str], returned: Node, place: Place) -> None:
-        """Say that a command returns the environment or a key, or is a shell for somebody else."""
+        """Add the environment or a key that a command prints, or the finding that it is a remote shell."""
         flow, line = self._flow, " ".join(texts[:20])
         if name in _PRINTS and all(text in ("-p", "-x", "-0", "-px") for text in texts):
             flow.variable("", returned, place)
@@ -396,7 +400,7 @@ class Script:
             flow.found.add(("SH402", place))
 
     def _files(self, program: str, texts: list[str], returned: Node, place: Place) -> None:
-        """Say what is in the files that a command writes, and that a hidden one is run."""
+        """Add the files that a command writes, and the running of a hidden file."""
         name = program.rpartition("/")[2]
         options = {"curl": ("-o", "--output"), "wget": ("-O", "--output-document")}.get(name, ())
         written = [text for before, text in zip(["", *texts], texts, strict=False) if before in options]
@@ -435,7 +439,7 @@ class Script:
 
 
 def _used(name: str, rest: list[Any], texts: list[str]) -> Iterator[Any]:
-    """Yield of a command what it is given to read or to send: no key to log in with, no place to copy to."""
+    """Yield the arguments that a command reads or sends: not the key of a login, nor the local target of a copy."""
     is_kept = False
     for each, text in zip(rest, texts, strict=True):
         if not is_kept and not (name in _COPIERS and each is rest[-1] and _HERE.match(_text(each))):
@@ -444,12 +448,12 @@ def _used(name: str, rest: list[Any], texts: list[str]) -> Iterator[Any]:
 
 
 def _decodes(name: str, texts: list[str], raw: str) -> bool:
-    """Say whether a command returns what it is given in another encoding."""
+    """Return whether a command decodes or re-encodes its input."""
     if name in ("printf", "echo"):
         return len(_CODES.findall(raw)) > 5
     if name in ("gunzip", "zcat", "rev", "uudecode"):
         return True
-    if name == "tr" and len(texts) > 1:  # letters for letters; or letters that are taken out
+    if name == "tr" and len(texts) > 1:  # replaces letters by others, or deletes letters
         is_said = texts[0][:1] != "-" or texts[0] == "-d"
         is_class = "\\" in raw or "[:" in raw or texts[0].lower() == texts[1].lower()
         return is_said and not is_class and re.search(r"[A-Za-z]", texts[1]) is not None
@@ -459,7 +463,7 @@ def _decodes(name: str, texts: list[str], raw: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return a word without the escapes of `$'..'`."""
+    """Return a word with the escapes of `$'..'` resolved."""
     return _ANSI_C.sub(lambda found: _ESCAPE.sub(_letter, found[1]), text) if "$'" in text else text
 
 

@@ -1,7 +1,7 @@
-"""Ruby, PHP, Perl and PowerShell, statement by statement: texts, names and calls, added to the flow of the skill.
+"""A program in Ruby, PHP, Perl or PowerShell: adds the texts, names and calls of its statements to the flow.
 
-No grammar is read. All that stands in a statement is one value; what it is given goes into what its calls return,
-and that into what is assigned. Names of one file are one scope. So more may seem to flow than does, and never less.
+The reader knows no grammar. A statement is one value: its texts and names flow into the results of its calls, and
+these into the variables that it assigns. A file is one scope. So the flow may be overestimated, never underestimated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COMMENTS: Final = {
     "php": r"/\*(?:[^*]|\*(?!/))*+(?:\*/)?|//[^\n]*",
     "powershell": r"<#(?:[^#]|#(?!>))*+(?:#>)?",
 }
-# A text ends on its line: so no quotation mark in prose, or in a pattern, takes the program behind it.
+# A string ends on its line, so that a quotation mark in prose or in a pattern does not swallow the rest.
 _TEXTS: Final = r"'(?:[^'\\\n]|\\[^\n])*+'|\"(?:[^\"\\\n]|\\[^\n])*+\""
 _TEXTS_OF_POWERSHELL: Final = r"'[^'\n]*+'|\"(?:[^\"`\n]|`[^\n])*+\""
 _REST: Final = (
@@ -43,11 +43,11 @@ _TOKENS: Final = {
     for language, comment in _COMMENTS.items()
 }
 _INNER: Final = re.compile(r"#\{([^{}\n]*)\}|\$\(([^()\n]*)\)|([$@]\{?\w++)")
-# After these a brace opens a value and no block; before these a line goes on.
+# After these a brace opens a value, not a block; before these a line continues.
 _BEFORE_VALUE: Final = re.compile(r"(?:[=(,:?@>]|\breturn)[ \t]*\Z")
 _GOES_ON: Final = re.compile(r"[ \t\r\n]*(?:&?\.\w|->|\|)")
 _DEFINED: Final = re.compile(r"\b(?:def|sub|function)[ \t]+(?:self\.)?([\w-]{1,80})", re.IGNORECASE)
-# What a call does, by its dotted name in small letters; what the flow calls it.
+# Calls by their dotted names in lower case, each with the name of a function that the flow knows.
 _LAST: Final = r"(?:.*\.)?"
 _FILE_OR_ADDRESS: Final = re.compile(rf"{_LAST}(?:open|fopen|file_get_contents|readfile|copy|read)")
 _CALLS: Final = tuple(
@@ -92,7 +92,7 @@ _WRITES: Final = re.compile(
     _LAST + r"(?:write|binwrite|open|fopen|file_put_contents|fwrite|fputs|getstore|mirror|downloadfile|set-content"
     r"|add-content|out-file|writeallbytes|writealltext|copy_stream|copy|cp|copy-item)"
 )
-# These change their first variable, though nothing is assigned.
+# These change their first variable without an assignment.
 _FILLS: Final = re.compile(
     _LAST + r"(?:curl_setopt(?:_array)?|open|sysopen|read|sysread|push|add|append|content|write|set_form_data|store)"
 )
@@ -108,10 +108,10 @@ class _Token(NamedTuple):
 
 
 class Statements:
-    """One program of a language of ``LANGUAGES``.
+    """One program in a language of ``LANGUAGES``.
 
     Attributes:
-        embedded: The commands that it runs, each with its language and line.
+        embedded: The commands that the program runs, each with its language and line.
     """
 
     def __init__(self, flow: Flow, path: str, line: int, language: str) -> None:
@@ -124,7 +124,7 @@ class Statements:
         self._fixed: dict[str, str] = {}
 
     def read(self, text: str) -> None:
-        """Add what the program does."""
+        """Add the program to the flow."""
         self._functions = {match[1].lower() for match in _DEFINED.finditer(text)}
         for tokens, line in self._statements(text):
             self._statement(tokens, line)
@@ -158,7 +158,7 @@ class Statements:
             yield held, begins
 
     def _interpolated(self, kind: str, found: str) -> Iterator[_Token]:
-        """Yield the names that a text takes values of."""
+        """Yield the names of the variables that a string interpolates."""
         if kind == "command" or (kind == "text" and found[0] == '"'):
             for inner in _INNER.finditer(found):
                 for match in self._tokens.finditer(inner[1] or inner[2] or inner[3].replace("{", "")):
@@ -224,7 +224,7 @@ class Statements:
         self._flow.join(returned, value)
 
     def _start(self, texts: list[str], line: int) -> None:
-        """Say that the files which texts begin with are run."""
+        """Add the running of the files whose names stand at the start of texts."""
         for text in texts:
             name = (text.split() or [""])[0].rpartition("/")[2].lower()
             self._flow.sink("start", ("written", name), (self._path, line))
@@ -243,12 +243,12 @@ class Statements:
 
 
 def _dotted(name: str) -> str:
-    """Return a name in small letters, without signs, with dots between its parts."""
+    """Return a name in lower case, without sigils, with dots between its parts."""
     return re.sub(r"\]?::|->|&?\.", ".", name.lower()).strip("$@%. ?!<>")
 
 
 def _kinds(name: str, addresses: list[str]) -> list[str]:
-    """Return what a call does, by its name and the addresses beside it; a known installer fetches nothing."""
+    """Return the kinds of a call, by its name and its addresses; a well-known installer is no download."""
     found = [kind for kind, pattern in _CALLS if pattern.fullmatch(name)]
     if _FILE_OR_ADDRESS.fullmatch(name):
         found.append("requests.get" if addresses else "open")
@@ -257,12 +257,12 @@ def _kinds(name: str, addresses: list[str]) -> list[str]:
 
 
 def _is_called(token: _Token, name: str) -> bool:
-    """Say whether a name may be that of a call: a variable and the name of an argument are none."""
+    """Return whether a name may be a call, and not a variable or the name of an argument."""
     return token.follows != ":" and ("." in name or token.text[0] not in "$@%")
 
 
 def _targets(tokens: list[_Token]) -> Iterator[str]:
-    """Yield the variables that a statement changes."""
+    """Yield the names of the variables that a statement changes."""
     names = [_dotted(each.text) for each in tokens if each.kind == "name"]
     for before, each in pairwise(names):
         if before in ("my", "our", "local", "as", "foreach", "for", "do"):
