@@ -1,1 +1,1 @@
-"""Checks and reports: verify, audit, doctor, diff, show."""
+"""Checks and their reports: verify, audit, doctor, diff, show, cache."""

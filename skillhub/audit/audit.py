@@ -1,4 +1,4 @@
-"""Audit: installed skills and their sources against lock, disk and today's trust; skills in no lock."""
+"""Audit: compares installed skills and their sources with lock, disk and present trust; also skills in no lock."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ from skillhub.trust.registry import publisher_of
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A locked skill, and all that is known of it.
+    """A locked skill, with the facts that the checks compare.
 
     Attributes:
-        record: What this machine knows of it.
-        before: What an earlier lock had of it.
-        stored: What the store holds of it, if that is whole and to be looked at.
-        status: What its registry says of the release, or last said.
-        closed: The agents' folders where a policy permits no skill.
+        record: The record of this machine.
+        before: The entry of an earlier lock.
+        stored: The scan of the stored tree, if the tree is complete and the request includes its content.
+        status: The status of the release according to its registry, by its present or its last answer.
+        closed: The agents' folders in which a policy permits no skill.
     """
 
     name: str
@@ -78,11 +78,11 @@ class Case:
 
     @property
     def folder(self) -> str:
-        """Where a person finds its files."""
+        """The folder in which a person finds the files of the skill."""
         return self.locations.folder(self.entry.tree, self.record, self.ports.store)
 
     def note(self, rule: str, message: str, at: Location | None = None) -> Finding:
-        """Return a finding about the skill; shown where the lock has it, unless it is said to be elsewhere."""
+        """Return a finding about the skill, located at ``at`` or else at the skill's line of the lock."""
         return note(rule, message, self.name, at or self.locations.skill(self.name))
 
 
@@ -91,7 +91,7 @@ Check = Callable[[Case], Iterator[Finding]]
 
 
 def release(case: Case) -> Iterator[Finding]:
-    """Compare the locked release with what its registry says of it."""
+    """Compare the locked release with the answer of its registry."""
     if not case.entry.named and case.entry.place.startswith(_HTTP):
         yield case.note("source-http", f"{case.name} comes from {case.entry.place}")
     status = case.status
@@ -111,7 +111,7 @@ def release(case: Case) -> Iterator[Finding]:
 
 
 def change(case: Case) -> Iterator[Finding]:
-    """Compare origin, signer and patch with an earlier lock, for whoever reviews a change of it."""
+    """Compare origin, signer and patch with an earlier lock, for the review of a change of the lock."""
     earlier, entry, name = case.before, case.entry, case.name
     if earlier is None:
         return
@@ -133,7 +133,7 @@ def _spelled(entry: Locked) -> str:
 
 
 def signer(case: Case) -> Iterator[Finding]:
-    """Check that the locked signer is one whom its registry admits today, or whom the user trusts."""
+    """Check that the registry admits the locked signer today, or that the user trusts it."""
     is_patched = case.entry.patch is not None
     if not case.entry.signed_by:
         as_patch = ", and neither is this project's patch of it" if is_patched else ""
@@ -160,9 +160,9 @@ def signer(case: Case) -> Iterator[Finding]:
 
 
 def publisher(case: Case) -> Iterator[Finding]:
-    """Check that the user still trusts the signer of what no registry vouches for.
+    """Check that the user still trusts the signer of a skill that no registry vouches for.
 
-    Who was never trusted, and was agreed to in a question, has lost nothing.
+    A signer that the user accepted in a question, and never trusted, is no finding.
     """
     entry, ports = case.entry, case.ports
     root = ports.root_of(entry)
@@ -181,7 +181,10 @@ def publisher(case: Case) -> Iterator[Finding]:
 
 
 def _fingerprints(admitted: Admission, ports: Ports) -> set[str]:
-    """Return the keys and roots that anybody vouches for today; a revoked one is told of as such."""
+    """Return the keys and roots that the registry or the user vouches for today, and the revoked ones.
+
+    A revoked key is another finding.
+    """
     vouched = _vouched([publisher_of(admitted), *candidates.trusted_publishers(ports.publishers)])
     return {each.fingerprint for each in admitted.revoked} | vouched
 
@@ -204,15 +207,17 @@ def age(case: Case) -> Iterator[Finding]:
             with suppress(SkillhubError):
                 line = case.ports.project.intent().skills.get(case.name)
                 if line is None or line.version is None or Range(line.version).allows(newest):
-                    take = command(scope, "update", case.name)  # changes no line
+                    take = command(scope, "update", case.name)  # leaves the intent unchanged
             yield replace(case.note("outdated", message), hint=f"{look} shows what it changes, {take} installs it")
 
 
 def agents(case: Case) -> Iterator[Finding]:
-    """Report copies in the folder of an agent that a policy permits no skill, unless another agent reads it too.
+    """Report copies in the folders of agents for which a policy permits no skill.
+
+    A folder that a permitted agent reads too is no finding.
 
     Raises:
-        LinkLeavesProject: a folder of the project is a link to somewhere outside of it.
+        LinkLeavesProject: a folder of the project is a link that leads outside of the project.
     """
     for link in case.record.links if case.record and case.record.enabled else ():
         if objection := case.closed.get(link.rpartition("/")[0]):
@@ -221,7 +226,7 @@ def agents(case: Case) -> Iterator[Finding]:
 
 
 def closed_folders(ports: Ports) -> Mapping[str, Objection]:
-    """Return the folders that no agent which may have skills reads as its own, and the line of a policy that says so.
+    """Return the agents' own folders that no permitted agent reads, each with the line of the policy.
 
     Raises:
         LinkLeavesProject: as for ``agents``.
@@ -230,14 +235,14 @@ def closed_folders(ports: Ports) -> Mapping[str, Objection]:
     is_asked = any(policy.agents is not None for policy in ports.policies.each)
     for host in hosts().values() if is_asked else ():
         objection = ports.policies.against_agent(host.id)
-        # The first is the shared one, which is no agent's own.
+        # The first folder is shared by the agents.
         for folder in link_folders(ports.project, [host], ports.user_home, ports.environ)[1:]:
             found[folder] = found.get(folder, objection) and objection
     return {folder: objection for folder, objection in found.items() if objection is not None}
 
 
 def content(case: Case) -> Iterator[Finding]:
-    """Report what the scan saw in the stored files, and what they can do that the lock does not say."""
+    """Report the findings of the scan in the stored files, and capabilities that the lock does not list."""
     if case.stored is None:
         return
     for found in case.stored.findings:
@@ -255,19 +260,19 @@ def content(case: Case) -> Iterator[Finding]:
 
 
 def known(case: Case) -> Iterator[Finding]:
-    """Report what advisories say of it."""
+    """Report the advisories about the skill."""
     path, line = case.locations.skill(case.name)
     for match in advised(case.name, case.entry, None, case.ports):
         yield replace(match.finding(path or ""), line=line, skill=case.name)
 
 
 def _judged(found: Finding, ports: Ports) -> Finding:
-    """Return what the scan found, marked if ``allow-findings`` accepts it; a project's policy cannot have that."""
+    """Return a finding of the scan, marked if ``allow-findings`` accepts it; a project's policy cannot set that."""
     return replace(found, accepted_by="a policy" if ports.policies.allows_finding(found.rule) else "")
 
 
 def policy(case: Case) -> Iterator[Finding]:
-    """Check it by the policies of machine, user and project, as if it were installed today."""
+    """Check the skill by the policies of machine, user and project, as if it were installed today."""
     policies, stored, entry = case.ports.policies, case.stored, case.entry
     if not policies:
         return
@@ -287,12 +292,12 @@ TRUST: tuple[Check, ...] = (release, known, change, signer, publisher)
 CHECKS: tuple[Check, ...] = (*TRUST, age, agents, content, policy)
 
 
-# Audit of skills that are in no lock: in agents' folders, and at paths that a person names.
+# Audit of skills that are in no lock: in agents' folders, and at paths that the user names.
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What every look at a skill takes."""
+    """The values that the audit of every skill needs."""
 
     locations: Locations
     acceptance: Acceptance
@@ -301,7 +306,7 @@ class Inspection:
 
 
 def unmanaged(folder: str, look: Inspection) -> Iterator[Finding]:
-    """Look at a skill that lies in an agent's folder and that no lock knows."""
+    """Yield the findings about a skill that is in an agent's folder and in no lock."""
     name, shown = os.path.basename(folder), look.locations.shown(folder)
     found = [note("unmanaged", "an agent reads it, and it is in no lock", name, (shown, 0))]
     try:
@@ -312,21 +317,23 @@ def unmanaged(folder: str, look: Inspection) -> Iterator[Finding]:
         return
     try:
         Manifest.read(tree)
-    except SkillhubError as error:  # an agent may read it nevertheless
+    except SkillhubError as error:  # an agent may still read it
         found.append(note("malformed", error.message, name, (shown, 0)))
     signature = signature_of(tree, look.ports.publishers, look.ports.clock())[1]
     found += (replace(each.finding(shown), skill=name) for each in advised_tree(tree, None, look.ports))
-    # No policy accepts what it finds: what no lock has was never held against one.
+    # ``allow-findings`` does not apply: a skill in no lock was never checked by a policy.
     found += _content(look.cache.read(tree), signature, name, shown)
     yield from look.acceptance.judged(found, name, tree.digest, shown)
 
 
 def at_path(path: str, look: Inspection) -> Iterator[Finding]:
-    """Look at a folder or an archive as ``validate`` does, and scan it; the path of a finding is absolute if this is.
+    """Yield the findings of ``validate`` and of the scan about a folder or an archive.
+
+    The paths of the findings are absolute if ``path`` is.
 
     Raises:
-        NotFound: nothing is there.
-        UsageError: a file that is no archive.
+        NotFound: there is no file or folder at the path.
+        UsageError: the file is not an archive.
         StateError: it cannot be read.
     """
     found = validate(path, look.ports.publishers, look.ports.clock())
@@ -337,7 +344,7 @@ def at_path(path: str, look: Inspection) -> Iterator[Finding]:
     form = "not-scanned" if found.content is None else "malformed"
     refused = found.errors if found.name is None else ()
     seen = [_issue(each, each.code if each.code in RULES else form, name, shown) for each in refused]
-    # How its form breaks the specification is the same where it is installed: `_content` tells.
+    # `_content` yields the other faults of its form, which do not depend on where the skill is.
     here = [each for each in (*found.errors, *found.warnings) if each.code in ("folder-name", "archive", "untrusted")]
     seen += (_issue(each, "form", name, shown) for each in here)
     if found.content is None or found.signature is None:
@@ -366,25 +373,25 @@ def _issue(issue: Issue, rule: str, name: str, shown: str) -> Finding:
     return note(rule, f"{issue.message} [{issue.code}]", name, (shown, 0))
 
 
-# Audit: what is installed and where it came from, against the lock, the disk and today's trust; changes no
-# skill.
+# Audit: compares installed skills and their sources with the lock, the disk and present trust; changes no skill.
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRequest:
-    """What is to be looked at.
+    """What to audit, and how.
 
     Attributes:
-        names: Skills that are locked, or lie in an agent's folder; with no path either, everything here.
-        paths: Folders and archives that need not be installed.
-        sources_alone: Look at sources, releases and signers, and at nothing else.
-        refresh: Ask registries and places; else what registries last said counts, and of places nothing is known.
-        threshold: What fails.
-        before: An earlier lock to hold the present one against.
-        baseline: Findings that are known.
-        records: Whether what a project may accept is to become the baseline.
-        remember: Whether results of the scan are kept.
-        is_package: The names are the skills of the project's package; what else lies in its folder counts, too.
+        names: Skills that are locked or in an agent's folder; without names and paths, all of them.
+        paths: Folders and archives, installed or not.
+        sources_alone: Whether to audit only sources, releases and signers.
+        refresh: Whether to ask registries and places; otherwise the last answers of registries are used, and newer
+            versions of places are unknown.
+        threshold: The severity from which on a finding fails the audit.
+        before: An earlier lock to compare with the present one.
+        baseline: Known findings.
+        records: Whether findings that a project may accept become the baseline.
+        remember: Whether to cache the results of the scan.
+        is_package: Whether the names are the skills of the project's package; other skills in its folder count, too.
     """
 
     names: tuple[str, ...] = ()
@@ -400,15 +407,15 @@ class AuditRequest:
 
     @property
     def is_all(self) -> bool:
-        """Whether everything here is to be looked at."""
+        """Whether the audit covers everything here."""
         return not (self.names or self.paths or self.is_package)
 
 
 def names_and_paths(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return which of the words name skills, and which are paths.
+    """Return the words that name skills, and those that are paths.
 
     Raises:
-        UsageError: one is neither.
+        UsageError: a word is neither.
     """
     refs = [(word, parse_ref(word)) for word in words]
     for word, ref in refs:
@@ -421,13 +428,13 @@ def names_and_paths(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, .
 
 
 def audit(request: AuditRequest, ports: Ports) -> Report:
-    """Look at what the request names and return all that is to be said about it.
+    """Audit the skills and sources of a request, and return the report.
 
     Raises:
-        NotFound: a name that is neither locked nor in an agent's folder, or a path with nothing at it.
-        UsageError: a path to a file that is no archive.
-        FormatError: lock or intent is malformed.
-        StateError: something here cannot be read.
+        NotFound: a name is neither locked nor in an agent's folder, or a path does not exist.
+        UsageError: a path leads to a file that is not an archive.
+        FormatError: the lock or the intent is malformed.
+        StateError: a file or folder of the project or of this user's state cannot be read.
     """
     state = read_unchecked(ports)
     state = replace(state, intent=in_full(state.intent, state.lock, ports.sources.places()))
@@ -471,19 +478,19 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
             sources.notes.append(f"{acceptance.gone} findings of the baseline are no longer there; write it anew")
     new = _changed(about.locked, request.before, state.lock)
     rest = [each for each in worst_first(findings) if each not in first]
-    rest.sort(key=lambda each: each.skill not in new)  # a change is read first
+    rest.sort(key=lambda each: each.skill not in new)  # findings about changed skills come first
     notes, known = tuple(sources.notes), tuple(sorted(acceptance.written))
     return Report((*first, *rest), request.threshold, looked_at, notes, known)
 
 
 def _changed(names: Iterable[str], before: Lock | None, lock: Lock) -> set[str]:
-    """Return the skills that the earlier lock does not have as they are now."""
+    """Return the skills whose tree is not in the earlier lock."""
     old = before.skills if before is not None else lock.skills
     return {name for name in names if name not in old or old[name].tree != lock.skills[name].tree}
 
 
 def looked_at(request: AuditRequest, ports: Ports) -> Iterator[tuple[str, Tree]]:
-    """Yield name and content of each skill that an audit looks at, as far as it can be read."""
+    """Yield the name and the content of each skill that an audit covers, except those that cannot be read."""
     lock = ports.project.lock()
     about = _subjects(request, lock, ports)
     for name in about.locked:
@@ -497,7 +504,7 @@ def looked_at(request: AuditRequest, ports: Ports) -> Iterator[tuple[str, Tree]]
 
 @dataclass(frozen=True, slots=True)
 class _Subjects:
-    """What a request comes to here: locked skills, folders of others that agents read, and sources."""
+    """What a request covers here: locked skills, folders of unmanaged skills that agents read, and sources."""
 
     locked: tuple[str, ...]
     unmanaged: tuple[str, ...]
@@ -547,7 +554,7 @@ def _cases(
 
 
 def _drift(case: Case, verified: Verified, *, is_unasked: bool) -> Iterator[Finding]:
-    """Yield what ``verify`` finds; a skill that was never asked about is to be installed, not put back."""
+    """Yield the findings of ``verify``; for a skill that the user has not agreed to, the hint names ``install``."""
     project = case.ports.project
     install = f"{command(project.scope, 'install')} asks about it, and enables it"
     for each in (*verified.problems, *verified.notes):
@@ -557,7 +564,7 @@ def _drift(case: Case, verified: Verified, *, is_unasked: bool) -> Iterator[Find
 
 
 def _tracked(about: _Subjects, locations: Locations, ports: Ports) -> Iterator[Finding]:
-    """Yield copies in agents' folders that git would carry to others, past lock, consent and signature."""
+    """Yield the copies in agents' folders that git tracks: others would get them without the checks of skillhub."""
     folders = copies.agent_folders(ports.project, ports.user_home, ports.environ)
     paths = [os.path.join(folder, name) for folder in folders for name in about.locked]
     for path in tracked_copies(ports.project.base, list(dict.fromkeys((*paths, *about.unmanaged)))):

@@ -1,7 +1,7 @@
-"""Cache: what skillhub keeps on this disk, and the removal of what is unused.
+"""Cache: the files that skillhub keeps on this disk, and the removal of unused ones.
 
-A tree that seems unused is set aside first; then every project is asked again, each under its lock, and what one of
-them has come to need meanwhile is put back. Whoever installs the tree after that finds it gone, and stores it.
+A tree that seems unused is first set aside. Then every project is read again, each under its lock, and a tree that
+one of them needs by now is put back. A process that installs the tree later finds it missing, and stores it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PARTS = {"http": "downloads", "git": "git"}
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A folder, or a file, in which something is kept; ``size`` in bytes."""
+    """A folder or file of the store or the cache; ``size`` is in bytes."""
 
     name: str
     path: str
@@ -46,11 +46,11 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Waste:
-    """Something unused.
+    """An unused file or folder.
 
     Attributes:
-        about: For a person: of a tree the name of its skill, if it can be read.
-        tree: Of a tree its digest.
+        about: A description for a person: for a tree the name of its skill, if it can be read.
+        tree: The digest of a tree.
     """
 
     kind: Literal["tree", "signer", "leftover", "download", "repository", "scan"]
@@ -62,7 +62,12 @@ class Waste:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What was removed, or could be; ``gone`` are the projects that are no more and alone had some of the trees."""
+    """What was removed, or could be.
+
+    Attributes:
+        gone: The deleted projects that alone needed some of the trees.
+        asked: The questions, with their answers.
+    """
 
     waste: tuple[Waste, ...]
     gone: tuple[str, ...] = ()
@@ -70,24 +75,24 @@ class Collected:
 
     @property
     def size(self) -> int:
-        """All of it, in bytes."""
+        """The total size in bytes."""
         return sum(each.size for each in self.waste)
 
 
 def places(home: Home, store: Store) -> tuple[Kept, ...]:
-    """Return what is kept where: the store, and each part of the cache."""
+    """Return the store and each part of the cache."""
     parts = dict.fromkeys((*_PARTS, *_parts(home)))
     paths = {"store": store.root, **{_PARTS.get(part, part): os.path.join(home.cache, part) for part in parts}}
     return tuple(Kept(name, path, *usage.use(path)) for name, path in paths.items())
 
 
 def collect(home: Home, days: float, ports: Ports, *, dry_run: bool = False) -> Collected:
-    """Remove stored trees that no project needs, downloads older than ``days``, and what killed processes left.
+    """Remove stored trees that no project needs, downloads older than ``days``, and files left by killed processes.
 
     Raises:
-        Refused: nobody agreed that trees go; nothing was removed.
-        FormatError: a project's lock is malformed, so that nobody knows what it needs; nothing was removed.
-        StateError: the disk is in the way, or another process at work for too long.
+        Refused: the user did not agree to the removal of trees; nothing was removed.
+        FormatError: a project's lock is malformed, so its needs are unknown; nothing was removed.
+        StateError: the disk prevents it, or another process works on a project for too long.
     """
     now = ports.clock().timestamp()
     projects = list(known_projects(home))
@@ -121,7 +126,7 @@ def _unused(projects: Sequence[KnownProject], store: Store) -> Iterator[Waste]:
 
 
 def _signers(projects: Sequence[KnownProject], home: Home, before: float, ports: Ports) -> Iterator[Waste]:
-    """Yield signers pinned for entries that no lock has; what was pinned lately may be about to have one."""
+    """Yield pinned signers of entries that no lock has, except recent ones, whose lock may not be written yet."""
     folder = os.path.join(home.state, "signers")
     roots = {None, *(source.root for source in ports.sources.all().values())}
     needed = {
@@ -138,7 +143,7 @@ def _signers(projects: Sequence[KnownProject], home: Home, before: float, ports:
 
 
 def _name(path: str) -> str:
-    """Return what a stored skill calls itself, if it says."""
+    """Return the name that a stored skill declares, or an empty string."""
     try:
         data = files.read(os.path.join(path, SKILL_MD), _HEAD_CAP)
     except (FormatError, StateError):
@@ -152,7 +157,7 @@ def _gone(projects: Sequence[KnownProject], trees: Sequence[Waste]) -> tuple[str
 
 
 def _leftovers(home: Home, before: float) -> Iterator[Waste]:
-    # On some systems several of these are one folder, or one is in another.
+    # On some systems several of these are the same folder, or one contains another.
     folders = (home.config, home.data, home.cache, home.state)
     found = {each.path: each for folder in folders for each in usage.leftovers(folder, before)}
     found |= {each.path: each for each in abandoned(before)}
@@ -184,9 +189,9 @@ def _questions(trees: Sequence[Waste], gone: Sequence[str]) -> list[Question]:
 
 
 def _drop(trees: Sequence[Digest], home: Home, store: Store) -> Set[Digest]:
-    """Remove those of these trees that no project has come to need; return them."""
+    """Remove the trees that still no project needs, and return them."""
     aside: dict[Digest, str] = {}
-    needed: Set[Digest] = frozenset(trees)  # all of them, until every project was asked
+    needed: Set[Digest] = frozenset(trees)  # all of them, until every project was read
     try:
         for tree in trees:
             aside[tree] = store.set_aside(tree)
@@ -206,7 +211,7 @@ def _remove(each: Waste) -> bool:
     return usage.remove(each.path)
 
 
-# All projects of a user, known by what this machine keeps of each, and the trees that they need.
+# All projects of a user, known by their records on this machine, and the trees that they need.
 
 _CAP = 64 * 1024 * 1024
 _ENDS = (".json", ".json.lock")
@@ -217,10 +222,10 @@ class KnownProject:
     """One project, or the user's own scope.
 
     Attributes:
-        base: Its folder.
-        gone: Whether there is no such folder any more.
-        trees: What its lock and its links need.
-        lock: Its lock; an empty one where it is gone.
+        base: The folder of the project.
+        gone: Whether the folder no longer exists.
+        trees: The trees that its lock and its links need.
+        lock: The lock; an empty one if the project is gone.
     """
 
     base: str
@@ -230,11 +235,11 @@ class KnownProject:
 
 
 def known_projects(home: Home, patience: float = Project.patience) -> Iterator[KnownProject]:
-    """Yield every project that something was ever installed into; whoever is changing one is waited for.
+    """Yield every project into which a skill was ever installed; wait for processes that change one.
 
     Raises:
-        FormatError: a lock, or what is kept of a project, is malformed.
-        StateError: one cannot be read, or another process is at work for longer than ``patience`` seconds.
+        FormatError: a lock, or the record of a project, is malformed.
+        StateError: one cannot be read, or another process works on a project for longer than ``patience`` seconds.
     """
     folder = os.path.join(home.state, "projects")
     with files.disk_errors(folder):
@@ -250,7 +255,7 @@ def known_projects(home: Home, patience: float = Project.patience) -> Iterator[K
 def _known(key: str, path: str, home: Home) -> KnownProject | None:
     data = files.read(path, _CAP)
     if data is None:
-        return None  # nothing was linked yet: whoever began to install has nothing that was agreed to
+        return None  # no skill is linked yet: a process that is installing now has no consent yet
     document = strict_json(data, path, _CAP)
     base = document.get("project") if isinstance(document, dict) else None
     if not isinstance(base, str) or not os.path.isabs(base):
@@ -265,7 +270,7 @@ def _known(key: str, path: str, home: Home) -> KnownProject | None:
 
 
 def _is_gone(base: str) -> bool:
-    """Return whether the folder is gone; one that cannot be read, or whose name is not all known, is not."""
+    """Return whether a folder no longer exists; False if it cannot be read, or if its name contains ``?``."""
     if "?" in base:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Doctor: what is odd about this machine and this project, and what to do about each."""
+"""Doctor: finds problems of this machine and this project, and says what to do about each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from skillhub.sources.history import ShownTime
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at; ``hint`` says what to do where it is not well."""
+    """The result of one check; ``hint`` says what to do if it failed."""
 
     name: str
     ok: bool
@@ -40,7 +40,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Everything that was looked at."""
+    """The results of all checks, with the folders, agents and sources found here."""
 
     checks: tuple[Check, ...]
     roots: tuple[Root, ...]
@@ -49,16 +49,16 @@ class Diagnosis:
 
     @property
     def ok(self) -> bool:
-        """Whether all is well."""
+        """Whether every check passed."""
         return all(check.ok for check in self.checks)
 
 
 def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
-    """Look at sources, lock, agents, skills and their needs; change nothing and use no network.
+    """Check sources, lock, agents, skills and their needs; change nothing and use no network.
 
     Args:
-        ports: The world.
-        time: By what expiry is judged, whose clock is looked at; None to look at no clock.
+        ports: What the command works with.
+        time: The time by which expiry is judged, whose clock is checked; None to skip the clock.
     """
     agents = detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
     roots = tuple(_roots(agents, ports))
@@ -81,7 +81,7 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
 
 
 def _clock(time: ShownTime | None) -> Iterator[Check]:
-    """Yield a clock that is behind what signed documents show."""
+    """Yield a failed check if the clock is behind the dates of signed documents."""
     try:
         if time is not None and time.behind:
             yield Check("clock", False, time.behind, time.remedy)
@@ -90,7 +90,7 @@ def _clock(time: ShownTime | None) -> Iterator[Check]:
 
 
 def _known_bad(ports: Ports) -> Iterator[Check]:
-    """Yield what advisories say of the locked skills, as far as they were heard of."""
+    """Yield a failed check for each advisory on a locked skill that is known on this machine."""
     try:
         for name, match in advised_skills(ports):
             yield Check(f"advisory on {name}", False, str(match), command(ports.project.scope, "remove", name))
@@ -99,7 +99,7 @@ def _known_bad(ports: Ports) -> Iterator[Check]:
 
 
 def _intent_and_policy(ports: Ports) -> Iterator[Check]:
-    """Yield a fault in skillhub.toml, and what there is of policies; that file has one of them."""
+    """Yield the checks of skillhub.toml and of the policies; a fault of skillhub.toml, which has one, only once."""
     fault = None
     try:
         ports.project.intent()
@@ -117,7 +117,7 @@ def _intent_and_policy(ports: Ports) -> Iterator[Check]:
 
 
 def _defaults(ports: Ports) -> Iterator[Check]:
-    """Yield what a command without flags takes here, and which file says so."""
+    """Yield the defaults of commands without flags here, each with the file that sets it."""
     try:
         mine = Settings.read(ports.project.home).install
     except SkillhubError as error:
@@ -125,7 +125,7 @@ def _defaults(ports: Ports) -> Iterator[Check]:
         return
     try:
         intent = ports.project.intent()
-    except SkillhubError:  # which is told of by itself
+    except SkillhubError:  # ``_intent_and_policy`` reports it
         return
     usual = {"agents": "those found here", "link": "copy"}
     shown = []
@@ -144,7 +144,7 @@ def _defaults(ports: Ports) -> Iterator[Check]:
 
 
 def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:
-    """Yield the folders that agents read here, the project's before the user's."""
+    """Yield the folders that agents read here, first those of the project, then the user's."""
     project, seen = ports.project, set[str]()
     for each in (project, project.users(ports.user_home)):
         for folder in agent_folders(each, ports.user_home, ports.environ, agents):
@@ -173,7 +173,7 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
         enabling = command(ports.project.scope, "enable", skill.name)
         if missing := [need for need in skill.requires if need.open]:
             hint = enabling
-            if skill.state == "enabled":  # it stays so; what its agent lacks is the value
+            if skill.state == "enabled":  # it stays enabled; only its agent lacks the value
                 hint = "; ".join(dict.fromkeys(_supplying(need, ports) or enabling for need in missing))
             yield Check(f"needs of {skill.name}", False, f"missing: {', '.join(map(Need.spell, missing))}", hint)
         elif skill.state == "disabled":
@@ -183,7 +183,7 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
             yield Check(f"copy of {skill.name}", False, f"it is enabled, but missing: {link}", hint)
     folders = agent_folders(ports.project, ports.user_home, ports.environ)
     copies = dict.fromkeys(link for skill in skills for link in skill.links)
-    # Also what nobody here agreed to: agents read what is in their folders, whoever put it there.
+    # Including copies that the user did not agree to: agents read every skill in their folders.
     copies |= dict.fromkeys(os.path.join(folder, skill.name) for folder in folders for skill in skills)
     try:
         if (unrelated := unrelated_git(ports.project.around)) is not None:
@@ -199,7 +199,7 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
 
 
 def _supplying(need: Need, ports: Ports) -> str:
-    """Return what gives a variable to agents from now on; empty for any other need."""
+    """Return a hint that supplies a needed variable to agents, or an empty string for any other need."""
     if need.kind != "env":
         return ""
     keep = command(ports.project.scope, "env", "set", need.name)
@@ -207,9 +207,11 @@ def _supplying(need: Need, ports: Ports) -> str:
 
 
 def listing_checks(ports: Ports, written: Mapping[str, Digest] | None = None) -> Iterator[Check]:
-    """Yield what is wrong with the list of skills that the model of an agent in use here sees first.
+    """Yield the problems of the list of skills that each agent in use here shows to its model.
 
-    ``written`` are folders that hold these trees, as this process has just written them.
+    Args:
+        ports: What the command works with.
+        written: The folders that this process has just written, each with its tree.
 
     Raises:
         SkillhubError: a lock, or a setting of the agent, cannot be read.
@@ -236,7 +238,7 @@ def listing_checks(ports: Ports, written: Mapping[str, Digest] | None = None) ->
 
 
 def _links(agents: tuple[Host, ...], ports: Ports) -> Iterator[Check]:
-    """Yield the first agent's folder that cannot be linked into, for it leads out of the project."""
+    """Yield the first agent's folder that cannot be used, since it is a link that leads out of the project."""
     try:
         links.link_folders(ports.project, agents, ports.user_home, ports.environ)
         for record in ports.project.records().skills.values():

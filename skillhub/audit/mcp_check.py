@@ -1,4 +1,4 @@
-"""Looks at an MCP server: starts or calls it once, and compares what it has with what skills need of it."""
+"""Checks an MCP server: starts or calls it once, and compares its tools and skills with the needs of skills."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from skillhub.project import mcp
 from skillhub.sources.mcp import EXTENSION
 
 _SECONDS = 60.0
-_GRACE = 2.0  # seconds to end by itself
+_GRACE = 2.0  # seconds that a server gets to exit by itself
 _OUTPUT_MAX = 8 << 20
-_SAID_MAX = 2000  # bytes of what it says on stderr
+_SAID_MAX = 2000  # bytes of its stderr
 _MOST = 1000  # tools, and skills
 _NAME_MAX = 200
-# What every program gets, and what the SDK gives to the servers that it starts.
+# The variables that every program needs, and those that the SDK passes to the servers that it starts.
 _GIVEN = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "SYSTEMROOT", "TEMP", "APPDATA", "USERPROFILE")
 _NAME = r"([A-Za-z_][A-Za-z0-9_]*)"
 _REFERENCE = re.compile(
@@ -50,13 +50,13 @@ _REFERENCE = re.compile(
 
 @dataclass(frozen=True)
 class CheckedServer:
-    """A server to look at: an entry of an agent's configuration, or what a skill says of it.
+    """A server to check: an entry in an agent's configuration, or the description of a skill.
 
     Attributes:
         place: The file, or the skill.
-        facts: What is to be known before it is started; no value of a variable.
+        facts: The facts to show before it is started; they contain no value of a variable.
         base: The folder of the project.
-        file: Where an agent has it.
+        file: The configuration file, if an agent has the server.
     """
 
     name: str
@@ -69,23 +69,23 @@ class CheckedServer:
 
     @property
     def login(self) -> str:
-        """How a person logs in to it: with the agent, which keeps its own login."""
+        """How the user logs in to the server: with the agent, which keeps its own login."""
         return self.file.login(self.name) if self.file is not None else "log in with the agent that is to use it"
 
     @property
     def url(self) -> str:
-        """Where it is reached; empty if it is started."""
+        """The URL of the server; empty if it is started by a command."""
         return self._resolved(mcp_server.url_of(self.entry))
 
     @property
     def cwd(self) -> str:
-        """Where it is started."""
+        """The folder in which the server is started."""
         folder = self.entry.get("cwd")
         return os.path.normpath(os.path.join(self.base, self._resolved(folder) if isinstance(folder, str) else ""))
 
     @property
     def command(self) -> list[str]:
-        """The words that start it, the first the path of a program.
+        """The words of the command, the first of which is the absolute path of the program.
 
         Raises:
             NotFound: there is no such program.
@@ -104,7 +104,7 @@ class CheckedServer:
 
     @property
     def given(self) -> dict[str, str]:
-        """The environment that it gets."""
+        """The environment of the server's process."""
         found = {name: self.environ[name] for name in _GIVEN if name in self.environ}
         for key in ("env", "environment", "envs"):
             found |= self._values(self.entry.get(key))
@@ -113,7 +113,7 @@ class CheckedServer:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What a request bears."""
+        """The headers of each request."""
         found = self._values(self.entry.get("headers")) | self._values(self.entry.get("http_headers"))
         options, named = self.entry.get("requestOptions"), self.entry.get("env_http_headers")
         found |= self._values(options.get("headers") if isinstance(options, dict) else {})
@@ -126,7 +126,7 @@ class CheckedServer:
 
     @property
     def variables(self) -> list[str]:
-        """The names of the person's variables whose values it gets beside those that every program gets."""
+        """The names of the user's variables whose values the server gets, without those that every program gets."""
         named = [
             self.entry.get(key) or [] for key in ("env_vars", "env_keys", "bearer_token_env_var", "env_http_headers")
         ]
@@ -134,7 +134,7 @@ class CheckedServer:
         return sorted({*mcp_server.texts(named), *references})
 
     def question(self) -> Question:
-        """Return what a person has to agree to."""
+        """Return the question that the user must agree to."""
         started: tuple[str, ...] = ()
         message, given = f"Call the MCP server {self.name}?", self.variables
         if not self.url:
@@ -167,18 +167,18 @@ class CheckedServer:
 
 
 def _without_type(entry: object) -> object:
-    """Return an entry less what only some agents spell out: that a server with a command speaks over stdio."""
+    """Return an entry without the type ``stdio``, which only some agents write for a server with a command."""
     if isinstance(entry, dict) and "command" in entry and entry.get("type") == "stdio":
         return {key: value for key, value in entry.items() if key != "type"}
     return entry
 
 
 def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> CheckedServer:
-    """Return the server of a name: the one that agents have, or that file, else the one that a skill describes.
+    """Return the server of a name, from the agents' configuration or the given file, else as a skill describes it.
 
     Raises:
-        NotFound: nobody has it.
-        UsageError: several have it, and not the same.
+        NotFound: no agent and no skill has it.
+        UsageError: several agents have it, with different entries.
         FormatError, StateError: a configuration cannot be read.
     """
     project = ports.project
@@ -210,7 +210,7 @@ def _is_same(path: str, other: str) -> bool:
 
 
 def _facts(file: mcp.ConfigFile, entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what an entry says; of the project's files the whole command, which whoever wrote them chose."""
+    """Return the facts of an entry; for a file of the project, which anyone may have written, the whole command."""
     found = mcp_server.facts(entry)
     if file.scope == "project" and not mcp_server.url_of(entry):
         found = (f"it runs: {as_command(*map(str, _words(entry)))[:_SAID_MAX]}", *found[1:])
@@ -218,7 +218,7 @@ def _facts(file: mcp.ConfigFile, entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _words(entry: Mapping[str, Any]) -> list[Any]:
-    """Return the words of a command, as some agents split it and others do not."""
+    """Return the words of a command; only some agents store the program and its arguments apart."""
     parts = (entry.get("command", entry.get("cmd", [])), entry.get("args", []))
     return [word for part in parts for word in (part if isinstance(part, list) else [part])]
 
@@ -232,9 +232,10 @@ def _described(name: str, ports: Ports) -> Iterator[tuple[str, McpServer]]:
 
 
 def compared(checked: CheckedServer, found: ServerContent, ports: Ports) -> list[dict[str, Any]]:
-    """Return for each skill that needs the server which tools it names, which of them it lacks, and another server.
+    """Return a row for each skill that needs the server: the tools that it names, and those that the server lacks.
 
-    The tools are those of ``allowed-tools``; another server is one that the skill describes and the agent has not.
+    The tools are those of ``allowed-tools``. ``describes`` is the server as the skill describes it, if the agent has
+    a different one.
     """
     before, file, rows = f"tools:mcp__{checked.name}__", checked.file, []
     others = {
@@ -252,7 +253,7 @@ def compared(checked: CheckedServer, found: ServerContent, ports: Ports) -> list
 
 @dataclass(frozen=True)
 class ServerContent:
-    """What a server has; every text is its own, shortened."""
+    """The tools and skills of a server; every text comes from the server, and is shortened."""
 
     server: str
     protocol: str
@@ -271,14 +272,14 @@ class _ListSkills(PaginatedRequest[Literal["skills/list"]]):
 
 
 def look(checked: CheckedServer, web: Web | None, seconds: float = _SECONDS) -> ServerContent:
-    """Start the server, or call it through ``web``, and return what it has; whatever it started is ended.
+    """Start the server, or call it through ``web``, and return its tools and skills; its processes are ended.
 
     Raises:
-        SourceError: it does not start, answer in time, or answers with an error.
-        FormatError: what it answers is malformed.
+        SourceError: it does not start, does not answer in time, or answers with an error.
+        FormatError: its answer is malformed.
         SkillhubError: as ``Web.ask`` raises it.
     """
-    logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it says would end on the terminal as it is
+    logging.getLogger("mcp").addHandler(logging.NullHandler())  # else its messages would reach the terminal unescaped
     said = bytearray()
     posted = _ThroughWeb(checked, web) if web is not None else None
     try:
@@ -318,7 +319,7 @@ async def _look(checked: CheckedServer, posted: _ThroughWeb | None, said: bytear
 
 
 async def _listed(ask: Callable[[str | None], Awaitable[tuple[list[str], str | None]]]) -> tuple[str, ...]:
-    """Ask for one page after another, and return what they name, shortened."""
+    """Ask for one page after another, and return the names in them, shortened."""
     found: list[str] = []
     cursor = None
     for _ in range(_MOST):
@@ -346,7 +347,7 @@ def _short(text: str) -> str:
 
 @asynccontextmanager
 async def _started(checked: CheckedServer, said: bytearray) -> AsyncIterator[tuple[Any, Any]]:
-    """Give the streams of a server that was started; at the end it and its process group are killed."""
+    """Start the server and yield its streams; on exit kill its process group."""
     process = await anyio.open_process(
         checked.command, env=checked.given, cwd=checked.cwd, stderr=subprocess.PIPE, start_new_session=True
     )
@@ -362,7 +363,7 @@ async def _started(checked: CheckedServer, said: bytearray) -> AsyncIterator[tup
                 if count > _OUTPUT_MAX:
                     return
                 for line in (each for each in lines if each.startswith(b"{")):
-                    with suppress(ValueError):  # what is no frame some servers print all the same
+                    with suppress(ValueError):  # some servers print lines that are not messages
                         await give.send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
 
     async def write() -> None:
@@ -392,7 +393,7 @@ async def _started(checked: CheckedServer, said: bytearray) -> AsyncIterator[tup
 
 
 async def _drain(process: Process) -> None:
-    """Read to the end of the pipes, which closes them."""
+    """Read the pipes to their end, which closes them."""
     with anyio.move_on_after(_GRACE, shield=True):
         for stream in (process.stdout, process.stderr):
             async for _ in _stream(stream):
@@ -409,7 +410,7 @@ async def _end(process: Process) -> None:
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         await process.stdin.aclose()  # type: ignore[union-attr]
     with anyio.move_on_after(_GRACE):
-        while process.returncode is None:  # `wait` would wait for whoever holds its pipes, too
+        while process.returncode is None:  # `wait` would also wait for other processes with its pipes
             await anyio.sleep(0.01)
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
@@ -422,7 +423,7 @@ async def _end(process: Process) -> None:
 
 
 class _ThroughWeb(httpx2.AsyncBaseTransport):
-    """Sends what the SDK posts through our own client, to the one URL that was agreed to."""
+    """Sends the requests of the SDK through our own client, only to the URL that the user agreed to."""
 
     def __init__(self, checked: CheckedServer, web: Web) -> None:
         self._url, self._login = checked.url, checked.login
@@ -432,7 +433,7 @@ class _ThroughWeb(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method != "POST":
-            return httpx2.Response(405)  # a stream of events that nobody here waits for
+            return httpx2.Response(405)  # a stream of events, which this check does not need
         told = {
             name: value
             for name, value in request.headers.items()

@@ -1,7 +1,7 @@
-"""What was read off a skill by the scan, kept by its tree and by the rules and parsers that read it.
+"""Cached results of the scan, by the digest of the tree and the versions of rules and parsers.
 
-An entry is believed only if it was written on this machine for this very tree and these very rules: it bears a MAC by
-a key in ``<state>``. An install never looks here.
+An entry is used only if this machine wrote it for the same tree and the same rules: it has a MAC with a key in
+``<state>``. An install never uses the cache.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import Tree, Unpacked
 from skillhub.scan import MANY, capabilities_and_findings, scan
 
-PART = "scan"  # of the cache
+PART = "scan"  # the folder within the cache
 _CAP = 8 << 20
 _KEY_BYTES = 32
-_AT_ONCE, _BYTES_MAX = 16, 1 << 26  # of what waits for them
-_FIELDS = ("rule", "severity", "path", "line", "message", "hint")  # of a finding of the scan
+_AT_ONCE, _BYTES_MAX = 16, 1 << 26  # trees that wait for other processes: their number, their bytes together
+_FIELDS = ("rule", "severity", "path", "line", "message", "hint")  # the fields that the scan sets in a finding
 _PARSERS = ("PyYAML", "markdown-it-py", "tree-sitter", "tree-sitter-bash", "tree-sitter-javascript")
-_Seen = tuple[tuple[str, ...], tuple[Finding, ...]]  # what a skill can do, and what is found in it
-# Whose code decides what is found: rules, detectors, and how a manifest is read.
+_Seen = tuple[tuple[str, ...], tuple[Finding, ...]]  # capabilities and findings of a skill
+# The rooms whose code determines the results: rules, detectors, and the parser of manifests.
 _ROOMS = ("scan", os.path.join("scan", "code"), "model", "formats")
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedSkill:
-    """What was read off the content of a skill.
+    """The result of scanning a skill.
 
     Attributes:
-        findings: What the scan sees, the worst first.
-        capabilities: What it can do; None if its manifest cannot be read.
-        fault: Why not.
-        breaches: How its form breaks the specification, though install takes it.
+        findings: The findings, the most severe first.
+        capabilities: The capabilities; None if the manifest cannot be read.
+        fault: Why the manifest cannot be read; else empty.
+        breaches: The violations of the specification that do not prevent an install.
     """
 
     findings: tuple[Finding, ...]
@@ -59,7 +59,7 @@ class ScannedSkill:
 
     @classmethod
     def read(cls, tree: Tree, seen: _Seen | None = None) -> ScannedSkill:
-        """Read its manifest, and scan it, unless that was ``seen`` by another process."""
+        """Read the manifest of a tree, and scan the tree, unless another process has: ``seen`` is its result."""
         try:
             found, findings = seen or capabilities_and_findings(tree, Manifest.read(tree))
             breaches = (f"{each.message} [{each.code}]" for each in problems(tree)[0])
@@ -69,21 +69,21 @@ class ScannedSkill:
 
 
 class ScanCache:
-    """Results of the scan in ``<cache>/scan``, a file for each.
+    """The results of scans in ``<cache>/scan``, one file for each.
 
     Args:
-        home: Where cache and key are.
-        remember: Whether what is new is written.
+        home: The folders of the cache and of the key.
+        remember: Whether new results are written.
     """
 
     def __init__(self, home: Home, *, remember: bool = True) -> None:
         self._remember = remember
         self._folder = os.path.join(home.cache, PART)
         self._key_path = os.path.join(home.state, "scan-cache.key")
-        self._unwritten: dict[Digest, ScannedSkill] = {}  # where nothing can be
+        self._unwritten: dict[Digest, ScannedSkill] = {}  # results that could not be written
 
     def read(self, tree: Tree) -> ScannedSkill:
-        """Return what the scan reads off a tree, which was hashed just now; scanned, unless that is known."""
+        """Return the result for a tree whose digest was just computed: the cached one, or that of a new scan."""
         if (found := self._unwritten.get(tree.digest)) is not None:
             return found
         path = self._path(tree.digest)
@@ -94,12 +94,14 @@ class ScanCache:
         return self._kept(tree, ScannedSkill.read(tree))
 
     def fill(self, trees: Iterable[Digest], read: Callable[[Digest], Tree | None], report: Report) -> None:
-        """Have many that are new scanned by other processes, and keep the results; what fails is left to ``read``.
+        """Scan the trees without a cached result in other processes, if they are many, and write the results.
+
+        A tree that cannot be read is skipped; ``read`` handles it later.
 
         Args:
-            trees: Which.
-            read: Reads one.
-            report: Is told how far it is.
+            trees: The digests of the trees.
+            read: Reads a tree.
+            report: Receives the progress.
         """
         new = [each for each in dict.fromkeys(trees) if self._remember and not os.path.exists(self._path(each))]
         if len(new) < MANY:
@@ -151,7 +153,7 @@ class ScanCache:
 
     @cached_property
     def _key(self) -> bytes:
-        """The key of this machine, made when there is none; where it cannot be kept, one for this command."""
+        """The key of this machine, created if missing; if it cannot be written, it is valid for this command only."""
         with suppress(FormatError, StateError):
             key = files.read(self._key_path, _KEY_BYTES)
             if key is not None and len(key) == _KEY_BYTES:
@@ -164,7 +166,7 @@ class ScanCache:
 
     @cached_property
     def rules(self) -> str:
-        """Everything that decides what is found, by name and version."""
+        """The names and versions of everything that determines the results."""
         parsers = ", ".join(f"{name} {_version(name)}" for name in _PARSERS)
         return f"skillhub {skillhub.__version__} {_code()}, Python {platform.python_version()}, {parsers}"
 
@@ -178,7 +180,7 @@ def _version(name: str) -> str:
 
 @cache
 def _code() -> str:
-    """Return a digest of the code that reads skills: a working copy has the version of the release before it."""
+    """Return a digest of the code that scans: a working copy still has the version of the release before it."""
     top = os.path.dirname(os.path.abspath(skillhub.__file__))
     return sha256(b"".join(_sources(top))).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Show one skill, search sources and this machine, and compare versions and edits."""
+"""Show one skill, search sources and this machine, and compare versions, locks and edits."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ from skillhub.sources.local import named, read_local
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One skill, its manifest and files read off verified bytes, and the releases that its source offers.
+    """One skill: its manifest and files from verified bytes, and the releases that its source offers.
 
     Attributes:
-        releases: Of an installed skill whose source cannot be asked, as that was last seen.
+        releases: The releases; the last seen ones if the source of an installed skill cannot be asked.
         commit: The full commit of a skill from git.
-        patched: What the project's patch touches; None where there is no patch, or what it is of is not stored.
-        warnings: What the source says against the release that is installed, or why it was not asked.
+        patched: The files that the project's patch changes; None without a patch, or if its base is not stored.
+        warnings: The source's objections to the installed release, or the reason why it was not asked.
     """
 
     skill: Skill
@@ -65,7 +65,7 @@ class Shown:
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``skillhub show --json`` prints."""
+        """Return the answer of ``skillhub show --json``."""
         return {
             **self.skill.to_json(),
             "manifest": manifest_json(self.manifest),
@@ -80,22 +80,22 @@ class Shown:
 
 
 def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:
-    """Return what is known of a skill: the locked one, one in an agent's folder, else what the reference finds.
+    """Return a skill: the locked one, else one in an agent's folder, else the skill at the reference.
 
     Args:
-        ref: The skill, or a place that holds several.
+        ref: The skill, or a place with several skills.
         ports: What the command works with.
-        skill: Which of several.
+        skill: The name of one skill in a place with several.
 
     Raises:
-        NotFound: none of them is there.
+        NotFound: there is no such skill.
         SecurityError, FormatError, SourceError: as for install.
-        Forbidden: a policy forbids where what is not installed is from.
+        Forbidden: the skill is not installed, and a policy forbids its source.
     """
     lock = ports.project.lock()
     if isinstance(ref, Named) and ref.range is None:
         entry = lock.skills.get(ref.name)
-        # With a source it is the skill that the source calls so, which an alias need not be.
+        # With a source, the name is the one in the source; an alias in the lock may differ from it.
         is_it = entry is not None and (ref.source is None or entry.own_name(ref.name) == ref.name)
         if entry and is_it and (ref.source in (None, entry.source) or _is_from(entry, ref.source, ports)):
             return _installed(ref.name, entry, lock, ports)
@@ -129,12 +129,12 @@ def obtained(ref: Ref, skill: str | None, ports: Ports) -> Candidate:
     """Return one skill for one use, verified and scanned as for a first install, and permitted by every policy.
 
     Args:
-        ref: The skill, or a place that holds several; a name that is installed is that skill.
-        skill: Which of several.
+        ref: The skill, or a place with several skills; the name of an installed skill means that skill.
+        skill: The name of one skill in a place with several.
         ports: What the command works with.
 
     Raises:
-        UsageError: the reference holds several skills.
+        UsageError: the place has several skills, and none was chosen.
         Forbidden: a policy forbids it.
         SecurityError, FormatError, SourceError: as for install.
     """
@@ -162,13 +162,13 @@ def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
     warnings = (error.message,) if (error := status.objection) else status.yanked
     base = ports.store.listing(entry.original.tree) if entry.patch else None
     patched = Delta.of_files(base, tree.listing) if base is not None else None
-    manifest = Manifest.read(tree)  # no record says what a skill does that nobody here agreed to
+    manifest = Manifest.read(tree)  # a skill without consent has no record with its description
     skill = replace(skill, description=manifest.description)
     return Shown(skill, manifest, tree, status.offered, patched, entry.rev, (*notes, *warnings))
 
 
 def _release_status(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple[ReleaseStatus, tuple[str, ...]]:
-    """Return what the source of a locked skill says of it; where it cannot be asked what it last said, and why."""
+    """Return the release status of a locked skill by its source; else the last answer, and why it was not asked."""
     locked = lock.sources.get(entry.source)
     if locked is None:
         return ReleaseStatus(name, entry), ()
@@ -185,7 +185,7 @@ def _release_status(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple
 
 
 def _found(name: str, ports: Ports) -> Shown | None:
-    """Return the skill that ``list`` shows by this name though no lock knows it; None if there is none."""
+    """Return the unmanaged skill that ``list`` shows under this name, or None."""
     for folder in unmanaged(ports.project, ports.user_home, ports.environ):
         skill = found_skill(folder, ports.project.scope)
         if skill.name == name:
@@ -210,7 +210,7 @@ def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> S
 
 
 def file_rows(tree: Tree) -> list[dict[str, Any]]:
-    """Return what is shown in JSON of each file."""
+    """Return a row for each file, for JSON."""
     return [
         {"path": path, "size": len(file.data), "sha256": tree.listing[path].sha256, "executable": file.executable}
         for path, file in tree.items()
@@ -224,7 +224,7 @@ _MANIFEST_KEYS = (
 
 
 def manifest_json(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest as it is shown in JSON."""
+    """Return the manifest for JSON."""
     return {key: _plain(getattr(manifest, key)) for key in _MANIFEST_KEYS}
 
 
@@ -234,20 +234,20 @@ def _plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-# Search: in the listings of the sources, and in the skills that are here; by the same ranking.
+# Search: in the listings of the sources and in the skills on this machine, with the same ranking.
 
 
 def search(
     query: str, skills: Sequence[Skill], limit: int, listed: Iterable[tuple[Source, Index]] = (), cache: str = ""
 ) -> Hits:
-    """Return what is found in the skills that are here, and in what sources list.
+    """Search the skills on this machine and the listings of sources.
 
     Args:
-        query: What a person remembers.
-        skills: Those that are here.
-        limit: How many hits to return.
+        query: The words to search for.
+        skills: The skills on this machine.
+        limit: The maximum number of hits.
         listed: Sources with their listings.
-        cache: Where the index of a listing is kept; always safe to delete.
+        cache: The folder for the search indexes of listings; always safe to delete.
 
     Raises:
         StateError: this Python's SQLite cannot index texts.
@@ -260,11 +260,11 @@ def search(
 
 
 def found_json(found: Hits, kept: Mapping[str, KeptListing]) -> dict[str, Any]:
-    """Return what ``skillhub search --json`` prints of what was found.
+    """Return the answer of ``skillhub search --json``.
 
     Args:
-        found: By ``search``.
-        kept: The listings that were searched and are not asked for each time, by the alias of the source.
+        found: The result of ``search``.
+        kept: The cached listings that were searched, by the alias of the source.
     """
     rows = ((alias, spell(each.listed), each.commit) for alias, each in kept.items())
     told = [{"source": alias, "refreshed": at, "commit": commit} for alias, at, commit in rows]
@@ -272,7 +272,7 @@ def found_json(found: Hits, kept: Mapping[str, KeptListing]) -> dict[str, Any]:
 
 
 def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:
-    """Return the index of a listing: the one that is kept if it was made of this very listing."""
+    """Return the search index of a listing: the cached one, if it was built from the same listing."""
     rows = [
         Stored(name=name, description=releases[0].description, source=source.alias)
         for name, releases in sorted(listing.skills.items())
@@ -287,23 +287,23 @@ def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:
         return found
     try:
         return SearchIndex.kept(path, proof.hexdigest(), rows)
-    except StateError:  # what cannot be written, or not read again, is made for this search alone
+    except StateError:  # an index that cannot be written or read again is built for this search only
         return SearchIndex.build(rows)
 
 
 # Diff: local edits, changes of an update, changes of the lock; nothing is written.
 
-_Vouchers = tuple[str | None, str | None]  # who says who signed, before and after
+_Vouchers = tuple[str | None, str | None]  # the party that names the signer, before and after
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a person changed in their copies of a skill.
+    """A local edit in copies of a skill.
 
     Attributes:
-        paths: The copies that were changed alike, relative to the project or the user's home.
-        patch: The text that differs from what is locked, for ``patch -p1``.
-        whole: Files that differ and that no patch can hold.
+        paths: The copies with this edit, relative to the project or the user's home.
+        patch: The differences from the locked tree, for ``patch -p1``.
+        whole: Files that differ and do not fit into a patch.
     """
 
     paths: tuple[str, ...]
@@ -311,7 +311,7 @@ class Edit:
     whole: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the edit as data."""
+        """Return the edit for JSON."""
         return {"paths": list(self.paths), "patch": self.patch, "binary": list(self.whole)}
 
 
@@ -320,15 +320,15 @@ class Diff:
     """One skill before and after.
 
     Attributes:
-        before: What the lock had; None of a skill that came.
-        after: What it would have, or has; None of one that went.
-        changes: What differs; None unless both are there.
-        facts: Of one that came: who signed it, what it can do, what it needs, its files.
-        findings: What the scan finds in it after and did not find before.
-        patch: The text that differs, for ``patch -p1``.
-        whole: Files that differ and that no patch can hold.
+        before: The earlier entry of the lock; None for an added skill.
+        after: The present or future entry; None for a removed skill.
+        changes: The differences; None unless there are both entries.
+        facts: Facts about an added skill: its signer, capabilities, needs and files.
+        findings: The findings of the scan that are new.
+        patch: The differences of text files, for ``patch -p1``.
+        whole: Files that differ and do not fit into a patch.
         notes: What could not be compared, and why.
-        edits: What was changed by hand here, and has no part in all that is said above.
+        edits: The local edits; the other fields do not include them.
     """
 
     name: str
@@ -344,13 +344,13 @@ class Diff:
 
     @property
     def status(self) -> Literal["added", "removed", "changed", "same"]:
-        """What became of it."""
+        """The kind of change."""
         if self.before is None or self.after is None:
             return "added" if self.before is None else "removed"
         return "changed" if self.before != self.after else "same"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the differences as data."""
+        """Return the differences for JSON."""
         delta = self.changes.to_json() if self.changes else {}
         return {
             "name": self.name,
@@ -375,10 +375,10 @@ def diff(ref: Named, ports: Ports) -> Diff:
     """Compare a locked skill with the newest version that the intent allows, or with the one that ``ref`` names.
 
     Raises:
-        NotFound: it is not locked, or there is no such version.
-        SecurityError: what is offered is from elsewhere, by another signer, or not what was announced.
-        SourceError: it cannot be had.
-        Forbidden: a policy forbids where it is from.
+        NotFound: the skill is not locked, or there is no such version.
+        SecurityError: the new version has another origin or signer, or its bytes are not the announced ones.
+        SourceError: the new version cannot be fetched.
+        Forbidden: a policy forbids its source.
     """
     state = read_state(ports)
     refuse_unknown([ref.name], state.lock.skills, ports.project.scope)
@@ -399,12 +399,12 @@ def diff(ref: Named, ports: Ports) -> Diff:
 
 
 def edits_of(name: str, ports: Ports) -> tuple[Edit, ...]:
-    """Compare the copies of a locked skill with what was put there; equal edits are one.
+    """Return the local edits in the copies of a locked skill; copies with the same edit share one ``Edit``.
 
     Raises:
-        NotFound: it is not locked.
-        StateError: a copy cannot be read, or holds too much.
-        SecurityError, SourceError, Forbidden: the store has lost what was put there, and it cannot be had again.
+        NotFound: the skill is not locked.
+        StateError: a copy cannot be read, or is too large.
+        SecurityError, SourceError, Forbidden: the store lacks the enabled tree, and it cannot be fetched again.
     """
     state = read_state(ports)
     refuse_unknown([name], state.lock.skills, ports.project.scope)
@@ -412,7 +412,7 @@ def edits_of(name: str, ports: Ports) -> tuple[Edit, ...]:
 
 
 def every_edit(ports: Ports) -> list[Diff]:
-    """Compare the copies of every locked skill with what was put there; those without an edit are left out.
+    """Return the local edits of all locked skills, without the skills that have none.
 
     Raises:
         StateError, SecurityError, SourceError, Forbidden: as for ``edits_of``.
@@ -438,10 +438,10 @@ def _edits(name: str, state: State, ports: Ports) -> tuple[Edit, ...]:
 
 
 def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:
-    """Compare another state of the lock with the present one, skill by skill; equal ones are left out.
+    """Compare another state of the lock with the present one, skill by skill; unchanged skills are left out.
 
-    The trees are taken from the store, else fetched and verified; where that fails or a policy forbids it,
-    what the locks say is compared.
+    The trees are read from the store, or else fetched and verified. If that fails, or a policy forbids it, only the
+    entries of the locks are compared.
 
     Raises:
         FormatError: the present lock or intent is malformed.
@@ -462,7 +462,7 @@ def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:
 
 
 def _added(name: str, entry: Locked, state: State, ports: Ports) -> Diff:
-    """Return all that a reviewer is shown of a skill that came: as much as of one that changed."""
+    """Return the difference for an added skill, with as many details as for a changed one."""
     facts = [
         f"version {word(entry.version or '-')} from {word(entry.source)}: {word(entry.origin)}",
         f"signed by {shown_signers(entry.signed_by, ports.voucher(entry))}",
@@ -493,7 +493,7 @@ def _of_entries(name: str, before: Locked, after: Locked, state: State, ports: P
 
 
 def _tree(name: str, entry: Locked, state: State, ports: Ports) -> Tree:
-    """Return the files of an entry; who reviews a lock does not agree to it, so it is reached with care."""
+    """Return the files of an entry; unless the user agreed to it, it is fetched as from an unknown source."""
     record = state.records.skills.get(name)
     is_mine = record is not None and record.is_of(entry)
     return ports.store.read(entry.tree) or from_lock(name, entry, ports, agreed=is_mine, scanned=False).tree
@@ -511,7 +511,7 @@ def _compared(
 
 
 def _new_findings(old: Tree, new: Tree) -> Iterator[Finding]:
-    """Yield what the scan finds in ``new`` more often than in ``old``, by rule and file: lines may have moved."""
+    """Yield the findings that ``new`` has more often than ``old``, by rule and file, since lines may have moved."""
     if old.digest == new.digest:
         return
     known = Counter(map(_seen, scan(old)))
@@ -522,14 +522,14 @@ def _new_findings(old: Tree, new: Tree) -> Iterator[Finding]:
 
 
 def _seen(finding: Finding) -> tuple[str, str | None]:
-    """Return what tells a finding from another though lines above it came or went."""
+    """Return the identity of a finding, independent of its line."""
     return finding.rule, finding.path
 
 
 def _differing(old: Mapping[str, File], new: Mapping[str, File]) -> tuple[str, tuple[str, ...]]:
-    """Return what a person can read of what differs, as a patch, and the files of which they cannot.
+    """Return the differences that a person can read as a patch, and the paths of the other files that differ.
 
-    A signature is a line of some thousand digits, and another each time.
+    A signature is one of the other files: it is a line of thousands of digits, which differ each time.
     """
     differ = {path for path in {*old, *new} if old.get(path) != new.get(path)}
     whole = {path for path in differ if None in (text_of(path, old.get(path)), text_of(path, new.get(path)))}

@@ -1,4 +1,4 @@
-"""Audit of sources: what each says of the locked skills now, its URL and root against the lock's, the trust in it."""
+"""Audit of sources: their answers about locked skills, their URLs and roots compared with the lock, their trust."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ from skillhub.trust.roles import (
 
 
 class Inquiry:
-    """Asks whoever the locked skills are from, and looks at the sources themselves.
+    """Asks the sources of the locked skills, and checks the sources themselves.
 
     Args:
-        state: What is locked, and what is wanted.
-        locations: Where findings are shown.
-        ports: The world.
-        refresh: Ask; else what registries last said counts, and only places on this machine are looked at.
+        state: The lock and the intent.
+        locations: The locations of findings.
+        ports: What the command works with.
+        refresh: Whether to ask; otherwise the last answers of registries count, and only local places are read.
 
     Attributes:
-        statuses: What the registry of each skill says of it, or last said; only of skills from registries.
-        findings: What the answers gave rise to.
-        notes: Who was not asked, or could not be, and what a reader should know of the rest.
+        statuses: The status of each skill from a registry, by the registry's present or last answer.
+        findings: The findings from the answers.
+        notes: The sources that were not asked or did not answer, and other remarks for the report.
     """
 
     def __init__(self, state: State, locations: Locations, ports: Ports, *, refresh: bool) -> None:
@@ -80,10 +80,10 @@ class Inquiry:
         self._refresh = refresh
 
     def ask_registries(self, names: Iterable[str]) -> None:
-        """Ask the registries of these skills; of one that cannot or must not be asked, its last answer counts.
+        """Ask the registries of these skills; for one that cannot or must not be asked, its last answer counts.
 
         Raises:
-            StateError: the disk refuses to keep what they say.
+            StateError: their answers cannot be written to the disk.
         """
         lock, sources = self.state.lock, self.ports.sources
         by_source: dict[str, list[str]] = {}
@@ -109,7 +109,7 @@ class Inquiry:
         return f"its last answer is used, {when}" if when else "and it has no earlier answer"
 
     def _ask_registry(self, source: Source, names: Iterable[str]) -> None:
-        """Ask a registry about each of these skills, until an answer says that it cannot be asked."""
+        """Ask a registry about each of these skills, until one request fails."""
         try:
             registry = self.ports.open(source)
             for name in names:
@@ -129,7 +129,7 @@ class Inquiry:
             self.findings.append(self._about(source.alias, "source-refused", error.message))
 
     def ask_advisories(self) -> None:
-        """Ask what is known to be bad; where nobody can tell, that is a finding, and no skill is looked up."""
+        """Read the advisories; if that fails, it is a finding, and no skill is checked against them."""
         advisories = self.ports.advisories
         try:
             advisories.known()
@@ -146,10 +146,10 @@ class Inquiry:
                 self.notes.append(text)
 
     def is_unchanged(self, name: str, stored: StoredSkills) -> bool:
-        """Say whether a local folder still has the very files that are locked, stored, and signed by nobody.
+        """Return whether a local folder still has exactly the files that are locked and stored, without a signature.
 
-        The folder passes the checks of an install, and the manifest says what the lock does. Everything else, errors
-        among it, is for ``ask_places`` to tell.
+        The folder passes the checks of an install, and the manifest agrees with the lock. In every other case, also
+        if an error occurs, ``ask_places`` reports the difference.
         """
         entry, project = self.state.lock.skills[name], self.ports.project
         if not entry.local or entry.patch or entry.signed_by or project.scope != "project":
@@ -166,10 +166,10 @@ class Inquiry:
         return False
 
     def ask_places(self, names: Iterable[str]) -> None:
-        """Ask what is no registry for something newer, held against the lock as an update would hold it.
+        """Ask sources that are not registries for newer versions, compared with the lock as an update would do.
 
         Raises:
-            StateError: the disk is in the way.
+            StateError: the disk prevents it.
         """
         ports = replace(self.ports, network=_Reaching(self.ports.network))
         for place, here in self._by_place(names).items():
@@ -182,7 +182,7 @@ class Inquiry:
                 self.notes.append(f"{place} could not be asked for newer versions: {error.message}")
 
     def _by_place(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Return the skills that may be outdated, by place; what a registry says of its own is known already."""
+        """Return the skills that may be outdated, by place, without those of registries, which were asked before."""
         lock, found = self.state.lock, dict[str, list[str]]()
         for name in names:
             entry = lock.skills[name]
@@ -205,7 +205,7 @@ class Inquiry:
                 message = f"the present version at {locked[name].place} is refused: {error.message}"
                 self._found("newer-refused", message, name)
             else:
-                raise error  # a place that cannot be asked about one cannot be asked about the next
+                raise error  # the place is unreachable, also for its other skills
 
         newer = newest_of(names, self.state, ports, keep=True, excuse=excuse)
         for each in newer.found.values():
@@ -220,7 +220,7 @@ class Inquiry:
         ]
 
     def configured(self, aliases: Iterable[str]) -> Iterator[Finding]:
-        """Yield what is wrong with sources as this user has them, and as the lock has them."""
+        """Yield the findings about sources in this user's configuration and in the lock."""
         mine = self.ports.sources.all()
         for alias in aliases:
             source, locked, at = (mine.get(alias), self.state.lock.sources.get(alias), self.locations.source(alias))
@@ -255,7 +255,7 @@ class Inquiry:
                 yield self._about(source.alias, "source-expiring", warning)
 
     def changed(self, before: Lock) -> Iterator[Finding]:
-        """Yield what became of the sources of an earlier lock; what skillhub.toml alone names is one now, too."""
+        """Yield the changes of sources since an earlier lock; sources that only skillhub.toml names count, too."""
         rules = {"added": "source-added", "removed": "source-removed", "changed": "origin-changed"}
         now = sources_since(before, self.state.lock, self.ports.project.intent())
         for each in source_changes(before.sources, now):
@@ -271,7 +271,7 @@ class Inquiry:
 
 
 class _Reaching:
-    """Opens a place; one that is not there can be asked for no other skill either."""
+    """Opens places; a place that does not exist is a ``SourceError``, since it fails for all of its skills."""
 
     def __init__(self, network: Network) -> None:
         self.open, self.fetch_root = network.open, network.fetch_root
@@ -292,11 +292,11 @@ class _Reaching:
 
 
 def _spelled(entry: Locked, other: Locked) -> str:
-    """Return what tells the one from the other: the version if that does."""
+    """Return the version of an entry, or its origin in short if the other entry has the same version."""
     return entry.version if entry.version and entry.version != other.version else entry.short
 
 
-# The trust in a source as this machine keeps it: its root, its keys, when its metadata expires; no network.
+# The trust in a source, as stored on this machine: its root, its keys, the expiry of its metadata; no network.
 
 _ROLES = (ROOT, TARGETS, SNAPSHOT, TIMESTAMP, NAMESPACES, RELEASES, LISTING)
 
@@ -307,10 +307,10 @@ class SourceView:
 
     Attributes:
         root: The root that is trusted now.
-        metadata: What was seen of each role when the source was last refreshed.
-        late: What of it has expired or is about to, though offline keys signed it, months ahead.
-        refreshed: When that was (UTC); None if never, or if the source is inside the package.
-        changes: What became of trust since the source was added, a line each.
+        metadata: The metadata of each role at the last refresh of the source.
+        late: The metadata signed by offline keys that has expired or soon will.
+        refreshed: The time of the last refresh (UTC); None if never, or if the source is inside the package.
+        changes: The changes of trust since the source was added, one line each.
     """
 
     source: Source
@@ -322,15 +322,15 @@ class SourceView:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is ``late``, a line each."""
+        """A line for each entry of ``late``."""
         return tuple(f"{each.role} expires {each.expires}; tell the registry's operator" for each in self.late)
 
 
 def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
-    """Return the trust in a registry as it stands on this machine.
+    """Return the trust in a registry, as stored on this machine.
 
     Raises:
-        FormatError: the metadata kept here is damaged.
+        FormatError: the stored metadata is damaged.
         StateError: it cannot be read.
     """
     first = view_root(sources.root(source), source.url)

@@ -1,4 +1,4 @@
-"""Verify: store, links, lock and signatures against each other, offline, every byte."""
+"""Verify: compares store, copies, lock and signatures, offline and byte for byte."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from skillhub.project.store import Store
 from skillhub.runtime.discover import found_name
 from skillhub.trust.publishers import Publisher, judge
 
-# What no copying mends.
+# The codes of problems that ``sync`` cannot repair.
 BEYOND_SYNC = frozenset(
     {
         *("signature", "patch", "withdrawn", "revoked", "name-not-owned", "not-enabled"),
@@ -41,10 +41,10 @@ BEYOND_SYNC = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was found about one skill; no problems means that it is as locked, to the last byte.
+    """The result for one skill; without problems it is as locked, byte for byte.
 
     Attributes:
-        notes: What is worth knowing and wrong with nothing: a yanked release, an expired certificate.
+        notes: Facts that are not problems: a yanked release, an expired certificate.
     """
 
     name: str
@@ -52,23 +52,23 @@ class Verified:
     notes: tuple[TreeProblem, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the skill as ``skillhub verify --json`` has it."""
+        """Return the row of the skill in ``skillhub verify --json``."""
         problems = [asdict(each) for each in self.problems]
         return {"name": self.name, "ok": not problems, "problems": problems}
 
 
 def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
-    """Compare what is locked with what is stored and enabled, and judge the stored signatures again, offline.
+    """Compare the locked skills with the store and the enabled copies, and verify the stored signatures, offline.
 
-    A release that its registry has withdrawn, or whose key it has revoked, is a problem as far as this machine has
-    heard of it. What left the lock, and agents still read, is one too.
+    A release that its registry has withdrawn, or whose key it has revoked, is a problem if this machine knows of it.
+    So is a skill that left the lock, and that agents still read.
 
     Args:
         names: The skills; none means all.
-        ports: The world; no registry is opened, and nobody is asked.
+        ports: What the command works with; no registry is opened, and no question is asked.
 
     Raises:
-        NotFound: a name that is not locked.
+        NotFound: a name is not locked.
         FormatError: the lock is malformed.
         StateError: the lock cannot be read, or a link leads out of the project.
     """
@@ -79,7 +79,7 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
 
 
 class StoredSkills:
-    """Reads skills of the store, and keeps the last one: the checks of an audit all look at the same one."""
+    """Reads skills from the store, and caches the last one, which all checks of an audit read."""
 
     def __init__(self, store: Store) -> None:
         self.tree = lru_cache(maxsize=1)(store.read)
@@ -91,10 +91,10 @@ class StoredSkills:
 
 
 class Verifier:
-    """Verifies skills of a project one by one.
+    """Verifies the skills of a project one by one.
 
     Attributes:
-        left: What agents still read of skills that left the lock.
+        left: The problems of skills that left the lock, and that agents still read.
 
     Raises:
         FormatError: the lock is malformed.
@@ -104,7 +104,7 @@ class Verifier:
     def __init__(self, ports: Ports, stored: StoredSkills) -> None:
         self._ports = ports
         self._stored = stored
-        self._folder = lru_cache(maxsize=64)(ports.project.folder)  # few hold the copies of many skills
+        self._folder = lru_cache(maxsize=64)(ports.project.folder)  # few folders contain the copies of many skills
         self.lock, self._records = ports.project.lock(), ports.project.records()
         self._state = _state(self.lock, self._records, ports.project)
         self.left = _left_the_lock(self.lock, self._records, ports.project)
@@ -112,11 +112,11 @@ class Verifier:
         self._imitations = name_collisions(self.lock, ports, found_name)
 
     def verify(self, name: str, status: ReleaseStatus | None = None) -> Verified:
-        """Verify a skill that is in the lock, or among those that left it.
+        """Verify a skill that is in the lock, or that left it.
 
         Args:
             name: The skill.
-            status: What its registry says of it, if it was asked just now; else what it said last counts.
+            status: The answer of its registry, if it was just asked; otherwise the last answer counts.
         """
         if name in self.left:
             return Verified(name, self.left[name])
@@ -125,7 +125,7 @@ class Verifier:
         root, tree = self.lock.root_of(entry), self._stored.tree(entry.original.tree)
         status = status or ReleaseStatus.last_seen(name, entry, root, ports.sources)
         problems, notes = _check_release(status, tree, root, ports)
-        if record is None or record.tree != entry.tree:  # what was agreed to under this name has it
+        if record is None or record.tree != entry.tree:  # a tree that the user agreed to has the right name
             problems += self._check_name(name, entry)
         problems += _check_patch(entry, ports)
         places = links.places(project, record.links, self._folder) if record else []
@@ -154,7 +154,7 @@ class Verifier:
 
 
 def _left_the_lock(lock: Lock, records: Records, project: Project) -> dict[str, tuple[TreeProblem, ...]]:
-    """Return what is where agents read it though it left the lock; without a lock there is nothing to verify."""
+    """Return the problems of skills that left the lock and that agents still read; none if there is no lock."""
     found = {}
     for name, record in records.skills.items() if os.path.lexists(project.lock_path) else ():
         if name not in lock.skills:
@@ -172,14 +172,14 @@ def _still(places: Sequence[str], what: str) -> tuple[TreeProblem, ...]:
 def _check_release(
     status: ReleaseStatus, tree: Tree | None, root: Digest | None, ports: Ports
 ) -> tuple[list[TreeProblem], list[TreeProblem]]:
-    """Return what is wrong with the stored tree, its signature and its release, and what is merely odd."""
+    """Return the problems and the notes about the stored tree, its signature and its release."""
     problems, notes = [], []
     entry, place = status.entry.original, ports.project.lock_path
     if error := status.objection:
         problems.append(_problem(error, place))
     notes += [TreeProblem("yanked", place, text) for text in status.yanked]
     if tree is None or not ports.store.lists(tree):
-        problems += ports.store.check(entry.tree)  # tells what is wrong with it
+        problems += ports.store.check(entry.tree)
     if tree is not None and entry.signed_by:
         signature = f"{ports.store.path(entry.tree)}/{SIGNATURE}"
         try:
@@ -193,7 +193,7 @@ def _check_release(
 
 
 def _check_patch(entry: Locked, ports: Ports) -> Iterator[TreeProblem]:
-    """Yield what is wrong with the patch that the project agreed to, and with what comes of it."""
+    """Yield the problems of the project's patch, and of the stored tree that results from it."""
     if entry.patch is None:
         return
     yield from ports.store.check(entry.tree)
@@ -206,11 +206,11 @@ def _check_patch(entry: Locked, ports: Ports) -> Iterator[TreeProblem]:
 def _is_expired(
     entry: Locked, tree: Tree, known: Sequence[Publisher], revoking: Sequence[Publisher], ports: Ports
 ) -> bool:
-    """Prove that a whole tree is signed as the lock says; return whether its certificate is past its time.
+    """Verify that a tree is signed by the locked signer, and return whether the certificate has expired.
 
     Raises:
-        SecurityError: it is not signed so.
-        FormatError: a key, root or identity that is to vouch for it is none.
+        SecurityError: the tree is not signed by the locked signer, or no key of the signer is known here.
+        FormatError: a key, root or identity of a known publisher is malformed.
     """
     if not known:
         doubt = "no key is known here to check version, source and signer of the lock"
@@ -223,16 +223,17 @@ def _is_expired(
 
 
 def _problem(error: SecurityError | FormatError, path: str, code: str | None = None) -> TreeProblem:
-    """Return the problem that an error tells of; what a registry recalled has a code that says so."""
+    """Return an error as a problem; if its reason is ``revoked``, that is the code."""
     if isinstance(error, Reasoned) and error.reason == "revoked":
         code = error.reason
     return TreeProblem(code or error.code, path, error.message)
 
 
 def _check_unmanaged(name: str, places: Sequence[str], state: State, ports: Ports) -> Iterator[TreeProblem]:
-    """Yield what agents would take for the locked skill though it is not, or is not to be there.
+    """Yield the unmanaged copies that agents would take for the locked skill.
 
-    ``sync`` takes away what is to be removed, and leaves the rest; if the chosen agents cannot be read, it fails.
+    ``sync`` removes the copies that skillhub made and leaves the others; if the chosen agents cannot be read, it
+    fails, and then all copies count as others.
     """
     try:
         steps, left = to_remove(name, places, state, ports) if places else ([], [])
@@ -243,7 +244,7 @@ def _check_unmanaged(name: str, places: Sequence[str], state: State, ports: Port
 
 
 def _state(lock: Lock, records: Records, project: Project) -> State:
-    """Return the state; what is wrong with skillhub.toml, ``install`` tells."""
+    """Return the state; a malformed skillhub.toml counts as empty, since ``install`` reports it."""
     try:
         return State(lock, project.intent(), records)
     except SkillhubError:
@@ -256,7 +257,7 @@ def _other(path: str) -> TreeProblem:
 
 
 def _check_origin(name: str, entry: Locked, record: Record | None, project: Project) -> Iterator[TreeProblem]:
-    """Yield that the lock has what was agreed to from somewhere else, or by somebody else, whatever the tree."""
+    """Yield a problem if the lock has another origin or signer than the user agreed to, even for the same tree."""
     if record is not None and (elsewhere := record.elsewhere(entry)):
         message = "{} was agreed to {}; the lock now has it {}".format(name, *elsewhere)
         message = f"{message}; {_install(project)} asks about it, or reports the error"
@@ -286,36 +287,36 @@ def _install(project: Project) -> str:
     return command(project.scope, "install")
 
 
-# Enabled copies that git tracks: they would travel to others without lock, consent or signature.
+# Enabled copies that git tracks: others would get them without lock, consent or signature.
 
-# Of the user's environment git gets what it needs to run, and no setting that could make it run something.
+# The variables of the user that git needs to run; none of them can make git start another program.
 _PASSED = ("PATH", "HOME", "SYSTEMROOT")
-# A repository may lack a tree that its index needs and name a program as the place to fetch it from; and a
-# folder's name may look like a pattern.
+# These prevent that git fetches a missing object with a program that the repository names, or reads a path as a
+# pattern.
 _SET = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C"}
 
 
 def tracked_copies(base: str, links: Sequence[str]) -> list[str]:
-    """Return those of ``links`` (absolute) that git tracks, or a file in them; empty where there is no git.
+    """Return the absolute paths in ``links`` that git tracks, also in part; empty without git or a repository.
 
     Raises:
-        StateError: there is a repository, and git cannot say what it tracks.
+        StateError: there is a repository, and git cannot list its tracked files.
     """
-    # Of anything outside of its folder git says nothing at all.
+    # With a path outside of its folder, git would fail for all paths.
     asked = [link for link in links if link.startswith(os.path.join(base, ""))]
     if not asked:
         return []
     environ = {name: os.environ[name] for name in _PASSED if name in os.environ} | _SET
-    # A relative folder of the path, or an empty one, may be a clone's, and what is in it called `git`.
+    # A relative or empty entry of PATH may lead into a clone, which may contain a program named `git`.
     folders = filter(os.path.isabs, environ.get("PATH", os.defpath).split(os.pathsep))
     environ["PATH"] = os.pathsep.join(folders) or os.defpath
-    # A repository may set a program to watch its files; this asks git not to run one.
+    # A repository can configure a program that watches its files; this option prevents that git runs it.
     words = ["git", "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *asked]
     try:
         done = subprocess.run(words, env=environ, capture_output=True, timeout=20, check=False)
     except FileNotFoundError:
         return []
-    except OSError as error:  # more places than a command line holds, too
+    except OSError as error:  # also if the paths are too many for a command line
         raise disk_error(error, base) from error
     except subprocess.TimeoutExpired as error:
         raise StateError("git does not say what it tracks: it took too long", where=base) from error
@@ -323,5 +324,5 @@ def tracked_copies(base: str, links: Sequence[str]) -> list[str]:
         said = (done.stderr.decode("utf-8", "replace").splitlines() or ["nothing"])[-1]
         raise StateError(f"git cannot say what it tracks: {quote(said, 300)}", where=base)
     tracked = [os.path.join(base, os.fsdecode(path)) for path in done.stdout.split(b"\0") if path]
-    # A link is tracked itself, and so is the folder of a submodule.
+    # git lists a link itself, and a submodule by its folder.
     return [link for link in asked if any(f"{path}{os.sep}".startswith(link + os.sep) for path in tracked)]
