@@ -33,7 +33,7 @@ import skillhub
 from skillhub.cli.app import build
 from skillhub.cli.table import COMMANDS
 from tests.support import forked_client
-from tests.support.forked_client import NUMBER, begin, read_number
+from tests.support.forked_client import NUMBER, PASSED_ON, begin, read_all, read_number
 
 if sys.platform != "win32":
     import fcntl
@@ -148,6 +148,8 @@ class _Nursery:
         self._running: dict[socket.socket, int] = {}
 
     def serve(self) -> None:
+        # A program that was just forked may be told to end before it is what ends: until then that waits.
+        signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
         self._ending.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._ending.fileno(), warn_on_full_buffer=False)
@@ -171,7 +173,7 @@ class _Nursery:
         streams: list[int] = []
         with suppress(OSError, struct.error, ValueError):  # a client may be killed before it has said all
             size, streams, _, _ = socket.recv_fds(client, NUMBER.size, 3)
-            program = Program(**json.loads(client.recv(NUMBER.unpack(size)[0], socket.MSG_WAITALL)))
+            program = Program(**json.loads(read_all(client, *NUMBER.unpack(size))))
             self._fork(client, program, streams)
         for each in streams:
             os.close(each)
@@ -250,6 +252,7 @@ def _become(program: Program, streams: Sequence[int]) -> None:
     """Make of this process what a new one would be."""
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     if program.is_on_terminal:
         os.setsid()
         fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)

@@ -12,6 +12,7 @@ import struct
 import sys
 
 NUMBER = struct.Struct("i")
+PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def begin(path: str, program: dict[str, object], streams: list[int]) -> tuple[socket.socket, int]:
@@ -26,19 +27,33 @@ def begin(path: str, program: dict[str, object], streams: list[int]) -> tuple[so
 
 def read_number(connection: socket.socket) -> int:
     """Return the next number that is told."""
-    return NUMBER.unpack(connection.recv(NUMBER.size, socket.MSG_WAITALL))[0]
+    return NUMBER.unpack(read_all(connection, NUMBER.size))[0]
+
+
+def read_all(connection: socket.socket, size: int) -> bytes:
+    """Return as many bytes, or what came before the end; a signal would cut short one call that waits for all."""
+    data = b""
+    while len(data) < size and (part := connection.recv(size - len(data))):
+        data += part
+    return data
 
 
 def _main(path: str, module: str, seconds: str, *args: str) -> None:
-    passed_on = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)  # until there is one to pass them on to
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # until there is one to pass them on to
     umask = os.umask(0)
     os.umask(umask)
     program = {"module": module, "args": args, "folder": os.getcwd(), "environ": dict(os.environ)}
     connection, child = begin(path, {**program, "umask": umask, "seconds": int(seconds)}, [0, 1, 2])
-    for each in passed_on:
-        signal.signal(each, lambda sign, _: os.kill(child, sign))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
+
+    def pass_on(sign: int, _: object) -> None:
+        try:
+            os.kill(child, sign)
+        except ProcessLookupError:
+            """It has ended, and how is about to be told."""
+
+    for each in PASSED_ON:
+        signal.signal(each, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     status = os.waitstatus_to_exitcode(read_number(connection))
     if status < 0:
         signal.signal(-status, signal.SIG_DFL) if -status != signal.SIGKILL else None
