@@ -284,7 +284,7 @@ def _gone(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except OSError:  # there is no such file, or its process goes while it is read
         return True
 
 
