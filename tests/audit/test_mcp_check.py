@@ -54,7 +54,7 @@ def server(here, *, name="demo", tools=("create_issue", "ok"), before="", during
     here.write("project/.mcp.json", json.dumps({"mcpServers": {"demo": configured}}))
 
 
-def looked(here, seconds=20.0, **environ):
+def looked(here, seconds=300.0, **environ):
     """Look at the server without asking, as the command does once a person has agreed."""
     entry = json.loads((here.project / ".mcp.json").read_text())["mcpServers"]["demo"]
     checked = check.CheckedServer(
@@ -203,8 +203,11 @@ def test_attack_a_server_that_answers_nothing(tmp_path):
     here = Here(tmp_path)
     path = here.folder / "child"
     server(here, before=CHILD.format(path=str(path)) + "time.sleep(600)")
-    with pytest.raises(SourceError, match="took more than 2 s"):
-        looked(here, seconds=2.0)
+    for seconds in (1.0, 10.0, 100.0):  # as long as it takes here to start two programs
+        with pytest.raises(SourceError, match=f"took more than {seconds:.0f} s"):
+            looked(here, seconds=seconds)
+        if path.exists() and path.read_text():
+            break
     assert gone(path)
 
 
@@ -263,7 +266,7 @@ def test_attack_an_answer_that_is_none(tmp_path, during):
     here = Here(tmp_path)
     server(here, during=during)
     with pytest.raises((SourceError, FormatError)):
-        looked(here, seconds=3.0)
+        looked(here, seconds=1.0)  # one of them is passed over, and no other answer comes
 
 
 @pytest.mark.parametrize(

@@ -345,14 +345,14 @@ def test_attack_a_reader_that_is_slow_holds_no_place_of_those_that_are_packed(hu
 
     facts = {"api": Endless(hub.dir.path, scans(hub)), "mcp": None, "timeout": 0.2, "rate": 1 << 60}
     line = request_line.format("git-upload-pack")
-    with (
-        serving(site_server(hub.dir.site, handler=type("_Handler", (RegistryHandler,), facts))) as running,
-        socket.create_connection(("127.0.0.1", running.server_port), timeout=300) as peer,
-    ):
+    listening = site_server(hub.dir.site, handler=type("_Handler", (RegistryHandler,), facts))
+    with socket.create_connection(("127.0.0.1", listening.server_port), timeout=300) as peer:
+        # All of the request is there before the server looks for it, which is as impatient with that.
         peer.sendall(f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
-        while taken and not ended.is_set() and peer.recv(taken):
-            pass
-        assert ended.wait(300)
+        with serving(listening):
+            while taken and not ended.is_set() and peer.recv(taken):
+                pass
+            assert ended.wait(300)
 
 
 def test_a_large_answer_reaches_a_reader_that_keeps_reading(hub, api):
