@@ -3,13 +3,12 @@
 import json
 import re
 import shlex
-from socket import socket
 
 import pytest
 
 from tests.cli.test_registry_watch import cosignature
 from tests.support.cli import REPO, Shell
-from tests.support.web import Web
+from tests.support.web import Web, nobody
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +38,7 @@ def ok(shell, *words):
 
 
 def test_a_server_that_cannot_be_reached_is_no_registry_that_is_unsound(shell):
-    with socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # nobody listens there
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with nobody() as url:
         done = shell.run("registry", "check", url, "--json")
     assert (done.status, done.error["code"]) == (3, "source")
     with Web() as empty:

@@ -4,7 +4,7 @@ import pytest
 
 from skillhub.errors import NotFound, SourceError, UnsafeTransfer, WrongBytes
 from skillhub.net.client import Http, Patience
-from tests.support.web import Web, answer, by, endless, hang_up, in_turn, raw, redirect
+from tests.support.web import Web, answer, by, endless, hang_up, in_turn, nobody, raw, redirect
 
 # What is to come has time to, on a busy machine too; what never ends is not waited for.
 AGAIN = Patience(pauses=(0.0, 0.01))
@@ -79,9 +79,7 @@ def test_what_may_heal_is_tried_again_and_then_a_source_error(web, http, broken)
 
 
 def test_nobody_listens(http):
-    with Web() as gone:
-        url = gone.url("/a")
-    with pytest.raises(SourceError):
+    with nobody() as url, pytest.raises(SourceError):
         http.get(url, cap=100)
 
 

@@ -2,13 +2,14 @@
 
 import socket
 from threading import Event
+from urllib.parse import urlsplit
 
 import pytest
 
 from skillhub.errors import NotFound, SourceError, UnsafeTransfer, WrongBytes
 from skillhub.net.client import Deadline, Http, Patience, _Body, _dial, _Exchange, _Stream
 from skillhub.net.target import RequestTarget, judged, look_up
-from tests.support.web import Web, answer, by, hang_up, in_turn, raw, redirect
+from tests.support.web import answer, by, hang_up, in_turn, nobody, raw, redirect
 
 
 @pytest.fixture
@@ -152,14 +153,14 @@ def test_addresses_of_a_host_are_judged_one_by_one_and_tried_in_turn(web):
     for is_proxied in (False, True):
         assert judged(public, is_proxied=is_proxied) == [("1.1.1.1", 8443)]
     assert judged(RequestTarget.parse("https://1.1.1.1/"), is_proxied=True) == []
-    with Web() as gone:
-        nobody = ("127.0.0.1", gone.port)
     deadline = Deadline(Patience())
-    with _dial([nobody, ("127.0.0.1", web.port)], deadline) as sock:
-        assert sock.getpeername()[1] == web.port
-    for addresses in ([], [nobody]):
-        with pytest.raises(OSError):
-            _dial(addresses, deadline)
+    with nobody() as url:
+        nowhere = ("127.0.0.1", urlsplit(url).port)
+        with _dial([nowhere, ("127.0.0.1", web.port)], deadline) as sock:
+            assert sock.getpeername()[1] == web.port
+        for addresses in ([], [nowhere]):
+            with pytest.raises(OSError):
+                _dial(addresses, deadline)
 
 
 CHUNK = b"11170\r\n" + bytes(70_000) + b"\r\n"

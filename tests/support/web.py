@@ -6,7 +6,8 @@ import socket
 import socketserver
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from skillhub.net.target import PERSON, Requester
 
@@ -73,6 +74,14 @@ class _Handler(socketserver.StreamRequestHandler):
         while (line := self.rfile.readline()) not in (b"", b"\r\n"):
             lines.append(line)
         return b"".join(lines).decode("latin-1")
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """Give a URL where nobody listens meanwhile: the port is taken, so that no other server is given it."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}/"
 
 
 def answer(body: bytes, *headers: str, status: str = "200 OK", length: int | None = None) -> Act:
