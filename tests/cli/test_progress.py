@@ -179,7 +179,7 @@ def test_attack_whatever_is_fetched_the_line_fits_and_steers_nothing(screen, col
 )
 def test_attack_bytes_are_counted_as_they_come_whatever_a_server_announces(act, came):
     told = []
-    with Web() as web, Http(patience=Patience(grace=5.0, pauses=()), arrived=told.append) as http:
+    with Web() as web, Http(patience=Patience(pauses=()), arrived=told.append) as http:
         web.at("/a", hang_up_after(act) if came is None else act)
         with suppress(SkillhubError):
             http.get(web.url("/a"), cap=1_500)

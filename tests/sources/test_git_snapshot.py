@@ -273,7 +273,7 @@ def test_what_is_here_is_opened_while_another_process_fetches_more_of_it(tmp_pat
     opened(repo.url, None)
     (folder,) = (tmp_path / "cache/git").glob("*/objects")
     with disk.lock(f"{folder.parent}.lock", timeout=1):
-        assert opened(repo.url, None, bounds=GitLimits(seconds=2)).rev == commit
+        assert opened(repo.url, None, bounds=GitLimits(seconds=300)).rev == commit
 
 
 def test_threads_read_one_snapshot(repo, opened):

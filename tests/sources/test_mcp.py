@@ -28,7 +28,7 @@ from skillhub.sources import mcp
 from skillhub.sources.mcp import McpPlace
 from tests.support.skill_server import EXTENSION, Raw, skill, skill_server
 
-ONCE = Patience(grace=1.0, total=2.0, pauses=())
+ONCE = Patience(pauses=())
 FILES = {"scripts/run.sh": b"#!/bin/sh\n", "assets/x y.bin": b"\xff\xfe\x00", "notes.md": "Grüße\r\n".encode()}
 
 
@@ -506,12 +506,12 @@ def test_attack_a_server_that_takes_its_time_over_each_request(server, opened):
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
 @pytest.mark.parametrize("data", [b" ", b": ping\n\n"])
-def test_attack_an_answer_that_drips_or_never_ends(server, opened, kind, data):
+def test_attack_an_answer_that_drips_or_never_ends(server, kind, data):
     server.add("pdf")
     raw = Raw(data, headers={"Content-Type": kind}, pause=0.05, is_endless=True)
     server.alter = lambda method, params, result: raw if method == "skills/list" else result
-    with pytest.raises(SourceError, match="in time"):
-        opened().index()
+    with Http(patience=Patience(grace=0.5, pauses=())) as http, pytest.raises(SourceError, match="in time"):
+        McpPlace(Mcp(server.url), http).index()
 
 
 def test_attack_a_stream_of_events_without_end(server, opened):

@@ -9,7 +9,7 @@ from hashlib import sha256
 import pytest
 
 from skillhub.model.reference import Mcp
-from skillhub.net.client import Http, Patience
+from skillhub.net.client import Http
 from skillhub.sources import mcp
 from skillhub.sources.mcp import EXTENSION, McpPlace
 from tests.support.skill_server import skill
@@ -70,6 +70,7 @@ def serving(*, in_json):
     app = server.streamable_http_app(json_response=in_json)
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
+        sock.listen()  # who connects before it runs waits for it
         running = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=running.run, args=([sock],), daemon=True)
         thread.start()
@@ -85,7 +86,7 @@ def serving(*, in_json):
 def test_what_the_sdk_serves_is_read(monkeypatch, era, in_json):
     if era == "handshake":  # as a client that knows no other
         monkeypatch.setattr(mcp, "_STATELESS", "1999-01-01")
-    with serving(in_json=in_json) as url, Http(patience=Patience(pauses=(0.1, 0.3, 1.0, 3.0))) as http:
+    with serving(in_json=in_json) as url, Http() as http:
         place = McpPlace(Mcp(url), http)
         (release,) = place.index().releases("pdf")
         found = place.unpacked(release)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import BinaryIO
 
-SECONDS = 60
+SECONDS = 300  # in which a server answers, however busy the machine is
 
 VERSION = "2026-07-28"
 HELLO = {
