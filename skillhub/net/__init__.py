@@ -1,1 +1,1 @@
-"""HTTP: the client, where a request may go, credentials, downloads and their cache."""
+"""HTTP: the client, the hosts that a request may reach, credentials, downloads and their cache."""

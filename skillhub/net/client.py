@@ -1,4 +1,4 @@
-"""The HTTP client: httpx, over connections that are judged, timed and counted here. No server is trusted."""
+"""The HTTP client: httpx, over a network backend that judges addresses, enforces deadlines and counts bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skillhub.model.reference import errors_masked
 from skillhub.net.fetch import PLAIN, Arrived, Headers, RequestOptions, Response, Web, is_limited, unheard
 from skillhub.net.target import Proxy, RequestTarget, is_public, judge, judged, look_up, proxy_for
 
-# The command line of httpx loads rich, click and Pygments where they are installed; the library does without.
+# httpx imports its command line, and with it rich, click and Pygments if they are installed; the library needs none.
 if "httpx" not in sys.modules:
     sys.modules["httpx._main"] = None  # type: ignore[assignment]
 import httpcore
@@ -33,26 +33,26 @@ AGENT = "skillhub"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _KEEPS_METHOD = frozenset({307, 308})
 _MAX_REDIRECTS = 5
-_ERROR_CAP = 65536  # Bytes read of the body of an error; the connection is reused if that is all of it.
+_ERROR_CAP = 65536  # the bytes that are read of an error's body; after a shorter one the connection is reused
 _MAY_HEAL = frozenset({408, 429, 500, 502, 503, 504})
-# Bytes that are not body (heads, answers before the answer, sizes of chunks, trailers): so many for each answer, and
-# so many more for each byte of the body, which may come in small chunks.
+# The limit on bytes that are not body (heads, interim answers, sizes of chunks, trailers): a constant for each
+# answer, and a number for each byte of the body, which may arrive in small chunks.
 _OVERHEAD_MAX = 256 << 10
 _OVERHEAD_PER_BYTE = 16
 
 
 _url = lru_cache(maxsize=64)(httpx.URL)  # parsed once for all requests to a server
 
-# Returns the value of ``Authorization`` that a person has for an origin.
+# Returns the value of ``Authorization`` that the user has for an origin, or None.
 Credentials = Callable[[RequestTarget], str | None]
 _Fields = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a request may take: ``grace`` seconds, one more for each ``rate`` bytes of body, ``total`` at most.
+    """The time limit of a request: ``grace`` seconds, one more for each ``rate`` bytes of body, ``total`` at most.
 
-    ``pauses`` are the seconds before each retry of what may heal; the first is for a stale connection.
+    ``pauses`` are the seconds before each retry after a temporary failure; the first retry is for a stale connection.
     """
 
     grace: float = 20.0
@@ -62,7 +62,7 @@ class Patience:
 
 
 class Deadline:
-    """The one deadline of a request: name lookup, connecting, TLS, head, body, redirects and retries."""
+    """The deadline of a whole request: name lookup, connecting, TLS, head, body, redirects and retries."""
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
@@ -70,14 +70,14 @@ class Deadline:
         self._bytes = 0
 
     def extend(self, count: int) -> None:
-        """Allow the time that so many bytes of body are worth."""
+        """Add the time that ``count`` bytes of body allow."""
         self._bytes += count
 
     def left(self) -> float:
-        """Return the seconds that are left.
+        """Return the seconds until the deadline.
 
         Raises:
-            TimeoutError: there are none.
+            TimeoutError: the deadline has passed.
         """
         allowed = min(self._patience.total, self._patience.grace + self._bytes / self._patience.rate)
         left = allowed - (time.monotonic() - self._start)
@@ -87,24 +87,24 @@ class Deadline:
 
 
 def _fields(target: RequestTarget, headers: Headers, first: str, credentials: Credentials | None) -> _Fields:
-    """Return the fields to send to ``target``; credentials go to ``first``, the origin that they are for, alone."""
+    """Return the header fields for ``target``; credentials are sent to ``first``, the requested origin, alone."""
     sent = {"Accept": "*/*"} | {name.title(): value.strip() for name, value in headers.items()}
     if target.origin != first:
         sent.pop("Authorization", None)
     elif credentials and target.sends_credentials and "Authorization" not in sent:
         sent["Authorization"] = credentials(target) or ""
-    # A line break would begin another field, or another request; an empty value says that no field is sent.
+    # A line break would begin another field, or another request. A field with an empty value is not sent.
     return [(name, value) for name, value in sent.items() if value and value.isascii() and value.isprintable()]
 
 
 class Http(Web):
-    """A ``Web`` over the network; connections are kept and shared by all threads.
+    """A ``Web`` over the network; all threads share its connections, which are kept alive.
 
     Args:
-        tls: What to trust for https; by default the system's certificate authorities, or ``SSL_CERT_FILE``.
-        patience: When to give up on a server.
-        credentials: Asked for each origin that may receive credentials, and for no other.
-        arrived: Is told how many bytes of a body came.
+        tls: The trust settings for https; by default the system's certificate authorities, or ``SSL_CERT_FILE``.
+        patience: The time limits and retries.
+        credentials: Called for each origin that may receive credentials, and for no other.
+        arrived: Called with the number of bytes of a body that have arrived.
     """
 
     def __init__(
@@ -129,10 +129,10 @@ class Http(Web):
 
     @errors_masked()
     def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
-        """Return what the server answers, as ``Web.ask`` promises.
+        """Return the server's answer, as ``Web.ask`` promises.
 
         Raises:
-            SourceError, WrongBytes, UnsafeTransfer: see there.
+            SourceError, WrongBytes, UnsafeTransfer: as for ``Web.ask``.
         """
         target = judge(url, options.named_by, self._transport.private)
         first, deadline = target.origin, Deadline(self._patience)
@@ -157,19 +157,19 @@ class Http(Web):
     def _with_retries(
         self, target: RequestTarget, sent: tuple[_Fields, bytes | None], deadline: Deadline, cap: int
     ) -> Response | RequestTarget:
-        """Ask, and ask again on a new connection while that may help."""
+        """Send the request; after a temporary failure, send it again on a new connection."""
         known = [("Host", target.authority), ("User-Agent", AGENT), ("Accept-Encoding", "identity")]
         pauses = iter(self._patience.pauses)
         fields, body = sent
         method = "GET" if body is None else "POST"
-        if target.origin not in self._proxies:  # the environment is long, and the same for each request
+        if target.origin not in self._proxies:  # once for each origin, since it reads the whole environment
             self._proxies[target.origin] = proxy_for(target)
         exchange = _Exchange(target, deadline, self._proxies[target.origin], False)
         while True:
             token = _EXCHANGE.set(exchange)
             try:
                 with _errors_of(exchange):
-                    # httpx knows, and logs, the origin alone: the path may hold a secret.
+                    # httpx gets only the origin, since it logs the URL and the path may hold a secret.
                     request = httpx.Request(method, _url(target.origin), headers=known + fields, content=body)
                     with closing(self._client.send(request, stream=True)) as response:
                         return _judge(target, response, cap)
@@ -202,13 +202,13 @@ def _errors_of(exchange: _Exchange) -> Iterator[None]:
     except httpx.InvalidURL as error:
         raise SourceError("cannot fetch it: its host has no address", where=where) from error
     except (OSError, UnicodeError, httpcore.ProtocolError) as error:
-        # What the system says of it, without its number.
+        # The message of the system, without the error number.
         said = getattr(error, "strerror", None) or quote(str(error)) or type(error).__name__
         raise _MayHealError(said) from error
 
 
 class _MayHealError(Exception):
-    """The same request may go well next time; ``answer`` is what the server said, if it said anything."""
+    """A failure that a retry may resolve; ``answer`` is the server's answer, if there was one."""
 
     def __init__(self, message: str, answer: Response | None = None) -> None:
         super().__init__(message)
@@ -245,7 +245,7 @@ def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Respons
 
 
 def _body(response: httpx.Response, cap: int) -> bytes:
-    """Return the body as it was sent; one that is longer than ``cap`` is cut somewhere behind it."""
+    """Return the body without decoding it; a body longer than ``cap`` is cut at some point after it."""
     parts, length = [], 0
     for part in response.iter_raw():
         parts.append(part)
@@ -270,32 +270,32 @@ class _Exchange:
         """Count bytes from the connection.
 
         Raises:
-            RemoteProtocolError: too few of them are body.
+            RemoteProtocolError: too many of them are not body.
         """
         self.received += count
         if self.received > _OVERHEAD_MAX + self.delivered * (1 + _OVERHEAD_PER_BYTE):
             raise httpcore.RemoteProtocolError("the server sends too many bytes around its answer")
 
     def deliver(self, part: bytes) -> bytes:
-        """Count bytes of the body, which alone buy time."""
+        """Count bytes of the body, which extend the deadline, and return them."""
         self.delivered += len(part)
         self.deadline.extend(len(part))
         return part
 
 
-# httpcore has no place for it: connections outlive the request that made them, and only timeouts are handed down.
+# A context variable, since httpcore passes only timeouts to a connection, which outlives the request that opened it.
 _EXCHANGE: ContextVar[_Exchange] = ContextVar("exchange of this thread")
 
 
 class _NoCookies(CookieJar):
-    """Keeps no cookie, so none is read."""
+    """A cookie jar that stays empty."""
 
     def extract_cookies(self, response: object, request: object) -> None:
-        """Leave them."""
+        """Ignore the cookies of a response."""
 
 
 class _Transport(httpx.BaseTransport):
-    """Sends what httpx asks for exactly to the target that was judged, over connections that are kept.
+    """Sends each request of httpx to the judged target, over connections that are kept alive.
 
     Attributes:
         private: The origins that were found in a private network.
@@ -307,13 +307,13 @@ class _Transport(httpx.BaseTransport):
         self._turn = threading.Lock()
         self.private: set[str] = set()
         self._network = _Network(self.private)
-        # Each has one connection: for every request, httpcore looks at all connections of a pool.
+        # Each pool has one connection, since httpcore inspects all connections of a pool for every request.
         self._pools: set[httpcore.ConnectionPool] = set()
-        # Guarded connections are apart: one that a person's request made may lead where others must not go.
+        # The key has ``public_only``: a connection that a person's request opened may go to a private address.
         self._idle: defaultdict[tuple[str, bool], list[httpcore.ConnectionPool]] = defaultdict(list)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send the request of this thread's exchange, and return the answer, its head read and its body not."""
+        """Send the request of this thread's exchange, and return the answer with an unread body."""
         exchange = _EXCHANGE.get()
         target = exchange.target
         authority = target.origin.partition("://")[2]
@@ -325,10 +325,10 @@ class _Transport(httpx.BaseTransport):
             undo.callback(self._drop, pool)
             found = pool.handle_request(asked)
             if not exchange.received:
-                found.close()  # It was left over from the answer before.
+                found.close()  # these bytes followed the previous answer
                 raise httpcore.RemoteProtocolError("the server answered before the request")
             undo.pop_all()
-        # httpx would look at them: redirects are judged here, and no cookie is kept, or even read.
+        # httpx would interpret these two fields: redirects are judged here, and cookies are ignored.
         apart = [(name.lower() in (b"location", b"set-cookie"), name, value) for name, value in found.headers]
         headers = [(name, value) for is_apart, name, value in apart if not is_apart]
         location = httpx.Headers([(name, value) for is_apart, name, value in apart if is_apart]).get("location", "")
@@ -347,12 +347,12 @@ class _Transport(httpx.BaseTransport):
         pool.close()
 
     def _pool(self, exchange: _Exchange) -> httpcore.ConnectionPool:
-        """Return one that nobody uses, the last one used if there are any."""
+        """Return an idle pool for the target, the most recently used one; a new one if there is none."""
         target, proxy = exchange.target, exchange.proxy
         with suppress(IndexError):
             if not exchange.fresh:
                 return self._idle[target.origin, target.public_only].pop()
-        with self._turn:  # or each of several threads would read the certificate authorities
+        with self._turn:  # so that only one thread reads the certificate authorities
             if target.scheme == "https" and self._tls is None:
                 self._tls = ssl.create_default_context()
         options: dict[str, Any] = {
@@ -373,7 +373,7 @@ class _Transport(httpx.BaseTransport):
 
 
 class _Body(httpx.SyncByteStream):
-    """The body of an answer, counted; ``closed`` is called when it is."""
+    """The body of an answer, whose bytes are counted; ``close`` calls ``closed``."""
 
     def __init__(
         self, response: httpcore.Response, exchange: _Exchange, arrived: Arrived, closed: Callable[[], None]
@@ -396,10 +396,10 @@ class _Body(httpx.SyncByteStream):
 
 
 class _Network(httpcore.NetworkBackend):
-    """Connects to addresses that were judged, and to no other.
+    """A network backend that connects to judged addresses only.
 
     Args:
-        private: Gets each origin that is found in a private network.
+        private: The set to add each origin to that is found in a private network.
     """
 
     def __init__(self, private: set[str]) -> None:
@@ -413,13 +413,13 @@ class _Network(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """Return a connection to the target of this thread's exchange, or to the proxy before it.
+        """Return a connection to the target of this thread's exchange, or to its proxy.
 
-        A name is looked up once: the addresses that were judged are those that are tried.
+        A name is looked up once, and only the judged addresses are tried.
 
         Raises:
-            UnsafeTransfer: a target for public addresses only leads to an address that is not public.
-            OSError: it cannot be made.
+            UnsafeTransfer: the target is for public addresses only, and an address is not public.
+            OSError: the connection fails.
         """
         exchange = _EXCHANGE.get()
         target, deadline = exchange.target, exchange.deadline
@@ -427,7 +427,7 @@ class _Network(httpcore.NetworkBackend):
         if exchange.proxy is not None:
             return _Stream(_dial(look_up(host, port, deadline.left()), deadline))
         stream = _Stream(_dial(addresses, deadline))
-        # Behind a proxy the address of the site is not known, so nothing speaks for its being private.
+        # Only without a proxy, behind which the address of the target is unknown.
         if not stream.public:
             if target.public_only:
                 stream.close()
@@ -437,9 +437,9 @@ class _Network(httpcore.NetworkBackend):
 
 
 class _Stream(httpcore.NetworkStream):
-    """A connection; each wait is bounded by the deadline of the exchange that this thread is at.
+    """A connection whose waits are bounded by the deadline of this thread's exchange.
 
-    The timeouts that httpcore hands down are for one wait each, so they are not used.
+    The timeouts of httpcore are ignored, since each bounds a single wait.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -447,11 +447,11 @@ class _Stream(httpcore.NetworkStream):
 
     @property
     def public(self) -> bool:
-        """Whether the other end is on the public internet."""
+        """Whether the peer is on the public internet."""
         return is_public(str(self._sock.getpeername()[0]))
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Return what has come, empty at the end."""
+        """Return the next bytes; empty at the end."""
         exchange = _EXCHANGE.get()
         self._sock.settimeout(exchange.deadline.left())
         data = self._sock.recv(max_bytes)
@@ -459,19 +459,19 @@ class _Stream(httpcore.NetworkStream):
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Send all of it."""
+        """Send all bytes of ``buffer``."""
         while buffer:
             self._sock.settimeout(_EXCHANGE.get().deadline.left())
             buffer = buffer[self._sock.send(buffer) :]
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the socket."""
         self._sock.close()
 
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        """Return the connection with TLS, once the server has proved who it is."""
+        """Return the connection with TLS, after verifying the server's certificate."""
         with ExitStack() as undo:
             undo.callback(self.close)
             self._sock.settimeout(_EXCHANGE.get().deadline.left())
@@ -481,10 +481,10 @@ class _Stream(httpcore.NetworkStream):
         return secure
 
     def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - as httpcore has it
-        """Return what httpcore wants to know of a connection."""
+        """Return a property of the connection that httpcore asks for; None if it is unknown."""
         if info == "ssl_object" and isinstance(self._sock, ssl.SSLSocket):
             return self._sock
-        if info == "is_readable":  # while it is idle: the end, or what nobody asked for
+        if info == "is_readable":  # on an idle connection: it was closed, or has bytes that no request asked for
             return _is_readable(self._sock)
         return None
 
@@ -492,7 +492,7 @@ class _Stream(httpcore.NetworkStream):
 def _is_readable(sock: socket.socket) -> bool:
     if isinstance(sock, ssl.SSLSocket) and sock.pending():
         return True
-    if not hasattr(select, "poll"):  # Windows, where any number of them can be selected from
+    if not hasattr(select, "poll"):  # Windows, whose select has no limit on the number of a descriptor
         return bool(select.select([sock], [], [], 0)[0])
     poll = select.poll()
     poll.register(sock, select.POLLIN)
@@ -500,7 +500,7 @@ def _is_readable(sock: socket.socket) -> bool:
 
 
 def _dial(addresses: list[tuple[str, int]], deadline: Deadline) -> socket.socket:
-    """Return a connection to the first of these that can be reached; one that is silent leaves time for the rest."""
+    """Return a connection to the first reachable address; the remaining time is divided among the addresses."""
     failed = OSError("the host has no address")
     for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
         try:

@@ -1,4 +1,4 @@
-"""Downloads: once for a command, cached by SHA-256, checked against what the site offered before."""
+"""Downloads: at most once a command, cached by SHA-256; and the memory of which sites offered digests before."""
 
 from __future__ import annotations
 
@@ -20,21 +20,20 @@ from skillhub.model.reference import holds_secret
 from skillhub.net.fetch import RequestOptions, Response, Web, whole
 from skillhub.net.target import Requester
 
-# Bytes that were fetched before, by their SHA-256; whatever is taken out is hashed again, so nothing is
-# trusted.
-# Safe to delete at any time, safe beside other processes, and no failure if the disk is full or read-only.
+# The cache of fetched bytes, by SHA-256. It is not trusted: bytes are hashed again when they are read. It is safe to
+# delete at any time and to share with other processes, and a full or read-only disk is no failure.
 
-_TYPE_MAX = 256  # bytes of that line
+_TYPE_MAX = 256  # bytes of the line with the media type
 
 
 class DownloadCache:
-    """A folder of files named by the digest of their bytes, which stand below a line with their media type.
+    """A folder of files, each named by the digest of its bytes, which follow a line with the media type.
 
-    Nobody vouches for the media type.
+    Nothing verifies the media type.
 
     Args:
-        folder: It.
-        fixed: Whether it is read alone.
+        folder: The folder.
+        fixed: Whether the cache is read-only.
     """
 
     def __init__(self, folder: str, *, fixed: bool = False) -> None:
@@ -42,21 +41,21 @@ class DownloadCache:
         self._fixed = fixed
 
     def get(self, digest: Digest, url: str, limit: int) -> Response | None:
-        """Return the bytes of this digest as the answer of ``url``, if they are here and no more than ``limit``."""
+        """Return the bytes with this digest as an answer of ``url``; None if the cache has none up to ``limit``."""
         with suppress(FormatError, StateError):
             if (found := files.read(self._path(digest), limit + _TYPE_MAX + 1)) is None:
                 return None
             content_type, _, data = found.partition(b"\n")
             if Digest.of(data) == digest:
                 return Response(url, data, content_type.decode("latin-1")) if len(data) <= limit else None
-            # Cut off by a power failure, or put there by somebody: it goes, and is fetched again.
+            # A file that a power failure cut off, or that another party wrote, is removed and fetched again.
             with suppress(OSError):
                 if not self._fixed:
                     os.unlink(self._path(digest))
         return None
 
     def put(self, digest: Digest, answer: Response) -> None:
-        """Keep the bytes of an answer, which have this digest."""
+        """Keep the bytes of an answer, which have this digest, unless the disk refuses."""
         if self._fixed:
             return
         content_type = answer.content_type.encode("latin-1", "replace").replace(b"\n", b" ")[:_TYPE_MAX]
@@ -67,9 +66,8 @@ class DownloadCache:
         return os.path.join(self._folder, digest.hex[:2], digest.hex)
 
 
-# What sites were seen to offer before, in ``<state>``: no site goes back to a weaker promise unnoticed.
+# The memory of sites, in ``<state>``: which have offered digests, so that none can stop to do so unnoticed.
 
-# A site could otherwise go back to a weaker promise.
 _HINT = "restore the file; without it skillhub cannot tell whether a site offered more before"
 _COPIES_MAX = 1000
 
@@ -77,11 +75,11 @@ _COPIES_MAX = 1000
 @part
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A document that was fetched: its bytes are in the cache, and what proves them is here.
+    """A fetched document whose bytes are in the cache: its digest and the validators of its server.
 
     Attributes:
-        url: Where it was in the end.
-        fresh_until: Until when its server vouches for it without being asked, in seconds since the epoch.
+        url: The URL after all redirects.
+        fresh_until: The time until which the server allows use without a request, in seconds since the epoch.
     """
 
     NEEDED: ClassVar = ("etag", "modified", "fresh_until")
@@ -94,11 +92,11 @@ class Copy:
 
 
 class SitesFile(StateDocument):
-    """Which sites have offered digests, and ``copies`` by the URL that was asked for, newest last.
+    """``sites.json``: the sites that have offered digests, and ``copies`` by the requested URL, newest last.
 
     Attributes:
-        sites: By origin and path.
-        origins: Where an earlier version did not note which of its sites that was: then it was all of them.
+        sites: Each site by its origin and path.
+        origins: Origins from an earlier version, which recorded no path: every site of these offered digests.
     """
 
     origins: Items[str]
@@ -109,17 +107,17 @@ class SitesFile(StateDocument):
 def _without_secrets(document: SitesFile | None) -> SitesFile:
     if document is None:
         return SitesFile(version=1, origins=(), copies={})
-    # An earlier version noted any URL; what is not read is gone when the file is written next.
+    # An earlier version recorded URLs with credentials, too; these are gone with the next write.
     kept = {url: copy for url, copy in document.copies.items() if not (holds_secret(url) or holds_secret(copy.url))}
     return document.model_copy(update={"copies": kept})
 
 
 class Seen:
-    """One small file, parsed once for a command and written only when something is new.
+    """The memory of sites: a small file, written only when an entry changes.
 
     Args:
-        state: The folder that it is in.
-        remember: Whether what is new is written; what a command that only looks learns is for that command alone.
+        state: The folder of the file.
+        remember: Whether to write changes; without it they are for this command alone.
     """
 
     def __init__(self, state: str, *, remember: bool = True) -> None:
@@ -129,11 +127,11 @@ class Seen:
         self._learned: SitesFile | None = None
 
     def copy(self, url: str) -> Copy | None:
-        """Return what is known of the document at ``url``."""
+        """Return the copy of the document at ``url``; None if there is none."""
         return self._read().copies.get(url)
 
     def keep(self, url: str, copy: Copy | None) -> None:
-        """Note what is known of the document at ``url``; None forgets it. A URL that holds a credential is not noted.
+        """Remember the copy of the document at ``url``, or forget it for None or a URL that holds a credential.
 
         Raises:
             StateError: the disk refuses.
@@ -144,7 +142,7 @@ class Seen:
             self._change(lambda known: {"copies": _put(known.copies, url, copy)})
 
     def promised(self, site: str) -> None:
-        """Note that this site, an origin and a path from its slash on, offers digests.
+        """Remember that this site, an origin and a path with a slash, offers digests.
 
         Raises:
             StateError: the disk refuses.
@@ -153,10 +151,10 @@ class Seen:
             self._change(lambda known: {"sites": tuple(dict.fromkeys((*known.sites, site)))})
 
     def refuse_weaker(self, sites: Iterable[str], where: str) -> None:
-        """Refuse what has no digests, if one of these sites was seen to offer them.
+        """Raise if one of these sites, which now offer no digests, offered them before.
 
         Raises:
-            TrustDowngrade: one was.
+            TrustDowngrade: a site offered digests before.
         """
         known = self._read()
         for site in sites:
@@ -184,22 +182,22 @@ def _put(copies: Mapping[str, Copy], url: str, copy: Copy | None) -> dict[str, C
     return dict(list(kept.items())[-_COPIES_MAX:])
 
 
-# Downloads: each thing once for a command, and not again while what is here can be proved.
+# Downloads: each URL is fetched once a command, and not at all while the cached bytes can be verified.
 
 ARTIFACT_CAP = Limits().stream
-_FRESH_MAX = 300  # seconds; a host that lets everything be kept for a year would hide each update for as long
-_SAID_MAX = 4096  # of what a server has us remember of one document
+_FRESH_MAX = 300  # seconds; a server that allows a year would hide every update for a year
+_SAID_MAX = 4096  # the bytes of a URL and its validators that are remembered
 _OFFLINE = "--offline forbids the network, which this command needs"
 
 
 class Downloads:
-    """Documents and artifacts from the network or from the cache; artifacts by many threads at once.
+    """Documents and artifacts from the network or from the cache; many threads may fetch artifacts.
 
     Args:
-        web: Who asks; None for ``--offline``, where only what can be proved again is served.
-        cache: Bytes that were fetched before.
-        seen: What proves the documents among them.
-        clock: Seconds since the epoch.
+        web: Sends the requests; None for ``--offline``, which serves only cached bytes that can be verified.
+        cache: The cache of fetched bytes.
+        seen: The memory of sites, with the digests of cached documents.
+        clock: Returns the seconds since the epoch.
     """
 
     def __init__(
@@ -212,13 +210,12 @@ class Downloads:
         self._read: dict[str, Response] = {}
 
     def document(self, url: str, *, cap: int) -> Response:
-        """Return what is at ``url``, which a person named, and whose content nothing pins.
+        """Return the document at ``url``, which a person named, and which no digest pins.
 
-        As RFC 9111 has it: while the server said that it stays the same (five minutes at most) it is not asked, then
-        it is asked whether it still does.
+        As in RFC 9111, a fresh copy (for at most five minutes) needs no request, and an older one is validated.
 
         Raises:
-            NotFound, SourceError, WrongBytes, UnsafeTransfer: as ``Fetcher.get`` does.
+            NotFound, SourceError, WrongBytes, UnsafeTransfer: as for ``Fetcher.get``.
             StateError: the disk refuses.
         """
         if url not in self._read:
@@ -226,11 +223,11 @@ class Downloads:
         return self._read[url]
 
     def artifact(self, url: str, digest: Digest, *, named_by: Requester) -> Response:
-        """Return the bytes of this digest, from the cache or from ``url``.
+        """Return the bytes with this digest, from the cache or from ``url``.
 
         Raises:
-            WrongBytes: they have another digest, or are more than any archive has.
-            NotFound, SourceError, UnsafeTransfer: as ``Fetcher.get`` does.
+            WrongBytes: the bytes have another digest, or are more than an archive may have.
+            NotFound, SourceError, UnsafeTransfer: as for ``Fetcher.get``.
         """
         read = self._read.get(url)
         if read and Digest.of(read.data) == digest:
@@ -247,17 +244,17 @@ class Downloads:
         return answer
 
     def unpinned(self, url: str, *, cap: int, named_by: Requester) -> Response:
-        """Return what is at ``url``, of which nothing is known and nothing is kept.
+        """Return the answer of ``url``, which no digest pins; it is neither read from the cache nor kept.
 
         Raises:
-            NotFound, SourceError, WrongBytes, UnsafeTransfer: as ``Fetcher.get`` does.
+            NotFound, SourceError, WrongBytes, UnsafeTransfer: as for ``Fetcher.get``.
         """
         if self._web is None:
             raise SourceError(_OFFLINE, where=url)
         return self._web.get(url, cap=cap, named_by=named_by)
 
     def doubt(self) -> None:
-        """Ask for each document of this command anew next time, for what one of them says proved wrong."""
+        """Forget the copies of this command's documents, one of which was wrong: the next command fetches them."""
         for url in list(self._read):
             self.seen.keep(url, None)
 
@@ -268,17 +265,17 @@ class Downloads:
             if cached is None:
                 raise SourceError(_OFFLINE, where=url)
             return cached
-        # Further ahead than we ever look, a clock was set back.
+        # A later ``fresh_until`` than the maximum means that the clock was set back.
         if copy and cached and 0 < copy.fresh_until - self._clock() <= _FRESH_MAX:
             return cached
         known = copy if cached else None
-        # RFC 9110, 13.1; what is empty is not sent.
+        # RFC 9110, 13.1; empty fields are not sent.
         asked = {"If-None-Match": known.etag, "If-Modified-Since": known.modified} if known else {}
         answer = self._web.ask(url, cap=cap, options=RequestOptions(headers=asked))
         if known and cached and answer.status == 304 and answer.url == known.url:
             answer = replace(cached, headers={"etag": known.etag, "last-modified": known.modified, **answer.headers})
         elif answer.status == 304:
-            # Of something else, behind a redirect that now leads there: nothing here is known to be that.
+            # The redirect leads elsewhere now, and the copy is not of that document.
             answer = self._web.ask(url, cap=cap)
         self._keep(url, whole(answer))
         return answer
@@ -299,7 +296,7 @@ class Downloads:
 
 
 def _lifetime(answer: Response, said: dict[str, str], now: float) -> float:
-    """Return for how many seconds the server vouches for its answer (RFC 9111, 4.2), five minutes at most."""
+    """Return the seconds for which the answer stays fresh (RFC 9111, 4.2), five minutes at most."""
     if "no-cache" in said:
         return 0
     left = 0.0

@@ -1,4 +1,4 @@
-"""How bytes from elsewhere come in: the interface, and clients for mirrors, trusted hosts and untrusted URLs."""
+"""The interface for fetching bytes, and clients for folders, mirrors, trusted hosts and untrusted URLs."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from skillhub.net.target import PERSON, Requester, RequestTarget
 
 _ABSENT = frozenset({403, 404, 410})
 Headers = Mapping[str, str]
-Arrived = Callable[[int], None]  # is told how many bytes came, on whatever thread they did
+Arrived = Callable[[int], None]  # called with the number of bytes that have arrived, on any thread
 
 
 def unheard(count: int) -> None:
-    """Tell nobody how many bytes came."""
+    """Ignore the number of bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a fetch brought: the whole body, and the URL it came from after all redirects.
+    """An answer: its whole body, and its URL after all redirects.
 
     Attributes:
-        headers: The fields of the answer, their names in lower case.
+        headers: The header fields, with names in lower case.
     """
 
     url: str
@@ -51,35 +51,35 @@ class Response:
 
 
 class Fetcher(Protocol):
-    """Gets bytes; usable by many threads at once."""
+    """Fetches bytes; safe for many threads."""
 
     def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Response:
-        """Return what is at ``url``.
+        """Return the answer of ``url``.
 
         Args:
-            url: Absolute.
-            cap: The bytes that the body may have at most.
-            named_by: Who named ``url``, which decides where it may lead and who is told who asks.
+            url: The absolute URL.
+            cap: The limit on the bytes of the body.
+            named_by: Who named ``url``, which decides the hosts that it may reach and whether credentials are sent.
 
         Raises:
-            NotFound: there is nothing (404, 410), or nothing for us (403).
-            SourceError: it cannot be reached, breaks off or is too slow.
+            NotFound: there is no such file (404, 410), or access is denied (403).
+            SourceError: the server cannot be reached, breaks off the answer or is too slow.
             WrongBytes: the body is longer than ``cap``.
-            UnsafeTransfer: it leads where it may not, or answers what was not asked.
+            UnsafeTransfer: the URL or a redirect may not be followed, or the answer does not fit the request.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOptions:
-    """What a request says besides its URL.
+    """The parts of a request besides its URL.
 
     Attributes:
         named_by: Who named the URL, as for ``Fetcher.get``.
-        headers: Fields to send: ``Authorization`` goes to the origin of the URL and no further, and an empty one says
-            that nobody is told who asks.
-        body: What to send by POST: it goes to that origin alone, and maybe more than once, for it changes nothing
-            there.
+        headers: Header fields. ``Authorization`` is sent to the origin of the URL alone; an empty one prevents that
+            the user's credentials are added.
+        body: The body of a POST, sent to that origin alone. A retry may send it again, so the request must be
+            idempotent.
     """
 
     named_by: Requester = PERSON
@@ -91,36 +91,36 @@ PLAIN = RequestOptions()
 
 
 class Web(Fetcher, Protocol):
-    """A ``Fetcher`` that speaks HTTP, for those who do too: conditional requests, challenges, limits."""
+    """A ``Fetcher`` over HTTP, for callers that need header fields and the status of an answer."""
 
     def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Response:
-        """Return what is at ``url``, as ``Fetcher.get`` promises.
+        """Return the answer of ``url``, as ``Fetcher.get`` promises.
 
         Raises:
-            NotFound, SourceError, WrongBytes, UnsafeTransfer: see there.
+            NotFound, SourceError, WrongBytes, UnsafeTransfer: as for ``Fetcher.get``.
         """
         return whole(self.ask(url, cap=cap, options=RequestOptions(named_by=named_by)))
 
     def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
-        """Return what the server answers, whatever its status, once redirects and retries are done.
+        """Return the server's answer with any status, after redirects and retries.
 
         Args:
-            url: Absolute.
-            cap: The bytes that the body may have at most; the body of an error may be cut.
-            options: Who named ``url``, and what is sent.
+            url: The absolute URL.
+            cap: The limit on the bytes of the body; the body of an error may be cut.
+            options: Who named ``url``, the header fields and the body.
 
         Raises:
-            SourceError, WrongBytes, UnsafeTransfer: as for ``get``, but for the status.
+            SourceError, WrongBytes, UnsafeTransfer: as for ``get``, but not for the status.
         """
         ...
 
 
 class FolderFetcher:
-    """A ``Fetcher`` of the files of one site, read from a folder.
+    """A ``Fetcher`` that reads the files of one site from a folder.
 
     Args:
-        path: The folder, in which all links have been made by its owner.
-        base: What the URLs of its files begin with, before ``/``.
+        path: The folder; links in it are followed, so it must be trusted.
+        base: The base URL of the files, before ``/``.
     """
 
     def __init__(self, path: str, base: str) -> None:
@@ -132,8 +132,8 @@ class FolderFetcher:
 
         Raises:
             NotFound: there is no such file.
-            WrongBytes: it is longer than ``cap``.
-            UnsafeTransfer: the URL is of another site, or has a segment that is none.
+            WrongBytes: the file is longer than ``cap``.
+            UnsafeTransfer: the URL is not below the base, or has an unsafe segment.
             StateError: the disk refuses.
         """
         base, _, path = url.partition(self._base + "/")
@@ -153,12 +153,12 @@ class FolderFetcher:
 
 
 class UntrustedClient(Web):
-    """A ``Web`` for a place that only a repository names, and no person; so does whatever is asked for there.
+    """A ``Web`` for a place that only a repository names, and no person: all its requests count as named so.
 
     Args:
-        web: The client that asks.
-        place: What a person would give to ``install``, for the hint.
-        hint: How a person names the place themselves, where it is not by that.
+        web: Sends the requests.
+        place: The reference of the place for ``skillhub install``, for the hint.
+        hint: Another hint, if the user names the place by another command.
     """
 
     def __init__(self, web: Web, place: str, hint: str | None = None) -> None:
@@ -166,10 +166,10 @@ class UntrustedClient(Web):
         self._hint = hint or f"only this repository names it; to use it: {as_command('skillhub', 'install', place)}"
 
     def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
-        """Return what the server answers, as ``Web.ask`` promises.
+        """Return the server's answer, as ``Web.ask`` promises.
 
         Raises:
-            SourceError, WrongBytes, UnsafeTransfer: see there.
+            SourceError, WrongBytes, UnsafeTransfer: as for ``Web.ask``.
         """
         options = replace(options, named_by=Requester("repository", options.named_by.site))
         try:
@@ -180,15 +180,15 @@ class UntrustedClient(Web):
 
 
 class Mirrors(Web):
-    """A ``Web`` that asks where, and for whom, ``config.toml`` says.
+    """A ``Web`` that applies the mirrors and trusted hosts of ``config.toml``.
 
-    A mirror changes where bytes come from and never what is trusted: its answers bear the URL that they stand for. It
-    may be where no document can lead, in a private network, and so may a trusted host: what a document names there is
-    asked as if the person had named it. A redirect is none of theirs, and is judged like any other.
+    A mirror changes the server that bytes come from, and not what is trusted: its answers have the original URL. A
+    mirror or a trusted host may be in a private network: a URL there counts as named by the user, whoever named it.
+    Redirects from either are judged like all others.
 
     Args:
-        web: Who asks.
-        settings: What this user has configured.
+        web: Sends the requests.
+        settings: The user's settings.
     """
 
     def __init__(self, web: Web, settings: Settings) -> None:
@@ -196,10 +196,10 @@ class Mirrors(Web):
         self._settings = settings
 
     def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
-        """Return what the mirror answers, or without one the server itself, as ``Web.ask`` promises.
+        """Return the answer of the mirror, or of the server if it has no mirror, as ``Web.ask`` promises.
 
         Raises:
-            SourceError, WrongBytes, UnsafeTransfer: see there.
+            SourceError, WrongBytes, UnsafeTransfer: as for ``Web.ask``.
         """
         target = RequestTarget.parse(url)
         asked = f"{target.scheme}://{target.authority}{target.raw_path}"
@@ -212,19 +212,19 @@ class Mirrors(Web):
         mirror = self._settings.mirrors[base]
         if mirror.startswith("file:"):
             return _in_folder(mirror.removeprefix("file://"), base, asked, cap)
-        # Who we are to the one is nobody else's business.
+        # Credentials for the original server are not sent to the mirror.
         sent = options.headers.items()
         told = {name: value for name, value in sent if name.lower() != "authorization" or not value}
         options = RequestOptions(headers=told, body=options.body)
         answer = self._web.ask(mirror + asked[len(base) :], cap=cap, options=options)
-        is_there = base_of(answer.url, [mirror]) is not None  # else a redirect led out of the mirror
+        is_there = base_of(answer.url, [mirror]) is not None  # else a redirect left the mirror
         return replace(answer, url=base + answer.url[len(mirror) :] if is_there else url)
 
 
 def _in_folder(folder: str, base: str, url: str, cap: int) -> Response:
-    """Return what a folder has for a URL below ``base``: the file of that path, whatever the query.
+    """Return the file in a folder for a URL below ``base``; the query is ignored.
 
-    Others may write there too: a pipe would never end, and a link may lead to anything.
+    Other users may write to the folder, so pipes, devices and links out of it are refused.
     """
     path = unquote(url.partition("#")[0].partition("?")[0][len(base) :]).removeprefix("/")
     if not is_inner_path(path) or "\0" in path:
@@ -253,12 +253,12 @@ def _hinting_at_trust(url: str, named_by: Requester) -> Iterator[None]:
 
 @errors_masked()
 def whole(answer: Response) -> Response:
-    """Return an answer that is what was asked for.
+    """Return an answer with status 200; raise for any other.
 
     Raises:
-        NotFound: there is nothing (404, 410), or nothing for us (403).
-        RateLimited: the server wants to be left alone for a while.
-        SourceError: any other status than 200.
+        NotFound: there is no such file (404, 410), or access is denied (403).
+        RateLimited: the server accepts no more requests for a while.
+        SourceError: the answer has any other status than 200.
     """
     if answer.status == 200:
         return answer
@@ -274,12 +274,12 @@ def whole(answer: Response) -> Response:
 
 
 def is_limited(status: int, headers: Headers) -> bool:
-    """Say whether a server answers so because it was asked too often; asking again at once makes it worse."""
+    """Return whether a server refuses a request because of a rate limit, which a retry would only exceed further."""
     return status in (403, 429) and ("retry-after" in headers or headers.get("x-ratelimit-remaining") == "0")
 
 
 def _resets(headers: Headers) -> int | None:
-    """Return the time that ``Retry-After`` (RFC 9110, seconds alone) or ``X-RateLimit-Reset`` tells, if one does."""
+    """Return the time in ``Retry-After`` (RFC 9110, seconds alone) or ``X-RateLimit-Reset``; None without either."""
     pause, moment = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
     if pause.isdecimal() and len(pause) < 10:
         return int(time.time()) + int(pause)
@@ -287,7 +287,7 @@ def _resets(headers: Headers) -> int | None:
 
 
 def _refuse_dots(url: str) -> None:
-    """Refuse a path that would lead out of the mirror, to what else its host has for those inside."""
+    """Raise for a path that would leave the mirror, and reach other files of an internal host."""
     path = unquote(url.partition("#")[0].partition("?")[0])
     if any(part in (".", "..") for part in path.replace("\\", "/").split("/")):
         raise UnsafeTransfer("expected a path without dot segments", where=url)

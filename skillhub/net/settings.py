@@ -1,4 +1,4 @@
-"""``config.toml`` of the user: defaults, tokens, mirrors, trusted hosts; logins by those tokens and by the netrc."""
+"""The user's ``config.toml``: defaults, tokens, mirrors, trusted hosts; logins from these tokens and the netrc."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _name_of_host(host: str) -> str:
 def _variable(value: object) -> str:
     name = value.get("env") if isinstance(value, dict) and len(value) == 1 else None
     if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
-        # What stands there instead may be the token itself.
+        # The error does not show the value, which may be the token itself.
         hint = 'put the token in a variable and its name here: { env = "NAME" }'
         raise FormatError("expected the name of a variable", hint=hint)
     return name
@@ -94,12 +94,12 @@ def _agent(value: object) -> str:
 @part
 @dataclass(frozen=True, slots=True)
 class InstallDefaults:
-    """What a person wants wherever neither a flag nor a project's ``skillhub.toml`` says otherwise.
+    """The user's defaults, which flags and a project's ``skillhub.toml`` override.
 
     Attributes:
-        agents: The agents to enable skills for; where none is named, those that are found here.
-        link: Copies or links; None is a copy.
-        scope: What commands are about outside of a project with a lock or an intent; None is the project.
+        agents: The agents to enable skills for; if empty, the agents that are found on this machine.
+        link: Whether to copy or link skills; None for a copy.
+        scope: The scope of commands in a folder without lock and intent; None for the project.
     """
 
     UNKNOWN: ClassVar = "known: agents, link, scope"
@@ -119,15 +119,15 @@ _TOKEN = {
 
 
 class Settings(Document):
-    """What a user has configured, as a person writes it; without the file, nothing.
+    """The user's settings; all are empty if the file is missing.
 
     Attributes:
-        tokens: The environment variable with the token for a host, or a host and port.
-        mirrors: Where to fetch instead of a URL and what is below it, a folder of this machine too; neither ends with
-            a slash.
-        trusted: Hosts, and with each the one port that is meant; None is the usual one of whatever is spoken.
+        tokens: The environment variable with the token, by host, or by host and port.
+        mirrors: The URL or ``file:`` folder to fetch from, by the base URL that it replaces; neither ends with a
+            slash.
+        trusted: The trusted hosts, each with its port; None for the default port of the protocol.
         install: Defaults for the commands that install.
-        advisories: Files, relative to the folder of the settings, and URLs that say what is known to be bad.
+        advisories: Files, relative to the folder of the settings, and URLs with advisories about known bad skills.
     """
 
     OBJECT = "a table"
@@ -146,27 +146,27 @@ class Settings(Document):
         """Return the user's settings.
 
         Raises:
-            FormatError: the file is no TOML, or says something that means nothing here.
-            StateError: it cannot be read.
+            FormatError: the file is no TOML, or has an unknown key or an invalid value.
+            StateError: the file cannot be read.
         """
         path = os.path.join(home.config, CONFIG)
         return cls.parse(files.read(os.path.realpath(path), CAP) or b"", path)
 
     @classmethod
     def read_json(cls, data: bytes, where: str) -> object:
-        """Return what the file, which is TOML, spells.
+        """Return the parsed TOML of the file.
 
         Raises:
-            FormatError: it is no TOML.
+            FormatError: the file is no TOML.
         """
         return strict_toml(data, where)
 
     def trusts(self, url: str) -> bool:
-        """Say whether what a repository names there may be asked, as if the person had named it in the command.
+        """Return whether the host is trusted, so that a URL there counts as named by the user, whoever named it.
 
-        Only https, ssh, and http on this machine: these prove the identity of the server.
+        Only https, ssh, and http on this machine count: these prove the identity of the server.
         """
-        if not self.trusted:  # most trust none, and this is asked for each artifact
+        if not self.trusted:  # the usual case, checked for each artifact
             return False
         found = parse(url)
         usual = found and PORTS.get("https" if found.scheme == "oci" else found.scheme)
@@ -180,12 +180,12 @@ _NETRC_CAP = 1 << 20
 
 
 class Logins:
-    """What to answer each host that wants to know who asks; looked up when one is asked, and never shown.
+    """The user's credentials for each host; looked up for each request, and never shown.
 
     Args:
-        tokens: The environment variable that holds the token for a host, or for a host and port.
-        environ: The environment, also for ``NETRC``.
-        user_home: Where the netrc is, if ``NETRC`` does not say.
+        tokens: The environment variable that holds the token, by host, or by host and port.
+        environ: The environment, in which ``NETRC`` may name the netrc.
+        user_home: The folder of the netrc, unless ``NETRC`` names it.
     """
 
     def __init__(self, tokens: Mapping[str, str], environ: Mapping[str, str], user_home: str) -> None:
@@ -195,10 +195,10 @@ class Logins:
         self._netrc = environ.get("NETRC") or usual
 
     def __call__(self, target: RequestTarget) -> str | None:
-        """Return the value of ``Authorization`` for the host of ``target``, which alone may get it, or None.
+        """Return the value of ``Authorization`` for the host of ``target``, and for no other; None without a login.
 
         Raises:
-            FormatError: a token that no header can hold, or a netrc that is none.
+            FormatError: a header cannot hold the token, or the netrc is malformed.
             StateError: the netrc cannot be read.
         """
         if target.scheme != "https" and not target.loopback:
@@ -209,7 +209,7 @@ class Logins:
             if not (token.isascii() and token.isprintable()) or " " in token:
                 raise FormatError(f"expected a token in {variable}, found blanks or other characters than ASCII")
             return f"Bearer {token}" if token else None
-        # Most never need it: a netrc that is broken is in the way of those hosts alone that it speaks of.
+        # The netrc is parsed only for the hosts in it, so that a malformed one does not prevent other requests.
         if target.host.encode() not in self._netrc_data.lower():
             return None
         user, password = self._logins.get(target.host, ("", ""))
@@ -217,17 +217,17 @@ class Logins:
 
     @cached_property
     def _netrc_data(self) -> bytes:
-        # `read` refuses pipes and devices; it follows no link, and dotfiles are often links.
+        # `read` refuses pipes, devices and links. Dotfiles are often links, so the path is resolved first.
         return files.read(os.path.realpath(self._netrc), _NETRC_CAP) or b""
 
     @cached_property
     def _logins(self) -> Mapping[str, tuple[str, str]]:
-        """Users and passwords by host; ``default`` speaks of every host, so it is nobody's."""
+        """Users and passwords by host; ``default`` is ignored, since it would send a password to every host."""
         path = self._netrc
         try:
             rows = netrc.netrc(path).hosts
         except netrc.NetrcParseError as error:
-            # Its message may hold what stands there, a password for one.
+            # The message of the parser is not shown: it may quote a password.
             where = f"{path}:{error.lineno}"
             raise FormatError("expected a netrc, found a line that does not belong in one", where=where) from None
         except ValueError as error:
@@ -238,6 +238,6 @@ class Logins:
 
 
 def base_of(url: str, bases: Iterable[str]) -> str | None:
-    """Return the longest of these, none of which ends with a slash, that ``url`` begins with, letter by letter."""
+    """Return the longest base that ``url`` begins with, letter by letter; no base ends with a slash."""
     found = [base for base in bases if url == base or url.startswith((base + "/", base + "?"))]
     return max(found, key=len, default=None)

@@ -1,4 +1,4 @@
-"""Where a request may go: who asks, by which proxy; each redirect is judged before anything is sent."""
+"""The hosts that a request may reach, by who named its URL, and its proxy; each redirect is judged as well."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from skillhub.formats.text import deferred, quote
 from skillhub.model.reference import PORTS, Url, masked, parse
 from skillhub.model.tree import SKILL_MD, kind_of
 
-# Who named an address: that decides where it may lead, and whether anybody there is told who asks.
-# ``RULES`` is the table of docs/sources.md; ``target`` judges by it.
+# Who named an address decides which hosts it may reach, and whether credentials are sent there.
+# ``RULES`` is the table in docs/sources.md; ``judge`` applies it.
 
 Who = Literal["person", "site", "redirect", "marketplace", "repository"]
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRule:
-    """What follows from who named an address.
+    """The rule for an address, by who named it.
 
     Attributes:
-        schemes: The schemes that it may have.
-        anywhere: Whether it may be in a private network.
-        sends_credentials: Whether a token or login that a person has for it is sent there.
-        settings: Whether git goes there with the person's own settings, keys and credential helpers.
+        schemes: The allowed schemes.
+        anywhere: Whether the address may be in a private network.
+        sends_credentials: Whether the user's token or login for the address is sent.
+        settings: Whether git uses the user's own settings, keys and credential helpers.
     """
 
     schemes: tuple[str, ...]
@@ -53,13 +53,13 @@ RULES: Final[Mapping[Who, RequestRule]] = {
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Who named an address.
+    """The party that named an address.
 
     Attributes:
         who: A person, in a command or in their configuration; a site, index or registry that a person named; a
-            redirect from what a person named; a marketplace of a repository that a person named; or a repository
-            (its lock, its intent), and what that leads to, of which this person agreed to nothing.
-        site: The URL of the place whose document named it; empty if it is the place itself that was named.
+            redirect from an address that a person named; a marketplace of a repository that a person named; or a
+            repository (its lock, its intent) and the places it leads to, to which the user has not agreed.
+        site: The URL of the place whose document named the address; empty for the address of a place itself.
     """
 
     who: Who
@@ -70,47 +70,46 @@ PERSON: Final = Requester("person")
 
 
 def by_agreement(is_agreed: bool) -> Who:
-    """Return who named what a lock or an intent names: whoever agreed to it here, or the repository alone."""
+    """Return who named an address in a lock or an intent: a person, if the user agreed to it, else the repository."""
     return "person" if is_agreed else "repository"
 
 
-# Where a request may go, and by which proxy: each URL of a chain of redirects is judged before anything is
-# sent.
+# The judgement of each URL in a chain of redirects, before a request is sent to it.
 
-# RFC 1035, 2.3.4: IDNA, through which each name is looked up, fails on any other label. The underscore is none of a
-# host's, and yet in use.
+# RFC 1035, 2.3.4: a name is looked up through IDNA, which fails on any other label. The underscore is not allowed in
+# the name of a host, but in use.
 _NAME = deferred(r"(?=.{1,254}$)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
-# What `is_global` lets through in some version of Python: metadata services of Oracle's and of Azure's cloud
-# (the latter on a public address), relays of 6to4, documentation, and addresses that are hashes.
+# Networks that `is_global` accepts in some version of Python: the metadata services of Oracle's and of Azure's cloud
+# (the latter at a public address), relays of 6to4, documentation, and identifiers (ORCHID).
 _LOCAL = "192.0.0.0/24 168.63.129.16/32 192.88.99.0/24 3fff::/20 2001:10::/28 2001:20::/28"
 _LOCAL_NETWORKS = tuple(map(ipaddress.ip_network, _LOCAL.split()))
-# All that RFC 4291 gives to the public internet: whatever else there is leads to a translator, to this machine, or
-# nowhere. The one translator that anybody may use, with IPv4 in its last bits, is on its own (RFC 6052).
+# The public internet by RFC 4291; all other addresses lead to a translator, to this machine or nowhere. The one
+# public prefix for translators, with an IPv4 address in its last bits, has a rule of its own (RFC 6052).
 _GLOBAL = ipaddress.ip_network("2000::/3")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _ISATAP = 0x00005EFE  # RFC 5214, 6.1, with either value of the bit for universal
-# Neither a query, nor `%`, nor the `;` at which some servers cut a path.
+# No query, no `%`, and no `;`, at which some servers cut a path.
 _PLAIN = deferred(r"(?:/[A-Za-z0-9._~@:+-]+)+", re.ASCII)
-# What a site, an OCI registry and a registry serve.
+# The paths that a site, an OCI registry and a registry serve.
 _SERVED = (
     deferred(r".*/\.well-known/(?:agent-)?skills/.*", re.ASCII),
     deferred(r"/v2/.+/(?:manifests|blobs)/[^/]+", re.ASCII),
     deferred(r".*/(?:metadata|targets)/(?:.+\.json|ahead\.txt)", re.ASCII),
     deferred(r".*/(?:targets/log/[0-9a-f]{64}\.head|tile/(?:proof|entries)/[0-9xp/.]+)", re.ASCII),
 )
-_LOOK_UP = 20.0  # seconds, where no request has a time of its own
+_LOOK_UP = 20.0  # seconds, for a look-up without the deadline of a request
 _PRIVATE = (".localhost", ".local", ".internal")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """One URL that may be asked.
+    """A parsed URL, with the restrictions on a request to it.
 
     Attributes:
         origin: Scheme, host and port, as in RFC 6454.
         raw_path: Path and query, for the request line.
-        public_only: Whether it may lead to public addresses only.
-        sends_credentials: Whether it may be told who asks, if a person has something to tell it.
+        public_only: Whether the host may have public addresses only.
+        sends_credentials: Whether the user's credentials for the host may be sent.
     """
 
     url: str
@@ -123,12 +122,12 @@ class RequestTarget:
     sends_credentials: bool
 
     @staticmethod
-    @lru_cache(maxsize=1024)  # one site is spoken of in each request to it
+    @lru_cache(maxsize=1024)  # each request parses the URL of its site
     def parse(url: str, *, public_only: bool = False, sends_credentials: bool = False) -> RequestTarget:
         """Return the target of ``url``, an absolute http or https URL in ASCII, without user or password.
 
         Raises:
-            UnsafeTransfer: it is anything else, such as ``file:`` or ``data:``, or its host can be none.
+            UnsafeTransfer: the URL is anything else, such as ``file:`` or ``data:``, or its host is invalid.
         """
         found = parse(url) if url.isascii() and url.isprintable() and {*url}.isdisjoint(" \\") else None
         if found is None or found.port is None or found.user is not None or not _is_host(found):
@@ -140,10 +139,10 @@ class RequestTarget:
         return RequestTarget(*place, public_only, sends_credentials)
 
     def follow(self, location: str) -> RequestTarget:
-        """Return the target of a redirect from here to ``location``.
+        """Return the target of a redirect from this one to ``location``.
 
         Raises:
-            UnsafeTransfer: it leaves this origin for anything but https.
+            UnsafeTransfer: the redirect leaves this origin for another scheme than https.
         """
         try:
             url = urljoin(self.url, location)
@@ -166,25 +165,25 @@ class RequestTarget:
 
     @property
     def authority(self) -> str:
-        """Host and port for the ``Host`` field, the port left out where the scheme implies it."""
+        """Host and port for the ``Host`` field, without the default port of the scheme."""
         return self.origin.partition("://")[2].removesuffix(f":{PORTS[self.scheme]}")
 
     @property
     def loopback(self) -> bool:
-        """Whether the host is this machine by its very name."""
+        """Whether the name of the host is a name of this machine."""
         return is_loopback(self.host)
 
 
 def judge(url: str, by: Requester, private: Container[str] = ()) -> RequestTarget:
-    """Return the target of a URL that somebody named.
+    """Return the target of a URL, with the restrictions for the party that named it.
 
-    What a site names of its own is named as the site is. One on this machine, or whose origin is known to be in a
-    private network, may name what is there, too. A repository may name what is on this very machine, where any
-    program may listen and do what a path says, if it is spelled like an index, an archive, a ``SKILL.md``, an
-    artifact or a document of a registry, and is no other origin's than the place's.
+    A URL of a site's own origin counts as named like the site. A site on this machine, or of an origin in ``private``
+    (found in a private network), may name URLs there, too. A repository may name a URL on this machine only if it has
+    the origin of its place, and the path of an index, an archive, a ``SKILL.md``, an artifact or a document of a
+    registry: any local program may listen there, and act on other paths.
 
     Raises:
-        UnsafeTransfer: it is no http or https URL, or not over https where it has to be.
+        UnsafeTransfer: the URL is not http or https, or has to be https and is not.
     """
     target = RequestTarget.parse(url)
     site = RequestTarget.parse(by.site) if by.site else target
@@ -202,7 +201,7 @@ def judge(url: str, by: Requester, private: Container[str] = ()) -> RequestTarge
 
 
 def is_beside(url: str, other: str) -> bool:
-    """Say whether two repositories are on one server, so that whoever named the one may as well name the other."""
+    """Return whether two repositories are on one server, so that a party that named one may name the other."""
     one, two = parse(url), parse(other)
     if one is None or two is None:
         return False
@@ -210,12 +209,12 @@ def is_beside(url: str, other: str) -> bool:
 
 
 def check_marketplace_url(url: str, marketplace: str) -> None:
-    """Let pass the URL of a repository that only a marketplace, at a URL, has named.
+    """Raise unless a marketplace may name the URL of this repository.
 
-    This is what the URL tells; which addresses its host has is judged by who fetches it.
+    Only the URL is judged here; the fetch judges the addresses of its host.
 
     Raises:
-        UnsafeTransfer: it leads neither to https or ssh on the public internet nor to where the marketplace is.
+        UnsafeTransfer: the URL is neither https or ssh on the public internet nor on the marketplace's server.
     """
     if is_beside(url, marketplace):
         return
@@ -227,7 +226,7 @@ def check_marketplace_url(url: str, marketplace: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether a host is this machine by its very name."""
+    """Return whether the name of a host is a name of this machine: ``localhost`` or a loopback address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -235,7 +234,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Say whether an IP address is of the public internet: not private, link-local, loopback, metadata."""
+    """Return whether an IP address is on the public internet: not private, link-local, loopback, metadata."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv6Address):
         mapped = parsed.ipv4_mapped
@@ -245,7 +244,7 @@ def is_public(address: str) -> bool:
             return is_public(str(mapped))
         if parsed not in _GLOBAL or not all(is_public(str(inner)) for inner in _tunnelled(parsed)):
             return False
-        if parsed.sixtofour or parsed.teredo:  # which Python says are private, whatever they hold
+        if parsed.sixtofour or parsed.teredo:  # Python calls all of these private
             return True
     if parsed.is_multicast or any(parsed in network for network in _LOCAL_NETWORKS):
         return False
@@ -253,7 +252,7 @@ def is_public(address: str) -> bool:
 
 
 def _tunnelled(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
-    """Return the IPv4 addresses to which a router, or this machine, may send what is meant for an IPv6 address."""
+    """Return the IPv4 addresses to which a router, or this machine, may send packets for an IPv6 address."""
     found = [each for each in (address.sixtofour, *(address.teredo or ())) if each]
     if (int(address) >> 32) & 0xFDFFFFFF == _ISATAP:
         found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
@@ -261,18 +260,18 @@ def _tunnelled(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
 
 
 def judged(target: RequestTarget, *, is_proxied: bool, seconds: float = _LOOK_UP) -> list[tuple[str, int]]:
-    """Return the addresses of ``target``, all of which it may lead to; none where a proxy finds them.
+    """Return the addresses of ``target``, all of which are allowed; empty if a proxy looks them up.
 
     Raises:
-        UnsafeTransfer: a target for public addresses only leads to an address that is not public.
-        OSError: the host has no address, or none was found within so many ``seconds``.
+        UnsafeTransfer: the target is for public addresses only, and an address is not public.
+        OSError: the host has no address, or none was found within ``seconds``.
     """
     if is_proxied and not target.public_only:
         return []
     try:
         addresses = look_up(target.host, target.port, seconds)
     except socket.gaierror:
-        if is_proxied:  # It may know names that nobody here does.
+        if is_proxied:  # the proxy may know names that this machine does not
             return []
         raise
     for address, _ in addresses:
@@ -282,10 +281,10 @@ def judged(target: RequestTarget, *, is_proxied: bool, seconds: float = _LOOK_UP
 
 
 def look_up(host: str, port: int, seconds: float) -> list[tuple[str, int]]:
-    """Return the addresses of a host; the system's resolver has no limit of its own that a program could set.
+    """Return the addresses of a host, looked up on a thread, since the system's resolver takes no time limit.
 
     Raises:
-        OSError: the host has no address, or none was found within so many ``seconds``.
+        OSError: the host has no address, or none was found within ``seconds``.
     """
     found: list[tuple[str, int]] = []
     failed: list[Exception] = []
@@ -297,7 +296,7 @@ def look_up(host: str, port: int, seconds: float) -> list[tuple[str, int]]:
         except (OSError, UnicodeError) as error:
             failed.append(error)
 
-    thread = Thread(target=ask, daemon=True)  # one that still waits keeps no program from its end
+    thread = Thread(target=ask, daemon=True)  # a daemon, so that a pending look-up does not delay the exit
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
@@ -308,7 +307,7 @@ def look_up(host: str, port: int, seconds: float) -> list[tuple[str, int]]:
 
 
 def _is_harmless_here(target: RequestTarget) -> bool:
-    """Say whether a URL on this machine is spelled like what a place of skills serves, and like nothing else."""
+    """Return whether a URL is on this machine, and its path can only be that of a file for skills."""
     path = target.raw_path
     if target.scheme != "http" or not target.loopback or not _PLAIN.fullmatch(path):
         return False
@@ -319,17 +318,17 @@ def _is_harmless_here(target: RequestTarget) -> bool:
 
 
 def _is_outside(host: str) -> bool:
-    """Say whether a host may be of the public internet, as far as its name tells."""
+    """Return whether a host may be on the public internet, by its name alone."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        # What ends in a digit some resolvers take for a number: 127.1, 0x7f.1.
+        # Some resolvers read a name that ends in a digit as an address: 127.1, 0x7f.1.
         return "." in host and not host.endswith(_PRIVATE) and not host[-1].isdigit()
     return is_public(host)
 
 
 def _is_host(url: Url) -> bool:
-    """Say whether it is of http or https, and its host a name that can be looked up, or an address."""
+    """Return whether a URL is http or https, and its host is an address or a name that can be looked up."""
     if url.scheme not in ("http", "https"):
         return False
     if ":" not in url.host:
@@ -341,7 +340,7 @@ def _is_host(url: Url) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """An HTTP proxy; ``authorization`` is the value of ``Proxy-Authorization``, empty if it wants none."""
+    """An HTTP proxy; ``authorization`` is the value of ``Proxy-Authorization``, empty if none is configured."""
 
     host: str
     port: int
@@ -349,12 +348,12 @@ class Proxy:
 
 
 def proxy_for(target: RequestTarget) -> Proxy | None:
-    """Return the proxy that leads to ``target``, or None; to this machine none does.
+    """Return the proxy for ``target``; None for a direct connection, as to this machine.
 
     Raises:
-        SourceError: the environment names something that is no HTTP proxy.
+        SourceError: the environment names a proxy that is not HTTP.
     """
-    # With it comes all of http.client, which whoever reaches nobody can do without.
+    # This module imports http.client, which a command without requests need not load.
     from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415
 
     named = getproxies()

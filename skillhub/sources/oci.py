@@ -279,7 +279,8 @@ class OciWire:
             cap=_TOKEN_CAP,
             options=RequestOptions(
                 named_by=Requester("site", self._base),
-                # The token of another host is sent to this registry, so that host gets no credential of any kind.
+                # The registry gets the token, so another host that issues it must not know the user: an empty
+                # field keeps the client from adding the user's credentials for that host.
                 headers={"Authorization": login or ""} if login or not is_told else {},
             ),
         )
