@@ -1,4 +1,4 @@
-"""What is known of a locked skill without its bytes: to policies, and to advisories, which refuse what is bad."""
+"""The facts of a locked skill without its bytes, for policies and for advisories; the refusal of known-bad skills."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from skillhub.sources.configured import Source
 
 
 def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> tuple[Match, ...]:
-    """Return what is known of a locked skill, or of one that may be, the worst first.
+    """Return the advisories that match a locked skill, or one about to be locked, the worst first.
 
-    Without a listing the one in the store counts, which is read only if digests are known.
+    Without ``listing``, the listing of the store is used; it is read only if an advisory names digests.
 
     Raises:
-        SourceError, SecurityError, FormatError, StateError: nobody can tell what is known.
+        SourceError, SecurityError, FormatError, StateError: the advisories cannot be read.
     """
 
     if not (known := ports.advisories.known()):
@@ -47,7 +47,7 @@ def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> 
 
 
 def advised_tree(tree: Tree, artifact: Digest | None, ports: Ports) -> tuple[Match, ...]:
-    """Return what is known of a skill that no lock has; raises as ``advised``."""
+    """Return the advisories that match a skill that no lock has; raises as ``advised``."""
     known, name = ports.advisories.known(), ""
     versions: tuple[str, ...] = ()
     if known:
@@ -60,16 +60,16 @@ def advised_tree(tree: Tree, artifact: Digest | None, ports: Ports) -> tuple[Mat
 
 
 def advised_skills(ports: Ports) -> list[tuple[str, Match]]:
-    """Return what is known of the locked skills, by name; raises as ``advised``."""
+    """Return the names of locked skills and the advisories that match them; raises as ``advised``."""
     locked = ports.project.lock().skills.items() if ports.advisories.known() else ()
     return [(name, match) for name, entry in locked for match in advised(name, entry, None, ports)]
 
 
 def refuse_known_bad(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> tuple[Match, ...]:
-    """Return what is known of a skill that may be taken all the same.
+    """Return the advisories that match a skill, if none of them refuses it.
 
     Raises:
-        KnownBad: it may not; neither flag nor answer lifts this.
+        KnownBad: an advisory refuses it; no flag and no answer overrides this.
         SourceError, SecurityError, FormatError, StateError: as for ``advised``.
     """
     found = advised(name, entry, listing, ports)
@@ -86,7 +86,7 @@ def refuse_known_bad(name: str, entry: Locked, listing: Listing | None, ports: P
 
 
 def with_advisories(candidate: Candidate, ports: Ports) -> Candidate:
-    """Return the candidate with what advisories say of its version among its findings.
+    """Return the candidate with the advisories about its version among its findings.
 
     Raises:
         KnownBad, SourceError, SecurityError, FormatError, StateError: as for ``refuse_known_bad``.
@@ -97,20 +97,20 @@ def with_advisories(candidate: Candidate, ports: Ports) -> Candidate:
     return candidate if (*findings,) == candidate.findings else replace(candidate, findings=tuple(findings))
 
 
-Known: TypeAlias = tuple[SkillScope, str, Match]  # what an advisory says of a locked skill of a scope, by name
+Known: TypeAlias = tuple[SkillScope, str, Match]  # scope and name of a locked skill, and an advisory that matches it
 
 
 def with_known_bad(skills: Iterable[Skill], known: Iterable[Known]) -> list[Skill]:
-    """Return the skills, each with the worst for which it is refused, of what is known of locked skills."""
+    """Return the skills, each with the worst advisory that refuses it; ``known`` has the worst of a skill first."""
     worst = {(scope, name): str(match) for scope, name, match in reversed([*known]) if match.is_refused}
     return [replace(each, known_bad=worst.get((each.scope, each.name)) if each.managed else None) for each in skills]
 
 
 def files_about(entries: Mapping[str, Locked], ports: Ports) -> list[str]:
-    """Return the files that say who signed these skills and what their registries last said, and folders of those.
+    """Return the files with these skills' pinned signers and their registries' last known state, and their folders.
 
     Raises:
-        OSError: a folder cannot be looked into.
+        OSError: a folder cannot be read.
     """
     sources, found, roots = ports.sources.all(), list[str](), set[Digest]()
     for name, entry in entries.items():
@@ -120,19 +120,19 @@ def files_about(entries: Mapping[str, Locked], ports: Ports) -> list[str]:
             found.append(ports.publishers.pin_path(candidates.pin_name(name, entry, root)))
     for folder in (ports.sources.last_seen(root).folder for root in sorted(roots)):
         targets, hints = os.path.join(folder, "targets"), os.path.join(folder, HINTS)
-        # A folder has another stamp as soon as something appears in it that is not there now.
+        # The timestamps of a folder change as soon as a new file appears in it.
         found += [os.path.dirname(folder), *(each for each in (folder, hints) if os.path.lexists(each))]
         found += [f"{targets}{each}" for each in (names_in(targets) if os.path.lexists(targets) else ())]
     return found
 
 
-# What policies may know of a locked skill without its bytes.
+# The facts of a locked skill that policies are checked against, without its bytes.
 
 
 def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subject:
-    """Return what policies may know of a locked skill without its bytes; ``can`` is what it was seen to be able to.
+    """Return the subject that policies check for a locked skill without its bytes; ``can`` are its capabilities.
 
-    The name of its signer counts: whoever agreed to the lock was shown whose it is.
+    The locked name of its signer counts as vouched for: whoever agreed to the lock was shown that name.
     """
     signer = Signer.parse(entry.signed_by[0]) if entry.signed_by else None
     return Subject(
@@ -148,18 +148,18 @@ def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subj
 
 
 def names_of(signer: Signer, entry: Locked, ports: Ports) -> frozenset[str]:
-    """Return the names under which this user trusts a signer, for where an entry is from, if a policy asks."""
+    """Return the names under which this user trusts a signer for the entry's source; none if no policy needs them."""
     if not any(policy.publishers for policy in ports.policies.each):
         return frozenset()
     mine = ports.sources.mine()
-    # Trust that is narrowed to a source of the user's is none in what a project calls so.
+    # Trust limited to one source of the user does not extend to a project's source with the same alias.
     source = None if entry.local else entry.source if not entry.named or entry.source in mine else ""
     trusted = candidates.trusted_publishers(ports.publishers)
     return frozenset(each.name for each in trusted if signer.fingerprint in each.fingerprints and each.covers(source))
 
 
 def urls_of(entry: Locked, ports: Ports) -> tuple[str, ...]:
-    """Return every place that a skill comes from: what was asked for, and the repository that this led to."""
+    """Return the URLs that a skill comes from: that of its reference, and the repository to which it led."""
     if entry.named:
         source = _source(entry, ports)
         return (source.url,) if source is not None else ()
@@ -170,7 +170,7 @@ def urls_of(entry: Locked, ports: Ports) -> tuple[str, ...]:
 
 
 def _artifact(entry: Locked, ports: Ports) -> tuple[str, ...]:
-    """Return where a lock says that the artifact of a site is: nobody proves that the site ever named that place."""
+    """Return the locked URL of a site's artifact, as a place of its own: nothing proves that the site named it."""
     is_web = (entry.url or "").startswith(("https://", "http://"))
     return (entry.url,) if entry.url and is_web and _root(entry, ports) is None else ()
 
@@ -181,5 +181,5 @@ def _root(entry: Locked, ports: Ports) -> Digest | None:
 
 
 def _source(entry: Locked, ports: Ports) -> Source | LockedSource | None:
-    """Return the source of a named entry as this user has it, else as the lock does."""
+    """Return the source of a named entry: the user's own, else that of the lock."""
     return ports.sources.all().get(entry.source) or ports.project.lock().sources.get(entry.source)

@@ -1,4 +1,4 @@
-"""Where a skill is enabled: links planned, made and removed; local edits there; sync; unmanaged copies."""
+"""The places where a skill is enabled: links planned, made and removed; local edits; sync; unmanaged copies."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from skillhub.project.copies import agent_folders, by_folder, folders_of, manage
 from skillhub.project.project import Project, exclude
 from skillhub.project.store import Store
 
-# The places where a skill is to be enabled, what is in the way there, and local edits.
+# The links of a skill, files in their way, and local edits.
 
-# Edits are saved as a patch, merged, or thrown away; in all three cases the place is then made.
+# Edits are saved as a patch, merged, or discarded; in all three cases the link is then made.
 Action = Literal["keep", "make", "save", "merge", "take"]
 _MARKS = {"extra-file": "+", "missing-file": "-"}
 _MOST = 10  # edited files of one copy that a question names
@@ -39,7 +39,7 @@ _MOST = 10  # edited files of one copy that a question names
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One link of a skill, where it is, and what is to be done there; ``edits`` are the files that were edited."""
+    """One link of a skill, its path, and the action for it; ``edits`` are the edited files."""
 
     link: str
     path: str
@@ -52,9 +52,9 @@ class Linking:
     """All links of one skill.
 
     Attributes:
-        ways: What may become of edits, as a person may choose; the first is what ``--yes`` chooses.
-        previous_tree: The tree that was put there before; a copy of it, to the byte, is not edited, stored or not.
-        is_new: Whether another tree than that one is to be there.
+        ways: The choices for edits; ``--yes`` takes the first.
+        previous_tree: The tree of the present copies; an exact copy of it is not edited, even if it is not stored.
+        is_new: Whether the copies will have another tree than ``previous_tree``.
     """
 
     name: str
@@ -66,26 +66,26 @@ class Linking:
 
     @property
     def edited(self) -> tuple[str, ...]:
-        """The places where a person changed something that is to be saved, unless they choose otherwise."""
+        """The places with edits, which are saved unless the user chooses otherwise."""
         return tuple(step.path for step in self.steps if step.do == "save")
 
     @property
     def done(self) -> bool:
-        """Whether everything is in place already."""
+        """Whether every link is in place already."""
         return all(step.do == "keep" for step in self.steps)
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The places, absolute."""
+        """The absolute paths of the links."""
         return tuple(step.path for step in self.steps)
 
     @property
     def links(self) -> tuple[str, ...]:
-        """The links as a record spells them."""
+        """The links in the form of a record."""
         return tuple(step.link for step in self.steps)
 
     def questions(self) -> list[Question]:
-        """Return what is to be asked before edits are taken away."""
+        """Return the question about edits, if there are any."""
         if not self.edited:
             return []
         then = "install the new version" if self.is_new else "restore the locked files"
@@ -94,7 +94,7 @@ class Linking:
         return [Question("local-edit", self.name, message, tuple(facts), ways=self.ways)]
 
     def answered(self, asked: Sequence[Asked]) -> Linking | None:
-        """Return what is to be done now that a person has chosen; None if their skill is to stay as it is."""
+        """Return the linking with the user's choice for edits; None if the user keeps the skill unchanged."""
         if not self.edited:
             return self
         way: Way = "save"
@@ -106,24 +106,24 @@ class Linking:
         return replace(self, steps=tuple(replace(step, do=way) if step.do == "save" else step for step in self.steps))
 
     def without_merges(self) -> Linking:
-        """Return the linking of a skill that is not to be enabled after all: edits to be merged are saved."""
+        """Return the linking of a skill that will not be enabled: edits are saved instead of merged."""
         steps = (replace(step, do="save") if step.do == "merge" else step for step in self.steps)
         return replace(self, steps=tuple(steps))
 
 
 def removal_questions(cleared: Iterable[Linking]) -> list[Question]:
-    """Return what is to be asked about edits made by hand where links are to go."""
+    """Return the questions about edits in copies that will be deleted."""
     gone = "was edited by hand, and the copy will be deleted; save the edits as a patch first?"
     return [replace(question, message=f"{each.name} {gone}") for each in cleared for question in each.questions()]
 
 
 def kept_edited(name: str) -> LeftOut:
-    """Return what is told of a skill whose edits a person wants to keep."""
+    """Return the report of a skill left unchanged, whose edits the user keeps."""
     return LeftOut(name, "edited", "it was edited by hand, and the edits are kept")
 
 
 class Linker:
-    """Plans and makes links of one project out of one store."""
+    """Plans and makes the links of one project from one store."""
 
     def __init__(self, project: Project, store: Store) -> None:
         self._project = project
@@ -133,17 +133,17 @@ class Linker:
     def plan(
         self, name: str, wanted: Iterable[str], kind: LinkKind, listing: Listing, record: Record | None
     ) -> Linking:
-        """Compare each place with what ought to be there, by every byte.
+        """Plan the links of a skill; compare every byte of each place with the expected tree.
 
         Args:
             name: The skill.
-            wanted: The links, as a record spells them.
+            wanted: The links, in the form of a record.
             kind: Copies, or links into the store.
-            listing: The tree that is to be there.
-            record: What we put there before, if we did.
+            listing: The listing of the expected tree.
+            record: The present record of the skill, if it has one.
 
         Raises:
-            StateError: something is in the way that skillhub did not put there.
+            StateError: a file is in the way that skillhub did not put there.
         """
         was = record.tree if record is not None else None
         steps = []
@@ -156,30 +156,30 @@ class Linker:
                     raise copies.foreign_error(path, self._project.scope)
                 do = "make" if self._is_stored(path, was) else "save"
             elif do == "keep" and kind == "symlink":
-                if is_link(path):  # edited through the link, in the store?
+                if is_link(path):  # the stored tree may have been edited through the link
                     do = "keep" if self._is_stored(path) else "save"
-                elif record is None or record.link != "symlink":  # a copy where a link is to be
+                elif record is None or record.link != "symlink":  # a copy in place of a link
                     do = "make"
             edited = self._edits(path, record, listing) if record is not None and do == "save" else ()
             steps.append(Step(link, path, do, edited))
         return Linking(name, kind, tuple(steps), previous_tree=was, is_new=was not in (None, listing.digest))
 
     def in_place(self, name: str, record: Record) -> Linking | None:
-        """Return the linking of a skill that ``is_in_place``, else None; raises as that."""
+        """Return the linking of a skill that ``is_in_place``, else None; raises as ``is_in_place``."""
         steps = tuple(Step(link, self._place(link), "keep") for link in record.links)
         return Linking(name, "copy", steps, previous_tree=record.tree) if self.is_in_place(record) else None
 
     def is_in_place(self, record: Record) -> bool:
-        """Say whether all copies of a skill are known to be as they were proved to be; raises as ``plan``."""
+        """Return whether all copies of a skill are proved unchanged since their last check; raises as ``plan``."""
         paths, holds = [*map(self._place, record.links)], self._store.proved.holds
         return record.link == "copy" and all(holds(path, record.tree) for path in paths)
 
     def _place(self, link: str) -> str:
-        """Return where a link is to be; its folder is looked at once for all skills, before anything is made.
+        """Return the path of a link; its folder is checked once for all skills, before the first change.
 
         Raises:
-            LinkLeavesProject: the folder is a link to somewhere outside of the project.
-            StateError: something that skillhub did not put there is where the folder is to be.
+            LinkLeavesProject: the folder is a link that leads out of the project.
+            StateError: a file that skillhub did not put there is in the way of the folder.
         """
         folder, _, name = link.rpartition("/")
         if folder not in self._folders:
@@ -190,7 +190,7 @@ class Linker:
         return self._folders[folder] + name
 
     def merging(self, linking: Linking, tree: Tree, record: Record | None) -> Linking:
-        """Return the linking with a merge among its ways, if all that was edited goes together with a new tree."""
+        """Return the linking with a merge among its ways, if all edits merge with the new tree."""
         if record is None or not linking.edited or record.tree == tree.digest:
             return linking
         base = self._store.read(record.tree)
@@ -200,10 +200,10 @@ class Linker:
         return replace(linking, ways=(first, "merge", *rest))
 
     def plan_removal(self, name: str, record: Record) -> Linking:
-        """Look at the places that a record names and that are to be cleared; edits in them are to be saved.
+        """Return the linking that clears the places of a record, and saves edits in them.
 
         Raises:
-            StateError: one of them cannot be looked at.
+            StateError: a place cannot be read.
         """
         steps = []
         for link in record.links:
@@ -216,19 +216,19 @@ class Linker:
         return Linking(name, record.link, tuple(steps), previous_tree=record.tree)
 
     def _edits(self, path: str, record: Record, coming: Listing | None = None) -> tuple[str, ...]:
-        """Return the files of a place that are not as the record says they were put there, if that is known."""
+        """Return the files of a place that differ from the recorded tree; nothing if its listing is unknown."""
         is_back = coming is not None and coming.digest == record.tree
         base = coming if is_back else self._store.listing(record.tree)
         return _edits(copies.inspect(path, base, self._store, record.link)[1], path) if base is not None else ()
 
     def _is_stored(self, path: str, was: Digest | None = None) -> bool:
-        """Return whether ``path`` holds, to the byte, a tree of the store, so that nothing is lost with it.
+        """Return whether ``path`` holds exactly a tree of the store, so that its removal loses nothing.
 
-        Not only the recorded tree counts: a command that was cut off leaves some places at the tree before. That one,
-        ``was``, counts though the store is gone: nobody edited it.
+        Any stored tree counts: after a crash, some places have the recorded tree and others the one before. The
+        recorded tree ``was`` counts even if the store lacks it: such a copy has no edits.
         """
         if is_link(path):
-            # What is dangling has nothing to lose; what is not whole any more was edited through the link.
+            # A dangling link has nothing to lose; a stored tree that is damaged was edited through the link.
             return edits.is_under(path, self._store.root) and (
                 not os.path.lexists(real := os.path.realpath(path))
                 or not self._store.check(Digest(f"sha256:{os.path.basename(real)}"))
@@ -242,10 +242,10 @@ class Linker:
         return listing.digest == was or self._store.listing(listing.digest) is not None
 
     def make(self, linking: Linking, tree: Tree, record: Record | None) -> None:
-        """Do what is planned; ``record`` names the tree that edits are compared with.
+        """Make the planned links; ``record`` has the tree that edits are compared with.
 
         Raises:
-            StateError: the disk refuses, or something came in the way since it was planned.
+            StateError: the disk refuses, or since the plan a file has come in the way, or a copy was edited.
         """
         for step in linking.steps:
             if (
@@ -264,10 +264,10 @@ class Linker:
                 copies.make(self._project, step.path, whole, stored, linking.kind)
 
     def take_away(self, linking: Linking) -> None:
-        """Take away what is at these places; edits there were saved, or are not wanted.
+        """Remove the copies or links at these places; their edits were saved, or the user discards them.
 
         Raises:
-            StateError: the disk refuses, or what had nothing to save was edited since it was looked at.
+            StateError: the disk refuses, or a copy that had no edits was edited since the plan.
         """
         for step in linking.steps:
             is_copy = os.path.lexists(step.path) and not is_link(step.path)
@@ -276,15 +276,15 @@ class Linker:
             copies.unmake(self._project, step.path)
 
     def save(self, linking: Linking, record: Record | None, tree: Tree | None = None) -> None:
-        """Write what a person edited in these places to ``skillhub-edits/``; before anything else is changed.
+        """Write the edits in these places to ``skillhub-edits/``; the caller does so before any other change.
 
         Args:
             linking: The places.
-            record: Names the tree that was put there, which the edits are compared with.
-            tree: The tree that is to be there; where the store's own was edited, that one may be it.
+            record: The record with the tree that the edits are compared with.
+            tree: The new tree; if it is the recorded one, it replaces a stored tree that was edited through links.
 
         Raises:
-            StateError: the disk refuses, or it is too much to save.
+            StateError: the disk refuses, or the edits are too large.
         """
         if not linking.edited:
             return
@@ -296,7 +296,7 @@ class Linker:
 
 
 def _edits(problems: Sequence[TreeProblem], path: str) -> tuple[str, ...]:
-    """Return the files below ``path`` that are not as they were put there, marked as in a plan."""
+    """Return a line for each changed file below ``path``, marked ``+``, ``-`` or ``~`` as in a plan."""
     inside = [each for each in problems if each.path != path]
     lines = [f"  {_MARKS.get(each.code, '~')} {each.path[len(path) + 1 :]}" for each in inside[:_MOST]]
     return (*lines, *([f"  and {len(inside) - _MOST} more"] if inside[_MOST:] else []))
@@ -307,16 +307,16 @@ def _edited_meanwhile(path: str) -> StateError:
     return StateError("it was edited again meanwhile", where=path, hint=hint)
 
 
-# Folders that agents take for a locked skill, and that are no place of a record.
+# Folders that agents read as a locked skill, and that no record lists.
 
 
 def unmanaged_copies(lock: Lock, records: Records, ports: Ports) -> Mapping[str, Sequence[str]]:
-    """Return by name the folders that agents take for a locked skill, and that skillhub does not keep there."""
+    """Return by name the folders that agents read as a locked skill, and that skillhub does not manage."""
     project = ports.project
     kept: defaultdict[str, set[str]] = defaultdict(set)
     links = (link for record in records.skills.values() for link in record.links)
     for folder, names in by_folder(project, links).items():
-        kept[os.path.realpath(folder)] |= names  # two agents' folders may be one place
+        kept[os.path.realpath(folder)] |= names  # the folders of two agents may be the same
     local = [entry.path for entry in lock.skills.values() if entry.local and entry.path]
     sources = [f"{os.path.realpath(os.path.join(project.base, each))}{os.sep}" for each in local]
     found: defaultdict[str, list[str]] = defaultdict(list)
@@ -338,7 +338,7 @@ def unmanaged_copies(lock: Lock, records: Records, ports: Ports) -> Mapping[str,
 
 
 def name_collisions(lock: Lock, ports: Ports, name_in: Callable[[str], str | None]) -> Mapping[str, Sequence[str]]:
-    """Return by name where agents find, otherwise called or deeper, a skill whose ``SKILL.md`` has a locked name.
+    """Return by name the folders, of another name or deeper, whose ``SKILL.md`` gives agents a locked name.
 
     ``name_in`` returns the name that agents read in a folder.
 
@@ -347,49 +347,49 @@ def name_collisions(lock: Lock, ports: Ports, name_in: Callable[[str], str | Non
     """
     found: defaultdict[str, list[str]] = defaultdict(list)
     tops = agent_folders(ports.project, ports.user_home, ports.environ)
-    # What a link in such a folder leads to is found there, wherever it lies.
+    # A linked folder counts by the place of the link, not of its target.
     of_agents = tuple(f"{top}{os.sep}" for top in tops if _is_for_agents(os.path.realpath(top), ports.project))
     for path in unmanaged(ports.project, ports.user_home, ports.environ):
         folder, base = os.path.split(path)
         is_copy = base in lock.skills and folder in tops  # which ``unmanaged_copies`` returns
         if not is_copy and f"{path}{os.sep}".startswith(of_agents):
-            name = name_in(path)  # agents may read what cannot be installed
+            name = name_in(path)  # agents may read a skill that cannot be installed
             if name is not None and name in lock.skills:
                 found[name].append(path)
     return found
 
 
 def _is_for_agents(real: str, project: Project) -> bool:
-    """Return whether a folder is for agents alone, as hidden ones are, be it the project's or one of its packages'.
+    """Return whether a folder of the project, or of one of its packages, is for agents alone, as hidden ones are.
 
-    One agent reads ``skills``, where authors keep what they write, too. In a home, what agents read is theirs,
-    wherever links lead: dotfiles are kept so.
+    One agent reads ``skills``, where authors keep their own skills, too. In user scope, all folders that agents read
+    are theirs, wherever links lead, as in managed dotfiles.
     """
     below = portable(real, os.path.realpath(project.base))
     return "/." in f"/{below}" or os.path.isabs(below) or project.scope == "user"
 
 
 def _is_outside(path: str, project: Project) -> bool:
-    """Return whether a link leads out of the project to ``path``, which is then none of the project's."""
+    """Return whether ``path`` is outside of the project, reached through a link."""
     below = portable(path, os.path.realpath(project.base))
     return project.scope == "project" and os.path.isabs(below)
 
 
 def to_remove(name: str, paths: Iterable[str], state: State, ports: Ports) -> tuple[list[Step], list[str]]:
-    """Decide on unmanaged copies of a locked skill; if that is not enabled, no agent may read one.
+    """Decide on unmanaged copies of a locked skill; if the skill is not enabled, no agent may read one.
 
     Returns:
-        What is to be removed, once edits in it are saved; and what skillhub never put there, and so leaves.
+        The copies to remove after their edits are saved; and those that skillhub never put there, which stay.
 
     Raises:
-        FormatError, StateError: which agents are chosen cannot be read.
+        FormatError, StateError: the chosen agents cannot be read.
     """
     tree, record = state.lock.skills[name].tree, state.records.skills.get(name)
     if state.enabled(name):
         return [], [path for path in paths if not _is_spare(path, tree, record, ports.store)]
     was_enabled = record is not None and record.held == "user" and record.tree != NO_FILES
     agents = chosen_agents(Options(), state.records, state.intent, ports) if was_enabled else ()
-    # In the folder of an agent that was not chosen, a skill of that name is a person's own.
+    # In the folder of an agent that was not chosen, a skill of that name belongs to the user.
     folders = {*map(os.path.realpath, folders_of(ports.project, agents, ports.user_home, ports.environ))}
     steps, left = [], []
     for path in paths:
@@ -405,9 +405,9 @@ def to_remove(name: str, paths: Iterable[str], state: State, ports: Ports) -> tu
 
 
 def _is_spare(path: str, tree: Digest, record: Record | None, store: Store) -> bool:
-    """Return whether ``path``, or its target, is to the byte what the lock has, or what this machine had enabled.
+    """Return whether ``path``, or its target, is exactly the locked tree, or the one that this machine had enabled.
 
-    Another tree of the store does not count: ``cache gc`` might remove it, and this copy would be the last.
+    Another tree of the store does not count: ``cache gc`` may remove it, and this copy would be the last one.
     """
     try:
         listing = list_folder(path)
@@ -421,7 +421,7 @@ def _is_spare(path: str, tree: Digest, record: Record | None, store: Store) -> b
 
 
 def write_records(records: Records, ports: Ports) -> None:
-    """Write the records and tell git of their links; the same records are not written again.
+    """Write the records if they changed, and exclude their links from git.
 
     Raises:
         StateError: the disk refuses.
@@ -431,27 +431,27 @@ def write_records(records: Records, ports: Ports) -> None:
     exclude(ports.project.around, [link for record in records.skills.values() for link in record.links])
 
 
-# Sync: finish what was cut off, and restore what differs from the lock; nothing new is ever enabled.
+# Sync: finish an interrupted command, and restore copies that differ from the lock; it never enables another skill.
 
-Obtain = Callable[[str, Locked], Tree]  # name and lock entry -> the very tree that is locked, or an error
+Obtain = Callable[[str, Locked], Tree]  # name and lock entry -> the locked tree, verified, or an error
 
 
 def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
-    """Make store, links and lock agree; in a dry run fetch and verify what is missing, and write nothing.
+    """Make store, links and lock agree; a dry run fetches and verifies missing trees, and writes nothing.
 
-    A skill that nobody agreed to on this machine, and one that is disabled, is stored and removed from agents'
-    folders, whoever put a copy there. A skill that left the lock leaves the agents' folders.
+    A skill without consent on this machine, and a disabled one, is stored and removed from agents' folders, whoever
+    put a copy there. A skill that is gone from the lock is removed from the agents' folders.
 
     Args:
-        obtain: Returns a tree that is not whole in the store, verified.
-        ports: What the command works with.
-        dry_run: Only say what would be done, and asked.
+        obtain: Returns a verified tree that the store lacks or holds damaged.
+        ports: The ports of the command.
+        dry_run: Only report the changes and questions.
 
     Raises:
-        SecurityError: what is fetched is not what was locked, its registry has recalled it as last seen, or it is
-            known to be malicious.
-        SourceError: it cannot be fetched.
-        Refused: nobody agreed to what becomes of local edits, or a policy forbids what is to be restored.
+        SecurityError: fetched bytes differ from the lock, the registry's last known state recalls a skill, or a
+            skill is known to be malicious.
+        SourceError: a tree cannot be fetched.
+        Refused: the question about edits was not answered, or with no, or a policy forbids a skill to restore.
         StateError: the disk is in the way.
     """
     with nullcontext() if dry_run else ports.project.exclusively():
@@ -490,7 +490,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
 
 
 def _removed(plans: Iterable[Linking], state: State, verb: str) -> list[str]:
-    """Return a line for each skill that is about to leave agents' folders, with the places."""
+    """Return a line for each skill that is removed from agents' folders, with the places."""
     lines = []
     for linking in plans:
         there = [step.path for step in linking.steps if os.path.lexists(step.path)]
@@ -502,7 +502,7 @@ def _removed(plans: Iterable[Linking], state: State, verb: str) -> list[str]:
 
 
 def _disagreements(state: State, ports: Ports) -> Iterator[str]:
-    """Yield how intent and lock disagree, which sync leaves so."""
+    """Yield the contradictions of intent and lock, which sync leaves to ``install``."""
     install = command(ports.project.scope, "install")
     if names := ", ".join(name for name in state.intent.skills if name not in state.lock.skills):
         yield f"skillhub.toml names {names}, and the lock does not: {install}"
@@ -511,7 +511,7 @@ def _disagreements(state: State, ports: Ports) -> Iterator[str]:
 
 
 def _refuse_forbidden(names: Iterable[str], state: State, ports: Ports) -> None:
-    """Refuse to fetch or to restore what a policy forbids; without names no policy is read."""
+    """Refuse to fetch or restore a skill that a policy forbids; without names, read no policy."""
     for name in names:
         entry, record = state.lock.skills[name], state.agreed(name)
         can = record.facts.capabilities if record else entry.capabilities
@@ -519,10 +519,10 @@ def _refuse_forbidden(names: Iterable[str], state: State, ports: Ports) -> None:
 
 
 def _fetch(obtain: Obtain, state: State, ports: Ports) -> Mapping[Digest, Tree]:
-    """Return every locked tree that is not whole in the store; nothing is stored before all are here.
+    """Return every locked tree that the store lacks or holds damaged; nothing is stored before all are in memory.
 
-    Of a patched skill that is two: the signature is of what its source has. A copy of what was agreed to is
-    read before its source is asked; a registry is asked all the same, since it may have withdrawn the release.
+    A patched skill has two trees: its signature is about the unpatched one. An intact copy of an agreed skill saves
+    the request to its source; a registry is asked all the same, since it may have withdrawn the release.
     """
     fetched: dict[Digest, Tree] = {}
     for name, entry in state.lock.skills.items():
@@ -540,7 +540,7 @@ def _fetch(obtain: Obtain, state: State, ports: Ports) -> Mapping[Digest, Tree]:
 def _plan(
     fetched: Mapping[Digest, Tree], linker: Linker, state: State, ports: Ports
 ) -> tuple[list[Linking], list[LeftOut]]:
-    """Return what is to be done in each place, and what skillhub did not put there and leaves."""
+    """Return the linking of each skill, and the folders that skillhub did not put there and leaves."""
     plans: dict[str, Linking] = {}
     for name, record in state.records.skills.items():
         if state.enabled(name) and (linking := linker.in_place(name, record)):
@@ -566,14 +566,14 @@ def _plan(
 def _carry_out(
     plans: Sequence[Linking], kept: Collection[str], fetched: Mapping[Digest, Tree], state: State, ports: Ports
 ) -> bool:
-    """Save edits, store what was fetched, restore or remove links; return whether anything changed."""
+    """Save edits, store fetched trees, restore or remove links; return whether anything changed."""
     linker, records = Linker(ports.project, ports.store), state.records.skills
     for each in plans:
         record = records.get(each.name)
         linker.save(each, record, fetched.get(record.tree) if record else None)
     if state.lock.skills:
-        ports.project.remember()  # from now on ``cache gc`` keeps what is stored for it
-    # A tree that is edited through links into the store, and kept, stays as it is there.
+        ports.project.remember()  # from now on ``cache gc`` keeps the trees of this project
+    # A stored tree that the user edited through links, and keeps, is not replaced.
     edited = {records[name].tree for name in kept if name in records and records[name].link == "symlink"}
     for digest, tree in fetched.items():
         if digest not in edited:
@@ -587,7 +587,7 @@ def _carry_out(
         elif not each.done and (whole := fetched.get(enabled.tree) or ports.store.read(enabled.tree)) is not None:
             linker.make(each, whole, enabled)
             changed = True
-    # MCP entries outlive the lock's word until `remove` takes them back.
+    # A record with MCP entries outlives its entry of the lock until `remove` removes them.
     after = {
         name: record if name in kept or state.enabled(name) else replace(record, enabled=False, links=())
         for name, record in records.items()

@@ -1,4 +1,4 @@
-"""The entry of an agent's configuration that runs ``skillhub mcp``: shown, written, taken back."""
+"""The entry of an agent's configuration that runs ``skillhub mcp``: shown, written, removed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HINT = "restore the file, or move it away and remove the entries yourself"
 
 
 class McpEntriesFile(StateDocument):
-    """``mcp-entries.json`` in the state: by the file of an agent our entry there, and what we created."""
+    """``mcp-entries.json`` in the state: by an agent's file, our entry there, and the paths we created for it."""
 
     entries: Members[Visible, dict[str, object]]
     created: Members[Visible, Items[str]] = Field(default_factory=dict)
@@ -45,10 +45,10 @@ class OwnEntry:
 
     @cached_property
     def file(self) -> mcp.ConfigFile:
-        """The file that holds it.
+        """The file that holds the entry.
 
         Raises:
-            UsageError: the agent has none in this scope.
+            UsageError: the agent has no such file in this scope.
         """
         project = self.ports.project
         found = mcp.config_file(self.agent, project.scope, project.base, self.ports.user_home, self.ports.environ)
@@ -60,10 +60,10 @@ class OwnEntry:
 
     @cached_property
     def server(self) -> McpServer:
-        """What it runs: this Python, which finds this skillhub, and takes no module from a folder or a variable.
+        """The command of the entry: this Python with this skillhub, without modules of a folder or a variable.
 
         Raises:
-            StateError: it would not start.
+            StateError: the command does not start.
         """
         project = self.ports.project
         of_project = ("--project", project.base) if project.scope == "project" else ()
@@ -71,21 +71,21 @@ class OwnEntry:
 
     @property
     def spelled(self) -> mcp.Entry:
-        """The entry as the agent spells it."""
+        """The entry in the agent's format."""
         return mcp.entry(self.agent, self.server, self.file.scope)
 
     @property
     def text(self) -> str:
-        """The file as it would be with nothing else in it."""
+        """The text of a file that has only this entry."""
         return self.file.dialect.insert("", NAME, self.spelled, self.file.path)
 
     def write(self, *, dry_run: bool) -> tuple[bool, list[Asked]]:
-        """Write it, once that is agreed to; return whether that changed anything, and what was asked.
+        """Ask, then write the entry; return whether anything changed, and the questions with their answers.
 
-        What we wrote before and nobody changed is replaced.
+        An entry that we wrote before and that no one changed is replaced.
 
         Raises:
-            Refused: nobody agreed.
+            Refused: the question was not answered, or with no.
             StateError: another server has the name, or the disk refuses.
             FormatError: the file is malformed.
         """
@@ -113,10 +113,10 @@ class OwnEntry:
         return True, asked
 
     def remove(self, *, dry_run: bool) -> bool:
-        """Take it back if we wrote it and nobody changed it; return whether it was there.
+        """Remove the entry if we wrote it and no one changed it; return whether it was there.
 
         Raises:
-            StateError: what is there is not what we wrote.
+            StateError: the entry differs from the one that we wrote.
             FormatError: the file is malformed.
         """
         there, before = mcp.servers(self.file).get(NAME), self._written.get(self.file.path)
@@ -164,13 +164,16 @@ def _state_file(home: Home) -> StateFile[McpEntriesFile]:
 
 
 def entries_file(home: Home) -> McpEntriesFile:
-    """Return the entries that skillhub wrote, by the files of agents. Raises StateError: they cannot be read."""
+    """Return the entries that skillhub wrote, by agents' files. Raises StateError: the file cannot be read."""
     empty = McpEntriesFile.model_construct(entries={}, created={})
     return _state_file(home).read(lambda document: document or empty)
 
 
 def _start() -> tuple[str, ...]:
-    """Return the words that start this skillhub from any folder; ``-I`` finds no package in a user's own site."""
+    """Return a command that starts this skillhub from any folder.
+
+    ``-I`` is tried first; it does not find a skillhub in the user's own site-packages, ``-P`` does.
+    """
     rest = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     for flag in ("-I", "-P"):
         words = (sys.executable, flag, "-m", "skillhub")

@@ -1,4 +1,4 @@
-"""Needs of a skill against this machine: what is missing, MCP servers, questions and their answers."""
+"""The needs of a skill on this machine: open needs, MCP servers, questions and their answers."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from skillhub.model.manifest import Manifest
     from skillhub.model.needs import McpServer, Requirement
 
-# The needs of a skill against this machine: is each satisfied, and does its absence keep the skill disabled.
+# The needs of a skill on this machine, and how the user satisfies them.
 
 
 def facts_of(manifest: Manifest, capabilities: tuple[str, ...]) -> Facts:
-    """Return what ``list`` will show of a skill's content without reading it again."""
+    """Return the facts of a skill's content, so that ``list`` need not read it again."""
     rows = tuple(DeclaredNeed(need.kind, need.name, need.description, need.required) for need in manifest.requires)
     return Facts(manifest.description, manifest.model_invocable, rows, capabilities)
 
 
 def how_to_satisfy(skill: str, need: Need, scope: SkillScope) -> tuple[str, ...]:
-    """Return what to type or do about an open need, one alternative to a line; a command ends its line."""
+    """Return the ways to satisfy an open need, one alternative to a line; a command ends its line."""
     enable = command(scope, "enable", skill)
     if need.kind == "env":
         once = (f"export {need.name}=…, then: {enable}", f"or in one command: {enable} --env {need.name}=…")
@@ -57,7 +57,7 @@ def how_to_satisfy(skill: str, need: Need, scope: SkillScope) -> tuple[str, ...]
 
 @cache
 def _packages() -> Mapping[str, Mapping[str, str]]:
-    """Return by program and package manager the name of its package; what a skill says of that is never shown."""
+    """Return by program and package manager the name of its package, from our own list, never from a skill."""
     with open(os.path.join(os.path.dirname(mcp_server.__file__), "packages.json"), "rb") as file:
         return dict(json.load(file)["programs"])
 
@@ -66,19 +66,19 @@ def _or_skip(enable: str) -> str:
     return f"or if you configure it yourself: {enable} --mcp skip"
 
 
-# An MCP server that a skill needs, and the configuration of the agents that are to have the skill.
+# An MCP server that a skill needs, and the configurations of the agents to enable for.
 
 
 @dataclass(frozen=True, slots=True)
 class _AgentServer:
-    """What one agent has under the name of a server.
+    """The entries of one agent under the name of a server.
 
     Attributes:
-        file: Where it keeps its servers.
-        state: What that file has under the name; None if it lacks the server, and we do not know its spelling of it.
-        entry: What stands there.
-        others: Other servers of that name: where they stand (file, scope, project), and the entry.
-        is_agreed: Whether an equal entry needs no question: it is in the user's own file, or a person agreed to it.
+        file: The agent's file for servers.
+        state: The state of the entry in that file; None if the server is absent and the file's format cannot hold it.
+        entry: The entry itself.
+        others: Other servers of that name: their place (file, scope, project), and the entry.
+        is_agreed: Whether an equal entry needs no question: it is in the user's own file, or the user agreed to it.
     """
 
     file: mcp.ConfigFile
@@ -93,11 +93,11 @@ class _AgentServer:
 
 @dataclass(frozen=True, slots=True)
 class ServerNeed:
-    """What the agents that are to have a skill have of one server.
+    """One server that a skill needs, in the configurations of the agents to enable for.
 
     Attributes:
-        agents: Those of them that keep servers in a file.
-        steered: Files of the project that may have its launcher fetch, or run, something else.
+        agents: The agents that keep servers in a file.
+        steered: Files of the project that can make the server's launcher fetch or run another program.
     """
 
     need: Requirement
@@ -109,12 +109,12 @@ class ServerNeed:
 
     @property
     def is_known(self) -> bool:
-        """Whether the file of any of these agents can be read for it, or written."""
+        """Whether the file of at least one of these agents has the server, or can hold it."""
         return any(each.state for each in self.agents)
 
     @property
     def is_configured(self) -> bool:
-        """Whether every one of these agents has just this server already, agreed to, and no other of its name."""
+        """Whether each of these agents already has exactly this server, with consent, and no other of its name."""
         is_there = all(each.state in ("equal", None) and not each.others for each in self.agents)
         return self.is_known and is_there and not self._brought()
 
@@ -124,25 +124,26 @@ class ServerNeed:
         return "unpinned" if self.steered and risk == "ordinary" else risk
 
     def _brought(self) -> list[_AgentServer]:
-        """Return the agents whose file in the project has this server, which no flag for ordinary servers may answer.
+        """Return the agents whose file in the project has this server, if its risk is higher than ordinary.
 
-        Whoever wrote the repository may have put it there, so that the skill would be enabled without a question.
+        The repository may have brought the entry, so that the skill would be enabled without a question; no flag for
+        ordinary servers answers it.
         """
         return [each for each in self._agents("equal") if not each.is_agreed] if self._risk != "ordinary" else []
 
     @property
     def runs_code(self) -> bool:
-        """Whether another server of its name, which would be used, runs a shell or code in its arguments."""
+        """Whether a different server of this name, which would be used, runs a shell or code in its arguments."""
         return any(mcp_server.runs_code(each.entry) for each in self._agents("different"))
 
     @property
     def absent(self) -> tuple[mcp.ConfigFile, ...]:
-        """The files that would be written."""
+        """The files that lack the entry."""
         return tuple(each.file for each in self._agents("absent"))
 
     @property
     def by_hand(self) -> tuple[str, ...]:
-        """What a person has to do where we cannot, a line for each agent."""
+        """The steps for the user where skillhub cannot write the entry, a line for each agent."""
         return tuple(
             f"add the MCP server {self.need.name} to {file.path} yourself; "
             f"skillhub cannot write such a server for {file.agent}"
@@ -150,13 +151,13 @@ class ServerNeed:
         )
 
     def described(self) -> McpServer:
-        """Return how it is run or reached; only of one that a skill describes, as nothing else is written."""
+        """Return the skill's description of the server; only described servers are ever written."""
         if self.need.server is None:
             raise AssertionError("a server without a description is never written")
         return self.need.server
 
     def questions(self, skill: str, choice: McpChoice) -> Iterator[Question]:
-        """Yield what is to be asked before it is written, or before another of its name is used."""
+        """Yield the questions before the server is written, or before another of its name is used."""
         need, server = self.need, self.need.server
         if self.is_configured or choice == "skip" or not self.is_known:
             return
@@ -187,7 +188,7 @@ class ServerNeed:
         return f"{', '.join(self.steered)} of this project can change what it runs"
 
     def _against(self) -> Iterator[str]:
-        """Yield what is configured, which is what a yes agrees to, and what the skill would have instead."""
+        """Yield the facts of the configured server, to which a yes agrees, and of the one that the skill asks for."""
         for where, entry in self._places():
             yield where
             yield from mcp_server.facts(entry)
@@ -196,7 +197,7 @@ class ServerNeed:
             yield f"the skill asks for {another}: {'; '.join(self.need.server.facts())}"
 
     def _places(self) -> Iterator[tuple[str, object]]:
-        """Yield where a server of this name stands, and its entry."""
+        """Yield the place of each configured server of this name, and its entry."""
         yield from ((str(each), each.entry) for each in self._agents("different"))
         yield from ((f"{each.file.agent}: {where}", entry) for each in self.agents for where, entry in each.others)
         for each in self._agents("equal"):
@@ -204,7 +205,7 @@ class ServerNeed:
                 yield f"it would be used unchanged, as {each.file.path} has it", each.entry
 
     def _beside(self) -> Iterator[tuple[str, Rows]]:
-        """Yield the same as rows: what is configured, without what may be secret, beside what the skill asks for."""
+        """Yield the same facts as rows: the configured server, without secrets, beside the one of the skill."""
         ours = self.need.server.shown() if self.need.server is not None else {mcp_server.RUNS: "any of this name"}
         for where, entry in self._places():
             theirs = mcp_server.shown(entry) or {mcp_server.RUNS: "unknown"}
@@ -212,7 +213,7 @@ class ServerNeed:
             yield where, tuple((key, theirs.get(key, "-"), ours.get(key, "-")) for key in keys)
 
     def remedies(self, skill: str, scope: Scope) -> tuple[str, ...]:
-        """Return, as ``how_to_satisfy`` does, what to do where ``--mcp configure`` alone does not satisfy it."""
+        """Return the ways to satisfy the need, as ``how_to_satisfy``; nothing if ``--mcp configure`` satisfies it."""
         enable = command(scope, "enable", skill)
         found = tuple(self._remedies(enable, scope))
         return (*found, _or_skip(enable)) if found else ()
@@ -262,14 +263,14 @@ def server_need(
     *,
     is_agreed: bool = False,
 ) -> ServerNeed:
-    """Read these agents' files.
+    """Return a server need with its state in these agents' files.
 
     Args:
-        need: The server.
-        agents: The agents that are to have the skill.
-        ports: Where their files are.
-        written: Agent to what was written for this skill before, when a person agreed to it beside any other.
-        is_agreed: Whether a person agreed here to this very skill with this server.
+        need: The need of the server.
+        agents: The agents to enable for.
+        ports: The ports of the command.
+        written: By agent, the entry that was written for this skill before, after the user agreed to it.
+        is_agreed: Whether the user agreed here to exactly this skill with this server.
 
     Raises:
         FormatError: such a file is malformed.
@@ -295,7 +296,8 @@ def _agent_server(
 ) -> _AgentServer:
     others, server, entry = tuple(others), need.server, mcp.servers(file).get(need.name)
     if server is None:
-        # Without a description any server will do, but a shell is asked about, and of a repository what may change.
+        # Without a description, any server satisfies the need; a question is asked about one that runs a shell, and
+        # about one of the repository that has any other risk.
         is_asked = mcp_server.runs_code(entry) or (not is_users and mcp_server.warning(entry))
         state: mcp.State = "absent" if entry is None else "different" if is_asked else "equal"
     else:
@@ -322,11 +324,11 @@ class OpenNeeds:
     """The open needs of one skill.
 
     Attributes:
-        supplied: Those that this command satisfies by ``--env``, as a record spells them.
+        supplied: The needs that this command satisfies by ``--env``, in the form of a record.
         missing: Variables without a value.
-        servers: MCP servers, in the configuration of the agents that are to have the skill.
-        choice: What the person chose for servers.
-        programs: Missing programs: they keep the skill disabled, whatever is answered.
+        servers: MCP servers, in the configurations of the agents to enable for.
+        choice: The user's choice for servers.
+        programs: Missing programs, which keep the skill disabled whatever the answers.
     """
 
     skill: str
@@ -337,7 +339,7 @@ class OpenNeeds:
     programs: tuple[str, ...] = ()
 
     def questions(self) -> list[Question]:
-        """Return what is to be asked about them: nothing where no answer lets the skill be enabled."""
+        """Return the questions about the needs; none if a missing program keeps the skill disabled anyway."""
         if self.programs:
             return []
         found = []
@@ -350,7 +352,7 @@ class OpenNeeds:
         return [*found, *(each for one in self.servers for each in one.questions(self.skill, self.choice))]
 
     def warnings(self, environ: Mapping[str, str]) -> list[str]:
-        """Return what a person has to do themselves, and which programs of servers are missing."""
+        """Return a line for each step left to the user, and for each server whose program is missing."""
         found = []
         for one in self.servers:
             if one.is_known and self.choice != "skip":
@@ -363,12 +365,12 @@ class OpenNeeds:
         return found
 
     def remedies(self, scope: Scope) -> Mapping[tuple[str, str], tuple[str, ...]]:
-        """Return by skill and need what to do about servers that ``--mcp configure`` alone does not satisfy."""
+        """Return by skill and need the ways to satisfy servers that ``--mcp configure`` alone does not satisfy."""
         found = {(self.skill, one.need.spell()): one.remedies(self.skill, scope) for one in self.servers}
         return {key: lines for key, lines in found.items() if lines}
 
     def answered(self, asked: Sequence[Asked]) -> AnsweredNeeds:
-        """Return what follows from the answers and the options."""
+        """Return the needs that the answers and the options satisfy or waive."""
         values = {question.subject: answer.value for question, answer in asked if question.kind == "env"}
         satisfied, waived = [*self.supplied], []
         satisfied += [need.spell() for need in self.missing if values.get(need.name)]
@@ -389,14 +391,14 @@ class OpenNeeds:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredNeeds:
-    """Needs satisfied or waived, as a record spells them, and the MCP entries that are to be written."""
+    """The satisfied and waived needs, in the form of a record, and the MCP entries to write."""
 
     satisfied: tuple[str, ...]
     waived: tuple[str, ...]
     writes: tuple[tuple[ServerNeed, mcp.ConfigFile], ...]
 
     def onto(self, record: Record) -> Record:
-        """Return ``record`` with this remembered; entries written earlier stay remembered as ours."""
+        """Return ``record`` with these needs and entries added to its own."""
         written = dict(record.mcp)
         for server, file in self.writes:
             entry = file.dialect.spell(server.described())
@@ -407,7 +409,7 @@ class AnsweredNeeds:
         )
 
     def lines(self) -> tuple[str, ...]:
-        """Return what is written, a line for each file."""
+        """Return a line for each file and server that is written."""
         found = []
         for one, file in self.writes:
             server = one.described()
@@ -419,7 +421,7 @@ class AnsweredNeeds:
         """Write the entries into the agents' files of ``project``, keeping everything else in them.
 
         Raises:
-            FormatError: such a file is malformed; it is left as it is.
+            FormatError: such a file is malformed; it stays unchanged.
             StateError: such a file cannot be written, or leads out of the project.
         """
         for server, file in self.writes:
@@ -434,7 +436,7 @@ def open_needs(
     agents: Sequence[Host],
     ports: Ports,
 ) -> OpenNeeds:
-    """Return the open needs of a skill that is to be enabled; ``before`` is its record, if it has one.
+    """Return the open needs of a skill to enable; ``before`` is its record, if it has one.
 
     Raises:
         FormatError: a configuration file of an agent is malformed.
@@ -467,10 +469,10 @@ def open_needs(
 def open_for_more_agents(
     name: str, manifest: Manifest, record: Record, options: Options, agents: Sequence[Host], ports: Ports
 ) -> OpenNeeds:
-    """Return the servers that an enabled skill needs, for the agents that we wrote no entry for.
+    """Return the servers that an enabled skill needs, for the agents that have no entry of ours.
 
-    A server that the person sees to, and another of its name that they agreed to use, are not asked about again for
-    another agent, unless they name that agent now.
+    A server that the user configures themselves, or another of its name that they agreed to use, raises no question
+    for another agent, unless the user names that agent now.
 
     Raises:
         FormatError, StateError: as for ``open_needs``.
@@ -493,7 +495,7 @@ def _supplied(manifest: Manifest, options: Options) -> tuple[str, ...]:
 
 
 def config_files(names: Iterable[str], state: State, ports: Ports) -> Mapping[str, mcp.ConfigFile]:
-    """Return the file of each agent that has servers of these skills, as it is before anything is asked."""
+    """Return the file of each agent that has servers of these skills, before any question is asked."""
     project, records = ports.project, state.records.skills
     agents = {agent for name in names if name in records for each in records[name].mcp.values() for agent in each}
     place = (project.scope, project.base, ports.user_home, ports.environ)
@@ -504,12 +506,12 @@ def config_files(names: Iterable[str], state: State, ports: Ports) -> Mapping[st
 def remove_servers(
     removed: Iterable[Record], left: Records, configured: Mapping[str, mcp.ConfigFile], ports: Ports
 ) -> Records:
-    """Remove the MCP entries of removed skills, unless somebody changed them; return the records that are left.
+    """Remove the MCP entries of removed skills that no one changed; return the records of the other skills.
 
-    Entries that another skill needs stay, and are that skill's from now on.
+    An entry that another skill needs stays, and belongs to that skill from now on.
 
     Raises:
-        FormatError: an agent's configuration is malformed; it is left as it is.
+        FormatError: an agent's configuration is malformed; it stays unchanged.
         StateError: it cannot be written.
     """
     skills = dict(left.skills)
@@ -521,7 +523,7 @@ def remove_servers(
                 skills[heir] = replace(skills[heir], mcp={**skills[heir].mcp, server: merged})
                 continue
             for agent, entry in entries.items():
-                if agent in configured:  # a file that appeared meanwhile is not of what was removed
+                if agent in configured:  # a file that appeared meanwhile holds no entry of the removed skills
                     mcp.remove(configured[agent], server, entry, ports.project)
     return replace(left, skills=skills)
 

@@ -49,17 +49,17 @@ from skillhub.trust.registry import agrees, publisher_of
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-# One pipeline for every kind of source, all in memory: bytes -> verified, unpacked, read and scanned. Nothing of the
-# ``Candidate`` that comes out is on disk, and nobody has agreed to it yet.
+# One pipeline for every kind of source, in memory: bytes -> verified, unpacked, read and scanned. Its result is a
+# ``Candidate``, of which no file is on disk yet, and to which no one has agreed yet.
 
 
 @dataclass(frozen=True, slots=True)
 class Acquisition:
-    """How one skill is obtained.
+    """The two steps that obtain one skill.
 
     Attributes:
         fetch: Downloads the bytes; it may run on a thread, before they are needed.
-        verify: Verifies what ``fetch`` returned, and reads it.
+        verify: Verifies and reads the result of ``fetch``.
         size: Bytes to download; 0 if unknown.
     """
 
@@ -68,7 +68,7 @@ class Acquisition:
     size: int = 0
 
     def run(self) -> Candidate:
-        """Fetch and verify, now."""
+        """Fetch and verify now, on this thread."""
         return self.verify(self.fetch())
 
     def map(self, change: Callable[[Candidate], Candidate]) -> Acquisition:
@@ -84,7 +84,7 @@ def nothing() -> None:
 def by_source(
     source: Source, release: Release, index: Index, ports: Ports, locked: Collection[Digest] = ()
 ) -> Acquisition:
-    """Return how to obtain a release that ``Ports.releases`` gave; ``locked`` is as for ``by_place``."""
+    """Return the acquisition of a release of ``Ports.releases``; ``locked`` is as for ``by_place``."""
     if source.root is not None:
         return by_registry(source, release, index, ports, locked)
     if isinstance(source.ref, Local):
@@ -96,13 +96,13 @@ def by_source(
 def by_registry(
     source: Source, release: Release, index: Index, ports: Ports, locked: Collection[Digest] = ()
 ) -> Acquisition:
-    """Return how to obtain a release, verified against its registry's metadata and its publisher's signature.
+    """Return the acquisition of a release, verified against its registry's metadata and its publisher's signature.
 
     Args:
         source: The registry.
         release: The release, from ``index``.
-        index: What the opened registry says of the skill, its publishers among it.
-        ports: What the command works with.
+        index: The opened registry's index of the skill, with its publishers.
+        ports: The ports of the command.
         locked: The trees for which an expired certificate is tolerated.
     """
     registry, admission = ports.open(source), index.admissions[release.publisher or ""]
@@ -110,13 +110,13 @@ def by_registry(
 
     def fetch() -> bytes | Unpacked:
         data = registry.artifact(release)
-        with suppress(FormatError, SecurityError):  # what is larger, or no skill, waits for its turn
+        with suppress(FormatError, SecurityError):  # ``verify`` unpacks a larger archive, and raises for a bad one
             return unpack(data, "zip", Limits(total=_USUAL_SIZE), wrapper=False)
         return data
 
     def verify(came: bytes | Unpacked) -> Candidate:
         unpacked = came if isinstance(came, Unpacked) else unpack(came, "zip", wrapper=False)
-        # Publishers that the user trusts elsewhere do not count here: the registry says who owns the name.
+        # The registry alone decides who owns the name, not the publishers that the user trusts.
         owner = publisher_of(admission, release.published)
         verdict = judge(unpacked.tree, [owner], source.alias, ports.clock(), locked)
         if verdict.signer is None or verdict.status != "valid":
@@ -138,10 +138,10 @@ def by_registry(
 
 
 def _refuse_secret(release: Release) -> None:
-    """Refuse a URL that no lock may hold, before anything is fetched.
+    """Refuse a URL that must not be written into a lock, before the first request.
 
     Raises:
-        FormatError: it holds a credential.
+        FormatError: the URL holds a credential.
     """
     if holds_secret(release.url):
         message = f"{release.name} is offered at a URL with a password or another credential in it"
@@ -152,13 +152,13 @@ def _refuse_secret(release: Release) -> None:
 def by_place(
     place: Place, source: str, release: Release, ports: Ports, locked: Collection[Digest] = ()
 ) -> Acquisition:
-    """Return how to obtain a skill of a place that is no registry.
+    """Return the acquisition of a skill of a place that is no registry.
 
     Args:
-        place: Where it is.
-        source: What the lock has as the source: an alias, or the reference that was asked for.
+        place: The opened place.
+        source: The source for the lock: an alias, or the user's reference.
         release: The skill, as the place's index or a lock describes it.
-        ports: What the command works with.
+        ports: The ports of the command.
         locked: The trees for which an expired certificate is tolerated.
     """
     _refuse_secret(release)
@@ -185,7 +185,7 @@ def by_path(
     known: Locked | None = None,
     plugin: str | None = None,
 ) -> Acquisition:
-    """Return how to read a folder or an archive of this machine, as ``from_path`` does, as part of a plugin."""
+    """Return the acquisition of a local folder or archive by ``from_path``, as part of ``plugin`` if it is given."""
     found = Acquisition(nothing, lambda _: from_path(path, ports, base, locked, known))
     return found.map(
         lambda each: replace(each, entry=replace(each.entry, source=of_plugin(each.entry.source, plugin)))
@@ -195,14 +195,14 @@ def by_path(
 def from_path(
     path: str, ports: Ports, base: str = "", locked: Collection[Digest] = (), known: Locked | None = None
 ) -> Candidate:
-    """Read a folder or an archive of this machine; ``path`` is relative to ``base``, or to the working folder.
+    """Return the candidate of a local folder or archive; ``path`` is relative to ``base``, or to the working folder.
 
-    An expired certificate is tolerated for the trees that are ``locked``. The tree and version of ``known`` are
-    verified, but not scanned.
+    An expired certificate is tolerated for the ``locked`` trees. The tree and version of ``known`` are verified, but
+    not scanned.
 
     Raises:
-        NotFound: nothing is there.
-        LinkLeavesProject: it is said to be in the project, and a link there leads out of it.
+        NotFound: the path does not exist.
+        LinkLeavesProject: the path is in the project, and a link on it leads out of the project.
         SecurityError: an unsafe archive or folder, or a broken signature.
         FormatError: the archive or the manifest is malformed.
     """
@@ -246,7 +246,7 @@ def _unvouched(
 
 
 def _entry(content: Content, verdict: Verdict, source: str, origin: dict[str, Any]) -> Locked:
-    """Return what the lock will say of a verified skill; ``origin`` says where its bytes are from."""
+    """Return the lock's entry for a verified skill; ``origin`` has the fields about the origin of its bytes."""
     rest = {**origin, "version": origin.get("version") or content.manifest.version}
     return Locked(
         **{"size": verdict.tree.size, **rest},
@@ -259,7 +259,7 @@ def _entry(content: Content, verdict: Verdict, source: str, origin: dict[str, An
 
 
 def _check_folder_name(found: Candidate, folder: str | None) -> Candidate:
-    """Return the candidate, with a warning if its folder is not named as the specification demands."""
+    """Return the candidate, with a warning if its folder has another name, which the specification forbids."""
     if (name := os.path.basename(folder or "")) in ("", found.name):
         return found
     return found.noted(f"its folder is named {quote(name)}, the skill {found.name}")
@@ -269,9 +269,9 @@ def _check_folder_name(found: Candidate, folder: str | None) -> Candidate:
 
 AT_ONCE = 16
 _TELL_EVERY = 0.2  # seconds
-_BYTES_MAX = 64 * 1024 * 1024  # of what was fetched and is not verified yet
-_FIRST_SIZE = 16 * 1024 * 1024  # assumed where no size is known, until the first download
-_USUAL_SIZE = 2 * 1024 * 1024  # assumed from then on, unless a larger one came: few skills are
+_BYTES_MAX = 64 * 1024 * 1024  # fetched and not verified yet
+_FIRST_SIZE = 16 * 1024 * 1024  # the assumed size of an unknown download, until the first one is complete
+_USUAL_SIZE = 2 * 1024 * 1024  # the assumed size afterwards, unless a download was larger; few skills are
 
 
 @contextmanager
@@ -280,8 +280,8 @@ def prefetched(
 ) -> Iterator[Iterator[Callable[[], Candidate]]]:
     """Yield a function for each acquisition, in order, that returns its candidate; up to 16 threads fetch ahead.
 
-    What is fetched and waits stays within ``_BYTES_MAX``. Threads only fetch, unpack what is small, and while it
-    ``is_scanned`` have it scanned by other processes; an error is raised by the function that it belongs to.
+    Fetched skills that wait stay within ``_BYTES_MAX``. Threads only fetch, unpack small archives and, while
+    ``is_scanned`` returns true, pass trees to scan processes. An error is raised by the function of its skill.
     """
     if (count := sum(each.fetch is not nothing for each in acquisitions)) < 2:
         yield iter([each.run for each in acquisitions])
@@ -298,7 +298,7 @@ def prefetched(
         scan = lambda fetched: ahead.begin(fetched) if ahead and is_scanned() else nothing_seen  # noqa: E731
         yield _Prefetcher(acquisitions, pool, scan).candidates(report)
     except KeyboardInterrupt:
-        is_stopped = True  # and waits for no server, which may take ten minutes over each answer
+        is_stopped = True  # do not wait for the threads: a server may take ten minutes for an answer
         raise
     finally:
         pool.shutdown(wait=not is_stopped, cancel_futures=True)
@@ -336,7 +336,7 @@ class _Prefetcher:
             self._started.append((self._pool.submit(self._fetched, self._waiting.popleft()), size))
 
     def _fetched(self, acquisition: Acquisition) -> tuple[Any, SeenAhead]:
-        """Return what its ``verify`` takes, and what tells what was seen in it."""
+        """Return the argument for ``verify``, and the function that returns the result of its scan."""
         found = acquisition.fetch()
         return found, self._scan(found)
 
@@ -355,14 +355,14 @@ class _Prefetcher:
             SEEN_AHEAD.reset(token)
 
 
-# The patch that a project agreed to, on top of what a skill's source has: applied in memory, held to the lock.
+# The project's patch on the source's tree: applied in memory, its result compared with the lock.
 
 
 def with_patched_tree(found: Candidate, tree: Tree, content: Content) -> Candidate:
-    """Return a candidate with its own tree replaced by the patched one, which has no signature.
+    """Return the candidate with the patched tree, which has no signature, in place of its own.
 
     Raises:
-        SourceMismatch: the patch gives it another name.
+        SourceMismatch: the patch changes the skill's name.
     """
     if content.manifest.name != found.manifest.name:
         raise SourceMismatch(f"the patch renames {found.manifest.name} to {content.manifest.name}", where=found.name)
@@ -379,23 +379,23 @@ def with_patched_tree(found: Candidate, tree: Tree, content: Content) -> Candida
 
 
 def checked_as_archive(tree: Tree) -> Tree:
-    """Return the tree of a patched skill, held to the rules for archives: a patch may name any path.
+    """Return the tree of a patched skill, checked by the rules for archives: a patch may name any path.
 
     Raises:
-        SecurityError: it holds what no skill may.
+        SecurityError: it holds a forbidden path or file.
     """
     return gather((Entry(path, file) for path, file in tree.items()), wrapper=False).tree
 
 
 def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scanned: bool) -> Candidate:
-    """Return what the source has, with the project's patch if there is one; what the lock leaves out is a warning.
+    """Return the candidate with the lock's patch, if there is one, and a warning of capabilities the lock leaves out.
 
     Raises:
-        NotFound: the patch is not there.
-        WrongBytes: the patch, or the patched tree, is not what was locked.
-        FormatError: it is no patch, or the patched manifest is malformed.
-        SecurityError: the patched tree holds what no skill may.
-        LinkLeavesProject: a link leads to it out of the project.
+        NotFound: the patch file does not exist.
+        WrongBytes: the patch, or the patched tree, differs from the lock.
+        FormatError: the patch or the patched manifest is malformed.
+        SecurityError: the patched tree holds a forbidden path or file.
+        LinkLeavesProject: the path of the patch leads out of the project through a link.
     """
     if entry.patch is not None:
         stored = ports.store.read(entry.tree)
@@ -418,12 +418,12 @@ def undeclared(can: Iterable[str], entry: Locked) -> str | None:
     message = f"the lock does not list these capabilities: {', '.join(found)}"
     hosts = (each.removeprefix("network:") for each in found if not each.startswith("env:"))
     if all(each == "?" or is_kept_for_documentation(each) for each in hosts):
-        # Older versions looked for neither variables nor such hosts.
+        # Older versions recorded neither variables nor such hosts.
         return f"{message}; an older version of skillhub wrote it, or they were removed"
     return message
 
 
-# From a lock's entry to the very skill that it names, or an error; a source's present index changes nothing of it.
+# From an entry of the lock to exactly the locked skill, or an error, whatever the source's index says now.
 
 _BUNDLED = "where it came from is what the bundle says, and no registry proves it"
 # Where registries keep the archives of a skill; other layouts are not checked.
@@ -431,18 +431,18 @@ _ARCHIVE = deferred(r"/archives/([^/]+)/[^/]+/[0-9a-f]{64}\.zip\Z")
 
 
 def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, scanned: bool = True) -> Acquisition:
-    """Return how to obtain the locked skill: from the store if it is there, else from where the lock says it is.
+    """Return the acquisition of the locked skill: from the store if it has the tree, else from the locked origin.
 
     Args:
         name: The skill.
-        entry: What the lock says of it.
-        ports: What the command works with.
-        agreed: Whether this person agreed to this very tree, from there, before: a lock comes with a repository, and
-            what that names is reached with care until then.
-        scanned: Whether it is scanned, and held to all that the lock claims; what was agreed to was, then.
+        entry: Its entry of the lock.
+        ports: The ports of the command.
+        agreed: Whether this person agreed to this tree from this origin before; until then, a repository named it.
+        scanned: Whether to scan it and compare the capabilities of the lock; an agreed skill was scanned before.
 
     Raises:
-        Withdrawn: its registry withdrew it, as last seen; also ``BadSignature`` for a key that it revoked.
+        Withdrawn: the registry withdrew it, by its last known state.
+        BadSignature: the registry revoked its key.
         SourceError: its source cannot be reached.
     """
     if ports.store.has(entry.original.tree):
@@ -454,13 +454,13 @@ def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, sca
 
 
 def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, scanned: bool = True) -> Candidate:
-    """Return what the lock names, now; see ``by_lock``.
+    """Return the candidate of the locked skill, obtained now; see ``by_lock``.
 
     Raises:
-        WrongBytes: the bytes there now are not those that were locked.
-        SignerChanged: it is signed by another than the lock says.
+        WrongBytes: the bytes differ from the lock.
+        SignerChanged: its signer differs from the lock.
         Withdrawn: its registry withdrew it.
-        SourceError: it cannot be reached.
+        SourceError: its source cannot be reached.
     """
     with about_skill(name):
         found = _from_store(name, entry.original, ports, agreed=agreed, scanned=scanned)
@@ -468,13 +468,13 @@ def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, s
 
 
 def _held_to_claims(found: Candidate, scope: Scope, *, scanned: bool) -> Candidate:
-    """Return what the lock names if it needs, and can do, all that the lock says; what that leaves out is a warning.
+    """Return the candidate if it has all needs and capabilities of the lock; warn of needs that the lock leaves out.
 
-    Older versions of skillhub looked for less, and which hosts and variables count has changed. What was agreed to
-    is not ``scanned``: the record has what was read off the bytes then.
+    Hosts and variables are not compared: older versions of skillhub recorded fewer, and the rules for them changed.
+    An agreed skill is not ``scanned``: the record has its capabilities.
 
     Raises:
-        WrongBytes: the lock says more than the files do: what an update adds would then be no news.
+        WrongBytes: the lock lists more than the files show, so that an update could add it without being noticed.
     """
     entry, needs = found.entry, {*spelled(found.manifest)}
     more = [f"needs {each}" for each in entry.requires if each not in needs]
@@ -492,7 +492,7 @@ def _held_to_claims(found: Candidate, scope: Scope, *, scanned: bool) -> Candida
 
 
 def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool, scanned: bool) -> Candidate:
-    """Return the stored skill, verified again; from its source if it is not stored, or its signer not known."""
+    """Return the stored skill, verified again; from its source if it is not stored, or no signer is pinned."""
     root = ports.root_of(entry)
     status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
     status.refuse(ports.project)
@@ -513,7 +513,7 @@ def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool, scanned
 
 
 def _from_source(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Acquisition:
-    """Return how to obtain the very bytes that are locked from where the lock says they are."""
+    """Return the acquisition of exactly the locked bytes from the locked origin."""
     if ports.root_of(entry):
         found = _at_registry(name, entry, ports)
     else:
@@ -542,7 +542,7 @@ def _at_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Acqui
 
 
 def _at_path(name: str, entry: Locked, ports: Ports) -> Acquisition:
-    """Return how to read a locked folder or archive: where it is, else, if it is nowhere here, from the bundle."""
+    """Return the acquisition of a locked folder or archive from its path, or from the bundle if the path is gone."""
     path = entry.path or ""
     unpacked = ports.bundled(name) if ports.bundled else None
     if unpacked is None or os.path.lexists(os.path.join(ports.project.base, os.path.expanduser(path))):
@@ -559,7 +559,7 @@ def _at_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
         if status.release is None:
             raise _not_there(name, entry, status.offered, source)
     except NotFound as error:
-        # A lock that gives a skill another name than its URL does is not a skill that is missing.
+        # A lock and a URL with different names are a contradiction, not a missing skill.
         found = _ARCHIVE.search(entry.url or "")
         own = entry.own_name(name)
         if found is None or found[1] == own:
@@ -579,7 +579,7 @@ def _not_there(name: str, entry: Locked, releases: Iterable[Release], source: So
 
 
 def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candidate:
-    """Return ``found``, if it is what the lock names, with the lock's entry."""
+    """Return ``found`` with the lock's entry, or raise if it differs from that."""
     scope, where = ports.project.scope, entry.origin
     if found.tree.digest != entry.tree:
         message = f"expected {name} to be the tree {entry.tree}, found {found.tree.digest}"

@@ -1,4 +1,4 @@
-"""A person's edits in an agent's folder become a patch that the project agrees to, or such a patch is given up."""
+"""Make the edits in an agent's folder a patch of the project, or drop such a patch."""
 
 from __future__ import annotations
 
@@ -21,32 +21,33 @@ _Make = Callable[[str, State, Ports], Candidate]
 
 
 def patch(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
-    """Write what was edited in these skills as a patch beside the lock, so that everybody gets it with ``install``.
+    """Write the edits of these skills as patches beside the lock, so that the whole team gets them with ``install``.
 
-    It is what the source has that a person, a team and a signature agreed to before, so the patched skill is scanned
-    and asked about like one that nobody signed, but for that one question: whoever types this made the edits.
+    The signature and all former consent are about the unpatched tree. So the patched skill is scanned, and the user
+    is asked about it as about an unsigned skill, without the question about the missing signature: they made the
+    edits themselves.
 
     Raises:
-        NotFound: a name that is not locked.
-        UsageError: one that was not edited, is not enabled here as locked, or was edited in several ways.
-        FormatError: edits that no patch can hold.
-        SecurityError: edits that no skill may have.
-        Refused: a question was answered no or by nobody; nothing was changed.
+        NotFound: a name is not locked.
+        UsageError: a skill has no edits, is not enabled here as locked, or its copies have different edits.
+        FormatError: a patch cannot hold the edits.
+        SecurityError: the edited skill is not permitted.
+        Refused: a question was not answered, or with no; nothing was changed.
         StateError: the disk is in the way.
     """
     return _agree(names, _edited, options, ports)
 
 
 def drop(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
-    """Give up the patches of these skills; they are what their source has again, and the patches' files stay.
+    """Drop the patches of these skills: they are as in their source again; the patch files stay.
 
-    That nobody signed it is asked about too where the person never agreed to the patched skill.
+    If the user did not agree to the patched skill, the question about a missing signature is asked, too.
 
     Raises:
-        NotFound: a name that is not locked.
-        UsageError: one that has no patch.
-        SourceError, SecurityError: what the source has cannot be had, or is not what was locked.
-        Refused: a question was answered no or by nobody; nothing was changed.
+        NotFound: a name is not locked.
+        UsageError: a skill has no patch.
+        SourceError, SecurityError: the unpatched skill is unavailable, or differs from the lock.
+        Refused: a question was not answered, or with no; nothing was changed.
         StateError: the disk is in the way.
     """
     return _agree(names, _unpatched, options, ports)
@@ -58,7 +59,7 @@ def _agree(names: Sequence[str], make: _Make, options: Options, ports: Ports) ->
     planner = Planner.of(options, state, ports)
     candidates = [make(name, state, ports) for name in dict.fromkeys(names)]
     plans = [planner.plan(each) for each in candidates]
-    # What somebody else agreed to is nobody's here until they say so.
+    # The user is asked about a missing signature unless they agreed to the locked skill themselves.
     mine = {name for name in names if state.agreed(name)}
     raised = [each for one in plans for each in one.questions() if each.kind != "unsigned" or each.skill not in mine]
     return carry_out(plans, options, ask(raised, ports, options.dry_run), state, ports)
@@ -101,5 +102,5 @@ def _unpatched(name: str, state: State, ports: Ports) -> Candidate:
     entry = state.lock.skills[name]
     if entry.patch is None:
         raise UsageError(f"the lock has no patch of {name}", where=name)
-    # It is scanned: to agree to what comes of a patch is not to agree to what it is of.
+    # It is scanned: consent to the patched skill is no consent to the unpatched one.
     return from_lock(name, entry.original, ports, agreed=state.agreed(name) is not None)

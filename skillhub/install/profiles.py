@@ -1,4 +1,4 @@
-"""Profiles: named sets of enabled skills, kept for a person and a project in ``<state>``; one is used as a whole."""
+"""Profiles: named sets of enabled skills of one person and project, stored in ``<state>``, used as a whole."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _HINT = "move the file away, and save your profiles again with skillhub profile 
 @part
 @dataclass(frozen=True, slots=True)
 class SkillProfile:
-    """A set of skills that are to be enabled in one project.
+    """A set of skills to enable in one project.
 
     Attributes:
-        key: What names the project, or the user's own scope, in the files that this machine keeps.
-        project: The folder, for a person.
+        key: The key of the project, or of the user scope, in the state files of this machine.
+        project: The project's folder, for display.
     """
 
     key: str
@@ -35,20 +35,20 @@ class SkillProfile:
 
 
 class SkillProfilesFile(StateDocument):
-    """``profiles.json`` in the state: the sets of skills that a user has saved."""
+    """``profiles.json`` in the state: the profiles that a user saved."""
 
     profiles: Items[SkillProfile]
 
 
 class UsedProfile(NamedTuple):
-    """What became of the skills of a profile, and the names of those that it has disabled."""
+    """The outcome of using a profile, and the names of the skills that it disabled."""
 
     outcome: Outcome
     disabled: tuple[str, ...]
 
 
 class SavedProfile(NamedTuple):
-    """A profile as it is shown; ``missing`` are those of its skills that are not installed."""
+    """A profile as commands show it; ``missing`` are those of its skills that are not installed."""
 
     name: str
     skills: tuple[str, ...]
@@ -75,7 +75,7 @@ class SkillProfiles:
         """Return the skills of a profile.
 
         Raises:
-            NotFound: there is none of this name here.
+            NotFound: this project has no profile of this name.
         """
         known = self.all()
         if name not in known:
@@ -85,7 +85,7 @@ class SkillProfiles:
         return known[name]
 
     def put(self, name: str, skills: Sequence[str] | None) -> None:
-        """Keep a profile, in place of one of its name; without skills forget it."""
+        """Store a profile, replacing one of its name; without skills, delete it."""
         with self._file.locked():
             kept = [each for each in self._rows() if (each.key, each.name) != (self._project.key, name)]
             if skills is not None:
@@ -109,10 +109,10 @@ def _enabled_now(state: State) -> tuple[str, ...]:
 
 
 def save_profile(name: str, ports: Ports, *, dry_run: bool = False) -> tuple[tuple[str, ...], bool]:
-    """Keep what is enabled now as a profile; return it, and whether that differs from what was kept before.
+    """Store the enabled skills as a profile; return them, and whether they differ from the stored ones.
 
     Raises:
-        UsageError: the name is no name.
+        UsageError: the name is not valid.
     """
     if not is_name(name):
         hint = "lower-case letters, digits and single hyphens, at most 64"
@@ -125,7 +125,7 @@ def save_profile(name: str, ports: Ports, *, dry_run: bool = False) -> tuple[tup
 
 
 def use_profile(name: str, options: Options, ports: Ports) -> UsedProfile:
-    """Enable the skills of a profile and disable all others, all or none; those that are not installed are named.
+    """Enable the skills of a profile and disable all others, all or none; ``left`` names those not installed.
 
     Raises:
         NotFound: there is no such profile.
@@ -134,7 +134,7 @@ def use_profile(name: str, options: Options, ports: Ports) -> UsedProfile:
     state, wanted = read_state(ports), SkillProfiles(ports.project).get(name)
     locked, records = state.lock.skills, state.records.skills
     coming = [each for each in wanted if each in locked and state.enabled(each) is None]
-    # What waits for a need, too, or the next install would enable it.
+    # A skill that waits for a need, too: the next install would enable it otherwise.
     going = [each for each in records if each in locked and each not in wanted and records[each].held != "user"]
     outcome = enable(coming, options, ports, disabling=going)
     missing = [

@@ -1,4 +1,4 @@
-"""What a reference, a line of the intent, an entry of the lock means; nothing is fetched here but indexes."""
+"""From a reference, a line of the intent or an entry of the lock to the skill that it names, by indexes alone."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSkill:
-    """One skill that is meant, and how it is had.
+    """One skill to install, and its acquisition.
 
     Attributes:
-        wanted: The line to write into the intent; None leaves what is there.
+        wanted: The line to write into the intent; None leaves the intent unchanged.
         optional: Whether it came with ``--all``, and may be left out.
-        release: What the source offers, where one does.
-        is_locked: Whether it is the very skill that the lock has.
+        release: The release of the source, if it has an index.
+        is_locked: Whether it is exactly the locked skill.
     """
 
     name: str
@@ -60,7 +60,7 @@ class ResolvedSkill:
     is_locked: bool = False
 
     def called(self, name: str) -> ResolvedSkill:
-        """Return the same under the name that it is to have here."""
+        """Return the skill under this name for the project."""
         acquisition = self.acquisition.map(lambda found: found.called(name))
         return replace(self, name=name, acquisition=acquisition, is_locked=self.is_locked and name == self.name)
 
@@ -68,10 +68,10 @@ class ResolvedSkill:
 def resolve_ref(
     ref: Ref, options: Options, state: State, ports: Ports, *, named_by: Who = "person"
 ) -> tuple[list[ResolvedSkill], tuple[str, ...]]:
-    """Return the skills that a reference means, and what is odd about the place, which is ``named_by`` somebody.
+    """Return the skills that a reference names, and warnings about the place; ``named_by`` is as for ``Ports.reach``.
 
     Raises:
-        UsageError: it means several skills that are to have one alias.
+        UsageError: it names several skills, or none, for one alias.
     """
     resolved, warnings = _meant(ref, options, state, ports, named_by)
     if options.alias is None:
@@ -85,12 +85,12 @@ def resolve_ref(
 def _meant(
     ref: Ref, options: Options, state: State, ports: Ports, named_by: Who
 ) -> tuple[list[ResolvedSkill], tuple[str, ...]]:
-    """Return what ``resolve_ref`` does, each under its own name unless the lock has it under the alias.
+    """Return the skills of a reference, each under its own name unless the lock has it under the alias.
 
     Raises:
-        UsageError: it holds several skills and none was chosen, or its name is in several sources.
-        SourceMismatch: the lock has the name from elsewhere.
-        SourceError: it has no such skill, or cannot be reached.
+        UsageError: the place has several skills and the user chose none, or several sources have the name.
+        SourceMismatch: the lock has the name from another origin.
+        SourceError: the place lacks the skill, or cannot be reached.
     """
     if isinstance(ref, Named):
         return [_of_name(ref, options.alias or ref.name, state, ports)], ()
@@ -126,7 +126,7 @@ def _of_remote(
         and canonical(entry.source) == canonical(of_plugin(ref.source, release.plugin))
         and entry.path == release.path
     ):
-        # What a place holds now never changes a locked entry; only `update` does.
+        # The present contents of a place never change a locked entry; only `update` does.
         line = state.intent.skills.get(key)
         said = line is not None and satisfies(entry, line, ports.project.base)
         found = resolve_locked(key, entry, state, ports)
@@ -161,7 +161,7 @@ def _of_path(path: str, state: State, ports: Ports, plugin: str | None = None) -
 
 
 def resolve_locked(name: str, entry: Locked, state: State, ports: Ports) -> ResolvedSkill:
-    """Return the very skill that the lock names."""
+    """Return exactly the locked skill."""
     is_agreed = state.agreed(name) is not None
     return ResolvedSkill(name, by_lock(name, entry, ports, agreed=is_agreed, scanned=not is_agreed), is_locked=True)
 
@@ -169,12 +169,12 @@ def resolve_locked(name: str, entry: Locked, state: State, ports: Ports) -> Reso
 def resolve_wanted(
     name: str, wanted: Wanted, state: State, ports: Ports, *, known: Locked | None = None
 ) -> ResolvedSkill:
-    """Resolve a line of the intent; the line itself stays as the person wrote it.
+    """Return the skill of a line of the intent; the line itself stays as it is.
 
-    A local skill that did not change from ``known`` is not scanned, for callers that drop it then.
+    A local skill that is the same as ``known`` is not scanned, since callers that pass it drop such a skill.
 
     Raises:
-        FormatError: what it names is no place that there could be, or holds several such skills.
+        FormatError: the place of the line is impossible, or has several such skills.
     """
 
     own = wanted.name or name
@@ -190,7 +190,7 @@ def resolve_wanted(
         named_by = by_agreement(state.is_known(name, ref.source))
         try:
             found = resolve_at(own, ref, wanted.plugin, ports, named_by=named_by, locked=state.trees)
-        except UsageError as error:  # a line of a file, not what somebody typed
+        except UsageError as error:  # the words are from a file, not typed
             where = f"{ports.project.intent_path}: skills.{name}"
             raise FormatError(error.message, where=where, hint=error.hint) from error
         return replace(found, name=name, acquisition=found.acquisition.map(check_name))
@@ -210,14 +210,14 @@ def resolve_at(
     named_by: Who = "person",
     locked: Collection[Digest] = (),
 ) -> ResolvedSkill:
-    """Return the skill of that name which a place has; ``locked`` is as for ``by_place``.
+    """Return the skill of this name from a place; ``locked`` is as for ``by_place``.
 
     Raises:
-        NotFound: it has none.
-        UsageError: it has several.
+        NotFound: the place has no such skill.
+        UsageError: the place has several.
     """
     if plugin and isinstance(ref, Git | GitHub):
-        ref = replace(ref, path=None)  # which plugins there are is told at the top of the repository
+        ref = replace(ref, path=None)  # the list of plugins is at the top of the repository
     place = _reached(ref, ports, named_by)
     word = f"{plugin}:{name}" if plugin else name
     (release,) = choose_skills(str(ref), place.index((word,)), (word,), every=False, pick=ports.pick)
@@ -225,7 +225,7 @@ def resolve_at(
 
 
 def satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
-    """Return whether what is locked is what the line of the intent wants."""
+    """Return whether the locked entry satisfies the line of the intent."""
     ref = wanted.remote()
     if wanted.name != entry.name:
         return False
@@ -238,14 +238,14 @@ def satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
 
 def _of_name(ref: Named, key: str, state: State, ports: Ports) -> ResolvedSkill:
     entry = state.lock.skills.get(key)
-    # One that is not there is a slip, and no sign of tampering.
+    # ``get`` raises for an unknown alias, which is a typing error, no sign of tampering.
     source = None if entry is None or ref.source in (None, entry.source) else ports.sources.get(ref.source)
     place, base = source and source.place, ports.project.base
     is_name = entry is not None and entry.own_name(key) == ref.name
     is_it = entry is not None and is_name and (source is None or (place and is_from(entry, place, base)))
     if entry is not None and is_it and is_within(entry, ref.range) and not _is_recalled(key, entry, ref, ports):
-        # What a source says now never changes a locked entry; only `update` does.
-        # Who names no range agrees to the one that stands there; the line may be a person's own.
+        # The present index of a source never changes a locked entry; only `update` does.
+        # Without a range, the present line of the intent stays; the user may have written it.
         line = state.intent.skills.get(key) if ref.range is None else None
         said = line is not None
         wanted = None if line is None or state.intent.is_here(key) else line
@@ -255,7 +255,7 @@ def _of_name(ref: Named, key: str, state: State, ports: Ports) -> ResolvedSkill:
         elif place and not said:
             wanted = wanted_of(entry)
         return replace(resolve_locked(key, entry, state, ports), wanted=wanted)
-    # At another revision of the same place it is what was asked for; the lock then has that one.
+    # Another revision of the same place has the same skill; the lock gets the revision of the request.
     is_same = is_it or (entry is not None and is_name and place and is_at_place(entry, place, base))
     if entry is not None and not is_same:
         raise locked_elsewhere(key, entry, str(replace(ref, range=None)), ports.project.scope)
@@ -264,22 +264,22 @@ def _of_name(ref: Named, key: str, state: State, ports: Ports) -> ResolvedSkill:
 
 
 def _is_recalled(key: str, entry: Locked, ref: Named, ports: Ports) -> bool:
-    """Return whether a range was asked for, and what is locked within it was withdrawn: there may be another."""
+    """Return whether the reference has a range and the locked release was withdrawn: the range may have another."""
     root = ports.root_of(entry) if ref.range is not None else None
     release = ReleaseStatus.last_seen(key, entry, root, ports.sources).release
     return release is not None and release.withdrawn is not None
 
 
 def _onward(source: Source, version: str | None) -> str | None:
-    """Return the range that is wanted of what was asked for without one; a site that is no registry has none."""
+    """Return the range for the intent if the user gave none; None for a source that is no registry."""
     return f"^{version}" if source.root is not None and version else None
 
 
 def resolve_named(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> ResolvedSkill:
-    """Return the newest release of a source that the reference allows; ``locked`` is as for ``by_place``.
+    """Return the newest release that the reference allows, from its source; ``locked`` is as for ``by_place``.
 
     Raises:
-        NotFound, TakenBack, UsageError: see ``choose_source`` and ``choose_release``.
+        NotFound, Forbidden, TakenBack, UsageError: see ``look_up`` and ``chosen_release``.
     """
     source, index = look_up(ref, ports)
     release = chosen_release(ref, source, index, ports.policies.settled(ports.clock()))
@@ -294,11 +294,11 @@ def resolve_named(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> 
 
 
 def chosen_release(ref: Named, source: Source, index: Index, settled: str | None = None) -> Release:
-    """Return the release that is meant; a place has one of each name, which is no version of another.
+    """Return the release that the reference names; a place has one skill of a name, and no versions to choose from.
 
     Raises:
         NotFound, TakenBack, UsageError: see ``choose_release``.
-        UsageError: a range of versions of a place; or it has several skills of that name.
+        UsageError: a place, and the reference has a range, or several skills have the name.
     """
     if source.place is None:
         return choose_release(ref, index.releases(ref.name), settled)
@@ -315,12 +315,14 @@ def chosen_release(ref: Named, source: Source, index: Index, settled: str | None
 
 
 def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
-    """Return the one source that has the skill, and what it offers; a bare name is looked for in all of them.
+    """Return the one source that has the skill, and its index; a bare name is looked up in all sources.
 
-    Those that a policy forbids are not asked.
+    Sources that a policy forbids are not asked.
 
     Raises:
-        Forbidden: no other has it.
+        NotFound: no source has it.
+        Forbidden: no permitted source has it, and a policy forbids a source.
+        UsageError: several sources have it.
     """
     if ref.source is not None:
         source = ports.sources.get(ref.source)
@@ -362,11 +364,7 @@ def _in_no_source(name: str, known: Collection[str]) -> NotFound:
 
 @contextmanager
 def typed(ref: Named, ports: Ports) -> Iterator[None]:
-    """Add to the hint of an error which skills of the source, or of all of them, are spelled like the one typed.
-
-    Raises:
-        NotFound: the source has no skill of that name, or none has.
-    """
+    """Add similar names, of the source or of all sources, to the hint of a ``NotFound`` raised in the block."""
     try:
         yield
     except NotFound as error:
@@ -374,7 +372,7 @@ def typed(ref: Named, ports: Ports) -> Iterator[None]:
         if error.where == ", ".join(asked) and ref.name not in asked:
             offered: dict[str, str] = {}
             for alias in asked:
-                with suppress(SkillhubError):  # that the name is not there is known without
+                with suppress(SkillhubError):  # the error stands without the similar names
                     offered |= dict.fromkeys(ports.listing(ports.sources.get(alias), ref.name).skills, alias)
             close = [f"{offered[each]}:{each}" for each in spelled_like(ref.name, offered)]
             error.hint = f"{did_you_mean(close)} {error.hint}".lstrip()
@@ -382,12 +380,12 @@ def typed(ref: Named, ports: Ports) -> Iterator[None]:
 
 
 def _or_folder(error: SourceError, name: str) -> None:
-    """Add to the hint of an error that what was looked for is a folder, if one is called so."""
+    """Replace the hint of an error by one about the folder of this name, if there is one."""
     if os.path.isdir(name):
         error.hint = f"to install the folder: ./{name}"
 
 
-_MOST = 500  # skills that others need: a person asked for none of these
+_MOST = 500  # skills that others need and that the user did not name
 
 
 class NeedConflict(SourceError):
@@ -398,10 +396,10 @@ class NeedConflict(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class _Demand:
-    """That one skill needs another.
+    """The need of one skill for another.
 
     Attributes:
-        chain: From the skill that was asked for to the one that has the need.
+        chain: The names from the requested skill to the one with the need.
     """
 
     need: Requirement
@@ -419,21 +417,21 @@ def with_dependencies(
     excepted: Collection[str] = (),
     settled: Collection[str] = (),
 ) -> tuple[dict[str, Candidate], list[str]]:
-    """Return the candidates with all that they need and nobody has yet, and warnings of what cannot be found.
+    """Return the candidates with their missing dependencies, and warnings about those that were not found.
 
-    What is not found leaves the need open, and a skill that cannot do without it disabled. A need without a source
-    is looked for where the skill that has it came from, and nowhere else. One that is ``excepted`` is not looked for;
-    what is ``settled`` was asked for, too, and stays as it is locked.
+    A dependency that was not found leaves the need open, and keeps the skill disabled if the need is required. A need
+    without a source is looked up only in the source of the skill that has it. An ``excepted`` skill is not looked up;
+    a ``settled`` skill was requested, too, and stays as locked.
 
     Raises:
-        UsageError: one that is excepted is needed.
-        NeedConflict: they need each other in a ring, too many others, or no version suits all that need one.
+        UsageError: an excepted skill is required.
+        NeedConflict: a cycle of needs, too many dependencies, or no version in the ranges of all needs.
         SourceError, SecurityError, FormatError: as for any other skill.
     """
     whole, warnings, held = dict(found), [], TreeBudget(ports.store)
     chains: dict[str, tuple[str, ...]] = {name: (name,) for name in whole}
     demands: dict[str, list[_Demand]] = {}
-    content: dict[str, Locked] = {}  # with which all demands so far are met
+    content: dict[str, Locked] = {}  # the entries that satisfy all demands so far
     queue = deque(whole)
     while queue:
         parent = whole[queue.popleft()]
@@ -460,7 +458,7 @@ def with_dependencies(
                     raise _conflict(need.name, demands[need.name], taken.version) from error
                 warnings.append(_not_found(demand, error))
                 if not need.required:
-                    demands[need.name].pop()  # another may be content with what there is
+                    demands[need.name].pop()  # an optional need must not limit the version for others
                 continue
             chains[need.name] = (*chains[parent.name], need.name)
             queue.append(need.name)
@@ -476,10 +474,10 @@ def _not_found(demand: _Demand, error: NotFound) -> str:
 
 
 def _left_out(demand: _Demand) -> str:
-    """Return the warning about what ``--except`` leaves out though a skill could do with it.
+    """Return the warning about an optional dependency that ``--except`` leaves out.
 
     Raises:
-        UsageError: the skill cannot do without.
+        UsageError: the dependency is required.
     """
     message = f"{demand}, which --except leaves out"
     if demand.need.required:
@@ -488,7 +486,7 @@ def _left_out(demand: _Demand) -> str:
 
 
 def ranges_on(name: str, lock: Lock, ports: Ports, but: Collection[str] = ()) -> list[tuple[str, str]]:
-    """Return each locked skill that needs this one, with the range that it wants, read off the stored bytes."""
+    """Return each locked skill that needs this one with a range, and the range, read from the stored bytes."""
     found = []
     for each in lock.dependents.get(name, ()):
         if each in but:
@@ -498,7 +496,7 @@ def ranges_on(name: str, lock: Lock, ports: Ports, but: Collection[str] = ()) ->
     return found
 
 
-@lru_cache(maxsize=4096)  # one skill may need many, and each of these is asked about
+@lru_cache(maxsize=4096)  # a skill with many needs is read for each of them
 def _stored_needs(store: Store, tree: Digest) -> tuple[Requirement, ...]:
     stored = store.read(tree)
     return tuple(_needs(read_manifest(stored))) if stored is not None else ()
@@ -523,7 +521,7 @@ def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports
     except NotFound as error:
         if {*ranges} <= {need.range}:
             raise
-        _resolved(replace(need, range=None), parent, ports, named_by=named_by)  # or there is none at all
+        _resolved(replace(need, range=None), parent, ports, named_by=named_by)  # raises if no version exists at all
         raise _conflict(need.name, demands, None) from error
     if not is_within(found.entry, both.range):
         raise _conflict(need.name, demands, found.entry.version)
@@ -539,10 +537,10 @@ def _resolved(need: Requirement, parent: Candidate, ports: Ports, *, named_by: W
 
 
 def _refuse_cycles(whole: Mapping[str, Candidate], lock: Lock) -> None:
-    """Refuse skills that need each other."""
+    """Refuse a cycle of needs."""
     needs = {name: [*entry.dependencies] for name, entry in lock.skills.items()}
     needs |= {name: [need.name for need in _needs(each.manifest)] for name, each in whole.items()}
-    graph: dict[str, list[str]] = {}  # no more than what these lead to: what is locked else stands as it is
+    graph: dict[str, list[str]] = {}  # the candidates and their dependencies; other locked skills do not change
     queue = deque(whole)
     while queue:
         name = queue.popleft()
@@ -558,7 +556,7 @@ def _refuse_cycles(whole: Mapping[str, Candidate], lock: Lock) -> None:
 
 
 def _refuse_incompatible(whole: Mapping[str, Candidate], state: State, ports: Ports) -> None:
-    """Refuse a version that a skill which stays as it is, or waits for it, cannot do with."""
+    """Refuse a new version outside of the range of a locked skill that is no candidate."""
     locked = state.lock.skills
     for name in sorted(state.lock.dependents.keys() & whole.keys()):
         candidate, before = whole[name], locked.get(name)
@@ -576,9 +574,9 @@ def _conflict(name: str, demands: Sequence[_Demand], found: str | None) -> NeedC
 
 
 def packages_of(state: State, coming: Iterable[Candidate] = ()) -> Mapping[str, Collection[str]]:
-    """Return the packages of the workspace that each skill is for: those that want it, or need it for another.
+    """Return by skill the packages of the workspace that want it, or that want a skill that needs it.
 
-    Where there is no workspace that is nothing.
+    Without a workspace, return nothing.
     """
     intent, found = state.intent, defaultdict[str, set[str]](set)
     if intent.members is None:

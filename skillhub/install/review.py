@@ -1,4 +1,4 @@
-"""Whether a skill may be installed, by policies and provenance; and what a person is asked first."""
+"""The questions before a skill is installed; whether policies permit it, and whether its publisher is the same."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ from skillhub.scan import capabilities_and_findings, masked
 from skillhub.sources.configured import EMBEDDED_URL
 from skillhub.trust.registry import publisher_of
 
-# The questions asked before a skill is written to disk; the text of each Question stands here.
+# The questions before a skill is written to disk, with their texts.
 
-_LINE_MAX = 160  # characters of a line that is shown
-_SAID_MAX = 480  # characters of what a skill says of itself
+_LINE_MAX = 160  # characters of a shown line
+_SAID_MAX = 480  # characters of a skill's description
 _NOTES_MAX = 6
 _FILES_MAX = 12
-_PLACES_MAX = 3  # of what one rule found
+_PLACES_MAX = 3  # of the findings of one rule
 _TRYING_OUT = "the registry inside this package is only for tests: its keys are public"
 
 
 def consent(
     candidate: Candidate, record: Record | None, changes: Changes | None = None, programs: Sequence[str] = ()
 ) -> list[Question]:
-    """Return the questions that a candidate raises; none if this person agreed to this very tree, from there, before.
+    """Return the questions about a candidate; none if this person agreed to this tree from this origin before.
 
     Args:
-        candidate: What is to be installed.
-        record: What the person agreed to before.
-        changes: What differs from that, if there was something before.
-        programs: Those that are not there, which keeps it disabled whatever is answered.
+        candidate: The skill to install.
+        record: The record of what the person agreed to before.
+        changes: The differences from the version before, if there was one.
+        programs: The missing programs, which keep the skill disabled whatever the answers.
     """
     if record is not None and record.is_of(candidate.entry):
         return []
-    # What speaks against it comes before what asks for a yes.
+    # The reasons against the install come before the question whether to install.
     said = candidate.name, candidate.tree, candidate.findings
     questions = about_findings(*said, "install it anyway?", _where(candidate))
     install = _install(candidate, record, changes, programs)
@@ -83,7 +83,7 @@ def _undeclared(candidate: Candidate) -> Iterator[str]:
 
 
 def _new(candidate: Candidate, changes: Changes) -> list[Question]:
-    """Ask by name for each capability and need that this version has and the previous one did not."""
+    """Return a question for each capability and need that this version has and the previous one did not."""
     name, by = candidate.name, _by(candidate)
     version, was = (
         candidate.entry.version or "in its present version",
@@ -93,7 +93,7 @@ def _new(candidate: Candidate, changes: Changes) -> list[Question]:
         *(("capability", each, f"gains the capability {word(each)}") for each in changes.capabilities.added),
         *(("need", each, f"has a new need, {word(each)}") for each in changes.requires.added),
     ]
-    # Whether the version before stayed offline is not known either: an older lock does not say it.
+    # An older lock does not say whether the version before used the network.
     unsure = f"may use the network ({NETWORK_UNKNOWN}), which the lock does not say of {was}; agree?"
     return [
         Question(
@@ -127,7 +127,7 @@ def _install(
         *_undeclared(candidate),
         f"it can: {in_words(candidate.capabilities)}",
         _content(candidate),
-        # A place without a name of its own is spelled by its URL already.
+        # The origin of a place without an alias begins with its reference already.
         f"from {'' if entry.origin.startswith(entry.source) else f'{word(entry.source)}: '}{word(entry.origin)}",
         f"{_signed(candidate)}{patched}",
         *([f"it calls itself {entry.name}, and is called {candidate.name} here"] if entry.name else ()),
@@ -160,7 +160,7 @@ def _signed(candidate: Candidate) -> str:
 
 
 def _by(candidate: Candidate) -> str:
-    """Return who signed a skill and where it is from: what a yes to all of them holds for."""
+    """Return the signer and the source of a skill; one answer may cover questions about skills that share both."""
     signer = candidate.signer
     unproven = "unsigned" if candidate.trust == "unsigned" else _signed(candidate)
     by = f"by {candidate.signed_by} ({signer.fingerprint})" if signer else unproven
@@ -173,7 +173,7 @@ def _content(candidate: Candidate) -> str:
 
 
 def _notes(candidate: Candidate) -> Iterator[str]:
-    """Yield what is odd about it, in as many lines as leave room for the facts below."""
+    """Yield the candidate's warnings, few enough to leave room for the facts below."""
     notes = candidate.warnings
     for note in notes[:_NOTES_MAX]:
         line, *rest = quoted(f"note: {note}", _LINE_MAX * 2, _where(candidate))
@@ -183,7 +183,7 @@ def _notes(candidate: Candidate) -> Iterator[str]:
 
 
 def _where(candidate: Candidate) -> str:
-    """Return the command that shows all of a skill before it is installed."""
+    """Return the command that shows the whole skill before it is installed."""
     entry = candidate.entry
     ref = f"{entry.place}:{candidate.manifest.name}" if entry.named else entry.path or entry.url or entry.source
     if entry.git is not None:
@@ -196,7 +196,7 @@ def _where(candidate: Candidate) -> str:
 
 
 def _from(entry: Locked) -> str:
-    """Return the source, and the server that the bytes are really from where that is another."""
+    """Return the source, and the server of the bytes if that is another."""
     if entry.local or entry.named:
         return word(entry.source)
     server = authority(entry.git or entry.url or "")
@@ -205,7 +205,7 @@ def _from(entry: Locked) -> str:
 
 
 def _unsigned(candidate: Candidate, install: str) -> Question:
-    """Return ``install``, the question whether to install it, as one about what nobody signed."""
+    """Return the question about a missing signature; ``install`` is the message of the question to install."""
     patch = candidate.entry.patch
     lacks = "with this project's unsigned patch" if patch else "without a signature"
     return Question(
@@ -223,7 +223,7 @@ def _unsigned(candidate: Candidate, install: str) -> Question:
 def _publisher(candidate: Candidate) -> Question:
     signer, own, claim = candidate.signer, candidate.own, candidate.claim
     if signer is None:
-        # Nothing is proven without the key, which does not come with the signature: there is nothing to pin.
+        # A signature does not contain its key; without the key nothing is proven, and there is nothing to pin.
         return Question(
             "publisher",
             candidate.name,
@@ -252,9 +252,9 @@ def _publisher(candidate: Candidate) -> Question:
 
 
 def about_findings(name: str, tree: Tree, found: Sequence[Finding], asking: str, where: str) -> list[Question]:
-    """Return the question about what the scan found to be high or critical; none if nothing is.
+    """Return the question about high and critical findings; none without such a finding.
 
-    ``asking`` is what is asked about high findings, ``where`` the command that shows all of the skill.
+    ``asking`` is the text of the question about high findings, ``where`` the command that shows the whole skill.
     """
     grave = [finding for finding in found if at_least(finding.severity, "high")]
     if not grave:
@@ -269,7 +269,7 @@ def about_findings(name: str, tree: Tree, found: Sequence[Finding], asking: str,
 
 
 def _lines(grave: Sequence[Finding], name: str, tree: Tree, where: str) -> Iterator[str]:
-    """Yield what was found, in its order, with the first few places of each rule."""
+    """Yield the lines of the findings in their order, with the first few places of each rule."""
     places: dict[str, list[Finding]] = {}
     for each in grave:
         places.setdefault(each.rule, []).append(each)
@@ -281,7 +281,7 @@ def _lines(grave: Sequence[Finding], name: str, tree: Tree, where: str) -> Itera
 
 
 def _seen(finding: Finding, name: str, tree: Tree) -> Iterator[str]:
-    """Yield what was found, and the line that it was found in, whose secrets are not repeated."""
+    """Yield the finding, and its line of the file, with secrets masked."""
     place = word(finding.path or name) + (f":{finding.line}" if finding.line else "")
     yield f"{finding.severity}: {place}: {finding.message} [{finding.rule}]"
     file = tree.get(finding.path or "")
@@ -297,15 +297,15 @@ _AGE = frozenset({"min-age-days"})
 
 
 def admit(candidate: Candidate, state: State, ports: Ports) -> Candidate:
-    """Return the candidate, less the findings that a policy agrees to, of which it is warned instead.
+    """Return the candidate, with a warning in place of each finding that a policy agrees to.
 
-    What is enabled already is held to where it comes from, who signed it and what it can do; it was held to all
-    else when it was enabled. What is locked, and its user keeps disabled, is held to nothing: so one may do with
-    a team's lock without what one's own policy forbids.
+    An enabled skill is checked for origin, signer and capabilities; it was checked for all else when it was enabled.
+    A locked skill that the user keeps disabled is not checked: the user can work with a team's lock although their
+    own policy forbids one of its skills.
 
     Raises:
         Forbidden: a line of a policy.
-        SourceError: nobody can say how old it is, for its repository cannot be reached.
+        SourceError: its age is unknown, since its repository cannot be reached.
     """
     policies, record = ports.policies, state.records.skills.get(candidate.name)
     is_out = record is not None and record.held == "user"
@@ -328,7 +328,7 @@ def admit(candidate: Candidate, state: State, ports: Ports) -> Candidate:
 
 
 def too_young(candidate: Candidate, ports: Ports) -> Forbidden | None:
-    """Return why a candidate has to be waited for, or None.
+    """Return the refusal of a candidate that is younger than a policy allows, or None.
 
     Raises:
         SourceError: as for ``admit``.
@@ -343,7 +343,7 @@ def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subjec
     can, findings = candidate.capabilities, candidate.findings
     if known is not None and known.enabled:
         can = known.facts.capabilities
-    elif known is not None:  # nobody read all of its bytes again
+    elif known is not None:  # an agreed candidate was not scanned
         can, findings = capabilities_and_findings(candidate.tree, read_manifest(candidate.tree))
     subject = of_entry(candidate.name, candidate.entry, can, ports)
     is_vouched = candidate.trust == "signed"
@@ -353,10 +353,10 @@ def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subjec
 
 
 def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | None:
-    """Return how long a skill has been out; None if nobody knows.
+    """Return the time since a skill was published; None if unknown.
 
-    A registry signs when a release was published. Of a commit its maker chooses the date, so that the first sight
-    of it counts if that is later; of a repository that is met for the first time nothing but the date is known.
+    A registry signs the time of a release. The maker of a commit chooses its date, so the time when this machine
+    first saw the commit counts if that is later; for a repository seen for the first time, only the date is known.
     """
     now, entry = ports.clock(), candidate.entry
     subject = of_entry(candidate.name, entry, (), ports)
@@ -375,35 +375,36 @@ def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | Non
 
 
 def since(published: str | None, ports: Ports) -> timedelta | None:
-    """Return how long ago that was; None if it is no time."""
+    """Return the time since ``published``; None if that is no time."""
     time = times.parse(published)
     return ports.clock() - time if time is not None else None
 
 
-# Whether a skill is from the same publisher as the one of its name that the person agreed to, whatever the lock says.
+# Whether the publisher is the one that the user agreed to for this name, whatever the lock says.
 
 
 def check_against_record(candidate: Candidate, state: State, ports: Ports) -> None:
-    """Refuse what is not by the publisher whom the person agreed to, or has new bytes under an expired certificate.
+    """Refuse a skill of another publisher than the user agreed to, and new bytes under an expired certificate.
 
     Raises:
-        SignerChanged, BadSignature, SourceError, FormatError: as for the two below.
+        SignerChanged, SourceError, FormatError: as for ``refuse_other_signer``.
+        BadSignature: as for ``_refuse_expired``.
     """
     refuse_other_signer(candidate, state.records.skills.get(candidate.name), ports)
     _refuse_expired(candidate, state)
 
 
 def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Ports) -> None:
-    """Refuse what is not signed by the publisher whose signature the person agreed to, or is so no longer.
+    """Refuse a skill whose signer is not the publisher that the user agreed to, or that has no signature any more.
 
     Raises:
-        SignerChanged: no flag and no answer lifts this.
-        SourceError, FormatError: whether the two are one publisher's is its registry's word, which cannot be had.
+        SignerChanged: another publisher; no flag and no answer overrides this.
+        SourceError, FormatError: the registry, which knows the publisher's other keys, cannot be asked.
     """
     entry, before = candidate.entry, record.provenance if record else None
     if record is None or before is None or not before.signers or record.is_of(entry):
         return
-    # A lock may name others beside whoever signed: what is agreed to now would let them sign the next version.
+    # A lock may name other signers besides the proven one; the record would then let them sign the next version.
     was, named, proven = {*before.signers}, {*signers_of(entry.signed_by)}, proven_signers(candidate)
     now = named | proven if named and proven else set()
     if is_same_publisher(was, now, lambda: _publisher_keys(candidate, before.source, ports)):
@@ -418,13 +419,13 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
 
 
 def _refuse_expired(candidate: Candidate, state: State) -> None:
-    """Refuse what is signed with an expired certificate and is not what the person agreed to, though it is locked.
+    """Refuse a locked skill with an expired certificate unless the user agreed to its tree.
 
-    A lock comes with a repository: whoever changes it, and has the key of a certificate that is past its time, would
-    have new bytes taken for those of its publisher. Where nobody agreed to any yet, the lock is all there is.
+    A lock comes with a repository: with write access to it and the key of an expired certificate, an attacker could
+    pass off new bytes as the publisher's. Without any former consent, only the lock can vouch for the tree.
 
     Raises:
-        BadSignature: no flag and no answer lifts this.
+        BadSignature: no flag and no answer overrides this.
     """
     record = state.records.skills.get(candidate.name)
     if candidates.EXPIRED not in candidate.warnings or record is None or record.facts == Facts():
@@ -440,10 +441,10 @@ def _refuse_expired(candidate: Candidate, state: State) -> None:
 def without_other_signers(
     candidates: Mapping[str, Candidate], state: State, ports: Ports
 ) -> tuple[dict[str, Candidate], list[str]]:
-    """Return the candidates less those that stay disabled and that another signs now, and what is told of these.
+    """Return the candidates without disabled skills that another publisher signs now, and a line for each of these.
 
-    They hold up nothing that the person uses: the record stays as it is, so that ``enable`` refuses another signer
-    as ever. Were they to stop the command, the way on would be to agree to what was disabled.
+    Such a skill does not stop the command, or the user would have to agree to a skill that they disabled. Its record
+    stays unchanged, so that ``enable`` refuses the other signer.
 
     Raises:
         SourceError, FormatError: as ``check_against_record``.
@@ -462,12 +463,12 @@ def without_other_signers(
 
 
 def _publisher_keys(candidate: Candidate, source: str, ports: Ports) -> frozenset[Digest]:
-    """Return the keys of the candidate's publisher: of what is in the store, its registry alone knows them all.
+    """Return the keys of the candidate's publisher; for a stored skill, only its registry knows them all.
 
-    Of whoever signed what came from another source, be it under the same alias, a registry says nothing that counts.
+    A registry does not vouch for the signers of skills from another source, even one that had the same alias.
 
     Raises:
-        SourceError, SecurityError, FormatError: that cannot be asked.
+        SourceError, SecurityError, FormatError: the registry cannot be asked.
     """
     name, entry = candidate.name, candidate.entry
     if entry.source != source or ports.sources.had_another(source):
@@ -484,7 +485,7 @@ def _publisher_keys(candidate: Candidate, source: str, ports: Ports) -> frozense
 
 
 def install_words(name: str, entry: Locked, ports: Ports) -> list[str]:
-    """Return the words that ask ``install`` for what the lock names, once the lock no longer does."""
+    """Return the words that make ``install`` install the locked skill after it was removed from the lock."""
     own, alias = entry.own_name(name), ["--as", name] if entry.name else []
     if entry.named:
         version = f"@{entry.version}" if ports.root_of(entry) else ""
@@ -495,11 +496,11 @@ def install_words(name: str, entry: Locked, ports: Ports) -> list[str]:
     return [entry.place, "--skill", f"{entry.plugin}:{own}" if entry.plugin else own, *alias]
 
 
-# A relocated registry: it is known by its root, so that the lock follows it to its new URL.
+# A relocated registry: its root identifies it, so that the lock follows it to its new URL.
 
 
 def rebased_lock(lock: Lock, sources: Mapping[str, LockedSource]) -> Lock:
-    """Return the lock with these sources; what it has of a registry that moved is where that is now."""
+    """Return the lock with these sources; the URLs of skills from a registry that moved are below its new URL."""
     skills = dict(lock.skills)
     for alias, now in sources.items():
         was = lock.sources.get(alias)
@@ -512,14 +513,14 @@ def rebased_lock(lock: Lock, sources: Mapping[str, LockedSource]) -> Lock:
 
 
 def sources_with(candidates: Iterable[Candidate], lock: Lock, ports: Ports) -> Mapping[str, LockedSource]:
-    """Return the sources that a lock names once it has the candidates."""
+    """Return the sources of the lock with those of the candidates added."""
     known = ports.sources.all()
     used = {each.entry.source for each in candidates if each.entry.named} & known.keys()
     return {**lock.sources, **{alias: known[alias].locked() for alias in used}}
 
 
 def moved_records(records: Mapping[str, Record], before: Lock, after: Lock, ports: Ports) -> dict[str, Record]:
-    """Return the records with what was agreed to, and proven, in ``before`` where ``after``, rebased, has it.
+    """Return the records with consent and pins of ``before`` carried over to ``after``, the rebased lock.
 
     Raises:
         StateError: the disk refuses.

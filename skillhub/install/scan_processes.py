@@ -1,4 +1,4 @@
-"""Many skills are scanned beside this process, by others that do nothing else; a few are not worth their start."""
+"""Processes that scan the skills of a large install in parallel; a few skills are not worth their start."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from skillhub.scan import capabilities_and_findings
 
 _Seen: TypeAlias = tuple[tuple[str, ...], tuple[Finding, ...]]
 _PROCESSES: Final = min(os.cpu_count() or 1, 4)
-_WORTH_STARTING: Final = 60  # skills, whose scan takes about as long as a process that loads all that it needs
-# The modules of a process are those of this one, wherever they are; `-I` keeps the working folder out.
+_WORTH_STARTING: Final = 60  # skills, whose scan takes about as long as the imports of a started process
+# A started process has the module path of this one; `-I` excludes the working folder.
 _PROGRAM: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop());"
     "from skillhub.install.scan_processes import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
@@ -33,20 +33,20 @@ _PROGRAM: Final = (
 
 
 class ScansAhead:
-    """Processes that scan skills before that is needed.
+    """Processes that scan skills before their results are needed.
 
-    What they cannot do is left to whoever asks: nothing here fails because one of them does.
+    The caller scans what no process has scanned; a process that fails never fails the install.
 
     Args:
-        processes: How many; a single one would only take turns with this one.
-        count: How many skills will come.
+        processes: The number of processes; with a single one, this process would only wait.
+        count: The number of skills to scan.
     """
 
     def __init__(self, processes: int = _PROCESSES, count: int = _WORTH_STARTING) -> None:
         self._processes: list[_Started | _Forked] = []
         self._idle: SimpleQueue[_Started | _Forked] = SimpleQueue()
         can_fork = _can_fork()
-        # A program that holds Python would start as itself.
+        # `sys.executable` of a program that embeds Python would start that program.
         is_python = os.path.basename(sys.executable or "").startswith("python") and not hasattr(sys, "frozen")
         is_worth_it = can_fork or (is_python and count >= _WORTH_STARTING)
         self._pool = ThreadPoolExecutor(processes)
@@ -59,7 +59,7 @@ class ScansAhead:
             undo.pop_all()
 
     def begin(self, fetched: object) -> Callable[[Tree], _Seen | None]:
-        """Begin to scan what was unpacked; return what tells of that very tree what was seen in it."""
+        """Begin to scan an unpacked tree; return a function that returns the result for exactly this tree."""
         if not self._processes or not isinstance(fetched, Unpacked):
             return lambda _: None
         whole = fetched.tree
@@ -72,7 +72,7 @@ class ScansAhead:
         return seen
 
     def close(self) -> None:
-        """Stop the processes; what was begun is lost."""
+        """Stop the processes; unfinished scans are lost."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for each in self._processes:
             each.kill()
@@ -80,7 +80,7 @@ class ScansAhead:
         for each in self._processes:
             each.wait()
             for pipe in (each.stdin, each.stdout):
-                with suppress(OSError):  # what was not sent is lost
+                with suppress(OSError):  # unsent bytes are lost
                     pipe.close()
 
     def _ask(self, files: Tree) -> _Seen | None:
@@ -92,17 +92,17 @@ class ScansAhead:
             process.stdin.flush()
             can, found = json.loads(process.stdout.readline())
             return tuple(can), tuple(Finding(**each) for each in found)
-        except TypeError:  # it is no skill
+        except TypeError:  # the answer is `null`: the tree is no skill
             return None
         except (OSError, ValueError):
-            process.stdout.close()  # what it says next would count for another skill than it is of
+            process.stdout.close()  # its next answer would be attributed to the wrong skill
             return None
         finally:
             self._idle.put(process)
 
 
 class _Started(subprocess.Popen[bytes]):
-    """A process that begins with nothing."""
+    """A new Python process, which imports the scan first."""
 
     stdin: IO[bytes]
     stdout: IO[bytes]
@@ -114,21 +114,21 @@ class _Started(subprocess.Popen[bytes]):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the one that a person talks to
+            start_new_session=True,  # Ctrl-C reaches only the process that the user started
         )
 
 
 def _can_fork() -> bool:
-    """Return whether a copy of this process can go on: it has one thread, so nobody else holds a lock.
+    """Return whether a fork of this process can run: this process has one thread, so no other thread holds a lock.
 
-    The kernel counts, since a thread that Python has joined can still be in its last lines, and hold a lock there.
+    The kernel counts the threads, since a thread that Python has joined may still be ending, and hold a lock.
     """
     return os.path.isdir("/proc/self/task") and len(os.listdir("/proc/self/task")) == 1
 
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Let what a signal does wait: in a copy of this process it would end what this process has begun."""
+    """Block all signals in the block: a handler that ran in a fork would undo the work of this process."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         yield
@@ -137,9 +137,9 @@ def _signals_held() -> Iterator[None]:
 
 
 class _Forked:
-    """A process that begins as a copy of this one: what it needs is loaded, which is all that takes time.
+    """A fork of this process, with the scan's modules loaded, whose import takes most of the time of a start.
 
-    It is begun while signals are held.
+    The caller blocks signals meanwhile.
     """
 
     def __init__(self) -> None:
@@ -158,37 +158,37 @@ class _Forked:
             try:
                 os.setsid()
                 for each in [each for each in signal.valid_signals() if callable(signal.getsignal(each))]:
-                    signal.signal(each, signal.SIG_DFL)  # what an application does then is not for its copy
+                    signal.signal(each, signal.SIG_DFL)  # an application's handler must not run in its fork
                 signal.pthread_sigmask(signal.SIG_SETMASK, ())
                 for handle in {*map(int, os.listdir("/proc/self/fd"))} - {asked, tells}:
-                    with suppress(OSError):  # locks, connections and terminal are not its own
+                    with suppress(OSError):  # locks, connections and terminal belong to this process alone
                         os.close(handle)
                 gc.freeze()
                 serve(open(asked, "rb"), open(tells, "wb"))  # noqa: SIM115 - `_exit` closes them
             finally:
-                os._exit(0)  # nothing of this process is done twice
+                os._exit(0)  # run no exit handler and flush no buffer of the parent twice
         os.close(asked)
         os.close(tells)
         self.stdin, self.stdout = open(asks, "wb"), open(told, "rb")  # noqa: SIM115 - `ScansAhead.close` does
 
     def kill(self) -> None:
-        """End it, unless it has ended and somebody waited for it: then its number may be another's."""
-        with suppress(ChildProcessError, ProcessLookupError):  # who ignores its children's end has them go meanwhile
+        """Kill the process, unless it ended and was waited for: another process may have its number then."""
+        with suppress(ChildProcessError, ProcessLookupError):  # with SIGCHLD ignored, it may vanish at any time
             if self.returncode is None and not os.waitpid(self._pid, os.WNOHANG)[0]:
                 os.kill(self._pid, signal.SIGKILL)
 
     def wait(self) -> None:
-        """Return once it has ended; somebody else may be told how, if the application waits for all its children."""
+        """Wait for the end of the process; an application that waits for all its children may get its status."""
         with suppress(ChildProcessError):
             self.returncode = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
 
 
 def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer what each skill that comes can do and holds, until no more comes; ``null`` for one that is none."""
+    """Answer each tree with its capabilities and findings, or ``null`` if it is no skill, until the input ends."""
     while line := questions.readline():
         files = {path: File(questions.read(size), executable) for path, executable, size in json.loads(line)}
         answer: list[Any] | None = None
-        with suppress(SkillhubError):  # told by whoever reads its manifest
+        with suppress(SkillhubError):  # the parent raises it again as it reads the manifest
             tree = Tree(files)
             can, found = capabilities_and_findings(tree, Manifest.read(tree))
             answer = [can, [asdict(each) for each in found]]

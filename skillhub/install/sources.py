@@ -1,4 +1,4 @@
-"""Add and trust sources; sources that a project proposes; what all of them list."""
+"""Add and trust sources; sources that a project proposes; the listings of all sources."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from skillhub.sources.configured import EMBEDDED_URL, Source, check, root_finger
 from skillhub.sources.history import KeptListing
 
 # Sources that a project proposes to a user who does not have them: for that project alone, and never by ``--yes``.
-# A site without a root vouches for nothing: there is no question about it; what is locked from it is fetched by
-# digest and asked about as unsigned.
+# A site without a root vouches for nothing, so there is no question about it; its locked skills are fetched by
+# digest, and the user is asked about each as unsigned.
 
 _TRUSTING = "--trust-source {}=sha256:… with the fingerprint that its operator publishes elsewhere"
-Trusted = Mapping[str, Digest]  # by alias the root that a person said beforehand: ``--trust-source NAME=sha256:…``
+Trusted = Mapping[str, Digest]  # by alias the expected root: ``--trust-source NAME=sha256:…``
 
 
 def needed_by(refs: Sequence[Ref], state: State) -> Collection[str] | None:
-    """Return the sources that have to count for these references, by alias; None if every one of them has to."""
+    """Return the aliases of the sources that these references need; None if they need all sources."""
     found: set[str] = set()
     for ref in refs:
         if not isinstance(ref, Named):
@@ -58,25 +58,26 @@ def needed_by(refs: Sequence[Ref], state: State) -> Collection[str] | None:
 def settle_sources(
     state: State, needed: Collection[str] | None, options: Options, ports: Ports
 ) -> tuple[list[Asked], list[str]]:
-    """Ask about the registries that the project proposes, and let them and its sites count in the project.
+    """Ask about the registries that the project proposes, and adopt them and its sites for this project.
 
     Args:
-        state: What is locked and wanted.
-        needed: The aliases that the command is about; None for all.
-        options: What was agreed to beforehand. In a dry run nothing is made to count.
-        ports: What the command works with.
+        state: Lock, intent and records.
+        needed: The aliases that the command needs; None for all.
+        options: ``trusted`` has the expected roots; a dry run adopts nothing.
+        ports: The ports of the command.
 
     Returns:
-        The questions with their answers, and the sources that do not count for all that: it is a dry run.
+        The questions with their answers, and the aliases that a dry run did not adopt.
 
     Raises:
-        UsageError: ``trusted`` names a source that nobody here proposes.
-        SourceMismatch: it has another root than the project says; lock and intent disagree; a site is a registry.
-        Forbidden: a policy forbids one.
-        UnsafeTransfer: a URL is none, or is not https; only a person may choose that.
-        Refused: nobody agreed to one.
-        WrongBytes: it answers with another root.
-        SourceError, SecurityError: it cannot be reached, or shows signs of tampering; it does not count then.
+        UsageError: ``trusted`` names a source that the project does not propose.
+        SourceMismatch: ``trusted`` and the project name different roots; lock and intent disagree; a site of the lock
+            is a registry.
+        Forbidden: a policy forbids a source.
+        UnsafeTransfer: a URL is malformed or not https; only a person may choose that.
+        Refused: a question was not answered, or with no.
+        WrongBytes: the registry has another root.
+        SourceError, SecurityError: a source cannot be reached, or shows signs of tampering; it is not adopted.
     """
     _check(options.trusted, state, ports)
     proposed = {
@@ -87,7 +88,7 @@ def settle_sources(
     asked = _asked(proposed, options, ports)
     if options.dry_run:
         return asked, [*proposed]
-    for alias, source in proposed.items():  # in the order in which they were asked about
+    for alias, source in proposed.items():  # in the order of the questions
         if source.kind == "well-known":
             _adopt_site(alias, source.url, ports)
         else:
@@ -96,11 +97,11 @@ def settle_sources(
 
 
 def proposed_sources(state: State, ports: Ports) -> dict[str, LockedSource]:
-    """Return the sources of intent and lock by alias that this user neither has nor agreed to for this project.
+    """Return by alias the sources of intent and lock that this user neither has nor agreed to for this project.
 
     Raises:
-        SourceMismatch: intent and lock disagree about one.
-        Forbidden: a policy forbids one.
+        SourceMismatch: intent and lock disagree about a source.
+        Forbidden: a policy forbids a source.
     """
     known = ports.sources.all()
     every = proposals(state.lock, state.intent)
@@ -111,7 +112,7 @@ def proposed_sources(state: State, ports: Ports) -> dict[str, LockedSource]:
 
 
 def _check(trusted: Trusted, state: State, ports: Ports) -> None:
-    """Return if what a person said beforehand is about sources that are here, and have these roots."""
+    """Raise if ``--trust-source`` names an unknown source, or another root than the source has."""
     known, every = ports.sources.all(), proposals(state.lock, state.intent)
     for alias, root in trusted.items():
         source = known[alias].locked() if alias in known else every.get(alias)
@@ -129,7 +130,7 @@ def _asked(proposed: Mapping[str, LockedSource], options: Options, ports: Ports)
     open_ = []
     for question, each in questions:
         alias, trusted = question.skill, options.trusted
-        # A proposal without a root has to show the one that was named beforehand.
+        # A registry that is proposed without a root must have the one of ``--trust-source``.
         is_trusted = alias in trusted if each.root is None else trusted.get(alias) == each.root
         if not (is_trusted or (each.root is not None and ports.policies.trusts_source(alias, each.root))):
             open_.append(question)
@@ -149,10 +150,10 @@ def _adopt_registry(alias: str, source: LockedSource, said: Digest | None, ports
 
 
 def refuse_unsafe(alias: str, url: str) -> None:
-    """Return if a repository may propose what is there: over https, on this machine, or inside the package.
+    """Refuse a URL that a repository must not propose: it is neither https, nor of this machine, nor embedded.
 
     Raises:
-        UnsafeTransfer: it is none of them; only a person may choose that.
+        UnsafeTransfer: only a person may choose such a URL.
     """
     if url == EMBEDDED_URL:
         return
@@ -176,49 +177,49 @@ def _adopt_site(alias: str, url: str, ports: Ports) -> None:
     )
 
 
-# Add a source or trust one anew: its first root is pinned, beforehand or by a person who reads its fingerprint.
-# A well-known site that is no registry has none; a person agrees that only its server vouches for it.
+# Add a source or trust one again: its first root is pinned, by an option or by a person who compares its fingerprint.
+# A site that is no registry has no root; a person agrees that only its server vouches for it.
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """How a person said beforehand which root is meant: its bytes, its digest, or neither (then they are asked)."""
+    """The expected root by the user's options: its bytes, its digest, or neither (then a question is asked)."""
 
     root: bytes | None = None
     fingerprint: Digest | None = None
 
     @property
     def digest(self) -> Digest | None:
-        """The digest of the root that is meant; None if nobody said."""
+        """The digest of the expected root; None without one."""
         return self.fingerprint if self.root is None else Digest.of(self.root)
 
 
 def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -> Source:
-    """Add the registry at ``url``, its metadata verified from the root that is trusted; or what else is there.
+    """Add the registry at ``url`` after its metadata is verified from the trusted root; or the site or place there.
 
     Args:
-        alias: What this user will call it.
-        url: Its base, or a reference to a repository, a folder, an OCI artifact or an MCP server.
-        pin: Which root is meant.
-        ports: What the command works with.
+        alias: The user's name for the source.
+        url: Its URL, or a reference to a repository, a folder, an OCI artifact or an MCP server.
+        pin: The expected root.
+        ports: The ports of the command.
         dry_run: Ask nothing and add nothing.
 
     Raises:
-        UsageError: alias or URL are none.
-        Forbidden: a policy forbids the place; it was not asked then.
-        WrongBytes: the registry shows another root than the fingerprint names.
-        Refused: nobody agreed to the fingerprint, or to a source that has none.
-        SourceMismatch: the alias is taken by another source.
-        TrustDowngrade: there was a registry at this URL before, and now there is none.
+        UsageError: alias or URL are malformed.
+        Forbidden: a policy forbids the place; no request was made to it.
+        WrongBytes: the registry has another root than the fingerprint names.
+        Refused: the question about the fingerprint, or about a source without one, was not answered with yes.
+        SourceMismatch: another source has the alias.
+        TrustDowngrade: the URL had a registry before, and has none now.
         NotFound: there is neither a registry nor a site.
-        SecurityError, SourceError, FormatError: as for opening it; it is not added then.
+        SecurityError, SourceError, FormatError: the source cannot be opened; it is not added.
     """
     url = _in_full(url, ports)
     check(alias, url)
     if place_at(url) is not None:
         return _add_place(alias, url, pin, ports, dry_run)
     if url == EMBEDDED_URL and pin == Pin():
-        pin = Pin(fingerprint=root_fingerprint())  # who has the package has its word for what is in it
+        pin = Pin(fingerprint=root_fingerprint())  # the package itself vouches for the registry inside it
     _refuse(url, pin, ports)
     root = _root(url, pin, ports)
     source = ports.sources.meant(alias, url, root)
@@ -233,7 +234,7 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
 
 
 def _in_full(text: str, ports: Ports) -> str:
-    """Return how the URL of a source is kept: a reference in full, a folder by its absolute path."""
+    """Return the URL of a source as it is stored: a reference in full, a folder as its absolute path."""
     if text == EMBEDDED_URL or (text.lower().startswith(("https://", "http://")) and place_at(text) is None):
         return text
     ref = parse_ref(text)
@@ -264,25 +265,25 @@ def _add_place(alias: str, url: str, pin: Pin, ports: Ports, dry_run: bool) -> S
     if not dry_run:
         ask_person(question, ports)
         ports.sources.add(alias, url, None)
-        ports.listing(source, refresh=True)  # what was read for the question; now it is kept
+        ports.listing(source, refresh=True)  # cache the list that was read for the question
     return source
 
 
 def suggested() -> Mapping[str, Mapping[str, str]]:
-    """Return well-known public repositories by the alias that is proposed; none of them is vouched for.
+    """Return well-known public repositories by suggested alias; skillhub vouches for none of them.
 
-    Each has its ``url``, and where its skills are signed the URL of the ``certificate``, which a person has to trust.
+    Each has its ``url`` and, if its skills are signed, the URL of its ``certificate``, which the user must trust.
     """
     with open(os.path.join(os.path.dirname(sources_room.__file__), "suggested.json"), encoding="utf-8") as file:
         return dict(json.load(file))
 
 
 def configured(ref: McpConfigured, ports: Ports) -> tuple[Mcp, Who]:
-    """Return the server that an agent's configuration has under a name, and who named its URL.
+    """Return the MCP server of this name in the agents' configurations, and who named its URL.
 
     Raises:
-        NotFound: none has that name.
-        UsageError: it is started by a command, or two that have it differ, or its URL cannot be used.
+        NotFound: no configuration has the name.
+        UsageError: a command starts the server, two configurations have different URLs, or the URL is unusable.
         FormatError, StateError: a configuration cannot be read.
     """
     project, place = ports.project, (ports.project.base, ports.user_home, ports.environ)
@@ -308,15 +309,15 @@ def configured(ref: McpConfigured, ports: Ports) -> tuple[Mcp, Who]:
 
 
 def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -> Source:
-    """Trust anew a source whose registry has another root, or has one now; or, in this project, one that it proposes.
+    """Trust a source whose registry has a new root, or its first one; or, in this project, a source that it proposes.
 
-    What is locked from the registry as it was stays locked from it: that is refused until it is installed anew. A dry
-    run asks nothing and trusts nothing.
+    Locked skills of the registry with the former root are refused until they are installed again. A dry run asks
+    nothing and trusts nothing.
 
     Raises:
         NotFound: the user has no such source, and the project proposes none.
-        UsageError: it is the embedded registry, which comes with the package.
-        Forbidden: a policy forbids the place; it was not asked then.
+        UsageError: it is the embedded registry, which comes with the package, or a source that has no root.
+        Forbidden: a policy forbids the place; no request was made to it.
         WrongBytes, Refused, SecurityError, SourceError, FormatError: as ``add_source``.
     """
     mine = ports.sources.mine().get(alias)
@@ -353,10 +354,10 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
 
 
 def _trust_proposal(alias: str, pin: Pin, ports: Ports, *, dry_run: bool) -> Source:
-    """Let a source that the project proposes count in it; the user has it nowhere else.
+    """Adopt a source that the project proposes, for this project alone.
 
     Raises:
-        NotFound: the project proposes none of that alias.
+        NotFound: the project proposes no source of that alias.
         Forbidden, WrongBytes, Refused, SecurityError, SourceError, FormatError: as ``trust_source``.
     """
     state = read_state(ports)
@@ -383,7 +384,7 @@ def _trust_proposal(alias: str, pin: Pin, ports: Ports, *, dry_run: bool) -> Sou
 
 
 def _refuse(url: str, pin: Pin, ports: Ports) -> None:
-    """Refuse a place before it is asked: a policy that has its root alone permits it by nothing but that root.
+    """Refuse a forbidden place before the first request; a policy may permit a registry by its root alone.
 
     Raises:
         Forbidden: a line of a policy.
@@ -397,7 +398,7 @@ def _refuse(url: str, pin: Pin, ports: Ports) -> None:
 
 
 def _root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> bytes | None:
-    """Return the root that is meant; None if none was said beforehand, and the site at ``url`` has none."""
+    """Return the root at ``url``, compared with the pin; None if the site has none and the pin expects none."""
     try:
         found = pin.root if pin.root is not None else ports.fetch_root(url, pin.digest, named_by=named_by)
     except NotFound:
@@ -429,16 +430,16 @@ def _rootless(source: Source, ports: Ports) -> Question:
 
 @dataclass(frozen=True, slots=True)
 class Listings:
-    """What all sources list, a warning for each that could not be asked, and what is kept of places."""
+    """The listings of all sources, a warning for each source left out, and the cached listings of places by alias."""
 
     each: tuple[tuple[Source, Index], ...] = ()
     warnings: tuple[str, ...] = ()
     kept: Mapping[str, KeptListing] = field(default_factory=dict)
 
     def releases(self) -> tuple[Release, ...]:
-        """Return the newest release of each skill of each source that one may choose, by name.
+        """Return the newest release that was not taken back, of each skill of each source, by name.
 
-        The source's alias stands where a plugin's name would; ``reference`` takes it from there.
+        The field ``plugin`` holds the source's alias; ``reference`` reads it.
         """
         found = (
             replace(chosen, plugin=source.alias)
@@ -450,20 +451,20 @@ class Listings:
 
 
 def reference(picked: Release) -> Named:
-    """Return what names a release that ``Listings.releases`` gave."""
+    """Return the reference to a release of ``Listings.releases``."""
     return Named(picked.name, picked.plugin)
 
 
 def listings(ports: Ports, text: str = "", *, needed: bool = True) -> Listings:
-    """Return the listing of every source that can be asked and that no policy forbids; others are told of.
+    """Return the listing of every source that answers and that no policy forbids, with a warning for each other one.
 
     Args:
-        ports: What the command works with.
-        text: What a person looks for; of a large registry, only what may be meant is listed.
-        needed: There is nothing else to choose from, so that one source at least has to answer.
+        ports: The ports of the command.
+        text: The search text; a large registry lists only skills that may match it.
+        needed: Raise if no source answers, since the caller has no other skills to offer.
 
     Raises:
-        SourceError, Forbidden: none can be asked, and that is ``needed``.
+        SourceError, Forbidden: no source answers, and one is ``needed``.
         SecurityError: a source shows signs of tampering.
         FormatError: a listing is malformed.
         StateError: the disk refuses.
@@ -486,7 +487,7 @@ def listings(ports: Ports, text: str = "", *, needed: bool = True) -> Listings:
 
 
 def propose_source(alias: str, source: LockedSource) -> Question:
-    """Return the question about a registry that a project brings and this user does not have."""
+    """Return the question about a registry that a project proposes and this user does not have."""
     root = f"root {source.root}" if source.root else "the project names no root for it"
     compare = "it decides who signs its skills; compare the root with the one that its operator publishes elsewhere"
     message = f"This project brings the registry {alias}, which you do not have; trust it in this project?"
@@ -495,7 +496,7 @@ def propose_source(alias: str, source: LockedSource) -> Question:
 
 
 def first_root(alias: str, url: str, root: Digest, subject: str = "") -> Question:
-    """Return the question about a registry's root that nobody named beforehand; ``subject`` is what would name it."""
+    """Return the question about an unknown root of a registry; ``subject`` is the option that names it beforehand."""
     message = f"Trust the registry at {word(url)} as {alias}, by the root that it shows now?"
     details = ("compare it with the root that its operator publishes elsewhere", f"root {root}")
     return Question("root", alias, message, details, subject)
