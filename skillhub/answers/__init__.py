@@ -1,3 +1,3 @@
-"""What commands print with ``--json``: a class for each answer."""
+"""The answers of commands with ``--json`` and of the HTTP API: one class each."""
 
-VERSION = 1  # of the form of all answers, which each has as ``schema``
+VERSION = 1  # the value of ``schema`` in each answer: the version of the form of all answers

@@ -1,4 +1,4 @@
-"""The HTTP API: what its routes and methods take, what they answer where no command does, its OpenAPI document."""
+"""The HTTP API: the parameters of its routes and methods, its own answers, and its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class DescribedRoute:
     """One route.
 
     Attributes:
-        method: GET, or POST where what it takes may be long.
-        path: With the fields of ``takes`` that stand in it in braces.
-        summary: What it answers, one line.
-        takes: What stands in its path and query, or in its body; ``Any`` for any JSON in the body.
+        method: GET, or POST if the parameters may be long.
+        path: The path, with fields of ``takes`` in braces.
+        summary: One line that describes the answer.
+        takes: The class of the parameters in path and query, or in the body; ``Any`` for any JSON in the body.
         gives: The type of the answer.
-        media: The types of an answer that is no JSON.
+        media: The media types of an answer that is not JSON.
     """
 
     method: Literal["GET", "POST"]
@@ -44,13 +44,13 @@ class DescribedRoute:
 
 @cache
 def adapter_of(kind: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - any type
-    """Return what reads and writes values of a type, made once."""
+    """Return the adapter that reads and writes values of a type; each is made once."""
     return TypeAdapter(kind)
 
 
 @lru_cache(8)
 def openapi(routes: tuple[DescribedRoute, ...], url: str, *, has_token: bool) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of the routes that a server has at this URL."""
+    """Return the OpenAPI 3.1 document of the routes of a server at this URL."""
     kinds = {
         id(each): each for each in (ErrorAnswer, *(kind for route in routes for kind in (route.gives, route.takes)))
     }
@@ -107,17 +107,17 @@ def _id_of(route: DescribedRoute) -> str:
 
 
 def _plain(field: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a parameter; one that may be left out is not null besides."""
+    """Return the schema of a parameter; an optional parameter is omitted, never null."""
     options = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
     kept = {key: each for key, each in field.items() if key not in ("anyOf", "title", "default")}
     return {**options[0], **kept} if options else kept
 
 
-# What the API answers where no command does: pages, tools, needs, changes, errors, other programs' forms.
+# The answers that no command has: pages, tools, needs, changes, errors, other programs' forms.
 
 
 class SkillsPageAnswer(JsonAnswer):
-    """A page of what is installed, by name; ``next`` is the cursor of the page behind it."""
+    """A page of the installed skills, sorted by name; ``next`` is the cursor of the next page."""
 
     skills: tuple[SkillRow, ...]
     total: int
@@ -125,7 +125,7 @@ class SkillsPageAnswer(JsonAnswer):
 
 
 class ToolRow(AnswerRow):
-    """A tool as a model's API takes it; ``parameters`` is JSON Schema."""
+    """A tool for a model's API; ``parameters`` is JSON Schema."""
 
     name: Text
     description: Text
@@ -140,7 +140,7 @@ class ToolsAnswer(JsonAnswer):
 
 
 class ToolResultAnswer(JsonAnswer):
-    """What a call of a tool returned; of an error, ``text`` says to the model what was wrong."""
+    """The result of a tool call; after an error, ``text`` tells the model the reason."""
 
     text: Text
     is_error: bool
@@ -151,7 +151,7 @@ class ToolResultAnswer(JsonAnswer):
 
 
 class SkillNeedsRow(AnswerRow):
-    """What one skill needs; ``open`` are the required needs that are not satisfied."""
+    """The needs of one skill; ``open`` are the required needs that are not satisfied."""
 
     name: Text
     scope: SkillScope
@@ -161,13 +161,13 @@ class SkillNeedsRow(AnswerRow):
 
 
 class NeedsAnswer(JsonAnswer):
-    """What the installed skills need."""
+    """The needs of the installed skills."""
 
     skills: tuple[SkillNeedsRow, ...]
 
 
 class ChangeAnswer(JsonAnswer):
-    """How the skills that agents find here differ from what they were at the event before; paths of skills."""
+    """The paths of the skills that were added, removed or changed in agents' folders since the last event."""
 
     added: Texts
     removed: Texts
@@ -175,7 +175,7 @@ class ChangeAnswer(JsonAnswer):
 
 
 class OpenCodeSkillRow(AnswerRow):
-    """A skill as OpenCode's ``GET /skill`` has it."""
+    """A skill in the form of OpenCode's ``GET /skill``."""
 
     name: Text
     description: Text
@@ -200,7 +200,7 @@ class RpcResponseRow(AnswerRow):
     error: RpcErrorRow | None = None
 
 
-# What it takes: what stands in the URL or body of each route, and for each method of RPC.
+# The parameters of each route, in URL or body, and of each method of RPC.
 
 _PAGE = 100
 _PAGE_MAX = 500
@@ -224,36 +224,36 @@ _Name = Annotated[str, Field(min_length=1, max_length=200, description="The name
 
 
 class Takes(BaseModel):
-    """What a route takes: fields of its path and its query, or of its body; nothing else."""
+    """The parameters of a route: fields of its path and query, or of its body; others are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class NothingTaken(Takes):
-    """Of a route that takes nothing."""
+    """No parameters."""
 
 
 class PageTaken(Takes):
-    """Which page of the skills."""
+    """A page of the skills."""
 
     limit: int = Field(_PAGE, ge=1, le=_PAGE_MAX, description="How many skills the page has at most.")
     cursor: str | None = Field(None, max_length=400, description="``next`` of the page before.")
 
 
 class OneTaken(Takes):
-    """Which skill."""
+    """One skill."""
 
     name: _Name
 
 
 class FileTaken(OneTaken):
-    """Which file of a skill."""
+    """One file of a skill."""
 
     path: str = Field(min_length=1, max_length=1024, description="The file, with / between segments.")
 
 
 class SearchTaken(Takes):
-    """What to search for."""
+    """A search."""
 
     q: str = Field(min_length=1, max_length=1000, description="A name, its beginning, words of the text, or a path.")
     limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="How many hits to return at most.")
@@ -261,14 +261,14 @@ class SearchTaken(Takes):
 
 
 class CatalogTaken(Takes):
-    """For which host."""
+    """The host of a catalogue."""
 
     host: _Host = "agents"
     window: int | None = Field(None, ge=1, le=100_000_000, description="The size of the model's context, in tokens.")
 
 
 class CallTaken(Takes):
-    """Which tool a model calls, and with what."""
+    """A tool call of a model."""
 
     host: _Host = "agents"
     name: str = Field(min_length=1, max_length=200, description="The name of the tool.")
@@ -284,7 +284,7 @@ class ResolveTaken(Takes):
 
 
 class LoadTaken(Takes):
-    """Which skill a user loads, and with what."""
+    """A skill that a user loads."""
 
     name: _Name
     path: str | None = Field(None, max_length=4096, description="Its folder, if several skills have the name.")
@@ -294,26 +294,26 @@ class LoadTaken(Takes):
 
 
 class OpenCodeTaken(Takes):
-    """For which folder of the project."""
+    """A folder of the project."""
 
     directory: str | None = Field(None, max_length=4096, description="A folder of the project, absolute.")
 
 
 class Params(BaseModel):
-    """What a method takes; nothing else."""
+    """The parameters of a method; others are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class ListParams(Params):
-    """Of ``skills.list``."""
+    """The parameters of ``skills.list``."""
 
     cwd: str | None = Field(None, max_length=4096)
     force_reload: bool = False
 
 
 class SearchParams(Params):
-    """Of ``skills.search``."""
+    """The parameters of ``skills.search``."""
 
     query: str = Field(min_length=1, max_length=1000)
     limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX)
@@ -321,7 +321,7 @@ class SearchParams(Params):
 
 
 class LoadParams(Params):
-    """Of ``skills.load``; one of name and path is needed."""
+    """The parameters of ``skills.load``: a name or a path is required."""
 
     name: str | None = Field(None, min_length=1, max_length=200)
     path: str | None = Field(None, min_length=1, max_length=4096)
@@ -330,13 +330,13 @@ class LoadParams(Params):
 
 
 class InspectParams(Params):
-    """Of ``context.inspect``."""
+    """The parameters of ``context.inspect``."""
 
     include_skills: bool = False
 
 
 class CodexParams(Params):
-    """Of Codex's ``skills/list``."""
+    """The parameters of Codex's ``skills/list``."""
 
     cwds: list[str] = Field(default=[], max_length=16)
     thread_id: None = Field(None, alias="threadId")

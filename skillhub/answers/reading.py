@@ -1,4 +1,4 @@
-"""Answers about skills that are looked at, made or read: shown, audited, compared, found, read by an agent."""
+"""Answers about skills that a command shows, audits, compares, makes, publishes, searches or loads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FileRow(AnswerRow):
 
 
 class ReleaseRow(AnswerRow):
-    """A release, and why it was taken back if it was."""
+    """A release, with the reason if it was yanked or withdrawn."""
 
     version: Text | None
     published: Text | None
@@ -151,14 +151,14 @@ class ValidatedRow(AnswerRow):
 
 
 class ValidateAnswer(JsonAnswer, commands=["validate"]):
-    """Whether skills are as the specification wants them."""
+    """Whether skills conform to the specification."""
 
     ok: bool
     skills: tuple[ValidatedRow, ...]
 
 
 class NewAnswer(JsonAnswer, commands=["new"]):
-    """A skill that was begun."""
+    """A new skill, made from the template."""
 
     name: Text
     path: Text
@@ -184,7 +184,7 @@ class SignAnswer(JsonAnswer, commands=["sign"]):
 
 
 class EditRow(AnswerRow):
-    """Edits by hand."""
+    """Local edits."""
 
     paths: Texts
     patch: Text
@@ -204,7 +204,7 @@ class LockedRow(AnswerRow):
 
 
 class DiffRow(AnswerRow):
-    """How one skill differs."""
+    """The differences of one skill."""
 
     name: Text
     status: Literal["added", "removed", "changed", "same"]
@@ -219,7 +219,7 @@ class DiffRow(AnswerRow):
 
 
 class DiffAnswer(JsonAnswer, commands=["diff"]):
-    """How skills differ; ``sources`` where two locks were compared."""
+    """The differences of skills; ``sources`` has entries only if two locks were compared."""
 
     skills: tuple[DiffRow, ...]
     sources: tuple[SourceChangeRow, ...] = ()
@@ -258,7 +258,7 @@ class BundleExportAnswer(JsonAnswer, commands=["bundle export"]):
 
 
 class CatalogRow(AnswerRow):
-    """A skill of the catalogue; ``scope`` is spelled as by the host, the last three say why it is held back."""
+    """A skill of the catalogue; ``scope`` is the host's name of it; the last three are the reason to hold it back."""
 
     name: Text
     description: Text
@@ -286,7 +286,7 @@ class SearchedRootRow(AnswerRow):
 
 
 class ReadProblemRow(AnswerRow):
-    """A skill that cannot be read, or should be mended."""
+    """A skill that cannot be read (``error``), or a fault of one that can (``warning``)."""
 
     path: Text
     line: int | None
@@ -338,7 +338,7 @@ class ResolveAnswer(JsonAnswer, commands=["resolve"]):
 
 
 class ForkRow(AnswerRow):
-    """The agent that a skill wants to run in."""
+    """The agent in which a skill wants to run."""
 
     agent: Text | None
     model: Text | None
@@ -346,7 +346,7 @@ class ForkRow(AnswerRow):
 
 
 class HookRow(AnswerRow):
-    """A hook that a skill wants to have while it is in use."""
+    """A hook that a skill requests while it is in use."""
 
     event: Text
     matcher: Text
@@ -389,7 +389,7 @@ class ListingRow(AnswerRow):
 
 
 class SearchAnswer(JsonAnswer, commands=["search"]):
-    """The hits, the best first; ``listings`` are the sources that are not asked each time."""
+    """The hits, best first; ``listings`` are the sources whose stored listing was searched."""
 
     hits: tuple[HitRow, ...]
     count: int
@@ -398,9 +398,10 @@ class SearchAnswer(JsonAnswer, commands=["search"]):
 
 
 class PublishAnswer(JsonAnswer, commands=["publish"]):
-    """A published release, or a dry run; ``changes`` since ``previous``; ``written``: the files pushed.
+    """A published release, or a dry run.
 
-    ``pages``: whether people and other clients can read the target.
+    ``changes`` are those since the version ``previous``, ``written`` are the pushed files; ``pages`` says whether
+    people and other clients can read the target.
     """
 
     name: Text

@@ -1,4 +1,4 @@
-"""Answers about what stands around skills: this machine, sources, publishers, keys, registries; and errors."""
+"""Answers about this machine, agents, policies, sources, publishers, keys and registries; and errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skillhub.project.intent import SourceKind
 
 
 class KeyRow(AnswerRow):
-    """A key; a dry run makes none, and knows neither its fingerprint nor its files."""
+    """A key; after a dry run without fingerprint and files, since it makes no key."""
 
     name: Text
     kind: Text | None
@@ -22,7 +22,7 @@ class KeyRow(AnswerRow):
 
 
 class KeyAnswer(KeyRow, JsonAnswer, commands=["key import", "key new", "key show"]):
-    """A key that was made, taken over or shown."""
+    """A key that was made, imported or shown."""
 
     public_key: Text = ""
 
@@ -43,7 +43,7 @@ class VariableRow(AnswerRow):
 
 
 class VariableAnswer(VariableRow, JsonAnswer, commands=["env set", "env unset"]):
-    """A variable whose value was stored, or removed: then ``stored`` says whether one is left."""
+    """A variable whose value was stored or removed; ``stored`` says whether a value is stored now."""
 
     stored: bool = False
 
@@ -87,7 +87,7 @@ class PlaceRow(AnswerRow):
 
 
 class CacheAnswer(JsonAnswer, commands=["cache info"]):
-    """What is kept on this disk."""
+    """The files of skillhub on this disk."""
 
     places: tuple[PlaceRow, ...]
     size: int
@@ -104,7 +104,7 @@ class WasteRow(AnswerRow):
 
 
 class CollectedAnswer(JsonAnswer, commands=["cache gc"]):
-    """What was removed from this disk."""
+    """The items that were removed from this disk."""
 
     removed: tuple[WasteRow, ...]
     size: int
@@ -123,7 +123,7 @@ class CheckRow(AnswerRow):
 
 
 class RootRow(AnswerRow):
-    """A folder that skills are read from."""
+    """A folder from which agents read skills."""
 
     path: Text
     scope: SkillScope
@@ -137,7 +137,7 @@ class AgentRow(AnswerRow):
 
 
 class SourceSpotRow(AnswerRow):
-    """A source in short."""
+    """The name, URL and root of a source."""
 
     name: Text
     url: Text
@@ -145,7 +145,7 @@ class SourceSpotRow(AnswerRow):
 
 
 class KnownAgentRow(AnswerRow):
-    """An agent that skills can be enabled for; ``mcp`` lists the scopes in which it keeps MCP servers in a file."""
+    """An agent for which skills can be enabled; ``mcp`` lists the scopes in which it has a file for MCP servers."""
 
     id: Text
     name: Text
@@ -157,13 +157,13 @@ class KnownAgentRow(AnswerRow):
 
 
 class AgentsAnswer(JsonAnswer, commands=["agents"]):
-    """Every agent that skillhub knows."""
+    """Every agent that skillhub supports."""
 
     agents: tuple[KnownAgentRow, ...]
 
 
 class DoctorAnswer(JsonAnswer, commands=["doctor"]):
-    """Whether this machine and this project are set up soundly."""
+    """Whether the checks of this machine and this project passed."""
 
     ok: bool
     checks: tuple[CheckRow, ...]
@@ -191,7 +191,7 @@ class PolicyAnswer(JsonAnswer, commands=["doctor policy"]):
 
 
 class SourceRow(AnswerRow):
-    """A source by its alias; ``scope`` is ``project`` where this project brings it."""
+    """A source and its alias; ``scope`` is ``project`` for a source that this project names."""
 
     name: Text
     kind: SourceKind
@@ -205,7 +205,7 @@ class SourceAnswer(SourceRow, JsonAnswer, commands=["source add", "source remove
 
 
 class SuggestedAnswer(JsonAnswer, commands=["source add suggested"]):
-    """The suggested sources that were added, and by alias why others were not."""
+    """The suggested sources that were added; ``left`` has, by alias, the reason why others were not."""
 
     sources: tuple[SourceRow, ...]
     left: dict[Text, Text]
@@ -237,7 +237,7 @@ class RoleRow(AnswerRow):
 
 
 class MetadataRow(AnswerRow):
-    """One metadata file, and until when it holds."""
+    """One metadata file, and when it expires."""
 
     role: Text
     version: int
@@ -245,7 +245,7 @@ class MetadataRow(AnswerRow):
 
 
 class SourceFactsRow(SourceRow):
-    """A source, and the trust in it; ``refreshed`` is when it was asked, ``commit`` where a repository was then."""
+    """A source and its trust; ``refreshed`` is the time of its stored listing, ``commit`` the commit at that time."""
 
     root_version: int | None
     expires: Text | None
@@ -258,7 +258,7 @@ class SourceFactsRow(SourceRow):
 
 
 class SourcesAnswer(JsonAnswer, commands=["source list"]):
-    """The sources that count here."""
+    """The sources that apply here."""
 
     sources: tuple[SourceFactsRow, ...]
 
@@ -288,7 +288,7 @@ class TrustedSignerRow(AnswerRow):
 
 
 class PublisherRow(AnswerRow):
-    """Whom you trust to sign, and for which sources; none is every source."""
+    """A publisher whom you trust to sign skills of ``sources``; an empty list means every source."""
 
     name: Text
     signers: tuple[TrustedSignerRow, ...]
@@ -300,7 +300,7 @@ class PublisherAnswer(PublisherRow, JsonAnswer, commands=["publisher remove", "p
 
 
 class PublishersAnswer(JsonAnswer, commands=["publisher list"]):
-    """Whom you trust to sign skills."""
+    """The publishers whom you trust to sign skills."""
 
     publishers: tuple[PublisherRow, ...]
 
@@ -331,7 +331,7 @@ class AddedAnswer(JsonAnswer, commands=["registry add"]):
 
 
 class BuiltAnswer(JsonAnswer, commands=["registry build"]):
-    """The files that were made of a registry's signed ones, by path below the site."""
+    """The files derived from a registry's signed files, by path below the site."""
 
     site: Text
     url: Text | None
@@ -363,14 +363,14 @@ class AdvisedAnswer(JsonAnswer, commands=["registry advise"]):
 
 
 class RevokedRow(AnswerRow):
-    """A key that no longer speaks for its publisher."""
+    """A revoked key of a publisher."""
 
     fingerprint: Text
     since: Text
 
 
 class DelegatedAnswer(JsonAnswer, commands=["registry delegate"]):
-    """The names and keys that a publisher has now."""
+    """The present names and keys of a publisher."""
 
     publisher: Text
     keys: Texts
@@ -467,7 +467,7 @@ class UnsafeRow(ReasonRow):
 
 
 class ErrorRow(AnswerRow):
-    """What went wrong: ``skills`` names each of several, ``reason`` tells more of the code."""
+    """An error; ``skills`` has one row for each of several refused skills, ``reason`` refines ``code``."""
 
     code: Text
     message: Text
@@ -478,7 +478,7 @@ class ErrorRow(AnswerRow):
 
 
 class ErrorAnswer(JsonAnswer, commands=["error"]):
-    """Why a command did nothing, and the questions that were open."""
+    """The error that ended a command, and the questions that it asked."""
 
     error: ErrorRow
     questions: tuple[QuestionRow, ...]
@@ -491,7 +491,7 @@ class VersionAnswer(JsonAnswer, commands=["--version"]):
 
 
 class SchemaAnswer(JsonAnswer, commands=["schema"]):
-    """The names of documents and answers whose JSON Schema there is."""
+    """The names of the documents and answers that have a JSON Schema."""
 
     documents: Texts
     answers: Texts
@@ -515,7 +515,7 @@ class McpEntriesAnswer(JsonAnswer, commands=["mcp install", "mcp remove"]):
 
 
 class McpConfigAnswer(JsonAnswer, commands=["mcp"]):
-    """The entry for an agent, and the file that it belongs in."""
+    """The entry for an agent, and the file to put it into."""
 
     agent: Text
     path: Text
@@ -523,7 +523,7 @@ class McpConfigAnswer(JsonAnswer, commands=["mcp"]):
 
 
 class McpNeedRow(AnswerRow):
-    """The tools of a server that a skill names, those that the server lacks, and another server that it describes."""
+    """The tools of the server that a skill names, those that are missing, and another server that it describes."""
 
     skill: Text
     tools: Texts
@@ -532,7 +532,7 @@ class McpNeedRow(AnswerRow):
 
 
 class UninstallRow(AnswerRow):
-    """Something of skillhub's on this machine."""
+    """A file or entry of skillhub's on this machine."""
 
     kind: Literal["copy", "mcp", "value", "folder"]
     path: Text
@@ -541,7 +541,7 @@ class UninstallRow(AnswerRow):
 
 
 class UninstallAnswer(JsonAnswer, commands=["self uninstall"]):
-    """The removed files, or a dry run; those that stay, with reasons; the steps that are left."""
+    """The removed files, or those of a dry run; the kept files, with reasons; the remaining steps."""
 
     removed: tuple[UninstallRow, ...]
     kept: tuple[UninstallRow, ...]

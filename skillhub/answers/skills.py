@@ -1,6 +1,6 @@
-"""What every answer has, and the answers about skills that are installed here: listed, changed, verified.
+"""The base class of answers, and the answers that list, change and verify installed skills.
 
-A key that may be absent has a default here; every other is there, null where it has no value.
+A key with a default here may be absent from an answer; every other key is present, and null if it has no value.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from skillhub.model.lock import Kind as SignerKind
 from skillhub.model.question import Kind as QuestionKind
 from skillhub.model.record import State
 
-# Any string: a `str` would refuse a path whose bytes are no UTF-8, and `InstanceOf` calls Python to write each.
+# Any string: `str` would refuse a path whose bytes are no UTF-8, and `InstanceOf` would call Python for each value.
 Text = Annotated[str, GetPydanticSchema(lambda *_: is_instance_schema(str)), WithJsonSchema({"type": "string"})]
 Texts = tuple[Text, ...]
-Json = Any  # as a skill or a policy has it
+Json = Any  # JSON of a skill or a policy
 
 
 class AnswerRow(BaseModel):
@@ -32,9 +32,9 @@ class AnswerRow(BaseModel):
 
 
 class JsonAnswer(AnswerRow):
-    """The one JSON value of a command; ``schema`` is the version of its form.
+    """The JSON value that a command prints; ``schema`` is the version of its form.
 
-    A class of answers names its ``commands``, as they are typed.
+    A subclass lists the ``commands`` that it is the answer of, as they are typed.
     """
 
     version_of_form: Literal[1] = Field(alias="schema")
@@ -48,15 +48,15 @@ CLASSES: dict[str, type[JsonAnswer]] = {}  # by the command as it is typed
 
 
 def answer(command: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a command prints, with the version of its form, as the class of its answer has it."""
-    for module in () if command in CLASSES else ("reading", "setup"):  # which an install has no use for
+    """Return the JSON value that a command prints, checked by the class of its answer."""
+    for module in () if command in CLASSES else ("reading", "setup"):  # an install does not need these modules
         import_module(f"skillhub.answers.{module}")
     found = CLASSES[command].model_validate({"schema": VERSION, **value})
     return found.model_dump(by_alias=True, exclude_unset=True)
 
 
 class SignerRow(AnswerRow):
-    """Who signed; ``by`` is the registry that says so, where it is none of the user's."""
+    """A signer; ``by`` is the registry that vouches for it, if that is none of the user's registries."""
 
     kind: SignerKind
     identity: Text | None
@@ -85,7 +85,11 @@ class QuestionRow(AnswerRow):
 
 
 class SkillRow(AnswerRow):
-    """A skill here; ``edited``: its links that are not as agreed, if read; ``withdrawn``, ``known_bad``: why."""
+    """A skill here.
+
+    ``edited`` are its links whose files differ from the agreed ones, if they were compared; ``withdrawn`` and
+    ``known_bad`` are reasons.
+    """
 
     name: Text
     source: Text | None
@@ -113,20 +117,20 @@ class SkillRow(AnswerRow):
 
 
 class NamesDelta(AnswerRow):
-    """Names that came and went."""
+    """Names that were added and removed."""
 
     added: Texts
     removed: Texts
 
 
 class FilesDelta(NamesDelta):
-    """Files that came, went or changed."""
+    """Files that were added, removed or changed."""
 
     changed: Texts
 
 
 class ChangesRow(AnswerRow):
-    """What differs between two versions of a skill."""
+    """The differences between two versions of a skill."""
 
     files: FilesDelta
     capabilities: NamesDelta
@@ -134,7 +138,7 @@ class ChangesRow(AnswerRow):
 
 
 class UpdatedSkillRow(SkillRow):
-    """A skill, and what differs from the version before where it had one."""
+    """A skill, and the differences from its previous version, if it had one."""
 
     from_version: Text | None = None
     from_tree: Text | None = None
@@ -142,7 +146,7 @@ class UpdatedSkillRow(SkillRow):
 
 
 class ReasonRow(AnswerRow):
-    """A skill that was left out, and why."""
+    """A skill that the command skipped, and the reason."""
 
     name: Text
     code: Text
@@ -150,7 +154,7 @@ class ReasonRow(AnswerRow):
 
 
 class LockedSourceRow(AnswerRow):
-    """Where an alias points."""
+    """A source in the lock."""
 
     kind: Literal["registry", "well-known"]
     url: Text
@@ -158,7 +162,7 @@ class LockedSourceRow(AnswerRow):
 
 
 class SourceChangeRow(AnswerRow):
-    """What became of a source of the lock."""
+    """A change of a source in the lock."""
 
     name: Text
     status: Literal["added", "removed", "changed"]
@@ -167,7 +171,7 @@ class SourceChangeRow(AnswerRow):
 
 
 class IssueRow(AnswerRow):
-    """Something that is not as it should be."""
+    """A fault that was found."""
 
     code: Text
     message: Text
@@ -175,7 +179,7 @@ class IssueRow(AnswerRow):
 
 
 class ShadowedRow(AnswerRow):
-    """A skill that another one of its name hides; ``by`` is the path of that one."""
+    """A skill that another skill of the same name hides; ``by`` is the path of the other."""
 
     name: Text
     path: Text | None
@@ -188,7 +192,7 @@ class OutcomeAnswer(
         *("adopt", "disable", "enable", "install", "lock import", "patch", "profile use", "remove", "sync", "update")
     ],
 ):
-    """What became of skills: install, update, sync, enable, disable, remove, patch, adopt, lock import."""
+    """The result for each skill: of install, update, sync, enable, disable, remove, patch, adopt, lock import."""
 
     skills: tuple[UpdatedSkillRow, ...]
     changed: bool
@@ -208,7 +212,7 @@ class AdvisedRow(AnswerRow):
 
 
 class ListAnswer(JsonAnswer, commands=["list"]):
-    """What is installed: in the project, and in the user's scope beside it."""
+    """The installed skills of the project (``skills``), and those of the user (``user``)."""
 
     skills: tuple[SkillRow, ...]
     user: tuple[SkillRow, ...]
@@ -217,7 +221,7 @@ class ListAnswer(JsonAnswer, commands=["list"]):
 
 
 class ProblemRow(AnswerRow):
-    """One way in which a skill is not as locked."""
+    """A difference between a skill and the lock."""
 
     code: Text
     path: Text
@@ -233,7 +237,7 @@ class VerifiedRow(AnswerRow):
 
 
 class VerifyAnswer(JsonAnswer, commands=["verify"]):
-    """Whether everything is as locked."""
+    """Whether every skill matches the lock."""
 
     ok: bool
     skills: tuple[VerifiedRow, ...]
