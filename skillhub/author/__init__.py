@@ -1,1 +1,1 @@
-"""For authors of skills: new, validate, pack, sign."""
+"""Commands for authors of skills: new, validate, pack, sign."""

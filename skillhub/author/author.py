@@ -1,4 +1,4 @@
-"""For who writes skills: a new one that is to be filled in, validate, pack, sign."""
+"""For authors of skills: make a skill from the template, validate, pack and sign it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from skillhub.trust.publishers import Publisher, judge
 if TYPE_CHECKING:
     from skillhub.trust.x509 import Certificate
 
-# A new skill: the folder that an author begins with, such as ``validate`` accepts; what is not filled in yet.
+# A new skill: the folder for an author to complete, which ``validate`` accepts; the lines that are not replaced yet.
 
 VERSION = "0.1.0"
 
@@ -44,8 +44,9 @@ class Begun:
     """A new skill.
 
     Attributes:
+        name: Its name.
         path: Its folder.
-        files: What is in it, ``/`` between segments.
+        files: The paths of its files, with ``/`` between segments.
     """
 
     name: str
@@ -54,10 +55,15 @@ class Begun:
 
 
 def begin(name: str, parent: str, *, dry_run: bool = False) -> Begun:
-    """Make the folder ``name`` below ``parent``, with a skill in it to be filled in; never over another.
+    """Write a skill for the author to complete to the new folder ``name`` below ``parent``.
+
+    Args:
+        name: The name of the skill.
+        parent: The folder around it.
+        dry_run: Whether to write nothing.
 
     Raises:
-        UsageError: the name is none, or is taken there.
+        UsageError: the name is invalid, or ``parent`` has something of that name.
         StateError: the disk refuses; nothing is left behind.
     """
     if not is_name(name):
@@ -73,7 +79,7 @@ def begin(name: str, parent: str, *, dry_run: bool = False) -> Begun:
 
 
 def content(name: str) -> Tree:
-    """Return what a new skill of this name holds."""
+    """Return the files of a new skill of this name."""
     title = name.replace("-", " ").capitalize()
     texts = {file: _template(each).format(name=name, title=title, version=VERSION) for file, each in _FILES.items()}
     return Tree({file: File(text.encode(), executable=False) for file, text in texts.items()})
@@ -87,14 +93,14 @@ def _template(name: str) -> str:
 
 @cache
 def _prompts() -> frozenset[str]:
-    """Return the lines that an author is to replace with words of their own: the description, and the body."""
+    """Return the lines of the template that an author has to replace: the description and the body."""
     head, _, body = _template(_FILES[SKILL_MD]).partition("# {title}\n")
     lines = (line for line in head.splitlines() if line.startswith("description:"))
     return frozenset([*lines, *filter(None, body.splitlines())])
 
 
 def unfilled(tree: Tree) -> tuple[Issue, ...]:
-    """Return where ``SKILL.md`` says what ``begin`` wrote there: a warning ``unfilled`` for each stretch of lines."""
+    """Return a warning ``unfilled`` for each block of lines in ``SKILL.md`` that is still the template's."""
     file = tree.get(SKILL_MD)
     lines = file.data.decode("utf-8", "replace").split("\n") if file else []
     found, is_within = [], False
@@ -124,12 +130,16 @@ _IN_A_NAME = re.compile(r"[0-9A-Za-z.+_-]{1,100}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a skill's signature is worth.
+    """The verdict on a skill's signature.
 
     Attributes:
-        code: What is wrong with an ``invalid`` one; so says ``message``.
-        claim: As in a ``Verdict``, which is no fingerprint: it is of the file, not of the key.
-        own: The user's own key that signed, where they have not trusted it.
+        status: ``valid``, ``untrusted``, ``invalid`` or ``unsigned``.
+        identity: The name of the proven signer; None if it is unknown.
+        fingerprint: The fingerprint of the proven signer's key; None if no signer is proven.
+        code: The code of the error of an ``invalid`` signature.
+        claim: The digest of the key's file, as in a ``Verdict``; this is no fingerprint, which is of the key itself.
+        own: The user's own key that signed, if the user does not trust it yet.
+        message: The error of an ``invalid`` signature.
     """
 
     status: str
@@ -143,14 +153,19 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """What was found about one path; errors are about the content, the signature stands apart.
+    """The result of ``validate`` for one path.
 
     Attributes:
-        tree: Of what was signed, or of all there is.
-        content: All there is.
-        trust: What to type to trust the key that signed, where nobody here does.
-        error: Why there was nothing to look at.
-        findings: What the scan saw.
+        path: The path.
+        name: The name in ``SKILL.md``; None if it cannot be read.
+        tree: The digest of the signed files, or of all files if there is no signature.
+        errors: The faults of the contents; a bad signature is not among them.
+        warnings: Facts worth knowing that are no faults.
+        signature: The verdict on the signature; None if there was nothing to validate.
+        trust: The command that trusts the key that signed; None if it is trusted or unknown.
+        error: Why there was nothing to validate.
+        content: All files, signed or not.
+        findings: The findings of the scan.
     """
 
     path: str
@@ -166,15 +181,15 @@ class Validated:
 
     @property
     def ok(self) -> bool:
-        """Whether the content is as it should be."""
+        """Whether the contents have no fault."""
         return not self.errors
 
 
 def validate_all(paths: Sequence[str], publishers: Publishers, now: datetime) -> list[Validated]:
-    """Check the skills at these paths; one with nothing to look at does not hide the others.
+    """Validate the skills at these paths; a path without a skill does not hide the results of others.
 
     Raises:
-        NotFound, UsageError: as ``validate``, if it is so of all of them.
+        NotFound, UsageError: no path has a skill.
     """
     found = []
     for path in paths:
@@ -189,15 +204,20 @@ def validate_all(paths: Sequence[str], publishers: Publishers, now: datetime) ->
 
 
 def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
-    """Check the skill at ``path``: a folder by the specification, an archive just as install would.
+    """Validate the skill at ``path``: a folder by the specification, an archive by the rules of install.
 
-    What is no fault and yet worth knowing is a warning: a template that was left as it is, a key that nobody trusts;
-    so is what the scan sees, whatever install asks about it.
+    A fact worth knowing that is no fault becomes a warning, such as unchanged lines of the template or a key that is
+    not trusted. Findings of the scan are no errors either.
+
+    Args:
+        path: A folder, or an archive.
+        publishers: The publishers that the user trusts.
+        now: The time at which certificates must be valid.
 
     Raises:
-        NotFound: nothing is there.
-        UsageError: a file that is no archive.
-        StateError: it cannot be read.
+        NotFound: ``path`` does not exist.
+        UsageError: ``path`` is a file, but no archive.
+        FormatError, StateError: the user's list of publishers is malformed, or cannot be read.
     """
     try:
         unpacked, _ = read_local(path)
@@ -215,7 +235,7 @@ def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
         name = Manifest.read(tree).name
     except SkillhubError as error:
         refused = (_issue(error, path),)
-    if not is_folder:  # what install takes is no error, however it is formed
+    if not is_folder:  # what install accepts is no error, even if the specification forbids it
         errors, noted = refused, () if refused else (*errors, *noted)
     untrusted, trust = _trusting(signature)
     warnings = (*warnings, *noted, *unfilled(tree), *untrusted)
@@ -225,7 +245,7 @@ def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
 
 
 def signature_of(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tree, Signature]:
-    """Return what was signed, all there is if that is nothing, and what the signature is worth to this user."""
+    """Return the signed files (all files if there is no valid signature), and the verdict on the signature."""
     try:
         verdict, own = candidates.judge_with_own_keys(tree, publishers, None, now)
     except BadSignature as error:
@@ -237,7 +257,7 @@ def signature_of(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tre
 
 
 def _trusting(signature: Signature) -> tuple[tuple[Issue, ...], str | None]:
-    """Return a warning if nobody here trusts the key that signed, and what to type to trust it."""
+    """Return a warning if the key that signed is not trusted, and the command that trusts it."""
     if signature.own is not None:
         who = f"{signature.identity}, a key of yours that you do not trust yet"
         return (Issue("untrusted", f"signed by {who}", SIGNATURE),), signature.own.trusting
@@ -255,7 +275,14 @@ def _issue(error: SkillhubError, path: str) -> Issue:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """An archive that was written."""
+    """The archive that ``pack_skill`` wrote.
+
+    Attributes:
+        path: The file.
+        digest: The digest of the file.
+        tree: The digest of the skill in it.
+        size: The size of the file in bytes.
+    """
 
     path: str
     digest: Digest
@@ -266,21 +293,22 @@ class Packed:
 def pack_skill(
     path: str, output: str | None, kind: Kind, now: datetime, write: Callable[[str, bytes], None] = files.write_atomic
 ) -> Packed:
-    """Write the skill at ``path`` as an archive, the same bytes each time, and what a signature ignores left out.
+    """Write the skill at ``path`` to an archive, reproducibly, without the files that a signature ignores.
 
     Args:
-        path: The skill's folder, or an archive to be packed anew.
-        output: The file to write, or a folder for it; None is the working folder, or the one that holds the skill
-            where that is no place outside of it.
-        kind: The form.
-        now: The time that certificates are judged by.
+        path: The skill's folder, or an archive to pack again.
+        output: The file to write, or a folder for it. None means the working folder, or the parent of the skill if
+            the working folder is inside the skill.
+        kind: The format of the archive.
+        now: The time at which certificates must be valid.
         write: Writes the file.
 
     Raises:
-        UsageError: ``output`` lies in the skill: no signature covers it, and the next archive would hold it; or a
-            private key does.
-        FormatError: it is no skill.
-        SecurityError: it is unsafe, or its signature is broken.
+        NotFound: ``path`` does not exist.
+        UsageError: ``output`` is inside the skill, where no signature would cover it and the next archive would
+            contain it; or the skill contains a private key.
+        FormatError: ``path`` is no skill.
+        SecurityError: the skill is unsafe, or its signature is invalid.
         StateError: the disk refuses.
     """
     with named(path):
@@ -288,7 +316,7 @@ def pack_skill(
         refuse_keys(unpacked.tree, path)
         tree = judge(unpacked.tree, (), None, now).tree
         manifest = Manifest.read(tree, strict=True)
-    # Whoever wrote the skill wrote its version, which need not be one: it may not lead to another folder.
+    # A skill's version is any text of its author; in a file name it must not lead to another folder.
     version = f"-{manifest.version}" if _IN_A_NAME.fullmatch(manifest.version or "") else ""
     target = output or _outside(path)
     if target.endswith((os.sep, os.altsep or os.sep)) or os.path.isdir(target):
@@ -303,10 +331,10 @@ def pack_skill(
 
 
 def refuse_keys(tree: Tree, path: str) -> None:
-    """Refuse a skill with a private key in one of its files, such as those of a registry in its folder.
+    """Raise an error if a file of a skill contains a private key, such as one of a registry inside its folder.
 
     Raises:
-        UsageError: a file has one.
+        UsageError: a file contains a private key.
     """
     for name, file in tree.items():
         if has_private_key(file.data):
@@ -315,13 +343,13 @@ def refuse_keys(tree: Tree, path: str) -> None:
 
 
 def _lies_in(folder: str, skill: str) -> bool:
-    """Say whether a folder, which need not be there yet, is the skill's or below it; an archive holds none."""
+    """Return whether a folder, which may not exist yet, is the skill's folder or below it; false for an archive."""
     inner, outer = (os.path.normcase(os.path.realpath(each)) for each in (folder, os.path.expanduser(skill)))
     return os.path.isdir(outer) and os.path.join(inner, "").startswith(os.path.join(outer, ""))
 
 
 def _outside(skill: str) -> str:
-    """Return the working folder, or where that is in the skill the one that holds the skill."""
+    """Return the working folder, or the parent of the skill if the working folder is inside the skill."""
     if not _lies_in(".", skill):
         return "."
     return os.path.relpath(os.path.dirname(os.path.realpath(os.path.expanduser(skill))), os.path.realpath("."))
@@ -329,7 +357,7 @@ def _outside(skill: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A skill that was signed; ``identity`` is the subject of the certificate, if one goes with the key."""
+    """The result of ``sign_skill``; ``identity`` is the subject of the certificate, if the key has one."""
 
     path: str
     tree: Digest
@@ -340,22 +368,23 @@ class Signed:
 def sign_skill(
     path: str, load: Callable[[], PrivateKey], chain: tuple[Certificate, ...], now: datetime, *, dry_run: bool = False
 ) -> Signed:
-    """Write ``skill.oms.sig`` into the skill's folder and touch nothing else, nothing at all in a dry run.
+    """Sign a skill: write ``skill.oms.sig`` into its folder, and nothing else.
 
-    No signature is written that this program would not accept.
+    The signature is verified before it is written, so that skillhub accepts every signature that it writes.
 
     Args:
         path: The skill's folder.
-        load: Gives the key that signs; called when the skill is found fit to be signed, for it may ask a person.
-        chain: The certificate of the key, then its issuers; empty to sign with the bare key.
-        now: The time that the certificates must be valid at.
-        dry_run: Write nothing.
+        load: Returns the key that signs. It may ask for a passphrase, so it is called after the skill was checked.
+        chain: The certificate of the key, then those of its issuers; empty to sign with the key alone.
+        now: The time at which the certificates must be valid.
+        dry_run: Whether to write nothing.
 
     Raises:
-        NotFound, PassphraseNeeded: nothing is there, or a folder without ``SKILL.md``; or as ``load`` raises them.
-        UsageError: it is no folder, a private key is in it, or the first certificate is another key's.
-        FormatError: it is no skill as the specification has it.
-        SecurityError: it holds what no skill may hold, or the chain is unsound or past its time.
+        NotFound: ``path`` does not exist, or has no ``SKILL.md``.
+        PassphraseNeeded: raised by ``load``, like any other error of it.
+        UsageError: ``path`` is no folder, it contains a private key, or the first certificate is of another key.
+        FormatError: the skill does not conform to the specification.
+        SecurityError: the skill contains something that no skill may contain, or the chain is invalid or expired.
         StateError: the disk refuses.
     """
     folder = os.path.expanduser(path)
@@ -376,7 +405,11 @@ def sign_skill(
 
 
 def _read_back(path: str, key: PrivateKey, tree: Digest) -> None:
-    """Prove that what lies there now is what was signed."""
+    """Verify the signature of the folder's present contents.
+
+    Raises:
+        StateError: the contents differ from the signed tree.
+    """
     envelope = oms.read(read_local(path)[0].tree)
     if envelope is None or envelope.tree.digest != tree:
         raise StateError("the skill was changed while it was signed; sign it again", where=path)
