@@ -1,15 +1,15 @@
-"""Agent skills, found, verified, installed and handed to agents.
+"""Finds, verifies and installs agent skills, and loads them for agents.
 
-``open_project`` opens a project to install, list, verify and audit in; ``skillhub.runtime`` is what an agent loads
-skills with. What is named here is loaded when it is first used, so that an agent that reads a skill loads no network
-and no cryptography library.
+``open_project`` opens a project, in which skills are installed, listed, verified and audited. ``skillhub.runtime`` is
+the library with which an agent loads skills. Each name is imported at its first use, so that an agent that loads a
+skill imports no network and no cryptography library.
 """
 
 from __future__ import annotations
 
 __version__ = "0.1.0"
 
-# Where each public name is at home.
+# The module that defines each public name.
 _HOMES = {
     name: f"skillhub.{module}"
     for module, names in {
@@ -24,7 +24,7 @@ _HOMES = {
     }.items()
     for name in names.split()
 }
-TYPE_CHECKING = False  # as type checkers know it; `typing` itself would take a third of `skillhub --version`
+TYPE_CHECKING = False  # type checkers know this name; the import of `typing` takes a third of `skillhub --version`
 __all__ = [
     "Answer",
     "AuditAnswer",
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    # PEP 562: importing everything at once would triple the start-up of `skillhub --version`.
+    # PEP 562: the import of all modules at once would triple the start-up of `skillhub --version`.
     if name not in _HOMES:
         raise AttributeError(f"module 'skillhub' has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415
@@ -80,5 +80,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    # So that `help(skillhub)` shows what is not loaded yet.
+    # So that `help(skillhub)` shows the names that are not imported yet.
     return sorted({*globals(), *__all__})

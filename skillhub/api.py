@@ -1,4 +1,4 @@
-"""Installing from Python: a project, opened; what the commands do, with answers as pydantic models."""
+"""The commands as Python methods of an open project; they return pydantic models."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from skillhub.runtime.loading import Request, load, pick
 from skillhub.runtime.overview import section
 from skillhub.runtime.ranking import LIMIT
 
-# What a callback says to a question: yes, no, a value (of a variable) or a way (of edits), nothing at all.
+# The reply of a callback to a question: yes or no, the value of a variable or a way to treat edits, or None.
 Reply: TypeAlias = Answer | bool | str | None
 _A = TypeVar("_A", bound=JsonAnswer)
 
@@ -47,17 +47,19 @@ def open_project(
     user_scope: bool = False,
     offline: bool = False,
 ) -> OpenProject:
-    """Return a project, opened; nothing is read or asked yet.
+    """Open a project; its files are read, and questions are asked, by the methods of the returned object.
 
     Args:
         folder: The project's folder; None for the project around the working folder.
-        answer: Called with each question; without it every question stays unanswered, and is refused.
-        user_scope: Open the user's own scope instead.
-        offline: Use no network.
+        answer: Called with each question; it returns an ``Answer``, True or False, the value of a variable, the name
+            of a way to treat edits, or None for no answer. Without it, every question stays unanswered, and an
+            unanswered question refuses the action.
+        user_scope: Whether to open the user's own scope instead of a project.
+        offline: Whether to use no network.
 
     Raises:
-        UsageError: a folder and ``user_scope`` are given both.
-        NotFound: the folder is not there.
+        UsageError: both ``folder`` and ``user_scope`` are given.
+        NotFound: the folder does not exist.
     """
     common = Common(
         json=True,
@@ -71,11 +73,13 @@ def open_project(
 
 
 class OpenProject:
-    """A project, opened by ``open_project``; each method does what the command of its name does, asking the callback.
+    """An open project, made by ``open_project``; each method executes the command of its name.
+
+    Questions go to the callback that ``open_project`` was given.
 
     Raises:
-        SkillhubError: as the commands end; its subclass says what the caller can do, ``code`` which error it is,
-            ``hint`` what to do about it. A ``Refused`` has in ``asked`` each question with its answer.
+        SkillhubError: the command fails. The subclass tells the caller how to react, ``code`` identifies the error,
+            and ``hint`` proposes a remedy. A ``Refused`` has each question with its answer in ``asked``.
     """
 
     def __init__(self, common: Common, answer: Callable[[Question], Reply]) -> None:
@@ -83,63 +87,73 @@ class OpenProject:
         self._answer = answer
 
     def install(self, *refs: str, options: Options | None = None) -> OutcomeAnswer:
-        """Install what the references name; without any, what ``skillhub.lock`` and ``skillhub.toml`` say."""
+        """Install the skills that the references name; without references, those of the lock and the intent.
+
+        Args:
+            refs: References such as ``github:gh-fix-ci@^1.2``, ``owner/repo``, ``https://host`` or ``./my-skill``.
+            options: The flags of the command.
+        """
         given = options or Options()
         with self._ports(given.dry_run) as ports:
             return self._outcome(install([parse_ref(ref) for ref in refs], given, ports))
 
     def update(self, *names: str, options: Options | None = None) -> OutcomeAnswer:
-        """Bring these skills, or all, to the newest version that ``skillhub.toml`` allows."""
+        """Update these skills, or all, to the newest version that ``skillhub.toml`` allows."""
         given = options or Options()
         with self._ports(given.dry_run) as ports:
             return self._outcome(update(names, given, ports))
 
     def enable(self, *names: str, options: Options | None = None) -> OutcomeAnswer:
-        """Check the needs of skills again and enable those that nothing holds back."""
+        """Check the needs of these skills again, and enable those without an open need."""
         given = options or Options()
         with self._ports(given.dry_run) as ports:
             return self._outcome(enable(names, given, ports))
 
     def disable(self, *names: str) -> OutcomeAnswer:
-        """Take skills out of the agents' folders, and nothing else."""
+        """Remove these skills from the agents' folders; they stay stored and locked."""
         with self._ports() as ports:
             return self._outcome(disable(names, ports))
 
     def remove(self, *names: str) -> OutcomeAnswer:
-        """Remove skills from the agents' folders, the lock and the intent."""
+        """Remove these skills from the agents' folders, the lock and the intent."""
         with self._ports() as ports:
             return self._outcome(remove(names, ports))
 
     def sync(self) -> OutcomeAnswer:
-        """Put back what is not as locked, and finish what was cut off; enables nothing new."""
+        """Restore files that differ from the lock, and finish interrupted commands; enable no further skill."""
         with self._ports() as ports:
             return self._outcome(restored(ports))
 
     def list(self) -> ListAnswer:
-        """Return the skills of the project, and those of the user beside it."""
+        """Return the skills of the project, and those of the user."""
         return _as(ListAnswer, installed(self._common).to_json())
 
     def show(self, ref: str) -> ShowAnswer:
-        """Return one skill whole: an installed one, else what the reference finds; installs nothing."""
+        """Return the details of an installed skill, or of the skill that the reference names; install nothing."""
         with self._ports() as ports:
             return _as(ShowAnswer, show(parse_ref(ref), ports).to_json())
 
     def verify(self, *names: str) -> VerifyAnswer:
-        """Compare store, copies, lock and signatures, every byte, without a network."""
+        """Compare every byte of the store and of the copies with the lock, and verify signatures, without network."""
         with self._ports() as ports:
             found = verify(names, ports)
         skills = [each.to_json() for each in found]
         return _as(VerifyAnswer, {"ok": all(each["ok"] for each in skills), "skills": skills})
 
     def audit(self, *what: str, fail_on: Severity = "high") -> AuditAnswer:
-        """Check skills (all, or these names and folders), and ask their sources; ``fail_on`` decides what is ok."""
+        """Audit skills, and ask their sources for advisories and withdrawn releases.
+
+        Args:
+            what: Names of skills, and paths of folders; none means every skill.
+            fail_on: The severity from which a finding makes ``ok`` false.
+        """
         names, paths = names_and_paths(what)
         request = AuditRequest(names, paths, refresh=not self._common.offline, threshold=fail_on)
         with self._ports() as ports:
             return _as(AuditAnswer, audit(request, ports).to_json())
 
     def search(self, words: str, limit: int = LIMIT) -> SearchAnswer:
-        """Search what the sources list, and what is here."""
+        """Search the listings of the sources, and the skills on disk; return at most ``limit`` hits."""
         skills = [skill for skill in self._seen("agents")[1].skills if skill.path]
         with self._ports() as ports:
             listed = listings(ports, words, needed=not skills)
@@ -147,12 +161,12 @@ class OpenProject:
             return _as(SearchAnswer, found_json(found, listed.kept))
 
     def catalog(self, host: str = "agents", window: int | None = None) -> CatalogAnswer:
-        """Return what the model of a host sees of the skills; ``window`` is its context in tokens."""
+        """Return the list of skills for the model of a host; ``window`` is the size of its context in tokens."""
         row, found = self._seen(host)
         return _as(CatalogAnswer, section(found, row, window).to_json())
 
     def load(self, name: str, host: str = "agents", arguments: str = "") -> LoadAnswer:
-        """Return what a host gets of a skill; runs nothing."""
+        """Return a skill as ``host`` loads it, with ``arguments`` in its instructions; run nothing."""
         row, found = self._seen(host)
         loaded = load(pick(found, name), Request(arguments=arguments, rules=row.rules))
         return _as(LoadAnswer, to_json(loaded, row))
@@ -176,13 +190,17 @@ class OpenProject:
 
 
 class _Callback:
-    """Whoever opened the project answers, one question after the other."""
+    """The ``Approver`` that passes each question to the callback of ``open_project``."""
 
     def __init__(self, answer: Callable[[Question], Reply]) -> None:
         self._answer = answer
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
-        """Return one answer for each question. Raises a UsageError for a reply that is none to its question."""
+        """Return one answer for each question.
+
+        Raises:
+            UsageError: a reply does not answer its question.
+        """
         return [_read(question, self._answer(question)) for question in questions]
 
 
