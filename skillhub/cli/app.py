@@ -78,7 +78,7 @@ def run(args: list[str]) -> int:
     if args[:1] == ["--show-completion"] and args[1:]:
         # Typer would guess the shell from the process that started this one; here it was named.
         if args[1] not in _SHELLS:
-            raise UsageError(f"there is no completion for {quote(args[1])}", hint=f"for {', '.join(_SHELLS)}")
+            raise UsageError(f"expected one of {', '.join(_SHELLS)}, found {quote(args[1])}")
         os.environ[_COMPLETE] = f"source_{args[1]}"
         args = []
     args = _behind_command(args)
@@ -213,7 +213,7 @@ def _without_verb(command: Run) -> Run:
         if ctx.invoked_subcommand is None:
             return command(**values)
         if any(ctx.get_parameter_source(name).name == "COMMANDLINE" for name in values):  # type: ignore[union-attr]
-            raise UsageError(f"expected options behind {ctx.invoked_subcommand}, found some before it")
+            raise UsageError(f"expected options after {ctx.invoked_subcommand}, found some before it")
         return 0
 
     found = inspect.signature(command)

@@ -109,7 +109,7 @@ def new(common: Common, name: Annotated[str, Arg("NAME", "The name of the skill 
     for file in begun.files:
         common.terminal.did(f"  {file}")
     check, trial = (as_command("skillhub", verb, f"./{name}") for verb in ("validate", "install"))
-    common.terminal.say(f"fill it in, then: {check}, and to try it: {trial}")
+    common.terminal.say(f"edit {word(f'{name}/SKILL.md')}, then: {check}; to try it: {trial}")
     return 0
 
 

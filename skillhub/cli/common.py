@@ -463,7 +463,7 @@ def output_place(path: str, project: Project) -> tuple[str, HeldFolder | None]:
         refuse_other_owner(os.lstat(full), full)
         full = os.path.realpath(full)
     if any(is_one_place(full, each) for each in (project.lock_path, project.intent_path)):
-        raise UsageError("expected another file than those of the project", where=path)
+        raise UsageError("expected a file other than skillhub.toml and skillhub.lock", where=path)
     if os.path.exists(full) and not os.path.isfile(full):
         raise StateError("expected a file, found a folder, pipe or device", where=full)
     return full, root
@@ -507,7 +507,7 @@ def read_lock(path: str) -> Lock:
     if path == "-":
         data = sys.stdin.buffer.read(CAP + 1)
         if not data:
-            raise FormatError("the lock is empty", where="stdin", hint="where there was none: --from-lock /dev/null")
+            raise FormatError("the lock is empty", where="stdin", hint="if there was no lock: --from-lock /dev/null")
         return Lock.parse(data, "stdin")
     return Lock.parse(read_file(path, CAP), path)
 

@@ -83,7 +83,7 @@ def env_unset(
         forget(left, project, _vault())
     done = f"{'would remove' if common.dry_run else 'removed'} the value of {name}"
     if left.skills:
-        done = f"{name} {'would be' if common.dry_run else 'is'} only for {', '.join(left.skills)} now"
+        done = f"the value of {name} {'would stay' if common.dry_run else 'stays'} for {', '.join(left.skills)}"
     return common.done("env unset", {**_json(left), "stored": bool(left.skills)}, done)
 
 
@@ -105,7 +105,7 @@ def env_exec(common: Common, words: Annotated[list[str], Arg("CMD...", "The prog
     released = release(secrets, os.environ, _vault()) if secrets else Released(os.environ)
     for name in released.missing:
         store = common.command("env", "set", name)
-        common.terminal.warn(f"warning: the keyring has no value of {name}; {store}")
+        common.terminal.warn(f"warning: the keyring has no value of {name}; to store one: {store}")
     sys.stdout.flush()
     sys.stderr.flush()
     return become(words, released.environ)
@@ -143,7 +143,7 @@ def self_uninstall(common: Common) -> int:
     for each in kept:
         common.terminal.out(f"stays: {each.path}: {each.kept}", "yellow")
     for line in found.left:
-        common.terminal.out(f"for you to do: {line}")
+        common.terminal.out(f"to do by hand: {line}")
     common.terminal.out(f"then, to remove the program: {found.package}")
     return 0
 

@@ -135,7 +135,7 @@ def list_(common: Common) -> int:
             common.terminal.out(f"{', '.join(names)}: {state}: {ways}", "yellow")
     for skill in found.skills:
         if not skill.managed and skill.name in waiting:
-            message = f"{skill.name} is disabled, and agents read {skill.path}: {common.command('verify')}"
+            message = f"{skill.name} is disabled, but agents still read {skill.path}: {common.command('verify')}"
             common.terminal.out(message, "yellow")
     if found.users:
         common.terminal.out("")
@@ -151,7 +151,7 @@ def _warn_of(found: InstalledSkills, common: Common) -> None:
         if skill.edited:
             shows = command(skill.scope, "diff", skill.name)
             common.terminal.out(
-                f"{skill.name} was edited; catalog, load, mcp and serve hold it back: {shows}", "yellow"
+                f"{skill.name} was edited, so catalog, load, mcp and serve leave it out: {shows}", "yellow"
             )
         if skill.withdrawn:
             ways = f"{command(skill.scope, 'update', skill.name)} looks for another, "
@@ -213,8 +213,8 @@ def verify(
         if not found:
             common.say_nothing_locked("verify", wanted)
         elif is_ok:
-            counted = "1 skill is" if len(found) == 1 else f"{len(found)} skills are"
-            common.terminal.did(f"{counted} as locked (every byte checked)", "green")
+            counted = "1 skill matches" if len(found) == 1 else f"{len(found)} skills match"
+            common.terminal.did(f"{counted} the lock (every byte checked)", "green")
         else:
             for hint in _hints(found, ports.project, common):
                 common.terminal.say(hint)
@@ -228,7 +228,7 @@ def _hints(found: Sequence[Verified], project: Project, common: Common) -> Itera
     unagreed = not_agreed(project)
     new = {each.name for each in found if any(problem.code == "missing" for problem in each.problems)}
     if new.intersection(unagreed):
-        yield f"{common.command('install')} asks about skills without agreement on this machine, and enables them"
+        yield f"{common.command('install')} asks about skills that you did not agree to here, and enables them"
     codes = {
         problem.code
         for each in found
@@ -260,8 +260,8 @@ def sync(common: Common, verify: Verify = False) -> int:
     show_outcome(common, outcome, "sync", "synced")
     waiting = not_agreed(ports.project)
     if waiting and not common.json:
-        asks = f"{common.command('install')} asks"
-        common.terminal.warn(f"not accepted on this machine: {', '.join(waiting)}; {asks}", "plain")
+        asks = f"{common.command('install')} asks about them"
+        common.terminal.warn(f"not agreed to on this machine: {', '.join(waiting)}; {asks}", "plain")
     return Refused.exit_code if outcome.left and not common.dry_run else 0
 
 

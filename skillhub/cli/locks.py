@@ -123,7 +123,7 @@ def lock_export(
 
     Example: skillhub lock export --format cyclonedx -o skills.cdx.json
     """
-    module = optional("skillhub.exchange.sbom", "sbom", "bills of materials need")
+    module = optional("skillhub.exchange.sbom", "sbom", "a bill of materials needs")
     data: bytes = getattr(module, form)(common.open_project().lock(), epoch())
     if output is None:
         sys.stdout.write(data.decode("ascii"))

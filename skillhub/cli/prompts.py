@@ -179,8 +179,8 @@ class Person:
         if question.ways:
             return self._ask_way(question.ways), False
         if question.kind in NEEDS:
-            refusal = "if you answer no, the configuration stays unchanged, and unless it is enabled already,"
-            self.terminal.prose(f"{refusal} {question.skill} stays disabled", 2)
+            refusal = f"if you answer no, the configuration stays unchanged and {question.skill} stays disabled"
+            self.terminal.prose(f"{refusal}, unless it is enabled already", 2)
         words = {**_YES, **_ALL, **_NO} if alike > 1 else {**_YES, **_NO}
         of_all = f"[a]ll {_counted(question, alike)}, " if alike > 1 else ""
         if tree is None or question.kind in NEEDS:

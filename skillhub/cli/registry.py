@@ -262,7 +262,8 @@ def registry_refresh(
     """
     done = signed(common, keys, lambda signing: upkeep.refresh(folder, signing, within, role or ()))
     for each in done.waiting:
-        text = f"the document of {each.role} expires {_shown(each)}; with the offline keys: --role {each.role}"
+        again = as_command("skillhub", "registry", "refresh", folder, "--role", each.role)
+        text = f"the document of {each.role} expires {_shown(each)}; with the offline keys in place: {again}"
         common.terminal.warn(f"warning: {text}")
     if common.json:
         rows = {"renewed": done.renewed, "waiting": done.waiting}
@@ -381,7 +382,7 @@ def registry_init(
     project = common.open_project()
     workflow = os.path.join(project.base, ".github", "workflows", "skillhub-registry.yml") if github_pages else None
     if workflow is not None and os.path.lexists(workflow):
-        raise UsageError("the workflow exists already", where=workflow)
+        raise UsageError("expected no file of this name, found one", where=workflow, hint="move it away")
     if not common.dry_run:
         passphrase = new_passphrase("the registry's keys", common)
         setup = build.Setup(settings=settings, passphrase=passphrase, keys=keys)

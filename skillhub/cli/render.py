@@ -98,7 +98,7 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
         if not (is_busy or outcome.asked or outcome.left or _waiting(outcome)):
             terminal.say("nothing would change", "dim")
     elif not (outcome.changed or outcome.pending or outcome.left or _waiting(outcome)):
-        newest = ": no newer version is offered that skillhub.toml allows" if verb == "update" else ""
+        newest = ": no source offers a newer version that skillhub.toml allows" if verb == "update" else ""
         terminal.say(f"already up to date{newest}", "dim")
 
 
@@ -116,7 +116,9 @@ def _show_edits(common: Common, outcome: Outcome) -> None:
     for name, way in ways:
         if way == "merge":
             agree = common.command("patch", name)
-            common.terminal.say(f"the edits of {name} are merged into the new version; to agree to them: {agree}")
+            common.terminal.say(
+                f"the edits of {name} are merged into the new version; to keep them as a patch: {agree}"
+            )
 
 
 def _show_questions(outcome: Outcome, common: Common) -> set[str]:
@@ -170,8 +172,8 @@ def show_changes(common: Common, outcome: Outcome) -> None:
     _show_beside(outcome, "update would leave out", terminal)
     show_plan(common, {skill.name: outcome.changes[skill.name] for skill in outcome.skills}, terminal.out)
     if not outcome.skills:
-        what = "all else" if outcome.left or outcome.pending else "everything"
-        terminal.say(f"{what} is at the newest version that skillhub.toml allows", "dim")
+        which = "all other" if outcome.left or outcome.pending else "all"
+        terminal.say(f"{which} skills are at the newest version that skillhub.toml allows", "dim")
 
 
 def show_sources(sources: Sequence[SourceChange], write: Callable[[str, Tone], None]) -> None:
@@ -258,7 +260,7 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
             )
     ready = [each.name for each in outcome.skills if each.state == "disabled" and each not in held]
     if ready and not options.enable:
-        stay = "would stay disabled until" if dry_run else "to enable what stays disabled"
+        stay = "would stay disabled until" if dry_run else "to enable the disabled skills"
         terminal.say(f"{stay}: {common.command('enable', *ready)}")
     is_open = options.enable and held and "needs" not in (common.accept or ())
     return Refused.exit_code if (is_open or outcome.left) and not dry_run else 0

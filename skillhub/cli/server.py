@@ -107,7 +107,7 @@ def mcp_check(
 
     Example: skillhub mcp check github
     """
-    checking = optional("skillhub.audit.mcp_check", "server", "to look at an MCP server needs")
+    checking = optional("skillhub.audit.mcp_check", "server", "checking an MCP server needs")
     ports = common.ports()
     checked = checking.to_check(name, None if agent is None else _known(agent), file, ports)
     question = checked.question()
@@ -170,7 +170,7 @@ def _known(agent: str) -> str:
 
 # Skills for agents, served: over stdio, and over HTTP.
 
-_MISSING = "to serve skills needs"
+_MISSING = "serving skills needs"
 _TOKEN_MIN, _TOKEN_MAX = 20, 512
 _MAKE_ONE = "umask 077; openssl rand -hex 32 > "  # and the file
 NoTools = Annotated[bool, Arg("--no-tools", "Offer no tools, only the MCP extension for skills.")]

@@ -350,7 +350,7 @@ def _unread(common: Common, agent: Profile, found: Catalog) -> Iterator[str]:
             yield f"{', '.join(gone)}; {command(each.scope, 'sync')} restores copies that are missing"
         if rest := [name for name in names if name not in gone]:
             also = command(each.scope, "enable", *rest, "--agent", agent.id)
-            yield f"{', '.join(rest)}" + (f"; to have them there: {also}" if agent.id != "agents" else "")
+            yield f"{', '.join(rest)}" + (f"; to enable them there: {also}" if agent.id != "agents" else "")
 
 
 def _show_bill(seen: Section, common: Common) -> None:
@@ -362,7 +362,7 @@ def _show_bill(seen: Section, common: Common) -> None:
         common.terminal.say(f"{sum(cost for _, cost, _ in more):>8,}  {len(more)} more", "dim")
     if rows:
         limit = f" of {seen.budget:,}" if seen.budget is not None else ""
-        common.terminal.say(f"{seen.used:>8,}{limit} {seen.unit} in all, what surrounds the skills among them", "dim")
+        common.terminal.say(f"{seen.used:>8,}{limit} {seen.unit} in all, with the text around the skills", "dim")
 
 
 def resolve(
@@ -422,8 +422,8 @@ def load(
             error.hint = as_command("skillhub", "load", name or "", "--project", folder)
         raise
     if skill.permission == "ask" and not (common.yes or common.asks):
-        message = f"the settings want the person to be asked before {quote(skill.full_name)} is loaded"
-        raise Refused(message, hint="--yes says that they were asked, and said yes")
+        message = f"the settings of {agent.name} require a question before {quote(skill.full_name)} is loaded"
+        raise Refused(message, hint="type the command at a terminal, or agree with --yes")
     request = loading.Request(
         arguments=arguments, session=loading.Session(session), rules=agent.rules, ask=lambda _: True
     )

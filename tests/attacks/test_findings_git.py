@@ -146,7 +146,7 @@ def test_sync_says_what_nobody_agreed_to_as_the_lock_has_it(tmp_path, shell):
     done = shell.run("verify")
     assert (done.status, "[origin-changed]" in done.out) == (1, True)
     done = shell.run("sync")
-    assert (done.status, "not accepted on this machine: x; skillhub install asks" in done.err) == (0, True)
+    assert (done.status, "not agreed to on this machine: x; skillhub install asks about" in done.err) == (0, True)
     assert not (shell.project / ".agents/skills/x").exists()
     assert shell.run("disable", "x").status == 0
     assert "nobody agreed" not in shell.run("sync").err

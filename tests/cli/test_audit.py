@@ -239,7 +239,7 @@ def test_the_first_lock_is_compared_with_none(shell):
     assert "code-review: added" in shell.run("diff", "--from-lock", "/dev/null").out
     for command in ("audit", "diff"):  # what was to write it may have failed
         done = shell.run(command, "--from-lock", "-", "--json", stdin=b"")
-        assert (done.status, done.error["hint"]) == (4, "where there was none: --from-lock /dev/null")
+        assert (done.status, done.error["hint"]) == (4, "if there was no lock: --from-lock /dev/null")
 
 
 def test_a_baseline_that_was_written_is_told(shell):

@@ -45,7 +45,7 @@ def test_a_dry_run_takes_no_value_away(shell):
     secret = Secret(project.key, project.scope, project.base, "TOKEN", ("a", "b"))
     project.secrets.put(secret)
     done = shell.run("env", "unset", "TOKEN", "--skill", "a", "--dry-run")
-    assert (done.status, done.out) == (0, "TOKEN would be only for b now\n")
+    assert (done.status, done.out) == (0, "the value of TOKEN would stay for b\n")
     assert project.secrets.all() == (secret,)
 
 

@@ -156,7 +156,7 @@ def test_a_dry_run_of_an_import_changes_nothing(others):
 def test_an_import_that_enables_nothing_says_how_to(others):
     done = others.run("lock", "import", "skills-lock.json", "--yes", "--allow-unsigned", "--no-enable")
     assert done.status == 6, done.err  # for what was left out
-    assert "to enable what stays disabled: skillhub enable" in done.err
+    assert "to enable the disabled skills: skillhub enable" in done.err
     assert not (others.project / ".agents/skills/near").exists()
 
 

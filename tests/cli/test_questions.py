@@ -188,7 +188,7 @@ def test_what_yes_agrees_to_is_shown_with_its_facts(shell):
     shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
     done = shell.at_terminal("enable", "served", say=[(ASK, "n\n")], columns=200)
     assert (
-        "if you answer no, the configuration stays unchanged, and unless it is enabled already, served stays disabled"
+        "if you answer no, the configuration stays unchanged and served stays disabled, unless it is enabled already"
         in done.out
     )
 

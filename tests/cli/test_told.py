@@ -245,7 +245,7 @@ def test_a_dry_run_asks_nobody(shell):
 def test_what_nobody_asked_to_enable_is_told_with_what_enables_it(shell):
     done = shell.run("install", REF, "--yes", "--no-enable")
     assert done.status == 0
-    assert "to enable what stays disabled: skillhub enable release-notes" in done.err
+    assert "to enable the disabled skills: skillhub enable release-notes" in done.err
     done = shell.run("install", "github:gh-fix-ci", "--yes", "--no-enable")
     assert done.status == 0
     assert "gh-fix-ci is stored and locked, and stays disabled; missing:" in done.err
@@ -271,9 +271,9 @@ def test_a_withdrawn_release_is_shown_as_that_with_its_reason(offered, tmp_path)
         done = shell.run("audit")
         assert (done.status, "[withdrawn]" in done.out, "yanked" in done.out) == (1, True, False)
         done = shell.run("update", "--check")
-        assert (done.status, "everything is at the newest" in done.err) == (1, False)
+        assert (done.status, "all skills are at the newest" in done.err) == (1, False)
         done = shell.run("update")
-        assert (done.status, "nothing had to" in done.err) == (1, False)
+        assert (done.status, "already up to date" in done.err) == (1, False)
         assert "withdrawn: it lies" in done.err
         assert "yanked" not in done.out + done.err
         done = shell.run("show", "greeting")
@@ -584,7 +584,7 @@ def cloned(shell):
 def test_what_nobody_agreed_to_is_had_by_install_and_not_by_sync(cloned):
     done = cloned.run("verify")
     assert (done.status, done.out.count("[missing]")) == (1, 2)
-    assert "skillhub install asks about skills without agreement on this machine, and enables them" in done.err
+    assert "skillhub install asks about skills that you did not agree to here, and enables them" in done.err
     assert "skillhub sync" not in done.err
     findings = cloned.run("audit", "--json").json["findings"]
     missing = [each for each in findings if each["rule"] == "missing"]
@@ -602,7 +602,7 @@ def test_what_was_agreed_to_and_is_not_stored_is_put_back_by_sync(cloned):
     (cloned.hub / "data/store").rename(cloned.folder / "store")
     told = cloned.run("verify").err
     assert "skillhub sync restores the locked files" in told
-    assert "skillhub install asks about skills without agreement" in told
+    assert "skillhub install asks about skills that you did not agree to here" in told
 
 
 def test_without_a_lock_the_way_to_what_is_wanted_is_told(cloned):
@@ -672,7 +672,7 @@ def test_catalog_names_what_is_locked_and_in_no_folder(shell):
     assert shell.run("catalog", "--json").status == 0
     assert shell.run("sync").status == 0
     assert "locked" not in shell.run("catalog").err
-    enable = "in no folder that Claude Code reads: release-notes; to have them there: "
+    enable = "in no folder that Claude Code reads: release-notes; to enable them there: "
     err = shell.run("catalog", "--host", "claude-code").err
     assert f"{enable}skillhub enable release-notes --agent claude-code\n" in err
     assert shell.run("enable", "release-notes", "--agent", "claude-code").status == 0
