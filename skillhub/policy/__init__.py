@@ -1,1 +1,1 @@
-"""Policies of machine, user and project: their lines and files, and the patterns that they deny by."""
+"""The policies of machine, user and project: their files and rules, and the patterns for capabilities."""

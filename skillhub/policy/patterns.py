@@ -1,6 +1,6 @@
-"""What a line of a policy says of capabilities, read as the kind that it is about: tools as tools, hosts as hosts.
+"""The patterns of policies for capabilities, each read by its kind: tools as tools, hosts as hosts.
 
-A pattern that can match nothing is a ``FormatError``: by mistake, a policy would forbid nothing.
+A pattern that can match nothing is a ``FormatError``, since a policy with such a mistake would forbid nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skillhub.errors import FormatError
 from skillhub.formats.text import deferred, quote
 from skillhub.model.server_command import runs_any_command
 
-# Kinds of capabilities: those that are one line, and those that name what they are about after a colon.
+# Kinds of capabilities: those without a name, and those with a name after a colon.
 BARE_KINDS = ("agents", "binary", "hooks", "scripts", "shell")
 NAMED_KINDS = ("env", "mcp", "network", "permissions", "tools")
 
@@ -26,42 +26,42 @@ _HOST = deferred(r"[a-z0-9_*?-][a-z0-9._*?-]*|\[?[0-9a-f:.*?]*:[0-9a-f:.*?]*\]?"
 _PORT = deferred(r"[^:]*:[0-9*]+")
 _NUMERIC = deferred(r"(?:0x[0-9a-f]+|[0-9]+)(?:\.(?:0x[0-9a-f]+|[0-9]+)){0,3}", re.ASCII)
 _NAME = deferred(r"[a-z0-9_*?-]+", re.ASCII)
-# A tool is a name, and in brackets what it is narrowed to; some agents write `server/tool` or `Server:tool`.
+# A tool is a name, with a restriction in brackets; some agents write `server/tool` or `Server:tool`.
 _TOOL = deferred(
     r"@?(?P<name>[a-z0-9_.*?-]+)\s*(?:\((?P<narrowed>[^()]*)\)|[:/](?P<part>[a-z0-9_.:/*?-]*))?", re.ASCII
 )
 _QUOTES = "\"'`[]{},; \t"
-# Between two commands.
+# The characters between two commands.
 _JOINS = deferred(r"[;&|`$<>{}\n]+")
 _NAMES_SOMETHING = deferred(r"[^\W_]|[*?]")
-# What other agents call the tool that runs commands: a name made of such words, one of which means a shell.
+# The names of the tool that runs commands in other agents: they consist of these words, one of which means a shell.
 _SHELL = deferred(
     r"(?=.*(?:sh|shell|cmd|command|terminal|exec|process|stdin|interpreter|runtask))"
     r"(?:run|execute|exec|launch|start|open|write|send|local|unified|container|developer|power|bash|zsh|pwsh|shell|sh|cmd"
     r"|commands?|terminal|in|call|tool|process|tasks?|code|stdin|interpreter|to|the|a|[0-9])+"
 )
 _OF_WINDOWS = frozenset({"powershell", "pwsh", "cmd"})
-# What agents take for every tool that they have.
+# The names that agents read as all of their tools.
 _ALL = frozenset({"all", "alltools", "any", "anytool", "builtin", "builtins", "default", "everything", "true", "yes"})
 _PARTS = deferred(r"[/:.]")
-# Before the name of a program in a command: words of the shell, what is set for it, where its output goes.
+# The text before the name of a program in a command: words of the shell, variables, redirections.
 _LEADS = deferred(
     r"(?:then|do|else|elif|if|while|until|!|time|coproc|--)\s+|\w+\+?=(?:\"[^\"]*\"|'[^']*'|[^\s\"']*)+\s+", re.ASCII
 )
 _REDIRECTED = deferred(r"[0-9]*(?:>>?|<)[&|]?\s*[^\s;&|()]+")
 _VARIABLE_PROGRAM = deferred(r"(?:^|[;&|`\n({])\s*[^\s;&|]*\$")
 _WORDS_MAX = 50
-# Their options say which programs they run.
+# The programs whose options may name other programs to run.
 _CONFIGURED = frozenset({"git", "hg"})
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as a skill asks for it, or as a policy names it.
+    """A tool that a skill requests, or that a policy names.
 
     Attributes:
-        names: Its name with letters folded, a glob; of an MCP server also that of all of its tools.
-        narrowed: What it is narrowed to, as a glob; None is anything.
+        names: The name in lower case, as a glob; for an MCP server also a glob for all of its tools.
+        narrowed: The restriction, as a glob; None for any use.
     """
 
     names: tuple[str, ...]
@@ -72,21 +72,21 @@ class Tool:
         """Read ``Bash``, ``Bash(git:*)``, ``mcp__server``, ``mcp__server__tool``, ``server/tool``; drop quotes.
 
         Raises:
-            FormatError: it is not the name of a tool with at most one pair of brackets behind it.
+            FormatError: the text is not the name of a tool with at most one pair of brackets after it.
         """
         match = _TOOL.fullmatch(text.strip(_QUOTES).lower())
         if match is None or not _NAMES_SOMETHING.search(match["name"]):
             raise FormatError(f"expected a tool such as Bash, Bash(git:*) or mcp__server, found {quote(text)}")
         name = match["name"]
         if name.startswith("mcp__"):
-            # Agents put `_` in place of what a name of a function cannot hold.
+            # Agents replace characters that the name of a function cannot hold by `_`.
             name = re.sub(r"[^\w*?-]", "_", name).rstrip("_")
             return cls((name, f"{name}__*"), _narrowed(match["narrowed"]))
         name = re.sub(r"[_-]", "", name)
         return cls((name,), _narrowed(match["narrowed"] if match["part"] is None else match["part"]))
 
     def overlaps(self, other: Tool) -> bool:
-        """Say whether there is a use of a tool that both mean, however a command in this one is written."""
+        """Return whether both allow a common use of a tool, in any spelling of a command in this one."""
         mine, others = self._by_any_agent(), other._by_any_agent()
         if not any(globs_overlap(one, two) for one in mine.names for two in others.names):
             return False
@@ -96,7 +96,7 @@ class Tool:
         return any(globs_overlap(_widest(each), wanted) for each in _commands(mine.narrowed))
 
     def is_within(self, other: Tool) -> bool:
-        """Say whether ``other`` means every use of a tool that this one does."""
+        """Return whether ``other`` allows every use of a tool that this one allows."""
         if not all(any(_glob_is_within(one, two) for two in other.names) for one in self.names):
             return False
         if self.narrowed is None or other.narrowed is None:
@@ -108,23 +108,23 @@ class Tool:
         name = self.names[0]
         if name == "bash" or name in _OF_WINDOWS or not _SHELL.fullmatch(name):
             return self
-        # Some of these agents take what a tool is narrowed to for the beginning of a command.
+        # Some of these agents read the restriction as the beginning of a command.
         return Tool(("bash", *self.names), None if self.narrowed is None else f"{self.narrowed}*")
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One pattern: a glob for kinds, and what it says of the capability itself, which is None for all of a kind."""
+    """A pattern: a glob for kinds, and a glob for names; the latter is None for all capabilities of the kinds."""
 
     kind: str
     value: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
-        """Return the pattern that ``text`` spells.
+        """Return the pattern in ``text``.
 
         Raises:
-            FormatError: no capability could ever match it, or it is not written as its kind is.
+            FormatError: no capability could match the pattern, or the name does not have the form of its kind.
         """
         kind, colon, value = text.lower().partition(":")
         kinds = [each for each in (*BARE_KINDS, *NAMED_KINDS) if fnmatchcase(each, kind)]
@@ -140,11 +140,11 @@ class Pattern:
         return cls(kind, value)
 
     def denies(self, capability: str) -> bool:
-        """Say whether the capability is, or may hold, what this pattern means."""
+        """Return whether the capability overlaps with this pattern, or may do so."""
         return self._fits(capability, self._may_hold)
 
     def permits(self, capability: str) -> bool:
-        """Say whether the capability is nothing but what this pattern means."""
+        """Return whether the capability is entirely within this pattern."""
         return self._fits(capability, self._is_all_of)
 
     def _fits(self, capability: str, judge: Callable[[str, str, str], bool]) -> bool:
@@ -153,7 +153,8 @@ class Pattern:
 
     @staticmethod
     def _may_hold(kind: str, value: str, wanted: str) -> bool:
-        # More than anybody reads is one `network:*` or `env:*`, a long text is cut: either may hold what is denied.
+        # Too many capabilities of a kind become one `network:*` or `env:*`, and a long text is cut with `…`: either
+        # may contain a denied one.
         if value in ("*", "?") and kind != "tools":
             return True
         return "…" in value or _DENIES.get(kind, _fits)(value, wanted)
@@ -167,15 +168,15 @@ class Pattern:
 
 @lru_cache(maxsize=1024)
 def pattern(text: str) -> Pattern:
-    """Return ``Pattern.parse(text)``, read once."""
+    """Return ``Pattern.parse(text)``, parsed once."""
     return Pattern.parse(text)
 
 
 def globs_overlap(one: str, two: str) -> bool:
-    """Say whether there is a text that fits both globs; `*` is any characters and `?` is one."""
+    """Return whether a text exists that matches both globs; `*` is any characters and `?` is one."""
     reached = {0}
     for char in (*one, ""):
-        # How far `two` may be read before this character of `one`, its own `*` being empty.
+        # The positions in `two` that may be reached before this character of `one`, if a `*` of `two` is empty.
         for start in sorted(reached):
             at = start
             while at < len(two) and two[at] == "*":
@@ -195,23 +196,23 @@ def globs_overlap(one: str, two: str) -> bool:
 
 
 def _glob_is_within(one: str, two: str) -> bool:
-    """Say whether every text that fits ``one`` fits ``two``; where that is hard to tell, no."""
+    """Return whether every text that matches ``one`` matches ``two``; False if that is hard to decide."""
     regex = "".join(".*" if char == "*" else "[^*]" if char == "?" else re.escape(char) for char in two)
     return re.fullmatch(regex, one, re.DOTALL) is not None
 
 
 def _narrowed(text: str | None) -> str | None:
-    """Return what a tool is narrowed to, in one spelling: `git:*` is `git *`, and nothing or `*` is no narrowing."""
+    """Return the normalized restriction of a tool: `git:*` is `git *`; an empty one or `*` is None."""
     text = re.sub(r"\*+", "*", " ".join((text or "").strip(_QUOTES).split()))
     text = re.sub(r"\s*:\s*\*$", " *", text)
     return None if not text.strip("*: ") else text
 
 
 def _commands(narrowed: str) -> set[str]:
-    """Return the commands in what a skill narrows a tool to, as it is written and as a shell would find them."""
+    """Return the commands in a restriction, as it is written and as a shell would parse it."""
     found = {narrowed}
     if _VARIABLE_PROGRAM.search(narrowed):
-        found.add("*")  # which program it is, only the shell will know
+        found.add("*")  # only the shell knows the program in a variable
     for each in _JOINS.split(_REDIRECTED.sub(" ", narrowed)):
         command = each.strip()
         while lead := _LEADS.match(command):
@@ -224,19 +225,19 @@ def _commands(narrowed: str) -> set[str]:
             is_any = runs_any_command(program) or (program in _CONFIGURED and rest[:1] and rest[0][:1] == "-")
             if is_any and "*" in "".join(rest):
                 found.add("*")
-            # What follows the name of a wrapper may be a command of its own, behind some options.
+            # After the name of a wrapper and some options a command of its own may follow.
             is_wrapped = is_wrapped or bool(is_any)
             words = rest if is_wrapped else []
     return found - {""}
 
 
 def _widest(narrowed: str) -> str:
-    """Return what the broadest reading of an agent makes of it: `git *` is whatever begins with `git`."""
+    """Return the restriction in the broadest reading of any agent: `git *` allows all text that begins with `git`."""
     return f"{narrowed[:-2]}*" if narrowed.endswith(" *") else narrowed
 
 
 def _host(value: str) -> str:
-    """Return one spelling of a host: an address in its usual form, a name in punycode and without its last dot."""
+    """Return the normalized host: an address in its usual form, a name in punycode without its last dot."""
     value = value.strip("[]").rstrip(".")
     try:
         if _NUMERIC.fullmatch(value):
@@ -261,16 +262,16 @@ def _host_fits(value: str, wanted: str) -> bool:
 
 def _tool_is_denied(value: str, wanted: str) -> bool:
     if not _NAMES_SOMETHING.search(value):
-        return False  # the dash of a list, the `&` between two names
+        return False  # no name, but the dash of a list, or the `&` between two names
     denied = Tool.parse(wanted)
     try:
         return any(tool.overlaps(denied) for tool in _meant(value))
     except FormatError:
-        return True  # some agent may take it for any tool
+        return True  # some agent may read it as any tool
 
 
 def _meant(value: str) -> Iterator[Tool]:
-    """Yield the tools that some agent may take this for: by its whole name, or by a part of it."""
+    """Yield the tools that some agent may read in this text: by the whole name, or by a part of it."""
     tool = Tool.parse(value.replace("?", "*"))
     yield tool
     name, bracket, narrowed = value.strip(_QUOTES).lower().partition("(")

@@ -1,4 +1,4 @@
-"""What may be installed here: policies of which every one has to permit a skill, and the strictest of each line."""
+"""Policies: rules about what may be installed, which questions are answered, and the strictest value of each rule."""
 
 from __future__ import annotations
 
@@ -23,27 +23,26 @@ from skillhub.model.question import BEFOREHAND, Kind
 from skillhub.model.reference import is_prefix, is_under
 from skillhub.policy.patterns import pattern
 
-# What may be installed here: the policies of machine, user and project, of which every one has to permit a
-# skill.
-# So none of them can loosen another. Each rule is one line of one file, and a refusal names it.
+# Machine, user and project have a policy each, and every one has to permit a skill, so that none can loosen another.
+# Each rule is a line of a file, and a refusal names it.
 
 Level = Literal["machine", "user", "project"]
 Signed = Literal["ask", "required"]
 _T = TypeVar("_T")
 _SHOWN = 80
 _HINT = "skillhub doctor policy shows every line that applies, with its file"
-# The questions that a file may agree to beforehand.
+# The questions that a policy may answer beforehand.
 AGREEABLE = tuple(kind for kind, beforehand in BEFOREHAND.items() if beforehand.policy)
 
 
-# How a person writes them: ``policy.toml``, and ``[policy]`` in ``skillhub.toml``.
+# The form of ``policy.toml``, and of ``[policy]`` in ``skillhub.toml``.
 SECTION = "policy"
 KEYS = (
     *("sources", "signed", "publishers", "deny-capabilities", "capabilities", "fail-on", "min-age-days"),
     *("agents", "allow-findings", "agree", "trusted-sources", "witnesses"),
 )
 _NEVER_OF_A_PROJECT = ("allow-findings", "agree", "trusted-sources")
-_ONCE_AGREEABLE = ("source",)  # files of before are read; it answers nothing any more
+_ONCE_AGREEABLE = ("source",)  # read in older files, without effect
 _AGE_MAX = 3650
 _HEADER = deferred(r"\s*\[\s*([\w.\" '-]+?)\s*\]")
 _KEY = deferred(r"\s*([\w.\" '-]+?)\s*=")
@@ -60,7 +59,7 @@ def _source(value: object) -> str:
 
 
 def _trusted_source(value: object) -> str:
-    """Return the root of a registry, alone or behind the one alias that it may have."""
+    """Return the root of a registry, alone or after the one alias that it may have."""
     alias, equals, root = value.rpartition("=") if isinstance(value, str) else ("", "", "")
     if not root.startswith("sha256:") or (equals and not is_alias(alias)):
         wrong("the fingerprint of a root, sha256:…, or NAME=sha256:…", value)
@@ -97,20 +96,20 @@ _ROOT = "sha256:[0-9a-f]{64}"
 @part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRules:
-    """The lines of one policy; what it does not speak of is None, and is permitted.
+    """The rules of one policy; a missing rule is None, and forbids nothing.
 
     Attributes:
-        sources: Roots of registries, and URLs that everything has to come from or from below.
-        publishers: Those who may sign: names under which the user trusts them, fingerprints, ``<root>/<name>``.
-        fail_on: Findings as grave as this refuse a skill, unless this file has their rule in ``allow_findings``.
-        min_age_days: The days that have to have passed since a skill was published.
-        capabilities: Patterns; what a skill can do has to fit one of them.
-        deny_capabilities: Patterns; what a skill can do may fit none of them.
+        sources: The allowed sources: roots of registries, and URLs, each with everything below it.
+        publishers: The allowed signers: names under which the user trusts them, fingerprints, ``<root>/<name>``.
+        fail_on: Findings of at least this severity refuse a skill, unless ``allow_findings`` has their rule.
+        min_age_days: The number of days since the publication of a skill.
+        capabilities: Patterns; each capability of a skill has to match one of them.
+        deny_capabilities: Patterns; no capability of a skill may match one of them.
         agents: Ids of the allowed agents.
-        allow_findings: Rules of the scan that need no further approval.
+        allow_findings: Rules of the scan whose findings need no further approval.
         agree: Questions that need no further approval.
         trusted_sources: Roots of registries that projects may propose, each alone or as ``NAME=sha256:…``.
-        witnesses: ``sha256:…=NAME+HASH+KEY``: who has to have cosigned the log of the registry with this root.
+        witnesses: ``sha256:…=NAME+HASH+KEY``: the witness must have cosigned the log of the registry with this root.
     """
 
     UNKNOWN: ClassVar = f"known: {', '.join(KEYS)}; check the spelling"
@@ -135,7 +134,7 @@ class PolicyRules:
 
 
 class PolicyFile(Document):
-    """``policy.toml``, its lines below ``[policy]``."""
+    """``policy.toml``, with its rules below ``[policy]``."""
 
     OBJECT = "a table"
 
@@ -144,18 +143,18 @@ class PolicyFile(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(PolicyRules):
-    """One file, and the line on which each of its keys stands."""
+    """The rules of one file, and the line number of each key."""
 
     level: Level
     path: str
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def where(self, key: str) -> str:
-        """Return the file and the line of a key, as far as that is known."""
+        """Return the file and the line of a key; the file alone if the line is unknown."""
         return f"{self.path}:{self.lines[key]}" if key in self.lines else self.path
 
     def rules(self) -> Iterator[tuple[str, Any]]:
-        """Yield each key that is there, as it is written, with its value."""
+        """Yield each key of the file, as it is written there, with its value."""
         for key in KEYS:
             value = getattr(self, key.replace("-", "_"))
             if value is not None:
@@ -166,10 +165,10 @@ _FIELDS = tuple(each.name for each in fields(PolicyRules))
 
 
 def parse_policy(data: bytes, level: Level, path: str) -> Policy:
-    """Return the policy that a ``policy.toml`` spells; ``[policy]`` above its lines may be left out.
+    """Return the policy of a ``policy.toml``; ``[policy]`` above its rules may be left out.
 
     Raises:
-        FormatError: not TOML, or a key that is unknown or of the wrong kind.
+        FormatError: the file is no TOML, or a key is unknown or has a value of the wrong kind.
     """
     document = strict_toml(data, path)
     if document.keys() == {SECTION}:
@@ -178,10 +177,10 @@ def parse_policy(data: bytes, level: Level, path: str) -> Policy:
 
 
 def policy_of(value: object | PolicyRules, level: Level, path: str, data: bytes) -> Policy:
-    """Return the policy that a table spells, which is ``[policy]`` in ``data``.
+    """Return the policy in a table, which is ``[policy]`` in ``data``.
 
     Raises:
-        FormatError: a key that is unknown or of the wrong kind, or that a project may not have.
+        FormatError: a key is unknown, has a value of the wrong kind, or is not allowed in a project's policy.
     """
     lines = _lines(data)
     within = {key: lines.get(f"{SECTION}.{key}", lines.get(SECTION, 0)) for key in KEYS}
@@ -200,7 +199,7 @@ def _policy(value: object, level: Level, path: str, lines: Mapping[str, int]) ->
 
 
 def _lines(data: bytes) -> dict[str, int]:
-    """Return on which line each dotted key begins; for a person to find it, and for nothing else."""
+    """Return the line number of each dotted key, by a rough scan; only messages use it."""
     found: dict[str, int] = {}
     header = ""
     for number, line in enumerate(data.decode("utf-8").split("\n"), 1):
@@ -219,17 +218,17 @@ def _plain(key: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What policies judge.
+    """A skill or a source that policies judge.
 
     Attributes:
-        root: Of the registry that it is from, if from one.
-        urls: Every place that it comes from; a repository may send one on to another.
-        voucher: The registry by whose word alone the signer has a name, where it is none of the user's.
-        vouched: Whether the registry of this root says that the signer has this name.
-        known_as: The names under which this user trusts the signer.
-        can: Its capabilities.
-        age: The time since it was published; None if unknown.
-        witnesses: Who has cosigned the log of its registry, of those whom a policy asks for.
+        root: The root of its registry; None for other sources.
+        urls: Every URL that it comes from; a repository may redirect to another.
+        voucher: The registry that alone vouches for the signer's name; None for a publisher that the user trusts.
+        vouched: Whether the registry with this root vouches for the signer's name.
+        known_as: The names under which the user trusts the signer.
+        can: The capabilities of the skill.
+        age: The time since its publication; None if unknown.
+        witnesses: The witnesses that a policy requires and that have cosigned the log of its registry.
     """
 
     name: str
@@ -247,7 +246,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why a line of a policy forbids something, and where it stands."""
+    """The reason for which a rule of a policy forbids something, and the file and line of the rule."""
 
     key: str
     message: str
@@ -255,68 +254,68 @@ class Objection:
 
     @property
     def error(self) -> Forbidden:
-        """The refusal that it makes."""
+        """The error for this objection."""
         return Forbidden(self.message, where=self.where, hint=_HINT)
 
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """All that are in force, the machine's first."""
+    """All policies that apply, the machine's first."""
 
     each: Collection[Policy] = ()
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return whether there is any policy."""
         return bool(self.each)
 
     def objections(self, subject: Subject, keys: Collection[str]) -> Iterator[Objection]:
-        """Yield what speaks against a skill or a source by the lines of these keys."""
+        """Yield the objections to a skill or a source by the rules with these keys."""
         for policy in self.each:
             for key, value in policy.rules():
                 if key in keys and (found := _OBJECTIONS[key](policy, subject)) is not None:
                     yield _objection(policy, key, value, found)
 
     def refuse(self, subject: Subject, keys: Collection[str]) -> None:
-        """Refuse what they forbid by a line of these keys.
+        """Raise if a rule with one of these keys forbids the subject.
 
         Raises:
-            Forbidden: the first such line.
+            Forbidden: for the first such rule.
         """
         for objection in self.objections(subject, keys):
             raise objection.error
 
     def against_agent(self, id_: str) -> Objection | None:
-        """Return why an agent may have no skill, or None."""
+        """Return the objection to enabling skills for an agent; None if all policies allow it."""
         for policy in self.each:
             if policy.agents is not None and id_ not in policy.agents:
                 return _objection(policy, "agents", policy.agents, f"{id_} is not an allowed agent")
         return None
 
     def agrees(self, kind: Kind) -> bool:
-        """Say whether a question of this kind is answered yes beforehand; of others no file is asked."""
+        """Return whether a policy answers questions of this kind with yes; some kinds no policy may answer."""
         return kind in AGREEABLE and any(kind in (policy.agree or ()) for policy in self.each)
 
     def trusts_source(self, alias: str, root: Digest) -> bool:
-        """Say whether a registry that a project proposes by this alias and root is approved in advance."""
+        """Return whether a policy approves a registry that a project proposes by this alias and root."""
         said = {root, f"{alias}={root}"}
         return any(said.intersection(policy.trusted_sources or ()) for policy in self.each)
 
     def allows_finding(self, rule: str) -> bool:
-        """Say whether what this rule of the scan finds is approved in advance."""
+        """Return whether a policy approves the findings of this rule of the scan."""
         return any(rule in (policy.allow_findings or ()) for policy in self.each)
 
     def refuse_unwitnessed(
         self, name: str, root: Digest, cosigned_by: Callable[[Collection[str]], frozenset[str]]
     ) -> None:
-        """Refuse a registry whose log was not cosigned by all witnesses that a line asks for.
+        """Raise unless all witnesses that a policy requires have cosigned the log of a registry.
 
         Args:
-            name: The registry's.
+            name: The name of the registry.
             root: Its first root.
-            cosigned_by: Returns those of these keys of witnesses that have cosigned; asked only if a line does.
+            cosigned_by: Returns the given keys of witnesses that have cosigned; called only if a policy requires any.
 
         Raises:
-            Forbidden: the first such line.
+            Forbidden: for the first witness that is missing.
         """
         rows = (each.partition("=") for policy in self.each for each in policy.witnesses or ())
         if wanted := frozenset(key for registry, _, key in rows if registry == root):
@@ -324,17 +323,17 @@ class Policies:
 
     @property
     def min_age(self) -> timedelta | None:
-        """The longest that any of them wants a skill to have been out; None if none says."""
+        """The highest minimum age of a release in all policies; None if no policy has one."""
         days = [policy.min_age_days for policy in self.each if policy.min_age_days is not None]
         return timedelta(days=max(days)) if days else None
 
     def settled(self, now: datetime) -> str | None:
-        """Return the time, as ``published`` spells it, by which a release has to be out; None if any will do."""
+        """Return the latest allowed ``published`` of a release, in its form; None if no policy limits it."""
         return None if self.min_age is None else times.spell(now - self.min_age)
 
 
 def spell(key: str, value: object) -> str:
-    """Return a line of a policy, cut short if it is very long."""
+    """Return a rule as a line of TOML, cut if it is long."""
     text = _toml(value)
     return f"{key} = {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}"
 
@@ -431,21 +430,21 @@ _OBJECTIONS: Mapping[str, Callable[[Policy, Subject], str | None]] = {
     "witnesses": _by_witness,
 }
 ORIGIN = frozenset({"sources"})
-# What a lock's entry says enough for; the other two take the bytes, and the word of whoever offered them.
+# The keys that can be judged by a lock's entry alone; `fail-on` and `min-age-days` need the bytes and the source.
 LASTING = frozenset({"sources", "signed", "publishers", "deny-capabilities", "capabilities"})
-# Who has cosigned a log is judged when its registry is opened.
+# The witnesses of a log are judged when its registry is opened.
 _LOG = frozenset({"witnesses"})
 EVERYTHING = frozenset(_OBJECTIONS) - _LOG
 
 
-# What policies come to together, for a person: every line with its place, and the strictest of each.
+# All policies together, to be shown: every rule with its place, and the strictest value of each.
 
 _UNION = ("deny-capabilities", "allow-findings", "agree", "trusted-sources", "witnesses")
 _EACH = ("sources", "publishers", "capabilities")
 
 
 class Row(NamedTuple):
-    """One line of a policy; one that a stricter line outdoes is not ``in_force``."""
+    """One rule of a policy; ``in_force`` is False for one that a stricter rule overrides."""
 
     level: Level
     key: str
@@ -455,12 +454,12 @@ class Row(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The line as it is written."""
+        """The rule as a line of TOML."""
         return f"{self.key} = {_toml(self.value)}"
 
 
 def rows(policies: Policies) -> Iterator[Row]:
-    """Yield every line, the machine's first."""
+    """Yield every rule, those of the machine first."""
     strictest = effective(policies)
     for policy in policies.each:
         for key, value in policy.rules():
@@ -470,13 +469,13 @@ def rows(policies: Policies) -> Iterator[Row]:
 
 
 def _refuses_more(one: Policy, other: Policy) -> bool:
-    """Say whether ``one`` refuses every finding that ``other`` does, its exceptions among them, and lesser ones."""
+    """Return whether ``one`` refuses every finding that ``other`` refuses, and findings of lower severity."""
     ranks = [SEVERITIES.index(each.fail_on or "critical") for each in (one, other)]
     return ranks[0] < ranks[1] and set(one.allow_findings or ()) <= set(other.allow_findings or ())
 
 
 def effective(policies: Policies) -> dict[str, Any]:
-    """Return what holds, by key; where lists cannot be made one, the list of them: each has to permit."""
+    """Return the combined value of each key; for lists that all have to permit, the list of these lists."""
     said: dict[str, list[Any]] = {}
     for policy in policies.each:
         for key, value in policy.rules():
