@@ -1,1 +1,1 @@
-"""Files and folders on this machine: read within bounds, replaced whole, never followed through a link."""
+"""Files and folders on this machine: bounded reads, atomic writes, no link followed."""

@@ -1,4 +1,4 @@
-"""One file at a time: bounded reads, atomic writes, and the lock that keeps processes apart."""
+"""One file at a time: bounded reads, atomic writes, and the lock between processes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from contextlib import contextmanager, suppress
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.formats.text import is_segment, quote
 
-# The disk, one file at a time: reads that cannot hang, writes that are whole or did not happen.
-# A path inside a project goes through ``inside`` first: a repository may bring links, and none of them may lead
-# a read or a write out of it. What ``inside`` returns names no link, so ``read`` and ``write_atomic`` refuse to
-# follow one. What is there when it is looked at may be a link when something is done: whatever writes, renames
-# or removes in a project goes through ``Root.hold``, which opens each folder on the way as itself. Every
-# ``OSError`` leaves here as a ``StateError`` that names the path and says what can be done.
+# The disk, one file at a time: reads that cannot hang, writes that are complete or do not happen.
+# A path inside a project goes through ``inside`` first: a repository may contain links, and none of them may lead a
+# read or a write out of the project. The paths that ``inside`` returns have no links, so ``read`` and
+# ``write_atomic`` refuse to follow one. A folder may become a link between check and use: every write, rename and
+# removal in a project goes through ``HeldFolder.hold``, which opens each folder on the path without following links.
+# Every ``OSError`` is raised as a ``StateError`` with the path and a hint.
 
-# What is absent on a system is not needed there: Windows has no FIFO to hang on, POSIX no text mode.
+# A flag that a system lacks is not needed there: Windows has no FIFO that blocks, POSIX no text mode.
 CLOEXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_BINARY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | CLOEXEC
@@ -33,7 +33,7 @@ HAS_HANDLES = {
     os.symlink,
     os.unlink,
 } <= os.supports_dir_fd and os.scandir in os.supports_fd
-# To go through a folder is less than to list it.
+# Passing through a folder requires less permission than listing it.
 _THROUGH = FOLDER | getattr(os, "O_PATH", 0)
 _READ = os.O_RDONLY | NO_LINK | CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC
@@ -50,8 +50,8 @@ _HINTS = {
 
 
 def disk_error(error: OSError, path: str) -> StateError:
-    """Return the ``StateError`` that tells a person what the operating system found wrong at ``path``."""
-    # `shutil` tells of all that it could not copy: a list of from where, to where, and the words of an `OSError`.
+    """Return the ``StateError`` for an error of the operating system at ``path``."""
+    # `shutil.Error` has a list of all failed copies: source, target and the text of an `OSError`.
     rows = error.args[0] if error.args else None
     said = str(rows[0][-1] if rows and isinstance(rows, list) else error)
     why = error.strerror or quote(said.partition("] ")[2].partition(": ")[0] or said)
@@ -60,7 +60,7 @@ def disk_error(error: OSError, path: str) -> StateError:
 
 @contextmanager
 def disk_errors(path: str) -> Iterator[None]:
-    """Raise an ``OSError`` from within as the ``StateError`` that ``disk_error`` makes of it."""
+    """Raise each ``OSError`` of the block as the ``StateError`` of ``disk_error``."""
     try:
         yield
     except OSError as error:
@@ -68,19 +68,19 @@ def disk_errors(path: str) -> Iterator[None]:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Say whether a path leads to a folder or below it, through links, too."""
+    """Return whether a path, with links resolved, is a folder or below it."""
     real, top = os.path.realpath(path), os.path.realpath(folder)
     return real == top or real.startswith(os.path.join(top, ""))
 
 
 def inside(root: str, relative: str) -> str:
-    """Return the path that ``relative`` (``/`` between segments) names below ``root``, free of links.
+    """Return the path of ``relative`` (``/`` between segments) below ``root``, without links.
 
-    Links that stay inside are followed; what does not exist yet is no link. ``root`` itself is not checked.
+    Links that stay inside are resolved; missing components are kept. ``root`` itself is not checked.
 
     Raises:
-        LinkLeavesProject: a component is ``..``, or a link to somewhere else or into ``.git``.
-        StateError: a component cannot be looked at.
+        LinkLeavesProject: a component is ``..``, or a link that leads out of ``root`` or into ``.git``.
+        StateError: a component cannot be read.
     """
     segments = relative.split("/")
     if not all(map(is_segment, segments)):
@@ -102,13 +102,13 @@ def inside(root: str, relative: str) -> str:
 class HeldFolder:
     """A folder that is opened once; operations below it stay in that folder and follow no link.
 
-    Between the check of a path and its use, each folder on the way can become a link, and so can those above the
-    project. So the path is walked again from the open folder, name by name. Where a system cannot open folders,
-    every name is checked once more immediately before.
+    Between the check of a path and its use, each folder on the path, and each above the project, can become a link.
+    So the path is opened again from the open folder, name by name. On a system that cannot open folders, every name
+    is checked again immediately before the use.
 
     Args:
-        path: The folder; None is the whole machine, for paths that are free of links from their beginning on.
-        handle: The folder itself where the caller has opened it, to be closed by this.
+        path: The folder; None is the root of the file system, for paths without any link.
+        handle: The open folder, if the caller has opened it; this object closes it.
     """
 
     def __init__(self, path: str | None, handle: int | None = None) -> None:
@@ -116,21 +116,21 @@ class HeldFolder:
         self._handle = handle
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        """Close the folder, also where modules are gone already as the interpreter ends."""
+        """Close the folder, even if the interpreter exits and modules are gone already."""
         if self._handle is not None:
             close(self._handle)
 
     def open(self) -> None:
-        """Open the folder now, where it is there; else that is done when it is needed."""
+        """Open the folder now if it exists; otherwise it is opened at first use."""
         with suppress(OSError):
             self._opened()
 
     def covers(self, path: str) -> bool:
-        """Return whether ``path`` is spelled as one below this folder."""
+        """Return whether ``path``, by its text alone, is below this folder."""
         return path.startswith(self._top(path))
 
     def parent(self) -> HeldFolder | None:
-        """Return the folder that this one is in, as the disk has it; None for one that is in no other.
+        """Return the present parent folder on the disk; None for the root of the file system.
 
         Raises:
             OSError: it cannot be opened.
@@ -143,16 +143,16 @@ class HeldFolder:
 
     @contextmanager
     def hold(self, path: str, *, make: bool = False) -> Iterator[tuple[str, int | None]]:
-        """Yield the name of ``path`` in its folder, and the folder: what functions of ``os`` take, and as ``dir_fd``.
+        """Yield the name of ``path`` in its folder, and the open folder as ``dir_fd``, for functions of ``os``.
 
         Args:
-            path: Absolute, below this folder, and free of links when it was looked at.
-            make: Whether folders on the way that are missing are made.
+            path: Absolute, below this folder, and without links when it was checked.
+            make: Whether to make missing folders on the path.
 
         Raises:
-            LinkLeavesProject: a link is on the way by now.
-            StateError: by now this folder is another.
-            OSError: the folder is not there, or the disk refuses.
+            LinkLeavesProject: a folder on the path has become a link.
+            StateError: another folder has replaced this one.
+            OSError: a folder is missing, or the disk refuses.
         """
         *folders, name = self._names(path)
         if not HAS_HANDLES:
@@ -190,7 +190,7 @@ class HeldFolder:
         return names
 
     def _opened(self) -> int:
-        """Return the open folder; what has its name by now has to be that one."""
+        """Return the open folder; raise if its path now leads to another folder."""
         if self.path is None:
             if self._handle is None:
                 self._handle = os.open(os.sep, _THROUGH)
@@ -218,7 +218,7 @@ MACHINE = HeldFolder(None)
 
 
 def is_link_at(name: str, at: int | None) -> bool:
-    """Return whether ``name`` in the folder ``at`` is a link of any sort."""
+    """Return whether ``name`` in the folder ``at`` is a symbolic link or a junction."""
     try:
         return _is_link(os.stat(name, dir_fd=at, follow_symlinks=False))
     except OSError:
@@ -226,7 +226,7 @@ def is_link_at(name: str, at: int | None) -> bool:
 
 
 def _into(name: str, at: int, make: bool) -> int:
-    """Open a folder of the folder ``at``, which may have to be made."""
+    """Open the folder ``name`` in the folder ``at``; with ``make``, create it if it is missing."""
     try:
         return os.open(name, _THROUGH, dir_fd=at)
     except FileNotFoundError:
@@ -243,13 +243,13 @@ def _came_between(path: str) -> LinkLeavesProject:
 
 
 def read(path: str, limit: int, *, root: HeldFolder | None = None) -> bytes | None:
-    """Return the bytes of the regular file at ``path``, at most ``limit`` of them; None if nothing is there.
+    """Return the bytes of the regular file at ``path``, at most ``limit`` of them; None if nothing exists there.
 
-    ``root`` is what the way to it must not leave by now.
+    ``root`` is the held folder that the path must not leave.
 
     Raises:
-        FormatError: there are more than ``limit`` bytes.
-        StateError: a link, a folder, a pipe or a device is there, or the disk refuses.
+        FormatError: the file has more than ``limit`` bytes.
+        StateError: the path is a link, a folder, a pipe or a device, or the disk refuses.
     """
     if root is None:
         return _read_in(path, None, limit, path)
@@ -294,19 +294,19 @@ def write_atomic(
 ) -> None:
     """Replace the content of ``path`` by ``data``; a reader sees the whole old file or the whole new one.
 
-    Missing parent folders are made. A link at ``path`` is replaced, never written through; a pipe or device stays.
+    Missing parent folders are made. A link at ``path`` is replaced, never followed; a pipe or device stays.
 
     Args:
-        path: Where the file is to be.
+        path: The path of the file.
         data: All of its bytes.
-        mode: Its permission bits; None keeps those of the file that is there, or leaves them to the umask.
-        sync: Whether the bytes are on the disk before this returns; False is for what can be made again,
+        mode: Its permission bits; None keeps those of the old file, or leaves them to the umask.
+        sync: Whether the bytes are on the disk before this returns; False is for files that can be made again,
             since after a power cut the file may be empty.
-        root: What the way to it must not leave by now; None for a file of skillhub's own.
+        root: The held folder that the path must not leave; None for a file of skillhub's own.
 
     Raises:
-        LinkLeavesProject: a link is on the way by now.
-        StateError: the disk refuses; the old file is as it was and no temporary file is left.
+        LinkLeavesProject: a folder on the path has become a link.
+        StateError: the disk refuses; the old file is unchanged and no temporary file is left.
     """
     with _staged(path, data, mode, sync, root) as (temporary, name, at):
         _rename(temporary, name, at, sync)
@@ -315,14 +315,13 @@ def write_atomic(
 def swap(
     path: str, before: bytes | None, after: bytes, *, mode: int | None = None, root: HeldFolder | None = None
 ) -> bool:
-    """Do ``write_atomic`` if ``path`` still holds ``before`` (None: nothing); say whether it did.
+    """Do ``write_atomic`` if ``path`` still holds ``before`` (None: no file); return whether it did.
 
-    For files that other programs write too, which know nothing of our locks: the comparison is the last step
-    before the rename.
+    For files that other programs write too, without our locks: the comparison is the last step before the rename.
 
     Raises:
-        LinkLeavesProject: a link is on the way by now.
-        StateError: the disk refuses; the old file is as it was and no temporary file is left.
+        LinkLeavesProject: a folder on the path has become a link.
+        StateError: the disk refuses; the old file is unchanged and no temporary file is left.
     """
     with _staged(path, after, mode, True, root) as (temporary, name, at):
         try:
@@ -335,12 +334,12 @@ def swap(
 
 
 def _is_link(status: os.stat_result) -> bool:
-    # A junction of Windows is no S_IFLNK, but like a link it is a reparse point.
+    # A junction of Windows has no S_IFLNK, but is a reparse point as a link is.
     return stat.S_ISLNK(status.st_mode) or bool(getattr(status, "st_reparse_tag", 0))
 
 
 def _resolved(root: str, link: str, rest: list[str]) -> str:
-    """Follow every link below ``link``, as far as all of it stays in ``root``."""
+    """Return the path below ``root`` to which ``link`` and ``rest`` resolve; raise if that leads out of ``root``."""
     with disk_errors(link):
         top, real = os.path.realpath(root), os.path.realpath(os.path.join(link, *rest))
         relative = "" if real == top else real.removeprefix(top.rstrip(os.sep) + os.sep)
@@ -350,7 +349,7 @@ def _resolved(root: str, link: str, rest: list[str]) -> str:
         if ".git" in relative.lower().split(os.sep):
             raise LinkLeavesProject("a link leads into .git", where=link)
         with suppress(FileNotFoundError):
-            os.stat(real)  # links that lead to each other: ELOOP
+            os.stat(real)  # raises ELOOP for a cycle of links
     return os.path.join(root, relative) if relative else root
 
 
@@ -362,7 +361,7 @@ def _open(path: str, flags: int, mode: int = 0o666, *, at: int | None = None) ->
 
 
 def create(path: str, flags: int, mode: int) -> int:
-    """Open a file that may have to be made, and its folder with it.
+    """Open a file; with ``O_CREAT`` in ``flags``, create it, and its folders too.
 
     Raises:
         StateError: a NUL byte is in the path.
@@ -387,12 +386,12 @@ def _read_all(handle: int, limit: int) -> bytes:
 def _staged(
     path: str, data: bytes, mode: int | None, sync: bool, root: HeldFolder | None
 ) -> Iterator[tuple[str, str, int | None]]:
-    """Hold ``data`` in a new file beside ``path``; unless it was renamed, it is gone in the end."""
+    """Write ``data`` to a temporary file beside ``path``, and remove that at the end unless it was renamed."""
     with disk_errors(path), _held(path, root, make=True) as (name, at):
         temporary = os.path.join(os.path.dirname(name), f".skillhub-{os.urandom(8).hex()}.tmp")
         there = _mode_of(name, at, path)
         mode = there if mode is None else mode
-        # Never wider than the file is to be, not even before fchmod: others may not be meant to read it.
+        # Never more permissive than the final mode, not even before fchmod: the content may be secret.
         first = 0o666 if mode is None else mode & 0o600
         handle = create(temporary, _CREATE, first) if at is None else _open(temporary, _CREATE, first, at=at)
         try:
@@ -429,7 +428,7 @@ def _mode_of(name: str, at: int | None, path: str) -> int | None:
 def _rename(temporary: str, name: str, at: int | None, sync: bool) -> None:
     os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
     if sync and sys.platform != "win32":
-        # The new file is there already; that some network disks cannot sync a folder is no failure.
+        # The new file exists already; some network disks cannot sync a folder, which is no failure.
         with suppress(OSError):
             handle = os.open(os.path.dirname(name) or ".", os.O_RDONLY | os.O_DIRECTORY | CLOEXEC, dir_fd=at)
             try:
@@ -438,7 +437,7 @@ def _rename(temporary: str, name: str, at: int | None, sync: bool) -> None:
                 os.close(handle)
 
 
-# The disk as installing has it: what ``skillhub.disk.files`` offers, and the lock that keeps processes apart.
+# The lock between processes.
 
 if sys.platform == "win32":
     import msvcrt
@@ -454,8 +453,8 @@ _LOCK = os.O_RDWR | os.O_CREAT | NO_LINK | CLOEXEC
 def lock(path: str, *, timeout: float = 60.0, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold the lock file at ``path`` against every other process and thread of this machine.
 
-    The system frees the lock when its holder dies, so a lock file that was left behind is harmless. It is
-    never removed: a process could then hold the lock of a file that has no name any more. Not reentrant.
+    The system releases the lock when its holder dies, so an old lock file is harmless. The file is never removed:
+    a process could then hold the lock of a file without a name. Not reentrant.
     ``waiting`` is called once, when the wait takes longer than a second.
 
     Raises:

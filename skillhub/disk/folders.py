@@ -1,4 +1,4 @@
-"""Trees on disk: written, walked, compared, removed; no link is ever followed inside of one."""
+"""Trees on disk: written, walked, compared, removed, without following any link inside."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _HAS_EXECUTE_BIT = os.name == "posix"
 _HAS_JUNCTIONS = os.name == "nt"
-# ioctl_ficlone(2) of Linux; file systems without it say so at the first file.
+# ioctl_ficlone(2) of Linux; it fails at the first file on file systems that lack it.
 _FICLONE = 0x40049409 if sys.platform == "linux" else 0
 
-_DEEPEST = 100  # folders below one another that are looked at one by one
+_DEEPEST = 100  # the depth of a path that ``one_look`` resolves folder by folder
 
-LARGEST = 64 << 20  # bytes; no file of a skill is as large
+LARGEST = 64 << 20  # bytes; every file of a skill is smaller
 
 
 @dataclass(frozen=True, slots=True)
 class TreeProblem:
-    """One way in which a folder is not what its listing says: a stable code, the path, a sentence."""
+    """One difference between a folder and its listing: a stable code, the path, a sentence."""
 
     code: str
     path: str
@@ -42,7 +42,7 @@ class TreeProblem:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One thing met in a folder: a regular file with its bytes, or something that no tree may hold."""
+    """One entry of a folder: a regular file with its bytes, or None for an entry that no tree may hold."""
 
     path: str
     file: File | None
@@ -51,10 +51,10 @@ class Found:
 def write_tree(folder: str, files: Iterable[tuple[str, File]], *, read_only: bool, dir_fd: int | None = None) -> None:
     """Write files below ``folder``, which must not exist yet; modes do not depend on the umask.
 
-    ``read_only`` is of the files; their owner can remove the folders, as with any other.
+    ``read_only`` is about the files; the owner can still remove the folders.
 
     Raises:
-        OSError: as the system says; what was written so far stays for the caller to remove.
+        OSError: an error of the system; the caller removes the files written so far.
     """
     with _NewFolder(folder, dir_fd) as new:
         for path, file in files:
@@ -64,10 +64,10 @@ def write_tree(folder: str, files: Iterable[tuple[str, File]], *, read_only: boo
 
 
 def clone_tree(source: str, folder: str, tree: Tree, dir_fd: int | None = None) -> bool:
-    """Write ``tree`` to ``folder`` as reflinks of the files in ``source``; say whether that was possible.
+    """Write ``tree`` to ``folder`` as reflinks of the files in ``source``; return whether that was possible.
 
-    If not (another file system, or ``source`` is not whole), ``folder`` does not exist afterwards. What was
-    cloned has been hashed: it is ``tree``, whatever ``source`` holds by now.
+    If not (another file system, or ``source`` is damaged), ``folder`` does not exist afterwards. Each cloned file is
+    hashed, so the copy is ``tree`` even if ``source`` changes meanwhile.
     """
     if not _FICLONE:
         return False
@@ -85,7 +85,7 @@ def clone_tree(source: str, folder: str, tree: Tree, dir_fd: int | None = None) 
 
 
 class _NewFolder:
-    """A folder that is made, and those below it; each is opened as itself, so that no link leads out of it."""
+    """A new folder and the folders below it; each is opened without following links, so that none leads out."""
 
     def __init__(self, folder: str, dir_fd: int | None) -> None:
         os.mkdir(folder, 0o755, dir_fd=dir_fd)
@@ -103,13 +103,13 @@ class _NewFolder:
             os.close(self._top)
 
     def place(self, path: str) -> tuple[str, int | None]:
-        """Return what ``os`` takes as path and ``dir_fd`` for this file; its folders are made."""
+        """Return path and ``dir_fd`` of this file for functions of ``os``; make its folders."""
         parent, _, name = path.rpartition("/")
         at = self._at(parent)
         return (name, at) if at is not None else (f"{self._folder}/{path}", None)
 
     def _at(self, parent: str) -> int | None:
-        """Return this folder, opened; what it takes to come there is made."""
+        """Return this folder, opened; make it and the folders on its path."""
         if parent == self._last[0]:
             return self._last[1]
         path, at = "", self._top
@@ -136,7 +136,7 @@ class _NewFolder:
 
 
 def _clone_file(source: str, path: str, mode: int, dir_fd: int | None) -> str:
-    """Write a file that shares the blocks of ``source``, and return the SHA-256 of what it has."""
+    """Write a file that shares the blocks of ``source``, and return the SHA-256 of its bytes."""
     read = os.open(source, _READ)
     try:
         write = os.open(path, _CREATE, mode, dir_fd=dir_fd)
@@ -157,7 +157,7 @@ def write_file(path: str, data: bytes, mode: int, dir_fd: int | None = None) -> 
     """Write a file that must not exist yet.
 
     Raises:
-        OSError: as the system says; what was written so far stays for the caller to remove.
+        OSError: an error of the system; the caller removes an incomplete file.
     """
     handle = os.open(path, _CREATE, mode, dir_fd=dir_fd)
     try:
@@ -171,16 +171,16 @@ def write_file(path: str, data: bytes, mode: int, dir_fd: int | None = None) -> 
 
 
 def walk(folder: str, *, largest: int, skip: str | None = None, dir_fd: int | None = None) -> Iterator[Found]:
-    """Yield every file below ``folder`` with its bytes; anything but a file or folder with None.
+    """Yield every file below ``folder`` with its bytes, and every other entry that is no folder with None.
 
     Args:
-        folder: Where to start; it may itself be reached through a link.
-        largest: The bytes that a single file may have.
-        skip: A name that is passed over wherever it stands.
-        dir_fd: The open folder that ``folder`` is in: neither it nor one below it may be a link by now.
+        folder: The top; its path may contain links.
+        largest: The maximum bytes of a single file.
+        skip: A name to leave out at every depth.
+        dir_fd: The open folder that contains ``folder``; then neither ``folder`` nor a folder below it may be a link.
 
     Raises:
-        OSError: something cannot be read.
+        OSError: an entry cannot be read.
         UnsafeArchive: a file is larger than ``largest``.
     """
     if dir_fd is not None:
@@ -215,7 +215,7 @@ def _walk_open(folder: str, largest: int, skip: str | None, dir_fd: int) -> Iter
 
 
 def _open_below(top: int, names: tuple[str, ...]) -> int:
-    """Open a folder below an open one, each on the way as itself."""
+    """Open a folder below an open one, each folder on the path without following links."""
     at = os.dup(top) if not names else top
     for position, name in enumerate(names):
         try:
@@ -228,7 +228,7 @@ def _open_below(top: int, names: tuple[str, ...]) -> int:
 
 
 def _paths(folder: str, skip: str | None = None) -> Iterator[tuple[str, bool]]:
-    """Yield everything below ``folder`` that is no folder, and whether it is a regular file."""
+    """Yield every entry below ``folder`` that is no folder, and whether it is a regular file."""
     waiting = [""]
     while waiting:
         prefix = waiting.pop()
@@ -243,7 +243,7 @@ def _paths(folder: str, skip: str | None = None) -> Iterator[tuple[str, bool]]:
 
 
 def _read(full: str, path: str, largest: int, dir_fd: int | None = None) -> tuple[bytes, bool] | None:
-    """Return the bytes of a regular file and whether it is executable; None if it is no such file by now."""
+    """Return the bytes of a regular file and whether it is executable; None if it is no regular file any more."""
     handle = os.open(full, _READ, dir_fd=dir_fd)
     try:
         status = os.fstat(handle)
@@ -251,9 +251,9 @@ def _read(full: str, path: str, largest: int, dir_fd: int | None = None) -> tupl
             return None
         size = status.st_size
         if size <= largest:
-            # At the exact size and one more: one big read buffer doubles the time of many small files.
+            # Read the exact size and one byte more: a large buffer doubles the time for many small files.
             data = os.read(handle, size + 1)
-            while size != len(data) <= largest:  # it grew or shrank, or is larger than one read gives
+            while size != len(data) <= largest:  # the file grew or shrank, or one read did not return all of it
                 size = len(data)
                 data += os.read(handle, 1 << 20)
             size = len(data)
@@ -265,7 +265,7 @@ def _read(full: str, path: str, largest: int, dir_fd: int | None = None) -> tupl
 
 
 def list_folder(folder: str) -> Listing | None:
-    """Return the listing of ``folder``, or None if it contains something that no skill may contain."""
+    """Return the listing of ``folder``, or None if it contains an entry that no skill may contain."""
     rows = []
     for path, is_file in _paths(folder):
         try:
@@ -279,7 +279,7 @@ def list_folder(folder: str) -> Listing | None:
 
 
 def compare(folder: str, listing: Listing) -> list[TreeProblem]:
-    """Hash every byte below ``folder`` and return in what it differs from ``listing``; empty means equal."""
+    """Hash every byte below ``folder`` and return its differences from ``listing``; empty means equal."""
     problems = []
     missing = dict(listing)
     try:
@@ -313,7 +313,7 @@ def _difference(full: str, is_file: bool, expected: ListedFile | None) -> tuple[
 
 
 def is_link(path: str) -> bool:
-    """Return whether ``path`` is a link of any sort: a symbolic one, or a junction of Windows."""
+    """Return whether ``path`` is a symbolic link, or a junction of Windows."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -322,7 +322,7 @@ def is_link(path: str) -> bool:
 
 
 def one_look() -> Callable[[str], str]:
-    """Return an ``os.path.realpath`` that looks at each folder once: for what is compared now, never to be kept."""
+    """Return an ``os.path.realpath`` that reads each folder once, for immediate comparisons; do not keep it."""
     if os.name != "posix":
         return cache(os.path.realpath)
 
@@ -338,10 +338,10 @@ def one_look() -> Callable[[str], str]:
 
 
 def remove_tree(folder: str, dir_fd: int | None = None) -> None:
-    """Remove ``folder`` and all below it, read-only or not; links are removed, not followed; absent is fine.
+    """Remove ``folder``, if it exists, and all below it, read-only or not; links are removed, not followed.
 
     Raises:
-        OSError: something cannot be removed, or changed into something else meanwhile.
+        OSError: an entry cannot be removed, or was replaced meanwhile.
     """
     try:
         status = os.stat(folder, dir_fd=dir_fd, follow_symlinks=False)
@@ -358,9 +358,9 @@ def remove_tree(folder: str, dir_fd: int | None = None) -> None:
 
 
 def _empty(folder: str, dir_fd: int | None) -> None:
-    """Remove all that is in a folder, in the folders that were opened and nowhere else."""
-    # With a list, not by recursion, and one open folder at a time: an attacker may have nested folders
-    # deeper than either goes. The way back is `..`, if that still is where we came from.
+    """Remove the contents of a folder, through open folders only, so that no link leads elsewhere."""
+    # With a list, not by recursion, and one open folder at a time: an attacker may have nested folders deeper than
+    # the limits of both. The way back is `..`, if that is still the folder before.
     at = _enter(folder, dir_fd)
     above: list[tuple[str, os.stat_result, list[str]]] = []
     try:
@@ -386,7 +386,7 @@ def _empty(folder: str, dir_fd: int | None) -> None:
 
 
 def _without_files(at: int) -> list[str]:
-    """Remove everything but folders from an open folder, and return the names of its folders."""
+    """Remove all entries but folders from an open folder, and return the names of its folders."""
     folders = []
     with os.scandir(at) as rows:
         for row in rows:
@@ -398,7 +398,7 @@ def _without_files(at: int) -> list[str]:
 
 
 def _enter(name: str, dir_fd: int | None) -> int:
-    """Open a folder whose content is to go, whatever its mode."""
+    """Open a folder to empty, whatever its mode, and make it writable for its owner."""
     try:
         handle = os.open(name, FOLDER, dir_fd=dir_fd)
     except PermissionError:
@@ -411,7 +411,7 @@ def _enter(name: str, dir_fd: int | None) -> int:
 
 
 def _permit(name: str, dir_fd: int | None) -> None:
-    """Let us into a folder of ours; a link is not followed."""
+    """Give the owner all permissions on a folder; do not follow a link."""
     if os.chmod in os.supports_follow_symlinks:
         os.chmod(name, 0o755, dir_fd=dir_fd, follow_symlinks=False)
         return
@@ -432,7 +432,7 @@ def _remove_by_path(folder: str) -> None:
             os.chmod(emptied[-1], 0o755)
         with os.scandir(emptied[-1]) as rows:
             for row in rows:
-                # To Python 3.11 a junction is a folder, and what lies behind it is not ours to remove.
+                # Python 3.11 reports a junction as a folder; its target is not ours to remove.
                 if row.is_dir(follow_symlinks=False) and not is_link(row.path):
                     waiting.append(row.path)
                 else:

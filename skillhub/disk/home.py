@@ -1,4 +1,4 @@
-"""Where skillhub keeps its own things on this machine, and where the project around a folder is."""
+"""The folders of skillhub on this machine, and the folder of a project."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skillhub.errors import StateError
 from skillhub.formats.text import is_path, quote
 
 LOCK, INTENT, CONFIG = "skillhub.lock", "skillhub.toml", "config.toml"
-# The base directories of freedesktop.org: the variable, and where it is below the home folder without it.
+# The base directories of freedesktop.org: the variable, and the default below the home folder.
 _XDG = (
     ("XDG_CONFIG_HOME", (".config",)),
     ("XDG_DATA_HOME", (".local", "share")),
@@ -25,7 +25,10 @@ _XDG = (
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Four folders: ``config`` a person writes, ``data`` has the store, ``cache`` may be deleted, ``state``."""
+    """Four folders: ``config``, ``data``, ``cache`` and ``state``.
+
+    The user edits ``config``; ``data`` has the store; ``cache`` may be deleted.
+    """
 
     config: str
     data: str
@@ -37,8 +40,8 @@ class Home:
         """Return the home that ``SKILLHUB_HOME`` names, else the platform's own folders.
 
         Raises:
-            StateError: another user owns it or may write it, and could change whom this user trusts; or its place is
-                unknown.
+            StateError: another user owns or may write a folder, and could change whom this user trusts; or the user's
+                home folder is unknown.
         """
         root = environ.get("SKILLHUB_HOME", "")
         _refuse_no_path(root)
@@ -49,19 +52,19 @@ class Home:
             home = cls(*(os.path.join(top, part) for part in ("config", "data", "cache", "state")))
             _refuse_others(top)
         else:
-            # 20 ms of import that SKILLHUB_HOME spares.
+            # SKILLHUB_HOME saves this import of 20 ms.
             from platformdirs import PlatformDirs  # noqa: PLC0415
 
             place = PlatformDirs("skillhub", appauthor=False)
             home = cls(place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir)
-        # What lies in the store and the cache is checked against digests each time it is used.
+        # Files of the store and the cache are checked against digests at each use.
         _refuse_others(home.config)
         _refuse_others(home.state)
         return home
 
     @property
     def is_configured(self) -> bool:
-        """Whether there is a ``config.toml``, or something that keeps anybody from telling."""
+        """Whether there is a ``config.toml``; True if an error leaves that unknown."""
         try:
             os.lstat(os.path.join(self.config, CONFIG))
         except FileNotFoundError:
@@ -89,7 +92,7 @@ class Home:
 
 
 def _platforms(environ: Mapping[str, str], user_home: str) -> tuple[str, str, str, str]:
-    """Return the four folders of the platform below this home folder, as ``platformdirs`` has them below its own."""
+    """Return the platform's four folders below this home folder, by the rules of ``platformdirs``."""
     if sys.platform in ("win32", "darwin"):
         from platformdirs import PlatformDirs  # noqa: PLC0415 - as above
 
@@ -111,7 +114,7 @@ def user_home() -> str:
     """Return the user's home folder.
 
     Raises:
-        StateError: it is unknown, or only known relative to the working folder.
+        StateError: it is unknown, or a relative path.
     """
     home = os.path.expanduser("~")
     if os.environ.get("HOME") == "" or not os.path.isabs(home):
@@ -138,13 +141,13 @@ def _refuse_others(folder: str) -> None:
     if not stat.S_ISDIR(status.st_mode):
         hint = "SKILLHUB_HOME names a folder; skillhub creates it if it is missing"
         raise StateError("expected a folder for skillhub's data", where=folder, hint=hint)
-    if status.st_uid not in (os.geteuid(), 0):  # root decides anyway
+    if status.st_uid not in (os.geteuid(), 0):  # root can change everything anyway
         raise StateError(
             "it belongs to another user, who could change whom you trust",
             where=folder,
             hint="chown it if you trust its content, or set SKILLHUB_HOME to a folder of yours",
         )
-    # A umask of 002 lets the group write; that is harmless where each user has a private group.
+    # A umask of 002 permits the group to write, which is harmless if each user has a private group.
     is_private = status.st_gid == status.st_uid == os.getegid()
     if status.st_mode & (stat.S_IWOTH if is_private else stat.S_IWOTH | stat.S_IWGRP):
         raise StateError(
@@ -155,10 +158,10 @@ def _refuse_others(folder: str) -> None:
 
 
 def throwaway() -> TemporaryDirectory[str]:
-    """Return a new folder among those that the system keeps for a while; its name tells which process made it.
+    """Return a new temporary folder, with the number of this process in its name.
 
     Raises:
-        StateError: the disk refuses, or there is no place for it.
+        StateError: the disk refuses, or the system has no temporary folder.
     """
     try:
         return TemporaryDirectory(prefix=f"skillhub-{os.getpid()}-", ignore_cleanup_errors=True)
@@ -167,11 +170,11 @@ def throwaway() -> TemporaryDirectory[str]:
         raise StateError(f"no temporary folder can be made: {error.strerror}", hint=hint) from error
 
 
-# Where the project around a folder is.
+# The project around a folder.
 
 
 def project_folder(start: str) -> str:
-    """Return the folder of the project that ``start`` lies in, whosever it is; see ``Project.find``."""
+    """Return the folder of the project that ``start`` lies in, whoever owns it; see ``Project.find``."""
     folder = start = os.path.abspath(start)
     while True:
         if has_lock_or_intent(folder) or os.path.lexists(os.path.join(folder, ".git")):
@@ -183,5 +186,5 @@ def project_folder(start: str) -> str:
 
 
 def has_lock_or_intent(folder: str) -> bool:
-    """Say whether a folder has one of the two files that make it a project."""
+    """Return whether a folder has a lock or an intent, which makes it a project."""
     return any(os.path.lexists(os.path.join(folder, name)) for name in (LOCK, INTENT))

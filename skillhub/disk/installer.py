@@ -1,4 +1,4 @@
-"""How this program was installed, and the commands that add what an extra needs or remove the program."""
+"""The commands that add an extra to this program or remove it, for the installer that installed it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _EXTRA = re.compile(r"""([^;]+?)\s*;\s*extra\s*==\s*["']([\w-]+)["']\s*""")
 
 
 def extra(name: str) -> str:
-    """Return the command that installs what an extra needs, whether or not the clone it came from is still there.
+    """Return the command that installs an extra, whether or not the clone of skillhub still exists.
 
-    It never names skillhub alone: on an index that name may belong to a stranger.
+    It never names skillhub alone: on an index, the name may belong to a stranger.
     """
     if again := _again(name):
         return as_command("uv", "tool", "install", "--force", *again)
@@ -32,7 +32,7 @@ def extra(name: str) -> str:
 
 
 def removal() -> str:
-    """Return what removes this program: a command, but of a clone that nothing installed."""
+    """Return the command that removes this program; for a clone that was not installed, a sentence."""
     if _installed() is None:
         return f"delete the clone {_CLONE}"
     if _has(_PIPX):
@@ -41,16 +41,16 @@ def removal() -> str:
 
 
 def _pip(verb: str) -> tuple[str, ...]:
-    """Return how packages here change; the modules and the uv.toml of a working folder play no part."""
-    if find_spec("pip") is None:  # as in the environments that uv makes
+    """Return the command that changes packages here; it ignores modules and the uv.toml of the working folder."""
+    if find_spec("pip") is None:  # as in environments of uv
         return ("uv", "pip", verb, "--directory", sys.prefix, "--python", sys.executable)
     return (sys.executable, "-P", "-m", "pip", verb)
 
 
 def _again(name: str) -> list[str]:
-    """Return from where uv installs this tool again with an extra; nothing if it cannot.
+    """Return the words with which uv installs this tool again with an extra; nothing if it cannot.
 
-    uv takes out of a tool's environment what its receipt does not name: extras that are added otherwise do not last.
+    uv removes from a tool's environment all packages that its receipt does not name, extras added otherwise included.
     """
     text = Path(sys.prefix, _UV_TOOL).read_text("utf-8") if _has(_UV_TOOL) else "tool.requirements = [{}]"
     own: dict[str, Any] = tomllib.loads(text)["tool"]["requirements"][0]
@@ -63,7 +63,7 @@ def _again(name: str) -> list[str]:
 
 
 def _needs(name: str) -> list[str]:
-    """Return what an extra needs, as the package says, or the project file of a clone that nothing installed."""
+    """Return the requirements of an extra from the package's metadata, or from the project file of a clone."""
     if (found := _installed()) is not None:
         each = map(_EXTRA.fullmatch, found.requires or ())
         return [match[1] for match in each if match is not None and match[2] == name]
@@ -80,5 +80,5 @@ def _installed() -> Distribution | None:
 
 
 def _has(name: str) -> bool:
-    """Say whether the installer left such a file in the environment that this runs in."""
+    """Return whether the present environment has this file of an installer."""
     return os.path.isfile(os.path.join(sys.prefix, name))

@@ -1,4 +1,4 @@
-"""Stamps, by which to tell that a file is as it was; and the index of folders of which every byte was hashed."""
+"""Stamps, which prove that a file did not change; and the index of folders whose every byte was hashed."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from skillhub.disk import files
 from skillhub.errors import FormatError, StateError
 
-# Size, times of change of content and of anything, inode, device, mode: an edit that keeps all is not made by hand.
-# One text, for that is what JSON gives back the soonest.
+# Size, mtime, ctime, inode, device, mode: no edit by hand keeps all of them.
+# A single text, which JSON parses the fastest.
 Stamp: TypeAlias = str
 
-# An edit within the same tick of the file system's clock as the last one leaves the stamp as it was. Ticks are
-# 10 ms at most where stamps have fractions of a second, and 2 s where they have none.
+# An edit within the same tick of the file system's clock as the last one does not change the stamp. Ticks are 10 ms
+# at most on file systems with fractions of a second, and 2 s on others.
 GRAIN: Final = 2_000_000_000
 _SECOND: Final = 1_000_000_000
 _VERSION: Final = 2
 _CAP: Final = 256 << 20
-# What Windows calls the time of change is that of creation: there each byte is hashed.
+# On Windows, ``st_ctime`` is the time of creation: there every byte is hashed.
 _HAS_CHANGE_TIME = os.name == "posix"
 
 
@@ -35,27 +35,30 @@ _stamp = attrgetter("st_size", "st_mtime_ns", "st_ctime_ns", "st_ino", "st_dev",
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return what tells whether something on the disk has changed since."""
+    """Return the stamp of a file or folder; ``is_proof`` says whether it reveals every later change."""
     size, content, anything = status.st_size, status.st_mtime_ns, status.st_ctime_ns
     return f"{size} {content} {anything} {status.st_ino} {status.st_dev} {status.st_mode}"
 
 
 def is_settled(stamp: Stamp, now: int, grain: int = GRAIN) -> bool:
-    """Say whether a change after ``now`` changes the stamp, by a clock that ticks at least once in ``grain``."""
+    """Return whether a change after ``now`` changes the stamp, by a clock that ticks at least once in ``grain``."""
     content, anything = stamp.split()[1:3]
     return _is_before(max(int(content), int(anything)), now, grain)
 
 
 def is_proof(stamp: Stamp, now: int) -> bool:
-    """Say whether who finds the same stamp later need not hash again; a clock of whole seconds may be another's."""
+    """Return whether the same stamp later proves the same bytes; no stamp of a clock with whole seconds does.
+
+    Such a clock may be that of another machine.
+    """
     return _prove([int(each) for each in stamp.split()], now)
 
 
 def _prove(numbers: Sequence[int], now: int) -> bool:
-    """Do ``is_proof`` for the numbers that a stamp spells."""
+    """Return ``is_proof`` for the numbers of a stamp."""
     _, content, anything, _, _, mode = numbers
     if stat.S_ISLNK(mode):
-        return False  # what it leads to has a stamp of its own
+        return False  # the target of the link has a stamp of its own
     return _HAS_CHANGE_TIME and _is_before(max(content, anything), now, GRAIN) and anything % _SECOND != 0
 
 
@@ -64,11 +67,11 @@ def _is_before(last: int, now: int, grain: int) -> bool:
 
 
 class Stamps(NamedTuple):
-    """What was seen of a folder.
+    """The stamps of a folder and its entries.
 
     Attributes:
-        names: What is in it, as it is spelled behind the folder's path; the empty one is the folder itself.
-        stamps: The numbers of each that ``stamp_of`` spells.
+        names: The entries, each as the text after the folder's path; the empty one is the folder itself.
+        stamps: The numbers of each entry's ``stamp_of``.
     """
 
     names: tuple[str, ...]
@@ -76,25 +79,25 @@ class Stamps(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """What tells it from every other."""
-        # The second form has no references, so that it is the same for the same numbers; text would take longer.
+        """The SHA-256 of names and stamps."""
+        # Version 2 of marshal has no references, so that equal numbers give equal bytes; text would take longer.
         return sha256(marshal.dumps((self.names, self.stamps), 2)).hexdigest()
 
 
 class ProvedFolders:
-    """Folders that were found whole, to the byte, and by what to tell that they still are.
+    """Folders whose every byte was hashed, with the stamps that prove them unchanged since.
 
-    A folder counts as whole if in it, and in all that is below it, nothing has another stamp than when it was hashed.
-    What changed less than two seconds before it was hashed is hashed again, and so is what a clock of whole seconds
-    dates. It only spares the look at bytes that stay where they are: what is copied anywhere is hashed as ever.
+    A folder counts as unchanged if its stamp and those of all entries below it are the same as when it was hashed. An
+    entry that changed less than two seconds before, or that has a time of whole seconds, is hashed again. The index
+    saves only the reading of files that stay in place: whatever is copied is hashed.
 
     Args:
-        path: The file that it is kept in, below ``<state>``; empty where nothing is kept.
-        believed: Whether what it says counts, and what is found whole is added; else what differs is forgotten.
-        kept: Whether what is found out is kept.
+        path: The index file below ``<state>``; empty for none.
+        believed: Whether to use the index and add to it; otherwise folders that differ are only removed from it.
+        kept: Whether to write changes of the index.
 
     Attributes:
-        is_believed: Whether that is so here.
+        is_believed: Whether the index is used: ``believed``, with a file, on a system with times of change.
     """
 
     def __init__(self, path: str = "", *, believed: bool = False, kept: bool = True) -> None:
@@ -104,7 +107,7 @@ class ProvedFolders:
         self._is_changed = False
 
     def holds(self, folder: str, tree: str) -> bool:
-        """Say whether a folder was found to be this tree, and nothing in it has changed since."""
+        """Return whether a folder was hashed as this tree and did not change since."""
         if not self.is_believed:
             return False
         row = self._folders.get(folder)
@@ -115,11 +118,11 @@ class ProvedFolders:
             return False
 
     def before(self, folder: str, beside: str = "") -> Stamps | None:
-        """Look at a folder that is about to be hashed; None where that is of no use.
+        """Return the stamps of a folder that is about to be hashed; None if they can prove nothing.
 
         Args:
-            folder: Which one.
-            beside: The end of the name of a file beside it that is to be as it was, too.
+            folder: The folder.
+            beside: The suffix of the folder's name that names a file beside it, which must not change either.
         """
         with suppress(OSError):
             if self.look(folder, [""]):
@@ -127,7 +130,7 @@ class ProvedFolders:
         return None
 
     def look(self, folder: str, names: Sequence[str]) -> Stamps | None:
-        """Look at some of what is in a folder, as its names are spelled behind its path; None as for ``before``."""
+        """Return the stamps of these entries, each the text after the folder's path; None as for ``before``."""
         now = time.time_ns()
         with suppress(OSError):
             look = _look(folder, names) if self._is_kept and self.is_believed else None
@@ -135,39 +138,39 @@ class ProvedFolders:
         return None
 
     def keep(self, folder: str, tree: str, look: Stamps | None) -> None:
-        """Keep that a folder was found to be this tree, after ``look`` was had at it."""
+        """Record that a folder was hashed as this tree, if its stamps are still those of ``look``."""
         with suppress(OSError, ValueError):
             if look is not None and _look(folder, look.names) == look:
                 self._folders[folder] = [tree, "\0".join(look.names), look.digest]
                 self._is_changed = True
 
     def forget(self, folder: str) -> None:
-        """Forget a folder that was found to be something else."""
+        """Remove a folder that differs from its tree."""
         if self._is_kept and self._folders.pop(folder, None) is not None:
             self._is_changed = True
 
     def is_noted(self, name: str, facts: object) -> bool:
-        """Say whether ``note`` was called with these facts."""
+        """Return whether the note of this name has these facts."""
         return name in self.noted and bool(self._notes[name] == _digest(facts))
 
     def forget_note(self, name: str) -> None:
-        """Forget what ``note`` was called with under a name."""
+        """Remove the note of a name."""
         if self._is_kept and self._notes.pop(name, None) is not None:
             self._is_changed = True
 
     @property
     def noted(self) -> Collection[str]:
-        """The names that ``note`` was called with, whatever the facts."""
+        """The names that have a note, whatever its facts."""
         return self._notes.keys() if self.is_believed else ()
 
     def note(self, name: str, facts: object) -> None:
-        """Keep that something holds under a name, as long as all the facts that decide it are the same."""
+        """Record under a name that a check passed with these facts, which decide its result."""
         if self._is_kept and self._notes.get(name) != (digest := _digest(facts)):
             self._is_changed = True
             self._notes[name] = digest
 
     def save(self) -> None:
-        """Write what is new, for the owner alone; a full disk is no error."""
+        """Write the changed index, readable for its owner alone; an error of the disk is ignored."""
         if not self._is_changed:
             return
         self._is_changed = False
@@ -186,7 +189,7 @@ class ProvedFolders:
 
     @cached_property
     def _read(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what is kept; nothing if it is damaged, or not written by this user alone."""
+        """The folders and notes of the index file; empty if it is damaged or another user could have written it."""
         with suppress(OSError, FormatError, StateError, ValueError, TypeError, LookupError, RecursionError):
             status = os.lstat(self._path)
             if status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077:
@@ -197,17 +200,17 @@ class ProvedFolders:
 
 
 def _look(folder: str, names: Sequence[str]) -> Stamps:
-    """Look at what is in a folder.
+    """Return the present stamps of these entries of a folder.
 
     Raises:
-        OSError: something is no longer there.
+        OSError: an entry no longer exists.
     """
     lstat, stamp = os.lstat, _stamp
     return Stamps(tuple(names), [stamp(lstat(folder + name)) for name in names])
 
 
 def names_in(folder: str) -> list[str]:
-    """Return all that is below a folder, links unfollowed, as it is spelled behind the folder's path."""
+    """Return the folder and all entries below it, each as the text after the folder's path; follow no link."""
     found, waiting = [""], [""]
     while waiting:
         name = waiting.pop()

@@ -30,13 +30,13 @@ _D = TypeVar("_D", bound=StateDocument)
 
 
 class StateFile(Generic[_D]):
-    """One JSON document: read within bounds, checked to its last member, and replaced whole.
+    """One JSON document: read within bounds, validated in full, and replaced atomically.
 
     Args:
-        path: Where it is.
-        what: What it says, for the error.
-        hint: What to do about one that is malformed. It is never taken for empty: what was refused because of what it
-            says would be let through.
+        path: The path of the file.
+        what: The name of its content, for the error.
+        hint: The hint for a malformed file. Such a file is never read as empty: a refusal that it causes would be
+            lifted.
         form: The class of the document.
     """
 
@@ -48,10 +48,10 @@ class StateFile(Generic[_D]):
         self._seen: tuple[tuple[int, ...] | None, Any] | None = None
 
     def read(self, make: Callable[[_D | None], _T]) -> _T:
-        """Return what ``make`` makes of the document, or of None where there is none; it is parsed once.
+        """Return the result of ``make`` for the document, or for None without a file; an unchanged file is read once.
 
         Raises:
-            StateError: it is malformed, or the disk refuses.
+            StateError: the document is malformed, or the disk refuses.
         """
         stamp = _stamp(self._path)
         if self._seen is None or self._seen[0] != stamp:
@@ -64,7 +64,7 @@ class StateFile(Generic[_D]):
         """Hold the lock of the file, so that no other process changes it between read and write.
 
         Raises:
-            StateError: another process is at work for too long, or the disk refuses.
+            StateError: another process holds the lock for too long, or the disk refuses.
         """
         with files.lock(f"{self._path}.lock"):
             self._seen = None
@@ -74,12 +74,12 @@ class StateFile(Generic[_D]):
         """Replace the file, under its lock.
 
         Raises:
-            FormatError: the document is not one that ``read`` would return.
+            FormatError: the document is not valid, so that ``read`` would refuse it.
             StateError: the disk refuses.
         """
         text = json.dumps({**document, "version": _VERSION}, ensure_ascii=False)
-        # A path need not be UTF-8; bytes that are not become question marks, so that the file stays readable. Members
-        # keep their order, the newest last.
+        # A path need not be UTF-8; other bytes become question marks, so that the file stays readable. Members keep
+        # their order, the newest last.
         found = self._form.parse(text.encode("utf-8", "replace"), self._path)
         data = json.dumps(found.plain(), indent=2, ensure_ascii=False) + "\n"
         files.write_atomic(self._path, data.encode(), mode=0o600)

@@ -1,4 +1,4 @@
-"""Sizes of skillhub's folders, temporary folders, and what killed commands left behind. No link is followed."""
+"""Sizes of skillhub's folders, and old files and folders that can be removed. No link is followed."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from skillhub.disk.folders import remove_tree
 from skillhub.errors import StateError
 from skillhub.formats.digest import is_hex
 
-# The size of skillhub's folders, and what in them is left over or was not needed for long. No link is followed.
+# The size of skillhub's folders, and leftovers and old files in them.
 
-# What `Store`, `write_atomic` and `GitCache` work on beside the place it is meant for.
+# Names of the temporary files and folders of `Store`, `write_atomic` and `GitCache`.
 _LEFTOVER = re.compile(
     r"(?a)[0-9a-f]{64}\.[0-9a-f]{8}\.tmp(?:\.listing)?|\.skillhub-[0-9a-f]{16}\.tmp|[0-9a-f]{32}\.[0-9a-f]{8}\.gone"
 )
 _REPOSITORY = re.compile(r"[0-9a-f]{32}", re.ASCII)
-# Git writes into these when it brings something.
+# The folders into which git writes when it fetches.
 _FRESH = ("", "objects", os.path.join("objects", "pack"), os.path.join("refs", "commits"))
 
 
 class Use(NamedTuple):
-    """What a folder holds."""
+    """The number of files in a folder, and the sum of their bytes."""
 
     files: int
     size: int
 
 
 class Old(NamedTuple):
-    """Something that can go."""
+    """A file or folder that can be removed."""
 
     path: str
     size: int
 
 
 def use(path: str) -> Use:
-    """Return how many files are below ``path``, or that it is one, and how many bytes they have."""
+    """Return the number and the bytes of the files below ``path``, or of the file ``path`` itself."""
     found = [size for _, size, _ in _files(path)]
     return Use(len(found), sum(found))
 
 
 def leftovers(folder: str, before: float) -> Iterator[Old]:
-    """Yield what killed processes left half done below ``folder``, last changed before that time (epoch seconds).
+    """Yield incomplete files and folders of killed processes below ``folder``, last changed before that time (epoch).
 
-    What a file in a stored tree is called is its author's affair.
+    Stored trees are skipped: their files may have any name.
     """
     waiting = [folder]
     while waiting:
@@ -61,14 +61,14 @@ def leftovers(folder: str, before: float) -> Iterator[Old]:
 
 
 def old_files(folder: str, before: float) -> Iterator[Old]:
-    """Yield the files below ``folder`` that were last changed before that time; lock files stay."""
+    """Yield the files below ``folder`` that were last changed before that time, except lock files."""
     for path, size, changed in _files(folder):
         if changed < before and not path.endswith(".lock"):
             yield Old(path, size)
 
 
 def old_repositories(cache: str, before: float) -> Iterator[Old]:
-    """Yield the copies of repositories that nothing was brought into since that time."""
+    """Yield the cached repositories into which nothing was fetched since that time."""
     for row in _rows(os.path.join(cache, "git")):
         if not _REPOSITORY.fullmatch(row.name) or not row.is_dir(follow_symlinks=False):
             continue
@@ -77,7 +77,7 @@ def old_repositories(cache: str, before: float) -> Iterator[Old]:
 
 
 def remove(path: str) -> bool:
-    """Remove a file or a folder; say whether it could be."""
+    """Remove a file or a folder; return whether it was removed."""
     try:
         remove_tree(path)
     except OSError:
@@ -86,7 +86,7 @@ def remove(path: str) -> bool:
 
 
 def remove_repository(path: str) -> bool:
-    """Remove the copy of a repository unless a process uses it; return whether it was removed."""
+    """Remove a cached repository unless a process uses it; return whether it was removed."""
     gone = f"{path}.{os.urandom(4).hex()}.gone"
     try:
         with files.lock(f"{path}.lock", timeout=0):
@@ -97,7 +97,7 @@ def remove_repository(path: str) -> bool:
 
 
 def _files(path: str) -> Iterator[tuple[str, int, float]]:
-    """Yield each file below ``path``, or itself, with its size and when it was changed."""
+    """Yield each file below ``path``, or ``path`` itself, with its size and time of change."""
     with suppress(OSError):
         status = os.lstat(path)
         if not os.path.isdir(path) or os.path.islink(path):
@@ -119,7 +119,7 @@ def _rows(folder: str) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as rows:
             return sorted(rows, key=lambda row: row.name)
     except OSError:
-        return []  # gone meanwhile, or not ours to look into
+        return []  # removed meanwhile, or not readable
 
 
 def _changed(row: os.DirEntry[str]) -> float:
@@ -136,15 +136,15 @@ def _stamp(path: str) -> float:
         return 0.0
 
 
-# Temporary folders of one command, and those that killed commands left behind.
+# Temporary folders of killed commands.
 
 _NAME = re.compile(r"(?a)skillhub-(\d{1,10})-\w{8}")
 
 
 def abandoned(before: float) -> Iterator[Old]:
-    """Yield such folders of this user's, last changed before that time (epoch seconds), whose process is no more.
+    """Yield temporary folders of this user, last changed before that time (epoch), whose process has ended.
 
-    Other users may create anything in that folder: links and entries of other users are skipped.
+    Other users can write into the system's temporary folder: links and entries of other users are skipped.
     """
     try:
         with os.scandir(gettempdir()) as rows:
@@ -159,7 +159,7 @@ def abandoned(before: float) -> Iterator[Old]:
 def _is_ours(row: os.DirEntry[str], before: float) -> bool:
     try:
         status = row.stat(follow_symlinks=False)
-        is_mine = os.name == "nt" or status.st_uid == os.geteuid()  # there each user has a folder for these
+        is_mine = os.name == "nt" or status.st_uid == os.geteuid()  # on Windows each user has a temporary folder
         return is_mine and row.is_dir(follow_symlinks=False) and status.st_mtime < before
     except OSError:
         return False

@@ -1,1 +1,1 @@
-"""Local edits of skills: the difference as a patch, and merges."""
+"""Local edits of skills: patches and merges of trees, and merges of locks."""

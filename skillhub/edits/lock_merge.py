@@ -1,4 +1,4 @@
-"""Three-way merge of locks, files with git's conflict markers, and a conflict in the lock resolved."""
+"""Three-way merges of locks, files with git's conflict markers, and the resolution of a conflict in the lock."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from skillhub.model.version import is_version, precedence
 from skillhub.project.intent import Wanted, in_full
 from skillhub.project.project import Project
 
-# Two locks that were changed apart, and the lock that they came from: what becomes of each skill, and why.
-# A change that only one side made is taken, as git would. Where both changed a skill, what the intent allows is
-# taken, and of two that it allows the higher version. Where a skill is from and who signed it is never chosen
-# here: what both changed, and differ in, is a ``Clash``, which a person decides.
+# The three-way merge of two locks and their common base: the entry of each skill, and the reason for it.
+# A change of only one side is taken, as git does. If both sides changed a skill, the entry that the intent allows is
+# taken; if it allows both, the higher version. The merge never chooses between two sources or two signers: if both
+# sides changed a skill and differ in these, that is a ``Clash``, which a person decides.
 
 Side = Literal["ours", "theirs"]
 Allows = Callable[[str, Locked], bool]  # whether the intent allows this entry of the skill of that name
@@ -34,7 +34,7 @@ _E = TypeVar("_E", Locked, LockedSource)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was done about a skill that the sides do not have alike; ``took`` is None where it is gone."""
+    """The side taken for a skill or source in which the sides differ, and why; ``took`` is None if it is removed."""
 
     name: str
     took: Side | None
@@ -43,7 +43,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """A skill or a source that nobody but a person may choose a side of, and how each side spells it."""
+    """A skill or source for which only a person may choose a side, and the value of each side."""
 
     name: str
     about: Literal["source", "signer", "content"]
@@ -53,7 +53,7 @@ class Clash:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The merged lock; where there is a clash it has our side."""
+    """The merged lock, with our side of each clash."""
 
     lock: Lock
     choices: tuple[Choice, ...]
@@ -61,14 +61,14 @@ class Merged:
 
 
 def merge(ours: Lock, theirs: Lock, base: Lock | None, allows: Allows, take: Mapping[str, Side]) -> Merged:
-    """Return what becomes of two locks.
+    """Return the merge of two locks.
 
     Args:
         ours: The lock of this branch.
         theirs: The lock of the other branch.
-        base: The lock that both came from; None where nobody knows, and then nothing is taken to be removed.
-        allows: The intent's word.
-        take: The side that a person chose for a skill or a source, by its name.
+        base: Their common base; None if unknown: then no entry counts as removed.
+        allows: Returns whether the intent allows an entry.
+        take: The side that the user chose for a skill or a source, by its name.
     """
 
     def both(name: str, mine: Locked, yours: Locked) -> Choice | Clash:
@@ -77,7 +77,7 @@ def merge(ours: Lock, theirs: Lock, base: Lock | None, allows: Allows, take: Map
     skills, told = _each(ours.skills, theirs.skills, base.skills if base else None, take, both)
     sources, more = _each(ours.sources, theirs.sources, base.sources if base else None, take, _redefined)
     for alias in sorted({entry.source for entry in skills.values() if entry.named} - sources.keys()):
-        # Gone with its last skill on one side, while the other took another one from it.
+        # One side removed the source with its last skill, while the other added a skill from it.
         sources[alias] = ours.sources.get(alias) or theirs.sources[alias]
     return Merged(
         Lock(skills, dict(sorted(sources.items()))),
@@ -93,7 +93,7 @@ def _each(
     take: Mapping[str, Side],
     both: Callable[[str, _E, _E], Choice | Clash],
 ) -> tuple[dict[str, _E], list[Choice | Clash]]:
-    """Return what is left, and what is to be told of each name that the sides do not have alike."""
+    """Return the merged entries, and a choice or clash for each name in which the sides differ."""
     kept: dict[str, _E] = {}
     told: list[Choice | Clash] = []
     for name in sorted({*ours, *theirs}):
@@ -116,7 +116,7 @@ def _each(
 
 
 def _by_one(name: str, mine: _E | None, yours: _E | None, before: _E | None) -> Choice | None:
-    """Return the choice where only one side changed it, else None."""
+    """Return the choice if only one side changed the entry, else None."""
     if before not in (mine, yours):
         return None
     side: Side = "ours" if yours == before else "theirs"
@@ -137,13 +137,13 @@ def _by_one(name: str, mine: _E | None, yours: _E | None, before: _E | None) -> 
 
 
 def _lone(name: str, is_ours: bool, base: Mapping[str, _E] | None) -> Choice:
-    """Keep what one side does not have: it was changed by the other, or nobody knows whether it was removed."""
+    """Return the choice to keep an entry that one side lacks: the other side changed it, or the base is unknown."""
     why = "only one side has it" if base is None else "one side removed it, the other changed it"
     return Choice(name, "ours" if is_ours else "theirs", f"{why}, so it is kept")
 
 
 def _both(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Clash:
-    """Choose between two entries where both sides changed the skill."""
+    """Return the choice between two entries of a skill that both sides changed, or the clash."""
     ours, theirs = Provenance.of(mine), Provenance.of(yours)
     told = ours.means(theirs, MERGE)
     if "source" in told:
@@ -189,19 +189,19 @@ def _higher(mine: Locked, yours: Locked) -> Side | None:
     return "ours" if precedence(versions[0]) > precedence(versions[1]) else "theirs"
 
 
-# A file with the markers that git leaves where two branches meet: taken apart into its sides, and written.
+# A file with git's conflict markers: split into its sides, and written.
 
-_COMPARED_MAX = 1 << 16  # pairs of lines; comparing more takes long where lines are alike
+_COMPARED_MAX = 1 << 16  # pairs of lines; a comparison of more takes long if many lines are alike
 _MARKER = re.compile(MARKER + rb"(?: [^\n]*)?\r?\n?")
 _NEXT = {b"<": b"ours", b"|": b"base", b"=": b"theirs", b">": b""}
-# Which marker may follow which; a merge of files that hold markers themselves is nothing that we could read.
+# The markers that may follow each part; files that themselves contain markers cannot be split.
 _AFTER = {b"": (b"<",), b"ours": (b"|", b"="), b"base": (b"=",), b"theirs": (b">",)}
 
 
 def sides(data: bytes) -> tuple[bytes, bytes, bytes | None] | None:
-    """Return our side, their side and, where git was asked to show it, the base; None if there is no conflict.
+    """Return our side, their side and, if git was configured to show it, the base; None without a conflict.
 
-    None too if the markers are not whole: then nobody can tell where a side ends.
+    Return None, too, if the markers are incomplete, since the end of a side is unknown then.
     """
     parts: dict[bytes, list[bytes]] = {b"ours": [], b"theirs": [], b"base": []}
     part, has_base, count = b"", True, 0
@@ -223,7 +223,7 @@ def sides(data: bytes) -> tuple[bytes, bytes, bytes | None] | None:
 
 
 def conflict(ours: bytes, theirs: bytes) -> bytes:
-    """Return one file with both sides in it, marked as git does where they differ."""
+    """Return one file with both sides, with git's conflict markers around their differences."""
     mine, yours = ours.splitlines(keepends=True), theirs.splitlines(keepends=True)
     found: list[bytes] = []
     for is_equal, one, other in _parts(mine, yours):
@@ -236,10 +236,10 @@ def conflict(ours: bytes, theirs: bytes) -> bytes:
 
 
 def _parts(mine: list[bytes], yours: list[bytes]) -> Iterator[tuple[bool, list[bytes], list[bytes]]]:
-    """Yield what both have, and what they have in place of each other, in order.
+    """Yield in order the equal and the differing parts, each as whether it is equal, our lines and their lines.
 
-    Long texts are cut first at the lines that stand in each but once, in the same order (Cohen's patience diff): of a
-    lock these are the lines with names and digests. What is left between them is short, as far as it is the same.
+    Long texts are first cut at lines that occur exactly once in each and in the same order (Cohen's patience diff):
+    in a lock these are the lines with names and digests. The parts between them are short.
     """
     low = start = 0
     for at, there in (*_anchors(mine, yours), (len(mine), len(yours))):
@@ -258,13 +258,13 @@ def _short_parts(mine: list[bytes], yours: list[bytes]) -> Iterator[tuple[bool, 
 
 
 def _anchors(mine: list[bytes], yours: list[bytes]) -> list[tuple[int, int]]:
-    """Return the places of the lines to cut at, in both; none of texts that are short enough as they are."""
+    """Return the positions, in both texts, of the lines to cut at; none if the texts are short enough."""
     if len(mine) * len(yours) <= _COMPARED_MAX:
         return []
     often, there_often = Counter(mine), Counter(yours)
     places = {line: at for at, line in enumerate(yours) if there_often[line] == 1}
     shared = [(at, places[line]) for at, line in enumerate(mine) if often[line] == 1 and line in places]
-    # The longest run of them that ascends in both.
+    # The longest subsequence that ascends in both.
     tops: list[int] = []
     piles: list[int] = []
     before: list[int] = []
@@ -285,41 +285,41 @@ def _ended(lines: list[bytes]) -> list[bytes]:
     return [line if line.endswith(b"\n") else line + b"\n" for line in lines]
 
 
-# A merge conflict in the lock: resolved in the project, or for git's merge driver.
+# A merge conflict in the lock, resolved in the project or for git's merge driver.
 
 _ERRORS: Mapping[str, type[SkillhubError]] = {"signer": SignerChanged, "source": SourceMismatch}
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """What became of each skill that the sides do not have alike, and whether there was anything to fix."""
+    """The choices for entries in which the sides differ, and whether there was a conflict to fix."""
 
     choices: tuple[Choice, ...] = ()
     changed: bool = False
 
 
 def fix(project: Project, take: Mapping[str, Side], satisfies: Satisfies, *, dry_run: bool = False) -> Fixed:
-    """Resolve the conflict that git left in the lock, by the intent; without one nothing is done.
+    """Resolve git's merge conflict in the lock by the intent; without a conflict, do nothing.
 
     Args:
-        project: Whose lock.
-        take: The side that a person chose for a skill or a source.
-        satisfies: Whether an entry of the lock is what a line of the intent wants.
-        dry_run: Tell what would be done, and write nothing.
+        project: The project of the lock.
+        take: The side that the user chose for a skill or a source.
+        satisfies: Returns whether an entry of the lock satisfies a line of the intent.
+        dry_run: Return the choices, and write nothing.
 
     Raises:
         FormatError: a side is no lock, or the intent holds a conflict itself.
-        NotFound: a name that a side was chosen for, and that no side has.
-        SignerChanged: both sides changed a skill, and differ in who signed it; nothing was changed.
-        SourceMismatch: they differ in where it is from, or in what an alias means.
-        Refused: they differ in its content, and nothing says which is newer.
+        NotFound: the user chose a side for a name that no side has.
+        SignerChanged: both sides changed a skill, and their signers differ; nothing was changed.
+        SourceMismatch: the origins of a skill, or the sources of an alias, differ.
+        Refused: the contents of a skill differ, and neither has the higher version.
         StateError: the disk is in the way.
     """
     with project.exclusively():
         data = files.read(files.inside(project.root, LOCK), CAP) or b""
         found = sides(data)
         if found is None:
-            project.lock()  # tells of any other fault
+            project.lock()  # raises if the lock has any other fault
             return Fixed()
         ours, theirs, base = found
         done = _merged(ours, theirs, base, project, take, satisfies)
@@ -361,7 +361,7 @@ def _refuse_conflict(project: Project, package: str) -> None:
 
 
 def _base(data: bytes | None) -> Lock | None:
-    """Return the lock that both sides came from; None if nobody knows, for it is there to say what was removed."""
+    """Return the common base of both sides; None if it is unknown or malformed."""
     if data is None:
         return None
     try:
@@ -380,7 +380,7 @@ def _refusal(clashes: Sequence[Clash]) -> SkillhubError:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What a merge driver gives to git: the file, and why it is no clean merge if it is none."""
+    """The result of a merge driver: the file, the choices, and the error if the merge left a conflict."""
 
     data: bytes
     choices: tuple[Choice, ...] = ()
@@ -388,10 +388,10 @@ class Driven:
 
 
 def drive(base: bytes, ours: bytes, theirs: bytes) -> Driven:
-    """Merge three versions of a lock for git; what only a person or the intent can settle stays a conflict.
+    """Merge three versions of a lock for git; clashes, which only a person can decide, stay a conflict.
 
-    The intent is not asked: while git merges, nobody can say which version of it will be there. An empty base is
-    that of a lock which both sides added.
+    The merge ignores the intent, whose merged version is unknown while git merges. An empty base means that both
+    sides added the lock.
     """
     try:
         one, other = Lock.parse(ours, "ours"), Lock.parse(theirs, "theirs")

@@ -1,4 +1,4 @@
-"""Patches between trees, and local edits of copies in agents' folders: written, applied, merged."""
+"""Patches between trees: written, applied, merged; local edits of copies in agents' folders."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from skillhub.model.tree import File, Listing, Tree
 from skillhub.project.copies import EDITS
 from skillhub.project.project import Project
 
-# What differs between two trees, as a patch that ``patch -p1`` and ``git apply`` take.
+# The difference between two trees, as a patch for ``patch -p1`` and ``git apply``.
 
-# What a patch spells as it is: no control character, quote, backslash or lone surrogate.
+# Paths that a patch spells unquoted: no control character, quote, backslash or lone surrogate.
 _NAMEABLE = deferred(r'[^\x00-\x1f"\\\x7f\ud800-\udfff]+')
 _LARGEST = 1 << 20  # bytes
-_LINES_MAX = 10_000  # a second; they are matched in quadratic time
+_LINES_MAX = 10_000  # about one second: matching takes quadratic time
 
 
 def difference(base: Mapping[str, File], now: Mapping[str, File]) -> tuple[str, dict[str, File]]:
-    """Return what was changed from ``base`` to ``now``: a patch for ``patch -p1``, and files it cannot hold."""
+    """Return the changes from ``base`` to ``now``: a patch for ``patch -p1``, and the files that it cannot hold."""
     patch: list[str] = []
     whole = {}
     for path in sorted({*base, *now}):
@@ -44,7 +44,7 @@ def difference(base: Mapping[str, File], now: Mapping[str, File]) -> tuple[str, 
 
 
 def text_of(path: str, file: File | None) -> str | None:
-    """Return the text of a file that a patch can hold and name, else None."""
+    """Return the text of a file, ``""`` for a missing one; None if a patch cannot hold it or its path."""
     if not _NAMEABLE.fullmatch(path) or (file and (len(file.data) > _LARGEST or b"\0" in file.data)):
         return None
     if file and file.data.count(b"\n") > _LINES_MAX:
@@ -63,28 +63,28 @@ def _hunks(path: str, before: str, after: str, old: File | None, new: File | Non
         head.append(f"deleted file mode {mode_of(old)}\n")
     elif old.executable != new.executable:
         head += [f"old mode {mode_of(old)}\n", f"new mode {mode_of(new)}\n"]
-    tab = "\t" if " " in path else ""  # else `patch` takes the name to end at the blank
+    tab = "\t" if " " in path else ""  # without it, `patch` ends the name at the space
     names = (f"a/{path}{tab}" if old else "/dev/null", f"b/{path}{tab}" if new else "/dev/null")
     lines = unified_diff(lines_of(before), lines_of(after), *names)
     return head + [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
 
 
 def mode_of(file: File | None) -> str:
-    """Return the mode of a file as git spells it."""
+    """Return the mode of a file in git's form."""
     return "100755" if file is not None and file.executable else "100644"
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text, each with its end; only the last may have none."""
-    # Not splitlines: a form feed or a Unicode line separator is no line end to `patch` and `git apply`.
+    """Return the lines of a text, each with its line feed; only the last may lack it."""
+    # Not splitlines: `patch` and `git apply` end no line at a form feed or a Unicode line separator.
     parts = text.split("\n")
     return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
-# Applying what ``patch.difference`` wrote: exactly, or not at all.
-# Nothing is guessed: every line of context is where its hunk says, every count is right, every file is as the
-# patch found it. Whoever writes the result to a disk checks its paths as those of an archive; a patch may name
-# any.
+# Apply a patch of ``difference`` exactly, or not at all.
+# Nothing is guessed: every line of context must be where its hunk says, every count correct, and every file the same
+# as when the patch was made. A patch may name any path: before the result is written to a disk, the caller must check
+# its paths like those of an archive.
 
 _FILE = deferred(r"diff --git a/(?P<path>.+) b/(?P=path)")
 _MODE = deferred(r"(new file|deleted file|old|new) mode (100644|100755)")
@@ -97,12 +97,12 @@ def apply(patch: bytes, base: Mapping[str, File], where: str) -> Tree:
     """Return ``base`` with the patch applied.
 
     Args:
-        patch: Its bytes.
-        base: What it was made from.
-        where: What to call the patch in errors.
+        patch: The bytes of the patch.
+        base: The files from which it was made.
+        where: The name of the patch in errors.
 
     Raises:
-        FormatError: it is no such patch, or was made from something else; ``where`` names the line.
+        FormatError: the patch is malformed, or was made from other files; ``where`` names the line.
     """
     reader = _Reader(_decoded(patch, where), where)
     files = dict(base)
@@ -128,7 +128,7 @@ def _decoded(patch: bytes, where: str) -> list[str]:
 
 
 class _Reader:
-    """The lines of a patch, and where in them we are."""
+    """The lines of a patch, and the position of the next one."""
 
     def __init__(self, lines: list[str], where: str) -> None:
         self.lines = lines
@@ -137,7 +137,7 @@ class _Reader:
 
     @property
     def line(self) -> str:
-        """The line that is next; past the end an empty one, which nothing expects."""
+        """The next line; past the end an empty one, which matches no expectation."""
         return self.lines[self.at] if self.at < len(self.lines) else ""
 
     def fail(self, message: str) -> NoReturn:
@@ -148,13 +148,13 @@ class _Reader:
             self.fail(f"expected {message}, found {quote(self.line)}")
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Read the next line if it is such a one."""
+        """Read the next line if it matches ``pattern``."""
         match = pattern.fullmatch(self.line)
         self.at += match is not None
         return match
 
     def file(self, files: dict[str, File]) -> str:
-        """Carry out in ``files`` what the next section says of its file; return its path."""
+        """Apply the next section of the patch to its file in ``files``; return the file's path."""
         match = self.take(_FILE)
         if match is None:
             self.fail(f"expected the line of a file, found {quote(self.line)}")
@@ -185,13 +185,13 @@ class _Reader:
         return path
 
     def hunks(self, before: list[str]) -> list[str]:
-        """Return the lines of a file with the hunks that are next."""
+        """Return the lines of a file with the following hunks applied."""
         after: list[str] = []
         at = 0
         self.expect(_HUNK.fullmatch(self.line), "a hunk")
         while match := _HUNK.fullmatch(self.line):
             olds, news = (int(count) if count is not None else 1 for count in (match[2], match[4]))
-            # Where nothing is, the line before it is named.
+            # The start of an empty range is the line before it.
             start, new_start = int(match[1]) - bool(olds), int(match[3]) - bool(news)
             self.expect(at <= start <= len(before), "hunks in order, within the file")
             after += before[at:start]
@@ -216,18 +216,17 @@ class _Reader:
         return after
 
 
-# Edits of a person and a new version, merged where the two did not touch the same lines.
+# The user's edits and a new version, merged unless both changed the same lines.
 
 
 class _Overlap(Exception):
-    """Both sides changed the same."""
+    """Both sides changed the same lines or files."""
 
 
 def merge(base: Mapping[str, File], mine: Mapping[str, File], theirs: Mapping[str, File]) -> Tree | None:
-    """Return ``theirs`` with what was changed from ``base`` to ``mine``; None if the two cannot go together.
+    """Return ``theirs`` with the changes from ``base`` to ``mine``; None if the two overlap.
 
-    A file that both changed is merged line by line; changes that touch, be they only beside each other, are left
-    to a person, as git leaves them.
+    A file that both changed is merged line by line; changes of the same or of adjacent lines overlap, as in git.
     """
     merged: dict[str, File] = {}
     try:
@@ -246,7 +245,7 @@ def _file(path: str, base: File | None, mine: File | None, theirs: File | None) 
     if theirs == base:
         return mine
     if base is None or mine is None or theirs is None:
-        raise _Overlap  # one took away what the other changed, or both brought a file of that name
+        raise _Overlap  # one removed the file that the other changed, or both added a file of this name
     executable = theirs.executable if mine.executable == base.executable else mine.executable
     if mine.data in (base.data, theirs.data):
         return File(theirs.data, executable)
@@ -258,33 +257,33 @@ def _file(path: str, base: File | None, mine: File | None, theirs: File | None) 
     return File("".join(_lines(*map(lines_of, texts))).encode("utf-8"), executable)
 
 
-_Change = tuple[int, int, list[str]]  # of lines of the base, from and to, and what is there instead
+_Change = tuple[int, int, list[str]]  # the first line of the base, the one after the last, and the new lines
 
 
 def _lines(base: list[str], mine: list[str], theirs: list[str]) -> list[str]:
-    """Return the base with the changes of both.
+    """Return the base with the changes of both sides.
 
     Raises:
-        _Overlap: two of them touch and are not the same.
+        _Overlap: two changes touch and are not the same.
     """
     merged: list[str] = []
     at = 0
     changes = sorted([*_changes(base, mine), *_changes(base, theirs)])
     for number, (start, end, lines) in enumerate(changes):
         if number and changes[number - 1] == (start, end, lines):
-            continue  # both did the same
+            continue  # both made the same change
         if number and start <= at:
             raise _Overlap
         merged += base[at:start] + lines
         at = end
     merged += base[at:]
     if any(not line.endswith("\n") for line in merged[:-1]):
-        raise _Overlap  # a last line without end, and something behind it
+        raise _Overlap  # one side has a last line without line feed, and the other lines after it
     return merged
 
 
 def _changes(base: list[str], side: list[str]) -> Iterator[_Change]:
-    # Lines that are everywhere match nothing by themselves: 10,000 blank ones would take half a minute.
+    # With its default `autojunk`, frequent lines start no match: 10,000 blank lines would take half a minute.
     for tag, start, end, first, last in SequenceMatcher(None, base, side).get_opcodes():
         if tag != "equal":
             yield start, end, side[first:last]
@@ -292,15 +291,15 @@ def _changes(base: list[str], side: list[str]) -> Iterator[_Change]:
 
 # Local edits of copies in agents' folders: read, saved as a patch, merged into a new version, never lost.
 
-_EDITS_MAX = 256 << 20  # bytes; a copy may have become somebody's build folder
+_EDITS_MAX = 256 << 20  # bytes; a copy may have become a build folder
 _PATCH_CAP = 64 << 20
 
 
 def save(name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, File], project: Project) -> None:
-    """Write edits to ``skillhub-edits/``, once for equal ones: a patch, and beside it what no patch can hold.
+    """Write edits to ``skillhub-edits/``, equal ones once: a patch, and beside it the files that it cannot hold.
 
     Raises:
-        LinkLeavesProject: that folder is a link to somewhere outside of the project.
+        LinkLeavesProject: that folder is a link that leads out of the project.
         StateError: the disk refuses.
     """
     saved: list[tuple[str, dict[str, File]]] = []
@@ -318,10 +317,10 @@ def save(name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, Fil
 
 
 def free_path(name: str, project: Project) -> str:
-    """Return the path, below the project, of a patch that is not there yet; its folder is no way out of the project.
+    """Return an unused path, relative to the project, for a patch in ``skillhub-edits/``.
 
     Raises:
-        LinkLeavesProject: that folder is a link to somewhere outside of the project.
+        LinkLeavesProject: that folder is a link that leads out of the project.
     """
     folder = files.inside(project.root, EDITS)
     number = 1
@@ -331,21 +330,21 @@ def free_path(name: str, project: Project) -> str:
 
 
 def read_edited(path: str, store: str, project: Project) -> dict[str, File]:
-    """Return the files that a person has in place of a skill.
+    """Return the files at ``path``, which the user has in place of a skill.
 
-    Of a link of theirs there is nothing to lose but the link; one into ``store``, the store's folder, is ours, and
-    what was edited through it lies behind it.
+    For a link of the user's own, return nothing: its target stays. A link into ``store``, the store's folder, is
+    ours: return the files of the stored tree, which were edited through it.
 
     Raises:
-        LinkLeavesProject: a link is on the way to it by now.
-        StateError: it cannot be read, or is too much to save.
+        LinkLeavesProject: a folder on the path has become a link.
+        StateError: the files cannot be read, or are too large to save.
     """
     if not os.path.lexists(path) or (is_link(path) and not is_under(path, store)):
         return {}
     try:
         with files.disk_errors(path):
             if not os.path.isdir(path):
-                there = os.path.realpath(path)  # a link here is ours, and in the store something else than a tree
+                there = os.path.realpath(path)  # a link here is ours, and its target in the store is no folder
                 return {os.path.basename(path): File(files.read(there, _EDITS_MAX) or b"")}
             if is_link(path):
                 return _read_folder(os.path.realpath(path), None)
@@ -356,7 +355,7 @@ def read_edited(path: str, store: str, project: Project) -> dict[str, File]:
 
 
 def is_under(path: str, store: str) -> bool:
-    """Say whether the link at ``path`` leads to a tree of the store."""
+    """Return whether the link at ``path`` leads to a tree of the store."""
     return os.path.dirname(os.path.dirname(os.path.realpath(path))) == os.path.realpath(store)
 
 
@@ -383,8 +382,8 @@ def merged(base: Tree | None, path: str, theirs: Tree, project: Project) -> Tree
     """Return ``theirs`` with the edits of the copy at ``path``; None if there is no copy or the two overlap.
 
     Raises:
-        LinkLeavesProject: a link is on the way to it by now.
-        StateError: the copy cannot be read, or holds too much.
+        LinkLeavesProject: a folder on the path has become a link.
+        StateError: the copy cannot be read, or is too large.
     """
     if base is None or is_link(path) or not os.path.isdir(path):
         return None
@@ -401,9 +400,9 @@ def read_patch(patch: Patch, project: Project) -> bytes:
     """Return the bytes of a patch that the lock names.
 
     Raises:
-        NotFound: it is not there.
-        WrongBytes: it is another.
-        LinkLeavesProject: a link leads to it out of the project.
+        NotFound: the file does not exist.
+        WrongBytes: its digest differs from the lock.
+        LinkLeavesProject: its path leads out of the project through a link.
     """
     path = files.inside(project.root, patch.path)
     data = files.read(path, _PATCH_CAP)
@@ -415,16 +414,16 @@ def read_patch(patch: Patch, project: Project) -> bytes:
     return data
 
 
-# Trees that the store has lost, and that an agent's folder still has, to the byte.
+# Intact copies in agents' folders of trees that the store has lost.
 
 
 def listing_of_copy(places: Iterable[str], tree: Digest) -> Listing | None:
-    """Return the listing of the first of these copies that is this very tree."""
+    """Return the listing of the first copy that is exactly this tree."""
     return next((listing for _, listing in _copies(places, tree)), None)
 
 
 def tree_of_copy(places: Iterable[str], tree: Digest) -> Tree | None:
-    """Return the tree if one of these copies is it."""
+    """Return the tree from the first copy that is exactly this tree."""
     for path, _ in _copies(places, tree):
         with suppress(OSError, UnsafeArchive):
             found = Tree({each.path: each.file for each in walk(path, largest=LARGEST) if each.file})
