@@ -1,4 +1,4 @@
-"""The command line: what is plain is read here, and the rest by Typer, whose import takes longer than a ``list``."""
+"""The command line. Simple ones are parsed here; the rest by Typer, whose import takes longer than a ``list``."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Parameter:
 
     @property
     def metavar(self) -> str | None:
-        """What stands for the value."""
+        """The placeholder of the value in help: ``FILE``; None for a switch."""
         return " ".join(word for word in self.arg.typed.split(" ") if not word.startswith("-")) or None
 
 
 @cache
 def parameters(of: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """Return what a command takes, the common flags last, or a class of options."""
+    """Return the parameters of a command, the common flags last, or those of a class of options."""
     hints, found = get_type_hints(of, include_extras=True), inspect.signature(of).parameters
     taken: tuple[Parameter, ...] = ()
     for name in sorted(found, key=lambda name: (is_dataclass(hints[name]), name == "common")):
@@ -58,7 +58,7 @@ def parameters(of: Callable[..., Any]) -> tuple[Parameter, ...]:
 
 
 def commands_of(name: str) -> dict[str, Run]:
-    """Return a command, or all of its group, as they are typed."""
+    """Return the function of a command, or of each command of a group, by the words that call it."""
     known = COMMANDS[name]
     module = vars(import_module(f"skillhub.cli.{known.module}"))
     alone = {} if known.verbs and not known.verbless else {name: module["list_" if name == "list" else name]}
@@ -66,7 +66,7 @@ def commands_of(name: str) -> dict[str, Run]:
 
 
 def flags_of(args: list[str]) -> frozenset[str]:
-    """Return the flags that the command of a command line takes; none where it names no command."""
+    """Return the flags of the command that a command line names; none if it names no command."""
     words = _behind_command(args)
     commands = commands_of(words[0]) if words and words[0] in COMMANDS else {}
     command = commands.get(" ".join(words[:1])) or commands.get(" ".join(words[:2]))
@@ -76,7 +76,7 @@ def flags_of(args: list[str]) -> frozenset[str]:
 def run(args: list[str]) -> int:
     """Run a command line and return its exit status."""
     if args[:1] == ["--show-completion"] and args[1:]:
-        # Typer would guess the shell from the process that started this one; here it was named.
+        # Typer would guess the shell from the parent process, although the user named one.
         if args[1] not in _SHELLS:
             raise UsageError(f"expected one of {', '.join(_SHELLS)}, found {quote(args[1])}")
         os.environ[_COMPLETE] = f"source_{args[1]}"
@@ -87,7 +87,7 @@ def run(args: list[str]) -> int:
 
 
 def run_plain(args: list[str]) -> int | None:
-    """Run a command line of names, switches, and options that take names; return None for any other."""
+    """Run a command line of names, switches and options with a list of names; return None for any other."""
     if not args or args[0] not in _PLAIN:
         return None
     command = commands_of(args[0])[args[0]]
@@ -112,15 +112,15 @@ def run_plain(args: list[str]) -> int | None:
 
 @cache
 def build(one: str = "") -> Any:  # noqa: ANN401 - a command of the Click that is within Typer
-    """Return what parses a command line: of one command, else of all."""
+    """Return Typer's parser of the command ``one``; without it, of all commands."""
     import typer
 
-    # Rich stays out: its markup would read text from outside as its own, and it costs 50 ms.
+    # No Rich: it would interpret untrusted text as markup, and its import takes 50 ms.
     app = typer.Typer(
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         no_args_is_help=True,
-        context_settings={"help_option_names": ["--help", "-h"]},  # of every command below it, too
+        context_settings={"help_option_names": ["--help", "-h"]},  # subcommands inherit them
     )
 
     app.callback(help="The secure registry and installer for agent skills.")(lambda: None)
@@ -141,7 +141,7 @@ def build(one: str = "") -> Any:  # noqa: ANN401 - a command of the Click that i
         if alone is not None:
             group.callback()(_without_verb(_for_typer(alone)))
         for words, command in commands.items():
-            # What follows a program is the program's, whatever it looks like.
+            # Options after the program belong to the program.
             settings = {"allow_interspersed_args": words != "env exec"}
             group.command(words.split()[1], context_settings=settings)(_for_typer(command))
         app.add_typer(group, name=name)
@@ -149,9 +149,9 @@ def build(one: str = "") -> Any:  # noqa: ANN401 - a command of the Click that i
 
 
 def _behind_command(args: list[str]) -> list[str]:
-    """Return ``args`` with the common flags that stand before a command behind it, and behind its verb.
+    """Return ``args`` with the common flags before a command moved behind the command and its verb.
 
-    Of no command they are nothing: what stands in its place is what the parser is to tell of.
+    Without a command they are dropped, so that the parser's error is about the word in the place of the command.
     """
     common = {flag: each for each in parameters(Common) for flag in each.flags}
     at = 0
@@ -175,16 +175,16 @@ def _run_by_typer(args: list[str]) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except SystemExit as stop:
-        if isinstance(stop.__context__, BrokenPipeError):  # of which Typer makes an exit of 1
+        if isinstance(stop.__context__, BrokenPipeError):  # Typer turns it into exit status 1
             raise stop.__context__ from None
         raise
-    if result == 130:  # what Typer makes of Ctrl-C, without a word
+    if result == 130:  # Typer turns Ctrl-C into this status and prints nothing
         raise KeyboardInterrupt
     return result if isinstance(result, int) else 0
 
 
 def _for_typer(command: Run) -> Run:
-    """Return a function that takes what a command does, declared as Typer reads it."""
+    """Return a function with the parameters of a command, declared for Typer."""
     import typer
 
     def declared(each: Parameter) -> inspect.Parameter:
@@ -206,7 +206,7 @@ def _for_typer(command: Run) -> Run:
 
 
 def _without_verb(command: Run) -> Run:
-    """Return a command that Typer is to run if no verb follows; what was typed before a verb is no option of it."""
+    """Return a command that runs if no verb follows; it refuses options before a verb."""
     import typer
 
     def wrapped(ctx: typer.Context, **values: Any) -> int:  # noqa: ANN401 - whatever Typer parsed
@@ -224,14 +224,14 @@ def _without_verb(command: Run) -> Run:
 
 
 def _perform(command: Run, values: Mapping[str, Any]) -> int:
-    """Run a command with what was typed, and close what it opened."""
+    """Run a command with the values that the user typed, then close everything that it opened."""
     given = dict(values)
     for name, kind in get_type_hints(command).items():
         if is_dataclass(kind):
             typed = [each.name for each in parameters(kind) if each.name in given]  # type: ignore[arg-type]
             given[name] = kind(**{each: given.pop(each) for each in typed})  # type: ignore[operator]
     given["common"] = given["common"].in_scope()
-    # Much of what a command makes stays, and hardly any of it is cyclic: the searches were 6 % of an install.
+    # Most objects live to the end, and few are in cycles: collections of garbage took 6 % of an install.
     gc.freeze()
     gc.set_threshold(400_000, 50)
     gc.enable()

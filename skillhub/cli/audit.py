@@ -28,7 +28,7 @@ from skillhub.project.copies import portable
 from skillhub.project.intent import policy_places
 from skillhub.project.mcp import agents_with_file
 
-# ``audit``: checks what is installed and where it came from, and prints the report in one of four formats.
+# ``audit``: checks installed skills and their sources, and prints the report in one of five formats.
 
 Format = Literal["text", "json", "sarif", "markdown", "prompt"]
 What = Annotated[Strings, Arg("[NAME|PATH]...", "Skills, or folders and archives that need not be installed.")]
@@ -88,7 +88,7 @@ def audit(
         some = "1 finding" if len(report.known) == 1 else f"{len(report.known)} findings"
         common.terminal.say(f"wrote {write_baseline}: a baseline of {some}")
     in_repository = report.below(_below(ports.project.base, os.environ.get(_WORKSPACE)))
-    # GitHub reads both streams; stdout is the report's where that is for a program.
+    # GitHub reads both streams; stdout has only the report if a program reads it.
     for line in reports.workflow_commands(in_repository) if ci else ():
         common.terminal.workflow_command(line, sys.stdout if shape == "text" else sys.stderr)
     if shape == "prompt":
@@ -106,7 +106,7 @@ def audit(
 
 
 def _explain(word: str, common: Common) -> int:
-    """Show a row of the table of rules."""
+    """Show one rule."""
     rule = reports.RULES.get(word) or reports.RULES.get(word.upper())
     if rule is None:
         close = did_you_mean(spelled_like(word, reports.RULES))
@@ -125,7 +125,7 @@ def _check_baseline(path: str) -> None:
     """Refuse to replace a file that is no baseline.
 
     Raises:
-        StateError: there is such a file, or no folder for one.
+        StateError: the path has another file, or its folder does not exist.
     """
     full = os.path.abspath(path)
     if not os.path.isdir(os.path.dirname(full)):
@@ -145,7 +145,7 @@ def _shape(form: Format | None, common: Common) -> Format:
 
 
 def _below(base: str, workspace: str | None) -> str:
-    """Return where the project lies in the repository that GitHub checked out; empty at its top, or off GitHub."""
+    """Return the project's path in the repository that GitHub checked out; empty for the top, and off GitHub."""
     if not workspace:
         return ""
     relative = portable(os.path.realpath(base), os.path.realpath(workspace))
@@ -182,14 +182,14 @@ def _sarif(report: Report) -> dict[str, object]:
 
 
 def _summarise(report: Report, path: str | None) -> None:
-    """Add the report to the summary of the workflow's step, if there is one."""
+    """Append the report to the summary of the workflow's step, if there is one."""
     if not path:
         return
     with files.disk_errors(path), open(path, "a", encoding="utf-8", errors="replace") as file:
         file.write(reports.markdown(report))
 
 
-# ``doctor``: checks the setup of this machine and project, and shows the policy that is in force.
+# ``agents`` and ``doctor``: list agents, check the setup of this machine and project, show the policy in force.
 
 
 def agents(common: Common) -> int:
@@ -235,7 +235,7 @@ def doctor(
         if what != "policy":
             raise UsageError(f"expected nothing or policy, found {quote(what)}", hint="skillhub doctor policy")
         return _policy(common)
-    from skillhub.audit.doctor import diagnose  # here, for ``audit`` has no use for it
+    from skillhub.audit.doctor import diagnose  # here, since `audit` does not need it
 
     found = diagnose(replace(common, offline=True).ports(), common.time())
     if common.json:
@@ -256,7 +256,7 @@ def doctor(
 
 
 def _policy(common: Common) -> int:
-    """Show every line of a policy that is in force, and where it stands."""
+    """Show every line of the policies, its file, and whether a stricter line applies."""
     ports = common.ports()
     every = list(rows(ports.policies))
     where = {**policy_places(common.home), "project": ports.project.intent_path}
@@ -276,7 +276,7 @@ def _policy(common: Common) -> int:
     return 0
 
 
-# ``cache``: shows what skillhub keeps on this disk, and removes what nobody needs.
+# ``cache``: shows skillhub's folders on this disk, and removes unused data.
 
 
 def cache_info(common: Common) -> int:

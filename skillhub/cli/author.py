@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skillhub.registry.operator import Signing
     from skillhub.registry.push_targets import Target
 
-# Gets passphrases from a variable or a person, never from the command line, which others can read.
+# Passphrases come from a variable or a prompt, never from the command line, which other users can read.
 
 VARIABLE = "SKILLHUB_PASSPHRASE"
 KEYS_VARIABLE = "SKILLHUB_REGISTRY_KEYS"
@@ -48,10 +48,10 @@ _T = TypeVar("_T")
 
 
 def new_passphrase(what: str, common: Common) -> bytes | None:
-    """Return a passphrase for something new: as given, else as typed twice; None protects by file mode alone.
+    """Return a passphrase for a new key: from the variable, else typed twice; None leaves the key unencrypted.
 
     Raises:
-        UsageError: the two differ.
+        UsageError: the two typed passphrases differ.
     """
     if (found := _given()) is not None or not common.asks:
         return found
@@ -62,11 +62,11 @@ def new_passphrase(what: str, common: Common) -> bytes | None:
 
 
 def with_passphrase(what: str, common: Common, use: Callable[[bytes | None], _T]) -> _T:
-    """Return what ``use`` returns, asking a person only where the key turns out to be encrypted.
+    """Call ``use`` with the passphrase of a key and return its result; ask a person only if the key is encrypted.
 
     Raises:
-        PassphraseNeeded: it is, and nobody is there.
-        FormatError: what was given or typed is not the passphrase.
+        PassphraseNeeded: the key is encrypted, the variable is not set, and no person can be asked.
+        FormatError: the passphrase is wrong.
     """
     found = _given()
     if found is not None or not common.asks:
@@ -83,7 +83,7 @@ def _given() -> bytes | None:
 
 
 def signed(common: Common, keys: str | None, use: Callable[[Signing], _T]) -> _T:
-    """Return what ``use`` returns, given what to sign with; a passphrase is asked for where one is needed."""
+    """Call ``use`` with the registry's keys and return its result; ask for a passphrase if one is needed."""
     from skillhub.registry.operator import Signing
 
     def with_keys(passphrase: bytes | None) -> _T:
@@ -209,7 +209,7 @@ def sign(
 
 
 def own_key(key: str, common: Common) -> PrivateKey:
-    """Return the user's own key of that name, or the one in that file; its passphrase is asked for if it has one."""
+    """Return the user's key of this name, or the key in this file; ask for its passphrase if it is encrypted."""
     return with_passphrase(f"passphrase of {key}", common, lambda given: Keys(common.home).load(key, given))
 
 
@@ -306,16 +306,16 @@ def _draw_key(key: Key, write: Callable[..., None]) -> None:
     write(f"  public key:  {key.public_path}")
 
 
-# Where a registry is published.
+# Targets that a registry is published to.
 
 _TARGETS = "expected a folder, s3://…, oci://…, github:OWNER/REPO or git+https://…"
 
 
 def target_address(text: str) -> str:
-    """Return the address of a target that a person typed: of a repository with its branch.
+    """Return the address of a target that the user typed; the address of a repository names its branch.
 
     Raises:
-        UsageError: it is none, or holds a credential.
+        UsageError: the text is no target, or contains a credential.
     """
     if "://" in text and holds_secret(text):
         hint = (
@@ -327,7 +327,7 @@ def target_address(text: str) -> str:
 
         return branch_address(text, os.environ)
     kind, colon, rest = text.partition(":")
-    # One letter is a drive of Windows.
+    # A single letter is a Windows drive.
     if colon and len(kind) > 1 and kind.isalnum() and not rest.startswith("//"):
         folder = as_command(f"./{text}") if text.isprintable() else "./NAME"
         raise UsageError(f"{_TARGETS}, found {quote(text)}", hint=f"a folder of that name: {folder}")
@@ -335,7 +335,7 @@ def target_address(text: str) -> str:
 
 
 def has_pages(address: str, common: Common) -> bool:
-    """Return whether people and other clients can read what is published at a target; say so if they cannot."""
+    """Return whether a target gets pages and files for other clients; if not, tell the user."""
     if address.startswith("oci://"):
         common.terminal.say("an OCI registry gets no pages and no files for other clients: skillhub alone reads it")
         return False
@@ -346,8 +346,8 @@ def open_target(common: Common, address: str) -> Target:
     """Return the target of an address.
 
     Raises:
-        UsageError: nobody knows its scheme, or an extra is not installed.
-        SourceError: it needs the network, and ``--offline`` forbids that.
+        UsageError: the scheme is unknown, or its extra is not installed.
+        SourceError: the target needs the network, and ``--offline`` forbids that.
     """
     from skillhub.registry.push_targets import FolderTarget, open_branch
 
@@ -366,7 +366,7 @@ def open_target(common: Common, address: str) -> Target:
     return target
 
 
-# The logs of registries: what they tell a publisher, and what witnesses tell a log.
+# The logs of registries: new entries for publishers, and cosignatures of witnesses.
 
 _WHERE = ("source", "position", "time")
 

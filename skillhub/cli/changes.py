@@ -1,4 +1,4 @@
-"""``diff``: what differs, and the text of it for whoever reviews an update."""
+"""``diff``, and the text that ``update --pr-body`` writes for the reviewer of an update."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skillhub.model.provenance import SourceChange, source_changes
 from skillhub.model.reference import Named, parse_ref
 from skillhub.project.intent import sources_since
 
-# ``diff``: shows edits by hand, what an update would change, and how two locks differ.
+# ``diff``: shows edits by hand, the changes of an update, and the differences of two locks.
 
 _TONES: dict[str, Tone] = {"+": "green", "-": "red", "@": "dim", "d": "bold"}
 
@@ -64,7 +64,7 @@ def diff(
 
 
 def _since(old: Lock, names: Sequence[str], ports: Ports) -> tuple[list[Diff], tuple[SourceChange, ...]]:
-    """Compare another state of the lock, and of the sources that it counts on, with the present one."""
+    """Compare an older lock, and its sources, with the current one."""
     sources = source_changes(old.sources, sources_since(old, ports.project.lock(), ports.project.intent()))
     return diff_locks(old, names, ports), sources
 
@@ -73,14 +73,14 @@ _BODY_MAX = 60_000  # of 65,536 characters that GitHub takes; other forges take 
 
 
 def write_review(path: str, old: Lock | Sequence[str], ports: Ports) -> None:
-    """Write the text for whoever reviews what changed since a lock, or what an update of these skills would change.
+    """Write a text for the reviewer of the changes since a lock, or of the changes by an update of skills.
 
-    It is that of ``diff --from-lock --format markdown``, or of ``diff NAME``; what is too long for the body of a pull
-    request is left out, the differences of files first, and the text says so.
+    It is the Markdown of ``diff --from-lock``, or of ``diff NAME``. If it is too long for the body of a pull request,
+    the differences of files are left out first, and the text says so.
 
     Raises:
-        SourceError, SecurityError, FormatError: what an update would bring cannot be had.
-        StateError: the disk refuses.
+        SourceError, SecurityError, FormatError: the new version cannot be fetched, or is refused.
+        StateError: the file cannot be written.
     """
     if isinstance(old, Lock):
         found, sources = _since(old, [], ports)
@@ -101,7 +101,7 @@ def _joined(lines: Iterable[str]) -> str:
 
 
 def _every_edit(ports: Ports, form: str, terminal: Terminal) -> int:
-    """Show every edit by hand; no source is asked."""
+    """Show every edit by hand; contact no source."""
     found = every_edit(ports)
     if form == "json":
         terminal.answer("diff", {"skills": [each.to_json() for each in found]})
@@ -116,7 +116,7 @@ def _every_edit(ports: Ports, form: str, terminal: Terminal) -> int:
 
 
 def _of_names(names: Sequence[str], ports: Ports, terminal: Terminal, *, is_read: bool) -> list[Diff]:
-    """Compare installed skills; edits are here, and a person reads them though the source cannot be reached."""
+    """Compare installed skills; if a source cannot be reached, show the edits to a person and raise the error."""
     refs = []
     for name in names:
         ref = parse_ref(name)
@@ -166,7 +166,7 @@ def _title(each: Diff) -> str:
 
 
 def _facts(each: Diff) -> Sequence[str]:
-    """Return what changes, of a skill that came all of it, of one that went where it was from; then what is found."""
+    """Return the changes of a skill, the facts of a new one, or the origin of a removed one; then the findings."""
     entry = each.before
     went = [f"{entry.version or '-'} from {entry.source}, {entry.origin}"] if entry else []
     facts = each.changes.lines() if each.changes else [*each.facts] or went
@@ -174,7 +174,7 @@ def _facts(each: Diff) -> Sequence[str]:
 
 
 def _markdown(found: Sequence[Diff], sources: Sequence[SourceChange]) -> Iterator[str]:
-    """Yield the lines of a comment on a pull request; text from outside stands in code, which it cannot end."""
+    """Yield the lines of a comment on a pull request; untrusted text is in code that it cannot close."""
     if sources:
         yield from ("## Sources", "", *(f"- {_code(each.line)}" for each in sources), "")
     yield "## Skills"
@@ -197,7 +197,7 @@ def _edit_markdown(each: Diff) -> Iterator[str]:
 
 
 def _block(patch: str) -> Iterator[str]:
-    """Yield a patch, folded, as a block that nothing in it ends."""
+    """Yield a patch as a folded code block with a fence that the patch does not contain."""
     if patch:
         lines = _shown(patch)
         fence = "`" * max(3, _longest_run("\n".join(lines)) + 1)
@@ -207,7 +207,7 @@ def _block(patch: str) -> Iterator[str]:
 
 
 def _shown(patch: str) -> list[str]:
-    """Return the lines of a patch, each as it is seen: one, whatever it holds that elsewhere ends a line."""
+    """Return the cleaned lines of a patch; only ``\\n`` ends a line."""
     return [clean(line.removesuffix("\n")) for line in lines_of(patch)]
 
 

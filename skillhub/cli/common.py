@@ -1,4 +1,4 @@
-"""The flags of every command, those that several share, and what commands read: files, extras, SOURCE_DATE_EPOCH."""
+"""The flags of every command, options of several commands, and readers of files, extras and SOURCE_DATE_EPOCH."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ Strings: TypeAlias = list[str] | None
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """How an option or an argument is typed, and its line of help; ``skillhub.cli.app`` makes Typer's own of it.
+    """The spelling of an option or an argument, and its line of help; ``skillhub.cli.app`` translates it for Typer.
 
     Attributes:
-        typed: ``--output -o FILE`` of an option, ``[NAME]...`` of an argument.
-        envvar: The variable that an option has its value from if it is not typed.
+        typed: ``--output -o FILE`` for an option, ``[NAME]...`` for an argument.
+        envvar: The environment variable with the value of an option that the user did not type.
         min: The least value of a number.
     """
 
@@ -68,10 +68,10 @@ class Arg:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """The flags of every command, as values; what they lead to is made when it is asked for.
+    """The values of the flags of every command; the properties create the objects that they describe.
 
     Attributes:
-        undo: Closes, at the end of the command, what the command opened.
+        undo: Closes everything that the command opened, at its end.
     """
 
     json: Annotated[bool, Arg("--json", "Print only one JSON value on stdout.")] = False
@@ -93,12 +93,12 @@ class Common:
 
     @property
     def terminal(self) -> Terminal:
-        """Where this command writes."""
+        """The terminal that this command writes to."""
         return Terminal(quiet=self.quiet, verbose=self.verbose, planning=self.dry_run)
 
     @property
     def home(self) -> Home:
-        """Where skillhub keeps its own things."""
+        """The folders of skillhub's own files."""
         return Home.of(os.environ)
 
     @property
@@ -107,37 +107,37 @@ class Common:
         return user_home()
 
     def command(self, *words: str) -> str:
-        """Return what to type, in the scope that this command is about."""
+        """Return a command line for the user to type, in the scope of this command."""
         return command("user" if self.user_scope else "project", *words)
 
     def answer(self, command: str, value: Mapping[str, Any]) -> int:
-        """Print what a command answers as JSON, and return the exit status of what went well."""
+        """Print the JSON answer of a command, and return exit status 0."""
         self.terminal.answer(command, value)
         return 0
 
     def done(self, command: str, value: Mapping[str, Any], text: str, tone: Tone = "plain") -> int:
-        """Show what a command did, as its JSON value or in a line, and return the exit status of what went well."""
+        """Print the result of a command, as its JSON value or as a line, and return exit status 0."""
         if self.json:
             return self.answer(command, value)
         self.terminal.did(text, tone)
         return 0
 
     def say_nothing_locked(self, verb: str, wanted: object) -> None:
-        """Say that there is nothing to do, and what installs the skills that ``skillhub.toml`` wants, if any."""
+        """Say that no skill is locked, with the command that installs the skills of ``skillhub.toml``, if any."""
         hint = f"; {self.command('install')} installs the skills of skillhub.toml" if wanted else ""
         self.terminal.say(f"nothing to {verb}: no skill is locked here{hint}")
 
     @property
     def asks(self) -> bool:
-        """Whether a person is there to be asked, and wants more than one JSON value."""
+        """Whether a person can be asked: at a terminal, and without ``--json``."""
         return not self.json and is_interactive()
 
     def open_project(self) -> Project:
         """Return the project, or the user's scope, that the flags name.
 
         Raises:
-            UsageError: they name both, or no package of the workspace.
-            NotFound: the project's folder, or the working folder, is not there.
+            UsageError: the flags name both, or a package that the workspace does not have.
+            NotFound: the project's folder, or the working folder, does not exist.
         """
         if self.user_scope:
             if (self.project, self.package) != (None, None):
@@ -164,7 +164,7 @@ class Common:
         return found
 
     def chosen(self, names: Sequence[str]) -> list[str] | None:
-        """Return these names; without any those of the skills for ``--package``, or None, which means all."""
+        """Return ``names``; if empty, the names of the skills of ``--package``; None for all skills."""
         if names or self.package is None:
             return [*names] or None
         from skillhub.install.context import State
@@ -175,7 +175,7 @@ class Common:
         return sorted(name for name in project.lock().skills if project.package in found.get(name, ()))
 
     def in_scope(self) -> Common:
-        """Return the same with ``--global`` where no flag and no project names a scope and the user's default is so.
+        """Return the flags with ``--global`` added if no flag or project names a scope and it is the user's default.
 
         Raises:
             FormatError, StateError: ``config.toml`` is malformed, or cannot be read.
@@ -190,7 +190,7 @@ class Common:
         return replace(self, user_scope=True) if is_user and not self.open_project().has_lock_or_intent() else self
 
     def wanted(self) -> Intent:
-        """Return the intent for who only looks; one that cannot be read is warned of, and counts as empty."""
+        """Return the intent, for commands that only read; warn about an unreadable one and return an empty one."""
         try:
             return self.open_project().intent()
         except SkillhubError as error:
@@ -204,7 +204,7 @@ class Common:
         return Store(self.home.data)
 
     def proved_store(self, project: Project, *, believed: bool, kept: bool) -> Store:
-        """Return the user's store, with what was proved of a project; the flags are those of ``ProvedFolders``."""
+        """Return the user's store with the proved folders of a project; the flags are those of ``ProvedFolders``."""
         path = os.path.join(self.home.state, "proved", f"{project.key}.json")
         proved = ProvedFolders(path, believed=believed, kept=kept)
         self.undo.callback(proved.save)
@@ -217,17 +217,17 @@ class Common:
 
     @property
     def publishers(self) -> Publishers:
-        """Whom the user trusts."""
+        """The publishers that the user trusts."""
         return Publishers(self.home)
 
     def time(self, *, remember: bool = False) -> ShownTime:
-        """Return the time by which expiry is judged: the clock's, or a later one that metadata has shown."""
+        """Return the time to judge expiry by: the clock's, or a later time that metadata has shown."""
         from skillhub.sources.history import ShownTime
 
         return ShownTime(self.home, now, remember=remember)
 
     def approver(self, *, allow_unsigned: bool = False) -> Approver:
-        """Return who answers: a person if one is there and the flags leave it to them; a dry run asks nobody."""
+        """Return who answers questions: a person; without a terminal, with ``--yes`` or in a dry run, the flags."""
         from skillhub.cli.prompts import Flags, Person
 
         given = {"--yes": self.yes, "--allow-unsigned": allow_unsigned}
@@ -243,11 +243,13 @@ class Common:
         bundle: SkillBundle | None = None,
         believed: bool = False,
     ) -> Ports:
-        """Return the world for a flow; nothing of the network is loaded before a registry is opened.
+        """Return the ports of a flow; no module of the network is loaded before a source is opened.
 
-        With ``scratch``, and for a dry run, what sources say is learned for this command alone: nothing is written to
-        remember it. With a ``bundle``, that is all the network there is. With ``believed``, what was hashed before
-        and has not changed since is not hashed again.
+        Args:
+            allow_unsigned: Accept unsigned skills.
+            scratch: Use the answers of sources for this command only, and write none of them to disk; a dry run too.
+            bundle: Answers every request in place of the network.
+            believed: Do not hash files again that look unchanged since they were hashed.
         """
         from skillhub.cli.network import OpenNetwork
         from skillhub.install.context import Ports
@@ -286,7 +288,7 @@ class Common:
     def apart(
         self, bundle: SkillBundle | None = None, record: dict[str, tuple[str, bytes]] | None = None
     ) -> tuple[Ports, OpenNetwork]:
-        """Return the world of a machine that has nothing yet but this user's sources, and its network."""
+        """Return the ports of an empty machine that has only this user's sources, and its network."""
         from skillhub.cli.network import OpenNetwork
 
         folder = self.undo.enter_context(throwaway())
@@ -308,10 +310,10 @@ class Common:
         return replace(ports, network=network, store=Store(folder), report=terminal.progress), network
 
     def pick(self, offered: Sequence[Release], places: Mapping[str, Place] | None = None) -> Sequence[Release]:
-        """Let a person pick; with nobody there nothing is picked.
+        """Let a person pick releases; return none if there is no person to ask.
 
-        ``places`` are the sources without a registry: ``pick`` was asked for, and an alias stands where a plugin's
-        name would.
+        ``places`` are the user's sources that are no registries. Only the command ``pick`` passes them; then
+        ``plugin`` of a release holds the alias of its source.
         """
         if not self.asks or (self.yes and places is None):
             return ()
@@ -322,10 +324,10 @@ class Common:
 
 
 def working_folder() -> str:
-    """Return where the person is.
+    """Return the working folder.
 
     Raises:
-        NotFound: the folder is gone.
+        NotFound: the folder no longer exists.
     """
     try:
         return os.getcwd()
@@ -351,7 +353,7 @@ Verify = Annotated[bool, Arg("--verify", "Hash every file again, even if it look
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enabling:
-    """What every command that enables skills takes."""
+    """The options of every command that enables skills."""
 
     agent: Annotated[Strings, Arg("--agent NAME", "Also enable for this agent (repeatable, or all).")] = None
     env: Annotated[
@@ -366,16 +368,16 @@ class Enabling:
     ] = None
 
     def options(self, common: Common, **more: Any) -> Options:  # noqa: ANN401 - more of them
-        """Return what these options spell, for a flow.
+        """Return the options of a flow.
 
         Raises:
-            UsageError: a variable without a value, or a file that is none.
+            UsageError: a variable has no value, or ``--env-file`` names no file.
         """
         from skillhub.install.context import Options
 
         values = _read_env_file(self.env_file) if self.env_file else {}
         for number, word in enumerate(self.env or [], 1):
-            # The word is not shown: it may be a value, with = in it or not, that lost its name.
+            # The word is not shown: it may be a secret value that was typed without its name.
             name, has_value, value = word.partition("=")
             if has_value and not _VARIABLE.fullmatch(name):
                 message = f"--env number {number} is not of the form NAME=VALUE"
@@ -389,10 +391,10 @@ class Enabling:
 
 
 def trusted_sources(given: list[str] | None) -> Mapping[str, Digest]:
-    """Return what ``--trust-source NAME=sha256:…`` says, by alias.
+    """Return the root of each ``--trust-source NAME=sha256:…``, by alias.
 
     Raises:
-        UsageError: one is not of that form, or one alias has two roots.
+        UsageError: a value is malformed, or an alias has two roots.
     """
     found: dict[str, Digest] = {}
     for word in given or ():
@@ -420,7 +422,7 @@ def _read_env_file(path: str) -> dict[str, str]:
             continue
         name, has_value, value = text.partition("=")
         if not has_value or not _VARIABLE.fullmatch(name.strip()):
-            # The line is not shown: it may be a value that lost its name.
+            # The line is not shown: it may be a secret value without its name.
             raise UsageError("expected NAME=VALUE", where=f"{path}:{number}", hint=_A_NAME)
         bare = value.strip()
         is_quoted = len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'"
@@ -428,16 +430,16 @@ def _read_env_file(path: str) -> dict[str, str]:
     return values
 
 
-# What commands read besides.
+# Files, extras and variables that commands read.
 
 
 def read_file(path: str, cap: int = _PEM_CAP) -> bytes:
-    """Return the bytes of a file, by default of at most 64 KiB, which no key or certificate exceeds; a link will do.
+    """Return the bytes of a file of at most ``cap`` bytes, 64 KiB by default, enough for keys; links are followed.
 
     Raises:
-        NotFound: there is none.
-        FormatError: it is larger.
-        StateError: it cannot be read.
+        NotFound: the file does not exist.
+        FormatError: the file is larger.
+        StateError: the file cannot be read.
     """
     data = files.read(os.path.realpath(os.path.expanduser(path)), cap)
     if data is None:
@@ -446,14 +448,14 @@ def read_file(path: str, cap: int = _PEM_CAP) -> bytes:
 
 
 def output_place(path: str, project: Project) -> tuple[str, HeldFolder | None]:
-    """Return where to write a file that a person named, and what the way to it must not leave.
+    """Return the path to write a file to that the user named, and the folder that the path must not leave, if any.
 
-    In a project no link leads out of it, elsewhere none is followed that another user made.
+    In a project, no link may lead out of it. Elsewhere, no link of another user is followed.
 
     Raises:
-        UsageError: the project has its lock or its intent there.
-        LinkLeavesProject: a link of the project leads elsewhere.
-        StateError: a folder, pipe or device is there, or a link of another user.
+        UsageError: the path is that of the project's lock or intent.
+        LinkLeavesProject: a link in the project leads out of it.
+        StateError: the path is a folder, pipe or device, or a link of another user.
     """
     full, root = os.path.abspath(os.path.expanduser(path)), None
     if project.scope == "project" and project.around.covers(full):
@@ -470,7 +472,7 @@ def output_place(path: str, project: Project) -> tuple[str, HeldFolder | None]:
 
 
 def is_one_place(path: str, other: str) -> bool:
-    """Say whether two paths are one place, there or not: by links, or where ``A`` and ``a`` are one name."""
+    """Return whether two paths name one file, existing or not: through links, or if only the case differs."""
     one, two = os.path.realpath(path), os.path.realpath(other)
     folders = os.path.dirname(one), os.path.dirname(two)
     is_alike = os.path.basename(one).lower() == os.path.basename(two).lower()
@@ -478,17 +480,17 @@ def is_one_place(path: str, other: str) -> bool:
 
 
 def write_output(path: str, data: bytes, project: Project) -> None:
-    """Write a file that a person named; raises as ``output_place``."""
+    """Write a file that the user named; raises as ``output_place``."""
     full, root = output_place(path, project)
     files.write_atomic(full, data, root=root)
 
 
 def read_as(path: str, parse: Callable[[bytes], _T]) -> _T:
-    """Return what ``parse`` makes of a file.
+    """Return the parsed content of a file.
 
     Raises:
         NotFound, StateError: as for ``read_file``.
-        FormatError: it is something else; the file is named.
+        FormatError: the content is malformed; the error names the file.
     """
     try:
         return parse(read_file(path))
@@ -498,9 +500,9 @@ def read_as(path: str, parse: Callable[[bytes], _T]) -> _T:
 
 
 def read_lock(path: str) -> Lock:
-    """Return the lock at a path that a person named; ``-`` is what comes on stdin, ``/dev/null`` that there was none.
+    """Return the lock at a path that the user named; ``-`` reads stdin, ``/dev/null`` means an empty lock.
 
-    That is how git names a file that is not there. An empty stdin is no lock: what was to write it may have failed.
+    git names a missing file ``/dev/null``. Empty stdin is refused: the command before the pipe may have failed.
     """
     if path in ("/dev/null", os.devnull):
         return Lock()
@@ -513,7 +515,9 @@ def read_lock(path: str) -> Lock:
 
 
 def optional(module: str, name: str, what: str) -> ModuleType:
-    """Return a module that the extra ``name`` brings; ``what`` begins the sentence that says that it is missing.
+    """Return a module that needs the extra ``name``.
+
+    ``what`` is the subject and the verb of the error: ``serving skills needs``.
 
     Raises:
         UsageError: the extra is not installed.
@@ -521,7 +525,7 @@ def optional(module: str, name: str, what: str) -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("skillhub"):  # ours are always there
+        if (error.name or "").startswith("skillhub"):  # a bug: no extra has modules of skillhub
             raise
         from skillhub.disk.installer import extra
 
@@ -532,7 +536,7 @@ def epoch() -> datetime | None:
     """Return the time of ``SOURCE_DATE_EPOCH`` (reproducible-builds.org/specs/source-date-epoch); None without it.
 
     Raises:
-        UsageError: it is no time.
+        UsageError: the value is not a number of seconds.
     """
     text = os.environ.get("SOURCE_DATE_EPOCH")
     if not text:
@@ -545,5 +549,5 @@ def epoch() -> datetime | None:
 
 
 def signing_time() -> datetime:
-    """Return the time that what is signed is dated by; what is verified is held against the clock alone."""
+    """Return the date of new signatures. Verification uses the clock instead."""
     return epoch() or now()

@@ -1,8 +1,8 @@
-"""Answers what a shell asks when somebody presses Tab; loads no command, and so no library.
+"""Completion: answers a shell when the user presses Tab. Loads no command, and so no library.
 
-What a command takes stands in ``completion.json``, which ``docs/build.py`` writes. The names in a lock, and in
-what is kept for a user, are read as JSON alone, and offered only if they may name a skill or a source: some shells
-run the answer.
+``completion.json``, which ``docs/build.py`` writes, lists the parameters of each command. Names in a lock and in the
+user's state are read as plain JSON, and offered only if they are valid names of skills or sources: some shells
+evaluate the answer.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from skillhub.formats.text import is_name
 VARIABLE = "_SKILLHUB_COMPLETE"
 _HERE = os.path.dirname(__file__)
 _CAP = 64 << 20
-_UNSAID = re.compile(r"[^\w ,.-]", re.ASCII)  # of our own help, what a shell may take for more than text
+_UNSAID = re.compile(r"[^\w ,.-]", re.ASCII)  # characters of help texts that a shell may interpret
 _FILES = {"agent": ("agents.json", "agents"), "host": ("profiles.json", "profiles")}
 
 
 def answer(environ: Mapping[str, str]) -> tuple[str, int]:
-    """Return what the script of a shell, see ``--show-completion``, expects on stdout, and the exit status."""
+    """Return the text that a shell's script (``--show-completion``) expects on stdout, and the exit status."""
     shell = environ[VARIABLE].removeprefix("complete_")
     found: dict[str, str] = {}
     with suppress(SkillhubError, OSError, ValueError, LookupError, RecursionError, TypeError):
@@ -46,7 +46,7 @@ def answer(environ: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _typed(shell: str, environ: Mapping[str, str]) -> tuple[list[str], str]:
-    """Return the words before the cursor, less the program's, and what is there of the word at it."""
+    """Return the words between the program's name and the cursor, and the begun word at the cursor."""
     if shell == "bash":
         typed, at = environ["COMP_WORDS"], int(environ["COMP_CWORD"])
         words = typed.split("\n" if "\n" in typed else " ")
@@ -60,7 +60,7 @@ def _typed(shell: str, environ: Mapping[str, str]) -> tuple[list[str], str]:
 
 
 def _offered(args: list[str], begun: str, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return what may stand at the cursor, each with what is said of it."""
+    """Return the words that fit at the cursor, each with its line of help."""
     table = _read(os.path.join(_HERE, "completion.json"))
     commands: dict[str, Any] = table["commands"]
     name, value_of, given = "", None, dict[str, str]()
@@ -85,7 +85,7 @@ def _offered(args: list[str], begun: str, environ: Mapping[str, str]) -> Mapping
 
 
 def _names(kind: str | list[str], given: Mapping[str, str], environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the names of a kind: of skills or profiles here or of the user's scope, of sources, agents, hosts."""
+    """Return the names of a kind, each with a text: skills or profiles of the scope, sources, agents, or hosts."""
     if isinstance(kind, list):
         return dict.fromkeys(kind, "")
     if kind in _FILES:
@@ -115,7 +115,7 @@ def _with_lock(folder: str) -> str:
 
 
 def _read(path: str) -> dict[str, Any]:
-    """Return an object of JSON; an empty one where there is none."""
+    """Return the JSON object in a file; an empty one without a file."""
     found = json.loads(files.read(path, _CAP) or b"{}")
     return found if isinstance(found, dict) else {}
 

@@ -1,4 +1,4 @@
-"""``enable``, ``disable`` and ``profile``: which of the installed skills agents have."""
+"""``enable``, ``disable`` and ``profile``: choose which installed skills are in agents' folders."""
 
 from __future__ import annotations
 
@@ -120,16 +120,17 @@ def profile_remove(common: Common, name: ProfileName) -> int:
 
 
 def _switched(common: Common, names: Sequence[str], host: str | None, reach: Reach) -> Outcome | None:
-    """Set how far skills reach that agents find; None where these are skills of the lock, or are nowhere.
+    """Switch skills on or off in settings files; return None if a skill is locked, or if no agent finds all of them.
 
     Args:
-        common: The flags; ``--global`` is about the user's files.
+        common: The flags; ``--global`` chooses the user's files.
         names: The skills, as the agent names them.
-        host: The agent whose own file is to say so, of locked skills too; with None only ours does, of the others.
+        host: The agent whose settings file to change, for locked skills too; None changes only skillhub's own file,
+            and only for skills that are in no lock.
         reach: ``active`` or ``disabled``.
 
     Raises:
-        Refused: something else disables it still.
+        Refused: another setting still disables a skill.
     """
     locked = common.open_project().lock().skills
     if host is None and not locked.keys().isdisjoint(names):
@@ -143,7 +144,7 @@ def _switched(common: Common, names: Sequence[str], host: str | None, reach: Rea
         return None
     skills = [loading.pick(catalog, name) for name in names]
     said = row if host is not None else profile("agents")
-    # Codex has a file of the user's alone.
+    # Codex has no settings file in a project.
     has_own = not said.states or any(not file.path.startswith("~/") for file in said.states)
     scope: Scope = "project" if has_own and not common.user_scope else "user"
     if not common.dry_run:
@@ -159,7 +160,7 @@ def _switched(common: Common, names: Sequence[str], host: str | None, reach: Rea
 
 
 def _still_held(common: Common, names: Sequence[str], around: Surroundings) -> Iterator[str]:
-    """Yield for each agent that finds one of these skills what still disables it there."""
+    """Yield, for each agent that finds one of these skills, the setting that still disables it."""
     for each in profiles():
         row, catalog = seen_by(common, each, around)
         for skill in (skill for name in names for skill in catalog.named(name)):

@@ -1,4 +1,4 @@
-"""``env``: keeps values that skills need in the system's keyring, and runs programs with them."""
+"""``env`` stores values that skills need in the system's keyring and runs programs with them; ``self uninstall``."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def env_set(
     Example: skillhub env set GITHUB_TOKEN --skill gh-fix-ci
     """
     name, *more = words
-    if more:  # which Typer would quote
+    if more:  # may be a secret value, which an error of Typer would show
         message = "expected no value on the command line, where other users can read it"
         raise UsageError(message, hint="type it at the prompt, or write it to stdin: skillhub env set NAME")
     project = common.open_project()
     secret = intended(name, skill or (), project)
     vault = _vault()
     if not common.dry_run:
-        vault.get(secret)  # a system without a keyring is told of before the value is asked for
+        vault.get(secret)  # raises before the prompt if the system has no keyring
         keep(secret, _value(name, common), project, vault)
     if common.json:
         return common.answer("env set", _json(secret))
@@ -156,10 +156,10 @@ def _vault() -> Vault:
 
 
 def _value(name: str, common: Common) -> str:
-    """Return the value as typed unseen, else as read from stdin less one line break; never from the command line.
+    """Return the value from a hidden prompt, else from stdin without its last line break.
 
     Raises:
-        UsageError: there is none, or it is no text.
+        UsageError: the value is empty or not UTF-8, or stdin is a terminal at which no person can be asked.
     """
     if common.asks:
         return common.terminal.secret(f"value of {name} (not shown):")

@@ -37,8 +37,8 @@ from skillhub.model.version import is_version
 from skillhub.project.copies import agent_folders
 
 _BEHIND = 1
-_FEW = 6  # skills that fit into any agent's list, be their descriptions as long as the specification allows
-_MOST = 24  # lines of the plan for one skill, where nobody is there to scroll back
+_FEW = 6  # skills that fit into any agent's list, even with the longest descriptions of the specification
+_MOST = 24  # lines of the plan for one skill, if no person can scroll back
 
 
 def install(
@@ -105,7 +105,7 @@ def install(
 
 
 def _show_pins(names: Sequence[str], common: Common) -> None:
-    """Show which skills stay as they are because skillhub.toml pins them, with the command that changes it."""
+    """Show which skills do not change because skillhub.toml pins them, with the command that changes the pin."""
     lines = {} if common.json else common.open_project().intent().skills
     for name, line in ((name, lines[name]) for name in names if name in lines):
         place, version = line.remote(), (line.version or "").lstrip("= ")
@@ -121,10 +121,10 @@ def _show_pins(names: Sequence[str], common: Common) -> None:
 
 
 def _with_lists(outcome: Outcome, ports: Ports) -> Outcome:
-    """Return the outcome with what is wrong with the lists of skills that agents' models see.
+    """Return the outcome with warnings about the lists of skills that agents' models see.
 
-    It is looked at only if many skills are there, or one in both scopes: what reads skills as agents do is not loaded
-    for a few.
+    They are computed only if there are many skills, or one in both scopes: the modules that read skills as agents do
+    are not loaded for a few.
     """
     names: list[set[str]] = []
     scopes = {each.scope: each for each in (ports.project, ports.project.users(ports.user_home))}
@@ -138,13 +138,13 @@ def _with_lists(outcome: Outcome, ports: Ports) -> Outcome:
 
     try:
         found = [f"{each.name}: {each.message}" for each in listing_checks(ports, _written(outcome))]
-    except SkillhubError as error:  # of an agent's settings, which an install does not read
+    except SkillhubError as error:  # from an agent's settings, which an install does not need
         found = [f"{error.where}: {error.message}"]
     return replace(outcome, warnings=(*outcome.warnings, *found))
 
 
 def _written(outcome: Outcome) -> dict[str, Digest]:
-    """Return where a skill is now that was not here before, in any version, with the tree that was written there."""
+    """Return the folders of skills that were not installed here before in any version, with their trees."""
     known = {*outcome.changes, *outcome.unchanged, *outcome.restored}
     new = [each for each in outcome.skills if each.name not in known]
     places = {os.path.split(link): each.tree for each in new for link in each.links if each.tree}
@@ -269,7 +269,7 @@ def update(
 
 
 def _planning(common: Common) -> Callable[[Mapping[str, Changes], Sequence[SourceChange]], None]:
-    """Return what shows the plan to who is not asked; in the questions it stands anyway."""
+    """Return the function that shows the plan if no person is asked; questions contain the plan."""
     if common.json:
         return show_no_plan
     terminal, is_asked = common.terminal, common.asks and not (common.yes or common.dry_run)

@@ -1,4 +1,4 @@
-"""``list``, ``verify``, ``sync`` and ``remove``: each loads what it does, for it alone."""
+"""``list``, ``verify``, ``sync`` and ``remove``; each imports the modules that only it needs when it runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file
 
 @dataclass(frozen=True, slots=True)
 class InstalledSkills:
-    """The skills of a project or of the user's scope, and those of the user beside a project's."""
+    """The skills of a project, or of the user's scope, and beside a project's skills those of the user."""
 
     skills: tuple[Skill, ...]
     users: tuple[Skill, ...]
@@ -38,12 +38,12 @@ class InstalledSkills:
 
     @property
     def hidden(self) -> list[tuple[str, str, str]]:
-        """Each skill of the user that one of the project hides: its name, its folder, and the folder of that one."""
+        """The user's skills that a skill of the project hides: the name, the hidden folder, the project's folder."""
         first = {skill.name: skill.links[0] for skill in self.skills if skill.links}
         return [(skill.name, skill.links[0], first[skill.name]) for skill in self.users if skill.name in first]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``skillhub list --json`` prints."""
+        """Return the JSON of ``skillhub list``."""
         return {
             "skills": [each.to_json() for each in self.skills],
             "user": [each.to_json() for each in self.users],
@@ -56,7 +56,7 @@ class InstalledSkills:
 
 
 def installed(common: Common) -> InstalledSkills:
-    """Return what is installed, and what lies in agents' folders without a lock."""
+    """Return the installed skills, and the unmanaged skills in agents' folders."""
     project = common.open_project()
     store = common.proved_store(project, believed=True, kept=not common.dry_run)
     sources = common.sources.within(project, remember=False)
@@ -80,7 +80,7 @@ def installed(common: Common) -> InstalledSkills:
 
 
 def _with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list[Skill]:
-    """Return the skills ``with_edits``, which is loaded where a copy may have changed since it was hashed."""
+    """Return the skills ``with_edits``, whose module is imported only if a copy may have changed since its hash."""
     changes = [unproved(each, store) for each in skills]
     if not any(changes):
         return [*skills]
@@ -92,10 +92,10 @@ def _with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list
 
 
 def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:
-    """Return what advisories say of the locked skills; that nobody can tell is a warning."""
+    """Return the advisories that name locked skills; if they cannot be read, warn and return none."""
     sources = common.sources.within(project, remember=False)
     if not common.home.is_configured and not any(sources.was_heard(each.root) for each in sources.all().values()):
-        return []  # neither the user nor a registry said anything: what would ask them is not loaded
+        return []  # no source of advisories is known, so their modules are not loaded
     ports = replace(replace(common, offline=True).ports(), store=store)
     scopes = {each.scope: each for each in (project, project.users(common.user_home))}
     try:
@@ -146,7 +146,7 @@ def list_(common: Common) -> int:
 
 
 def _warn_of(found: InstalledSkills, common: Common) -> None:
-    """Show what holds skills back, or hides them, with the commands that help."""
+    """Show edited, withdrawn, known bad and hidden skills, with the commands that help."""
     for skill in (*found.skills, *found.users):
         if skill.edited:
             shows = command(skill.scope, "diff", skill.name)
@@ -164,7 +164,7 @@ def _warn_of(found: InstalledSkills, common: Common) -> None:
 
 
 def _from_aliases(skills: Sequence[Skill], common: Common) -> list[Skill]:
-    """Return the same with the alias of a source of this user's instead of its URL."""
+    """Return the skills with the aliases of the user's sources instead of URLs."""
     project, places = common.open_project(), common.sources.places()
     locked = project.lock().skills if places else {}
     found = {
@@ -177,7 +177,7 @@ def _from_aliases(skills: Sequence[Skill], common: Common) -> list[Skill]:
 
 
 def _held(waiting: set[str], project: Project) -> dict[str, str]:
-    """Return what keeps each of these disabled, where that is not their user."""
+    """Return, by name, why each of these skills is disabled, without those that the user disabled."""
     records, unagreed = project.records().skills, not_agreed(project)
     return {
         name: "not agreed to" if name in unagreed else "needs open"
@@ -222,7 +222,7 @@ def verify(
 
 
 def _hints(found: Sequence[Verified], project: Project, common: Common) -> Iterator[str]:
-    """Yield what to do about the problems that were found."""
+    """Yield the commands that solve the problems."""
     from skillhub.audit.verify import BEYOND_SYNC
 
     unagreed = not_agreed(project)
@@ -266,7 +266,7 @@ def sync(common: Common, verify: Verify = False) -> int:
 
 
 def restored(ports: Ports, *, dry_run: bool = False) -> Outcome:
-    """Make store, copies and lock agree; what is missing is fetched as the lock says."""
+    """Make store, copies and lock agree; fetch missing skills as the lock names them."""
     from skillhub.install.links import sync as sync_flow
 
     records, locked = ports.project.records().skills, ports.project.lock().skills
@@ -276,7 +276,7 @@ def restored(ports: Ports, *, dry_run: bool = False) -> Outcome:
         from skillhub.install.obtain import from_lock
 
         record = records.get(name)
-        # Of a patched one the entry may be that of what its source has, which was agreed to with the patch.
+        # `entry` of a patched skill may be that of its source; the user agreed to it with the patch.
         agreed = record is not None and record.is_of(locked[name])
         found = from_lock(name, entry, ports, agreed=agreed, scanned=not agreed)
         notes.extend(f"{name}: {note}" for note in found.warnings)

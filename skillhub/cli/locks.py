@@ -1,4 +1,4 @@
-"""``adopt``, ``patch`` and ``lock``: what the lock takes over besides what is installed, and what is made of it."""
+"""``adopt``, ``patch`` and ``lock``: add unmanaged skills, edits and other locks to the lock; export and merge it."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def lock_import(
     outcome = adopting.import_lock(other, options, ports)
     common.terminal.say(f"{file}: {other.format}")
     status = finish(common, outcome, options, "import", "imported")
-    # What was left out counts also where the rest is not to be enabled.
+    # A skill that was left out counts also with --no-enable.
     return Refused.exit_code if outcome.left and not common.dry_run else status
 
 

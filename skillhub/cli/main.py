@@ -17,22 +17,21 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def run(*, working_folder_leads: bool = False) -> None:
-    """Run the command line of this process, and end it.
+    """Run the command line of this process, and end the process.
 
-    What is left in memory the system takes back at once, and Python object by object, which is 5 of the 40 ms of a
-    ``list``.
+    It ends without Python's clean-up, which frees memory object by object: 5 of the 40 ms of a ``list``.
     """
     status = main(way_in=import_path.way_in(working_folder_leads=working_folder_leads))
-    atexit._run_exitfuncs()  # what libraries want done at the end; the command has closed its own
+    atexit._run_exitfuncs()  # exit functions of libraries; the command has closed its own resources
     os._exit(status)
 
 
 def main(argv: list[str] | None = None, *, way_in: str | None = None) -> int:
     """Run a command line and return its exit status; the only place that renders errors.
 
-    With a ``way_in``, by which modules would come from the working folder, nothing is run, and that is the error.
+    A ``way_in`` describes how Python would import modules from the working folder; then the command line is refused.
     """
-    # What others could write would be theirs to decide; containers often start with a umask of 0.
+    # No other user may write skillhub's files; containers often start with a umask of 0.
     os.umask(os.umask(0o022) | 0o022)
     ready()
     try:
@@ -43,7 +42,7 @@ def main(argv: list[str] | None = None, *, way_in: str | None = None) -> int:
     except KeyboardInterrupt:
         return _stopped("stopped", _INTERRUPTED)
     except BrokenPipeError:
-        _drop_output()  # whoever read it has seen enough
+        _drop_output()  # the reader has closed the pipe
         return 141
     except OSError as error:
         _drop_output()
@@ -51,12 +50,12 @@ def main(argv: list[str] | None = None, *, way_in: str | None = None) -> int:
 
 
 def _rendered(args: list[str], way_in: str | None) -> int:
-    """Run a command line and tell of its errors."""
+    """Run a command line and print its error, if any."""
     try:
         if way_in:
             import_path.refuse(way_in)
         return _answer(args)
-    except Exception as error:  # the one broad except: nobody is shown a traceback
+    except Exception as error:  # the one broad except: no user sees a traceback
         if isinstance(error, BrokenPipeError) or _is_full(error):
             raise
         from skillhub.cli.app import flags_of
@@ -106,31 +105,31 @@ def _answer(args: list[str]) -> int:
 def _stopped(message: str, status: int) -> int:
     from contextlib import suppress
 
-    with suppress(OSError):  # if it is this stream that takes no more, nobody can be told
+    with suppress(OSError):  # stderr itself may be closed or full
         sys.stderr.write(f"\nskillhub: {message}\n")
     return status
 
 
 def ready() -> None:
-    """Open what was closed, and let no character that the locale does not know stop a command.
+    """Open closed standard streams, and replace characters that the locale cannot encode.
 
-    A closed descriptor would be taken by the next file that is opened, and output would end up in it.
+    The next file that is opened would get a closed descriptor, and output would be written into it.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - as long as we live
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open until the process ends
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def _drop_output() -> None:
-    """Write nowhere from now on, so that the interpreter does not complain when it flushes at its end."""
+    """Redirect stdout to the null device, so that the interpreter's last flush does not fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def _is_full(error: BaseException) -> bool:
-    """Say whether this is what writing to a stream raises when its disk, or its terminal, takes no more."""
+    """Return whether writing to a stream failed because its disk is full or its terminal is gone."""
     return isinstance(error, OSError) and error.errno in _FULL and error.filename is None

@@ -1,4 +1,4 @@
-"""Opens registries, sites, repositories, artifacts and folders; each is imported only when a command reaches it."""
+"""The network of a command: opens registries and other sources, and imports a module when a command first uses it."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class OpenNetwork:
     """Opens each registry and each place once for a command.
 
     Attributes:
-        home: Where skillhub keeps its own things.
-        sources: The registries that the user has.
+        home: The folders of skillhub's own files.
+        sources: The sources of the user and the project.
         user_home: The user's home folder.
-        offline: Reach nothing but what is here already.
-        scratch: Learn what sources say for this command alone, and write nothing to remember it.
-        fresh: Take it that nothing of any registry is known yet.
-        bundle: Answers everything that a server would be asked for.
-        record: Where to note what servers answer.
-        time: By what the expiry of metadata is judged; None for this machine's.
-        arrived: Is told how many bytes came.
+        offline: Send no request.
+        scratch: Use the answers of sources for this command only, and write none of them to disk.
+        fresh: Ignore the stored metadata of registries, except the state of their logs.
+        bundle: Answers every request in place of servers.
+        record: Receives the answers of servers.
+        time: The time to judge the expiry of metadata by; None for this machine's.
+        arrived: Called with the number of bytes that arrived.
     """
 
     home: Home
@@ -70,7 +70,7 @@ class OpenNetwork:
     _named: dict[str, Who] = field(default_factory=dict, init=False)
 
     def open(self, source: Source, root: bytes | None = None) -> Registry:
-        """Return the registry of a source, its metadata verified and fresh, as the install room wants it."""
+        """Return the registry of a source, with verified and fresh metadata."""
         if source in self._registries:
             return self._registries[source]
         from shutil import rmtree
@@ -85,7 +85,7 @@ class OpenNetwork:
             undo.pop_all()
         if opened.log is not None:
             opened.log.is_bundled = self.bundle is not None
-        # The package may be older than it says, and a registry that a repository proposes is nobody's witness.
+        # No time is learned from the registry in the package, nor from one that only a repository names.
         if source.named_by == "person" and not source.embedded:
             self._clock.learn(opened.shown, source.url)
         self._registries[source] = opened
@@ -99,14 +99,14 @@ class OpenNetwork:
         named_by: Who = "person",
         check_allowed: CheckAllowed | None = None,
     ) -> Place:
-        """Return a place that is no registry, as the install room wants it."""
-        # What a person names in this very command is no stranger's, though the lock names it too.
+        """Return a place, which is any source that is no registry."""
+        # A place that the user names in this command counts as theirs, even if the lock names it too.
         url = _url_of(ref)
         named = url.removesuffix(".git")
         is_typed = named_by == "person"
         if not is_typed:
             named_by = self._named.get(named, "person" if self._settings.trusts(url) else "repository")
-        # What was opened for somebody whom no policy held lets through what one may forbid.
+        # A place that was opened without a policy check must not serve a caller that needs the check.
         key = str(ref), pin, named_by, check_allowed is not None
         if key not in self._places:
             self._places[key] = self._reached(ref, pin, named_by, check_allowed)
@@ -115,13 +115,13 @@ class OpenNetwork:
         return self._places[key]
 
     def fetch_root(self, url: str, *, named_by: Who = "person") -> bytes:
-        """Return the first root that the registry at ``url`` shows."""
+        """Return the first root of the registry at ``url``, not verified."""
         from skillhub.sources.registry import fetch_root
 
         return fetch_root(url, self.fetcher(url, named_by))
 
     def fetcher(self, url: str, named_by: Who = "person") -> Fetcher:
-        """Return what fetches from a registry that somebody named: from inside the package, or from the network.
+        """Return the fetcher for a registry: from inside the package, or from the network.
 
         Raises:
             SourceError: with ``--offline``.
@@ -131,17 +131,17 @@ class OpenNetwork:
         return self._web(url, named_by, _YOURS)
 
     def advisories(self) -> Iterator[Said]:
-        """Return what the files and mirrors say that the user's settings name."""
+        """Return the advisories of the files and mirrors that the user's settings name."""
         home, named = self.home, self._settings.advisories
         return own_advisories(named, home.config, home.state, self._asked_advisories)
 
     def _asked_advisories(self, url: str) -> bytes:
-        if self.bundle is not None:  # whoever made it must not say what is known to be bad
+        if self.bundle is not None:  # the maker of a bundle must not decide which skills are known bad
             raise SourceError("a bundle does not answer for those who publish advisories", where=url)
         return self._web(url).get(url, cap=advisory.CAP).data
 
     def web(self, url: str) -> Web:
-        """Return what asks a place that a person agreed to.
+        """Return the client for a URL that a person agreed to.
 
         Raises:
             SourceError: with ``--offline``.
@@ -149,14 +149,14 @@ class OpenNetwork:
         return self._web(url)
 
     def close(self) -> None:
-        """Hang up, and throw away what was learned for one command alone."""
+        """Close connections, and delete the temporary folders of this command."""
         self._undo.close()
 
     def proof(self, rev: str, folder: str) -> dict[str, bytes]:
-        """Return the objects of git that prove a folder of a commit which was opened here.
+        """Return the git objects that prove a folder of a commit that this command opened.
 
         Raises:
-            UsageError: it was opened without git.
+            UsageError: the commit was opened without git.
         """
         from skillhub.sources.git_snapshot import GitSnapshot
 
@@ -166,7 +166,7 @@ class OpenNetwork:
         return found.proof(folder)
 
     def _web(self, url: str, named_by: Who = "person", hint: str | None = None) -> Web:
-        """Return what fetches from a place that somebody named; ``hint`` says how a person names it themselves."""
+        """Return the client for a URL; ``hint`` says how the user names the host, if the repository named it."""
         if self.bundle is not None:
             from skillhub.sources.bundle import BundleWeb
 
@@ -200,9 +200,9 @@ class OpenNetwork:
         return Settings.read(self.home)
 
     def _metadata(self, source: Source) -> str:
-        """Return where the trusted metadata is kept; the embedded registry's is thrown away after use.
+        """Return the folder of the trusted metadata; that of the embedded registry is temporary.
 
-        Its freshness is the package's own: kept, it would refuse an older package as a rollback.
+        If it were kept, an older package would be refused as a rollback.
         """
         kept = self.sources.metadata(source)
         if not (source.embedded or self.scratch):
@@ -213,7 +213,7 @@ class OpenNetwork:
 
         copy = os.path.join(self._throwaway(), os.path.basename(kept))
         if self.fresh:
-            # All is fetched anew, but what was seen of a log holds for that, too.
+            # All metadata is fetched again, and compared with the stored state of the log.
             with files.disk_errors(kept), suppress(FileNotFoundError):
                 os.makedirs(copy)
                 copyfile(os.path.join(kept, LOG_SEEN), os.path.join(copy, LOG_SEEN))
@@ -245,7 +245,7 @@ class OpenNetwork:
         if isinstance(ref, Oci):
             from skillhub.sources.oci import Artifact
 
-            # What a marketplace names is a repository, and nothing else that has its URL.
+            # Only a person's credentials are sent; a marketplace names repositories only, and no artifacts.
             return Artifact(ref, self._web(str(ref), named_by), os.environ if named_by == "person" else None)
         if isinstance(ref, Mcp):
             from skillhub.sources.mcp import McpPlace
@@ -254,7 +254,7 @@ class OpenNetwork:
         from skillhub.net.download import DownloadCache, Downloads, Seen
         from skillhub.sources.site import Site
 
-        # What a bundle says that a site offers is no promise of that site.
+        # The answers of a bundle for a site are not stored as answers of that site.
         is_fleeting = self.scratch or self.bundle is not None
         cache = DownloadCache(os.path.join(self.home.cache, "http"), fixed=is_fleeting)
         seen = Seen(self.home.state, remember=not is_fleeting)
@@ -292,7 +292,7 @@ class OpenNetwork:
         return Repository(commit, url=url, path=ref.path, elsewhere=elsewhere, leads=leads)
 
     def _commit(self, url: str, rev: str | None, named_by: Who) -> Snapshot:
-        """Return the repository at ``url``, or its mirror, opened once however many folders of it are asked for."""
+        """Return the repository at ``url``, or its mirror, opened once for all of its folders."""
         from skillhub.sources.git_program import GitLimits
         from skillhub.sources.github import open_repository
 
@@ -309,5 +309,5 @@ class OpenNetwork:
 
 
 def _url_of(ref: Remote | Local) -> str:
-    """Return where a place is, whatever the revision and the folder in it."""
+    """Return the URL or path of a place, without revision and folder."""
     return ref.path if isinstance(ref, Local) else url_of(ref, os.environ)

@@ -1,4 +1,4 @@
-"""Lets a person pick among many skills, in groups: on the whole screen, or line by line for a screen reader."""
+"""The picker: lets a person choose from many skills in groups, on the whole screen or in a numbered list."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _NUMBERS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
 
 class Offered:
-    """Every release by its group, with what it is called here: its name, or what tells it from others of that name.
+    """The releases to choose from, sorted by group.
 
     Attributes:
-        releases: Sorted by group.
-        groups: Of each its plugin, or else the folder that its own is in.
-        labels: What each is called.
-        marks: ``installed`` if it is, ``name in use`` if another of its name is.
-        descriptions: What each says of itself, in one line.
+        releases: The releases.
+        groups: The group of each release: its plugin, or the folder above its own.
+        labels: The label of each release: its name, with more words if several have that name.
+        marks: ``installed``, ``name in use`` if another skill of its name is installed, or empty.
+        descriptions: The description of each release, in one line.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class Offered:
         ]
 
     def heading(self, number: int, before: int | None) -> str:
-        """Return its group, to stand above it, if it is a new one and there are several."""
+        """Return the heading above a row: its group, if there are several and the row ``before`` has another one."""
         group = self.groups[number]
         is_new = before is None or self.groups[before] != group
         return f"{word(group) if group else '(no folder)'}:" if is_new and self._is_grouped else ""
 
     def row(self, number: int, columns: int, before: str = "") -> str:
-        """Return the row of one, of so many cells at most; text of the skill stands behind all that is ours."""
+        """Return the row of a release in at most ``columns`` cells; the skill's own text comes last, after a bar."""
         wide = min(columns // 2, self._wide)
         label = shortened(self.labels[number], wide)
         label += " " * (wide - cells_of(label.replace("…", ".")))
@@ -59,7 +59,7 @@ class Offered:
         return shortened(row, columns).rstrip()
 
     def named(self, words: Sequence[str]) -> list[int]:
-        """Return what these numbers and names mean; empty if one of the words is neither, or means several."""
+        """Return the releases that numbers and names select; none if a word is unknown or selects several by name."""
         chosen: dict[int, None] = {}
         for each in words:
             meant = self._numbered(each)
@@ -74,12 +74,12 @@ class Offered:
         return list(chosen)
 
     def matching(self, words: Sequence[str]) -> list[int]:
-        """Return what says every one of these words somewhere."""
+        """Return the releases whose text contains all of these words."""
         wanted = [each.lower() for each in words]
         return [number for number, text in enumerate(self._texts) if all(each in text for each in wanted)]
 
     def _numbered(self, text: str) -> list[int] | None:
-        """Return what ``3`` or ``3-5`` means, nothing if there are not so many; None of what is no number."""
+        """Return the releases of ``3`` or ``3-5``, none if there are not so many; None if the text is no number."""
         found = _NUMBERS.fullmatch(text)
         if found is None:
             return None
@@ -114,24 +114,24 @@ def _is_of(release: Release, entry: Locked, base: str, places: Mapping[str, Plac
 
 _HELP = "numbers or names to choose, words to filter the list, {more}all for the whole list, empty to stop:"
 _AROUND = 5  # lines of the screen that are not rows of the list
-_LEAST = (40, 12)  # columns and lines of a screen that holds a list and a preview
-LIST = "SKILLHUB_PICKER"  # the variable that has it be a list, `list`
+_LEAST = (40, 12)  # the least columns and lines of a screen with a list and a preview
+LIST = "SKILLHUB_PICKER"  # the variable that asks for the numbered list, with the value `list`
 
 
 def pick(
     terminal: Terminal, releases: Sequence[Release], lock: Lock, base: str, places: Mapping[str, Place] | None = None
 ) -> tuple[Release, ...]:
-    """Let the person at the terminal pick; empty if they stop.
+    """Let the person at the terminal choose releases; return none if they stop.
 
     Args:
-        terminal: Where they sit.
-        releases: What is offered.
-        lock: What is installed, and is marked.
-        base: The folder that the lock's own paths begin at.
-        places: The sources without a registry, if the source's alias stands where a plugin's name would.
+        terminal: The person's terminal.
+        releases: The releases to choose from.
+        lock: The installed skills, which are marked.
+        base: The folder that local paths in the lock are relative to.
+        places: The sources that are no registries, if ``plugin`` of a release holds the alias of its source.
     """
     offered = Offered(releases, lock, base, places)
-    # Its library takes a tenth of a second, and may not be there.
+    # The import of its library takes 0.1 s, and the extra may be missing.
     terminal.clear()
     choose = import_module("skillhub.cli.screen").choose if _draws(terminal) else _by_line
     chosen: list[int] = choose(terminal, offered)
@@ -139,16 +139,16 @@ def pick(
 
 
 def _draws(terminal: Terminal) -> bool:
-    """Say whether the whole screen may be used: it can be drawn on, nobody wants a list, and the extra is there."""
+    """Return whether to draw on the whole screen: it is large enough, the extra is there, no list is asked for."""
     columns, lines = terminal.size
     is_wanted = not os.environ.get(LIST) and terminal.obeys_escapes and columns >= _LEAST[0] and lines >= _LEAST[1]
     return is_wanted and find_spec("prompt_toolkit") is not None
 
 
 def _by_line(terminal: Terminal, offered: Offered) -> list[int]:
-    """Let them pick from a list with numbers; empty if they stop.
+    """Let the person choose from a numbered list; return none if they stop.
 
-    Numbers stay those of the whole list, however it is narrowed; each search is in the whole list again.
+    A filter does not change the numbers, and each filter applies to the whole list.
     """
     listed, start = list(range(len(offered.labels))), 0
     while True:
@@ -173,7 +173,7 @@ def _by_line(terminal: Terminal, offered: Offered) -> list[int]:
 
 
 def _show(terminal: Terminal, offered: Offered, listed: Sequence[int]) -> int:
-    """Show as many as there is room for, and return how many those are."""
+    """Show as many releases as the screen has room for, and return their number."""
     columns, rows = terminal.size
     lines: list[str] = []
     shown = 0

@@ -1,4 +1,4 @@
-"""Who answers questions: a person, ``--yes``, nobody."""
+"""Approvers that answer questions: a person at the terminal, or flags such as ``--yes`` alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skillhub.model.tree import Tree
 
 _T = TypeVar("_T")
 _TRIES = 3
-# A digest that is proven, and that nobody compares by eye as they do those of a new root or key.
+# A verified digest, which is shortened: no user compares it by eye, unlike that of a new root or key.
 _PROVEN = deferred(r"(?<=[ (]sha256:)([0-9a-f]{12})[0-9a-f]{52}")
 _HEAD = ("NAME", "VERSION", "SOURCE", "SIGNED BY", "CAN", "NEEDS")
 _YES = dict.fromkeys(("y", "yes"), "yes")
@@ -26,7 +26,7 @@ _WAYS: Mapping[Way, str] = {"save": "[s]ave as a patch", "merge": "[m]erge", "ta
 
 
 def heads(questions: Sequence[Question]) -> dict[str, Question]:
-    """Return what each skill is, to be shown before the first question about it."""
+    """Return by skill the question that describes it, to show its facts before the first question about it."""
     return {
         each.skill: replace(each, message=f"About {' '.join(each.row[:2])}:")
         for each in questions
@@ -34,15 +34,15 @@ def heads(questions: Sequence[Question]) -> dict[str, Question]:
     }
 
 
-# What new versions gain, or what the scan found in a release, by the skills of which is asked too whether to take
-# that version, or to publish it.
+# By skill, the questions about what its new version gains, or about findings in its release. The answer to the
+# question whether to take that version, or to publish the release, answers them too.
 Gains: TypeAlias = Mapping[str, Sequence[Question]]
 _NEW: tuple[Kind, ...] = ("capability", "need")
 _JOINED: Mapping[Kind, tuple[Kind, ...]] = {"install": _NEW, "unsigned": _NEW, "publish": ("finding",)}
 
 
 def gained(question: Question, gains: Gains) -> Sequence[Question]:
-    """Return the questions that have the same answer: what the version gains that is asked about."""
+    """Return the questions about what a version gains; the answer to ``question`` answers them too."""
     return gains.get(question.skill, ()) if question.kind in _JOINED else ()
 
 
@@ -53,9 +53,9 @@ def show(
     label: str = "",
     gains: Gains = MappingProxyType({}),
 ) -> None:
-    """Show a question with its facts, and before it the head of its skill, unless that was shown.
+    """Show a question with its facts, after the head of its skill unless that was shown before.
 
-    ``gains`` has what else the same answer is to.
+    ``gains`` has the questions that the same answer answers too.
     """
     head = unshown.pop(question.skill, None)
     own = replace(question, message=f"{label}{question.message}")
@@ -76,22 +76,25 @@ def show(
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """Answers given beforehand, each by a flag that answers questions of that kind."""
+    """Answers that flags give beforehand, each flag to questions of its kinds."""
 
     given: frozenset[str] = frozenset()
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
-        """Answer what the flags answer, and leave the rest unanswered."""
+        """Answer yes to the questions that the flags agree to, and leave the others unanswered."""
         unanswered = replace(UNANSWERED, past_yes="--yes" in self.given)
         return [YES if self.agree_to(question) else unanswered for question in questions]
 
     def agree_to(self, question: Question) -> bool:
-        """Say whether the flags are a yes to this question."""
+        """Return whether the flags agree to this question."""
         return answered_by(question, self.given)
 
 
 def _joined(asked: Sequence[Question]) -> dict[int, Question]:
-    """Return, for each install of what nobody signed, the question about that: it is asked in its place."""
+    """Return, by the id of each question to install an unsigned skill, the question about the missing signature.
+
+    The second is asked in the place of the first.
+    """
     unsigned = {each.skill: each for each in asked if each.kind == "unsigned"}
     return {id(each): unsigned[each.skill] for each in asked if each.kind == "install" and each.skill in unsigned}
 
@@ -112,7 +115,7 @@ def _counted(question: Question, count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Whoever sits at the terminal; asked only what the flags do not answer."""
+    """The person at the terminal; asked only the questions that the flags do not answer."""
 
     terminal: Terminal
     flags: Flags
@@ -120,11 +123,11 @@ class Person:
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Show all skills in one table, then each question with its facts.
 
-        A skill is described before the first question about it. Whether to install it, whether without a signature,
-        and whether with what its new version gains, is one question, which names each. ``a`` is a yes to all that
-        are about the very same, with the same gains, and shows first what was not shown yet. A no that refuses the
-        whole command is the last: what else was to be asked stays unanswered. Where something is that only a policy
-        may agree to, nothing is asked.
+        A skill is described before the first question about it. Installing it, accepting that it is not signed, and
+        accepting what its new version gains are one question, which names each of them. ``a`` answers yes to all
+        equal questions with the same gains, after it has shown those that were not shown yet. After a no that refuses
+        the whole command, the other questions stay unanswered. If only a policy may agree to one of the questions,
+        none is asked.
         """
         if any(question.kind == "critical-finding" for question in questions):
             return self.flags.answer(questions)
@@ -172,7 +175,7 @@ class Person:
             self.terminal.table(_HEAD, rows, sys.stderr)
 
     def _ask(self, question: Question, alike: int, tree: Tree | None) -> tuple[Answer, bool]:
-        """Return the answer, and whether it is to be one to all that are alike; ``v`` shows the ``tree`` first."""
+        """Return the answer, and whether it also answers all equal questions; ``v`` shows the ``tree`` first."""
         if question.kind == "env":
             value = self.terminal.secret(f"  value of {question.subject} (not shown, empty for none):")
             return Answer("yes", value) if value else UNANSWERED, False
@@ -187,7 +190,7 @@ class Person:
             said = self._word(f"[y]es, {of_all}[N]o", words, "no")
             return NO if said == "no" else YES, said == "all"
         while (said := self._word(f"[y]es, {of_all}[v]iew its files, [N]o", {**words, **_VIEW}, "no")) == "view":
-            from skillhub.cli.reading import view  # here, for few ask to see it, and the scan is read for it
+            from skillhub.cli.reading import view  # here, since it loads the scan, and few users view files
 
             view(tree, self.terminal, sys.stderr)
         return NO if said == "no" else YES, said == "all"
@@ -195,7 +198,7 @@ class Person:
     def _ask_all(
         self, question: Question, count: int, new: Sequence[Question], unshown: dict[str, Question], gains: Gains
     ) -> Answer:
-        """Show those of the ``count`` alike whose skills were not shown yet, and ask once more if there are any."""
+        """Show the ``new`` of ``count`` equal questions, whose skills were not shown yet; if any, ask again."""
         if not new:
             return replace(YES, seen=True)
         self.terminal.discard_input()
@@ -213,7 +216,7 @@ class Person:
         return self._word(", ".join([*(_WAYS[way] for way in chosen), last]), words, NO)
 
     def _word(self, prompt: str, words: Mapping[str, _T], default: _T) -> _T:
-        """Return what the typed word means; what means nothing is asked for again, but not forever."""
+        """Return the meaning of the word that the user types; ask again after an unknown word, up to three times."""
         for _ in range(_TRIES):
             line = self.terminal.prompt(f"  {prompt}:")
             said = line.strip()

@@ -1,4 +1,4 @@
-"""How a person reads a skill before it is installed: its files, and each with what the scan found at which line."""
+"""Views of a skill before it is installed: the list of its files, and each file with the findings at their lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TONES: dict[Severity, Tone] = {"low": "dim", "medium": "yellow", "high": "red",
 
 
 def view(tree: Tree, terminal: Terminal, stream: TextIO) -> None:
-    """Show all of a skill to who is asked about it: the list of its files, then each file, ``SKILL.md`` first."""
+    """Show all files of a skill during a question: first the list, then each file, ``SKILL.md`` first."""
     findings = scan(tree)
     lines = listing(tree, findings)
     for path in sorted(tree, key=lambda each: each != SKILL_MD):
@@ -24,7 +24,7 @@ def view(tree: Tree, terminal: Terminal, stream: TextIO) -> None:
 
 
 def listing(tree: Tree, findings: Sequence[Finding]) -> list[tuple[str, Tone]]:
-    """Return a line for each file: whether it is executable, its size, its path, what the scan found in it."""
+    """Return a line for each file: its execute bit, size and path, and the number of findings in it."""
     lines: list[tuple[str, Tone]] = []
     for path, file in tree.items():
         found = [each for each in findings if each.path == path]
@@ -36,9 +36,9 @@ def listing(tree: Tree, findings: Sequence[Finding]) -> list[tuple[str, Tone]]:
 
 
 def numbered(path: str, file: File, findings: Sequence[Finding]) -> list[tuple[str, Tone]]:
-    """Return a file with the numbers of its lines, and below a line what the scan found in it.
+    """Return the numbered lines of a file, each followed by its findings.
 
-    A hidden character is shown as its number, ``<U+200B>``: who reads before they agree is to see it.
+    A hidden character is shown as its code point, ``<U+200B>``, so that the reader sees it.
     """
     found = [each for each in findings if each.path == path]
     size = f"{len(file.data)} bytes{', executable' if file.executable else ''}"

@@ -1,4 +1,4 @@
-"""``registry``: makes, fills, checks, operates, pushes and serves a registry."""
+"""``registry`` and ``publish``: create, fill, operate, check, push and serve a registry."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ Since = Annotated[str | None, Arg("--since TIME", "Keep revoked signatures from 
 Revoked = Annotated[Strings, Arg("--revoke FINGERPRINT|FILE", "A key or certificate to revoke.")]
 
 
-# What a workflow needs of a registry: no key of root or targets, by which all else is replaced.
+# The files of a registry for a workflow: no keys of root and targets, which can replace all other keys.
 _FOR_CI = "registry.json keys/online keys/publishers keys/offline/1.root.json keys/offline/namespaces-*.pem"
 
-# What needs no extra; pages come besides.
+# The parts that need no extra; pages need one.
 PARTS: tuple[Part, ...] = (SHAPES,)
 
 
@@ -59,21 +59,21 @@ def _pages() -> Part:
     """Return the part that writes pages.
 
     Raises:
-        UsageError: the extra that it needs is not installed.
+        UsageError: the extra ``pages`` is not installed.
     """
     found: Part = optional("skillhub.registry.pages", "pages", "the pages of a registry need").PAGES
     return found
 
 
 def _rebuild(common: Common, folder: str) -> None:
-    """Bring up to date what is made of the signed files, after these have changed."""
+    """Write again the files that are derived from signed files, after these have changed."""
     if common.dry_run:
         return
     every = list(PARTS)
     try:
         every.append(_pages())
     except UsageError as error:
-        # Whoever never had pages was told at `registry init`. A site that was fetched has them without a record.
+        # Without pages, `registry init` gave this hint. A site that was fetched may have pages and no record of them.
         if os.path.isdir(os.path.join(folder, "site", outputs.OWN, "skills")):
             common.terminal.warn(f"warning: the pages are out of date: {error.message} ({error.hint})")
     with opened(folder, Signing(now=signing_time())) as hub:
@@ -290,7 +290,7 @@ def _pem_text(path: str) -> str:
 
 
 def _time(text: str) -> str:
-    """Return a time as documents have it; one without a zone is UTC, a day is its beginning."""
+    """Return a time in the form of documents; a time without a zone is UTC, a date means its first second."""
     found = times.parse(text)
     if found is None:
         raise UsageError(f"expected a time such as 2026-01-02T03:04:05Z, found {quote(text)}")
@@ -440,7 +440,7 @@ def registry_add(
     return 0
 
 
-# ``publish``: everything between a skill's folder and a colleague's install.
+# ``publish``: all steps from a skill's folder to a colleague's install.
 
 
 def publish(
@@ -470,7 +470,7 @@ def publish(
     passed: list[Signing] = []
 
     def planning(signing: Signing) -> ReleasePlan:
-        passed[:] = [signing]  # a passphrase is asked for once
+        passed[:] = [signing]  # so that the passphrase is asked for once
         return plan(path, target.registry, signing, common.publishers, prepare)
 
     planned = signed(common, keys, planning)
@@ -511,7 +511,7 @@ def publish(
 
 
 def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
-    """Ask once; where nobody is to be asked, show what would be."""
+    """Ask about a release, and return the questions with their answers; if no person is asked, show the questions."""
     if not planned.is_new:
         return []
     policies = read_policies(common.home, common.open_project().intent)
@@ -570,7 +570,7 @@ def registry_serve(
 
 
 def _handler(common: Common, folder: str, ending: ExitStack) -> type[SiteHandler]:
-    """Return what answers requests; of a folder that is no registry's, only its files."""
+    """Return the request handler; for a folder without a registry, one that serves only its files."""
     if not RegistryDir(folder).exists:
         return SiteHandler
     api = RegistryApi(folder, ScanCache(common.home, remember=False))
@@ -589,7 +589,7 @@ def _serving(common: Common, folder: str, server: ThreadingHTTPServer, host: str
         common.terminal.answer("registry serve", {"url": url})
     else:
         common.terminal.out(f"serving {RegistryDir(folder).site} at {url} (stop with Ctrl-C)")
-    sys.stdout.flush()  # whoever reads a pipe waits for the address
+    sys.stdout.flush()  # a program may wait for the address on a pipe
     try:
         server.serve_forever()
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Shows results and errors, as JSON or in lines; every value goes through the terminal, which cleans it."""
+"""Rendering of results and errors, as JSON or as lines; the terminal cleans every value."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from skillhub.model.provenance import Changes, SourceChange
     from skillhub.model.record import Skill
 
-# Verbs that tell the state, too.
+# Verbs that imply the state, which is then not repeated.
 _SAY_ALL = frozenset({"removed", "would remove", "disabled", "would disable", "enabled"})
-# Questions that are to be read even by who agreed to them beforehand.
+# Questions that are shown even if a flag or a policy agreed to them.
 _READ = frozenset({"finding", "mcp-unpinned", "mcp-conflict"})
-_ABOUT_MAX = 240  # characters of what a skill says of a need
+_ABOUT_MAX = 240  # characters of a skill's description of a need
 _LABELS: Mapping[str, str] = {"critical-finding": "no answer accepts it: "}
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """Return what install, update and sync print with ``--json``."""
+    """Return the JSON answer of install, update and sync."""
     return {
         "skills": [
             {**skill.to_json(), **(outcome.changes[skill.name].to_json() if skill.name in outcome.changes else {})}
@@ -48,7 +48,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def _waiting(outcome: Outcome) -> list[Skill]:
-    """Return the skills that an open need keeps disabled; one that its user disabled waits for nothing."""
+    """Return the skills that an open need keeps disabled, without those that the user disabled."""
     return [
         skill
         for skill in outcome.skills
@@ -58,10 +58,10 @@ def _waiting(outcome: Outcome) -> list[Skill]:
 
 
 def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None:
-    """Show what became of each skill: that it is ``done``, or of a dry run that it would be.
+    """Show the result for each skill: ``done`` such as "installed", or for a dry run "would" and the ``verb``.
 
     Raises:
-        Refused: a dry run with ``--yes``, which leaves a question open, as the command itself would.
+        Refused: it is a dry run with ``--yes``, and the flags leave a question open.
     """
     from skillhub.install.context import refusal
 
@@ -82,7 +82,7 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
         terminal.warn(f"the whole command would be refused:  {found}", "red")
         return
     left = {left.name for left in outcome.left}
-    # Where something is done, what stays as it is says so; where nothing is, one line says that of all.
+    # If a skill changes, the others are shown as unchanged; if none does, one line says so for all.
     is_meant = is_plan and any(skill.name not in left | outcome.unchanged for skill in outcome.skills)
     is_busy = outcome.changed or outcome.pending or is_meant
     for skill in outcome.skills:
@@ -103,12 +103,12 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
 
 
 def _refusing(outcome: Outcome) -> list[str]:
-    """Return, of a dry run, the skills that only a policy may agree to; without a dry run they refuse the command."""
+    """Return the skills with findings that only a policy may accept; only a dry run gets this far with them."""
     return [question.skill for question, _ in outcome.asked if question.kind == "critical-finding"]
 
 
 def _show_edits(common: Common, outcome: Outcome) -> None:
-    """Show what became of edits made by hand."""
+    """Show which edits made by hand were saved or merged."""
     ways = [(question.skill, chosen_edit(question, answer)) for question, answer in outcome.asked]
     if saved := ", ".join(name for name, way in ways if way == "save"):
         kept = "would be" if common.dry_run else "are"
@@ -122,10 +122,10 @@ def _show_edits(common: Common, outcome: Outcome) -> None:
 
 
 def _show_questions(outcome: Outcome, common: Common) -> set[str]:
-    """Show what nobody was asked: of a plan all, else what flags or a policy agreed to and a person should read.
+    """Show questions that no person was asked: of a dry run all, else those of ``_READ`` with a yes beforehand.
 
     Returns:
-        What a person has read with a question by now, spelled as warnings are.
+        The facts that the person has read with questions, spelled as warnings are.
     """
     is_plan, would = common.dry_run, "--yes does not answer: " if common.yes else "would ask: "
     unseen = {
@@ -145,7 +145,7 @@ def _show_questions(outcome: Outcome, common: Common) -> set[str]:
 
 
 def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal, told: Collection[str] = ()) -> None:
-    """Show warnings, less those that are ``told``, and what was left out."""
+    """Show the warnings that are not among ``told``, and the skills that were left out."""
     for warning in outcome.warnings:
         if warning not in told:
             terminal.warn(f"warning: {warning}")
@@ -155,7 +155,7 @@ def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal, told: Coll
 
 
 def _done(skill: Skill, done: str) -> str:
-    """Return what was done to a skill and how it is now; the second alone where nothing was done."""
+    """Return what was done to a skill, if anything, with its name, version and state."""
     version = f" {skill.version}" if skill.version else ""
     done = "" if done == "enabled" != skill.state else done
     state = "" if done in _SAY_ALL else f": {skill.state}"
@@ -163,7 +163,7 @@ def _done(skill: Skill, done: str) -> str:
 
 
 def show_changes(common: Common, outcome: Outcome) -> None:
-    """Show what is newer than what is locked, and what it would change."""
+    """Show the available updates and their changes."""
     terminal = common.terminal
     if common.json:
         terminal.answer("install", outcome_json(outcome))
@@ -177,7 +177,7 @@ def show_changes(common: Common, outcome: Outcome) -> None:
 
 
 def show_sources(sources: Sequence[SourceChange], write: Callable[[str, Tone], None]) -> None:
-    """Show what becomes of the sources of the lock, which comes before what becomes of skills."""
+    """Show the changes of the lock's sources; the callers show them before changes of skills."""
     for each in sources:
         write(each.line, "yellow")
 
@@ -185,7 +185,7 @@ def show_sources(sources: Sequence[SourceChange], write: Callable[[str, Tone], N
 def show_plan(
     common: Common, plan: Mapping[str, Changes], write: Callable[[str, Tone], None], most: int | None = None
 ) -> None:
-    """Show what is to differ, skill by skill, with ``most`` files each."""
+    """Show the changes of each skill, with at most ``most`` files."""
     for name, changes in plan.items():
         was, is_now = changes.before, changes.after
         old, new = was.version or was.short, is_now.version or is_now.short
@@ -199,7 +199,7 @@ def show_plan(
 
 
 def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> None:
-    """Say which needs are open and what to type; what was given just now is not asked for again."""
+    """Show the open needs of skills and what to type, without the needs that this command's flags supplied."""
     from skillhub.install.needs import how_to_satisfy
 
     terminal = common.terminal
@@ -218,7 +218,7 @@ def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> No
 
 
 def skills_table(skills: Sequence[Skill], terminal: Terminal, held: Mapping[str, str] | None = None) -> None:
-    """Show skills as rows; ``held`` says by name what keeps one disabled, if that is not its user."""
+    """Show skills as rows; ``held`` has by name the reason why a skill is disabled, unless the user disabled it."""
     rows = [
         (
             skill.name,
@@ -240,10 +240,10 @@ def _state(skill: Skill, held: Mapping[str, str]) -> str:
 
 
 def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: str) -> int:
-    """Show what became of the skills, ``done`` or what the ``verb`` would do, and return the exit status.
+    """Show the result for the skills, as ``show_outcome``, and the open needs; return the exit status.
 
-    It is that of a refusal if one was left out, or a need keeps one disabled; but of what nobody asked for, to enable
-    skills or to do anything (a dry run), only the needs are told.
+    It is that of ``Refused`` if a skill was left out, or if an open need keeps a skill disabled that the command
+    should enable (not with ``--accept needs``). A dry run returns 0.
     """
     show_outcome(common, outcome, verb, done)
     if _refusing(outcome):
@@ -272,12 +272,12 @@ _REPORT = "this is a bug in skillhub; please report it at https://github.com/ski
 
 
 def fail(error: Exception, args: list[str], flags_of: Callable[[list[str]], frozenset[str]]) -> int:
-    """Tell of ``error`` on stderr, and with ``--json`` on stdout, and return the exit status.
+    """Print ``error`` on stderr, and with ``--json`` also on stdout, and return the exit status.
 
     Args:
-        error: It.
+        error: The error that ended the command.
         args: The command line.
-        flags_of: Returns the flags that its command takes, one of which may answer a question.
+        flags_of: Returns the flags of the command, some of which may answer a question.
     """
     terminal = Terminal()
     if not isinstance(error, SkillhubError):
@@ -286,11 +286,11 @@ def fail(error: Exception, args: list[str], flags_of: Callable[[list[str]], froz
         terminal.json({"schema": VERSION, **error_json(error)})
     terminal.error(error)
     skills = getattr(error, "skills", ())
-    for each in skills if len(skills) > 1 else ():  # of a single one the error tells
+    for each in skills if len(skills) > 1 else ():  # the error names a single one
         terminal.prose(f"{each['name']}: {masked(each['message'])}", 2)
     flags = flags_of(args) if (asked := getattr(error, "asked", ())) else frozenset()
     for question, answer in asked if all(answer.said != "no" for _, answer in asked) else ():
-        # Who was asked has seen it; who was not is to read it before they agree by a flag.
+        # A person who was not asked must read the question before they agree by a flag.
         if answer.said == "unanswered":
             terminal.prose(f"unanswered: {masked(question.message)} [{how_to_answer(question, flags)}]", 2)
             is_finding = question.kind in ("finding", "critical-finding")
@@ -300,7 +300,7 @@ def fail(error: Exception, args: list[str], flags_of: Callable[[list[str]], froz
 
 
 def error_json(error: SkillhubError) -> dict[str, Any]:
-    """Return the error of the contract, with the questions that were open."""
+    """Return the JSON of an error, with its questions."""
     body = members(error, "code", "message", "where", "hint")
     body |= {name: masked(text) for name, text in body.items() if text}
     if reason := getattr(error, "reason", None):
@@ -312,19 +312,19 @@ def error_json(error: SkillhubError) -> dict[str, Any]:
 
 
 def question_json(question: Question, answer: Answer) -> dict[str, Any]:
-    """Return the QUESTION of the contract; the value of an answer is a secret and not in it."""
+    """Return the JSON of a question and its answer, without the value of the answer, which is a secret."""
     return {**all_masked(members(question, "kind", "skill", "message", "details")), "answer": answer.said}
 
 
-# What the parser says of a value that is no number, or too small a one.
+# The parser's messages about a value that is no number, or too small.
 _NO_NUMBER = deferred(r"Invalid value for '([^']+)': (.*) is not a valid (int|float)(?:eger)?(?: range)?", re.DOTALL)
 _TOO_SMALL = deferred(r"Invalid value for '([^']+)': (\S+) is not in the range x>=(\S+)")
 _NUMBERS = {"int": "a whole number", "float": "a number"}
-_HINT_MAX = 300  # characters of what was typed that a hint repeats
+_HINT_MAX = 300  # characters of a command line that a hint repeats
 _UNKNOWN = deferred(
     r"(No such (?:command '?|option: )(.*?)'?)(?:\. Did you mean '([^']*)'.*| \(Possible options: .*)?", re.DOTALL
 )
-# What other installers call it: the nearest spelling of `uninstall` is `install`.
+# Commands of other installers: by spelling alone, `uninstall` would be taken for `install`.
 _ELSEWHERE = {
     **dict.fromkeys(("add", "i"), "install"),
     **dict.fromkeys(("uninstall", "rm", "delete"), "remove"),
@@ -337,7 +337,7 @@ _ELSEWHERE = {
 
 
 def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
-    """Return an error of the command line's parser as one of ours; it quotes what was typed, which we clean."""
+    """Return an error of the parser as a ``UsageError``; None for other errors. The terminal cleans quoted words."""
     if not callable(getattr(error, "format_message", None)):
         return None
     context = getattr(error, "ctx", None)
@@ -351,10 +351,10 @@ def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
     if found := _UNKNOWN.fullmatch(message):
         message, hint = found[1], f"{program} --help lists them"
         elsewhere = _ELSEWHERE.get(found[2]) if program == "skillhub" else None
-        # What the parser names first is the nearest; in its message it sorts options.
+        # The parser's first possibility is the nearest; its message lists options by name.
         near = list(getattr(error, "possibilities", None) or ())
         meant = elsewhere or next(iter(near), found[3])
-        if found[2].startswith("-"):  # that both are options makes them no more alike
+        if found[2].startswith("-"):  # dashes do not count as common letters
             like = spelled_like(found[2].lstrip("-"), [each.lstrip("-") for each in near])
             meant = next((each for each in near if each.lstrip("-") in like), None)
         if meant:
@@ -370,10 +370,10 @@ def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
 
 
 def _retyped(args: Sequence[str], slip: str, meant: str, near: Collection[str]) -> str | None:
-    """Return what was typed with ``meant`` in the place of the ``slip``; None if that is nothing to type again.
+    """Return the command line with ``meant`` in the place of the ``slip``; None if it cannot be repeated.
 
-    A value of ``--env`` is a secret, whatever it looks like, and so is one of what may have been meant for it.
-    What is behind ``--`` is another program's.
+    A value of ``--env``, and of an option that may be a misspelled ``--env``, is a secret and is replaced. Words
+    after ``--`` belong to another program.
     """
     own = list(args[: args.index("--")] if "--" in args else args)
     at = next((n for n, each in enumerate(own) if each.partition("=")[0] == slip), None)
@@ -398,7 +398,7 @@ def _of_machine(error: Exception) -> SkillhubError | None:
 
 
 def _bug(error: Exception) -> SkillhubError:
-    # The type alone, and where: a message may hold anything, a secret among it.
+    # Only the type of the error and the place in the code: its message may contain a secret.
     if os.environ.get("SKILLHUB_TRACEBACK"):
         import traceback
 
@@ -413,18 +413,18 @@ def _bug(error: Exception) -> SkillhubError:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and what led to it, the first cause first."""
+    """Yield an error and its causes, the first cause first."""
     if error is not None:
         yield from _chain(error.__cause__ or error.__context__)
         yield error
 
 
-_MANY = 3  # findings of one rule that are still lines of their own
+_MANY = 3  # findings of one rule that are shown as a line each
 _TONES: dict[str, Tone] = {"critical": "red", "high": "red", "medium": "yellow", "low": "dim"}
 
 
 def show_findings(findings: Iterable[Finding], terminal: Terminal, indent: str = "") -> None:
-    """Show findings with their hints; below high, many of one rule in one skill are one line unless ``--verbose``."""
+    """Show findings and hints; without ``--verbose``, many of one rule in one skill below high are one line."""
     groups: dict[object, list[Finding]] = {}
     for each in findings:
         stays = terminal.verbose or at_least(each.severity, "high")

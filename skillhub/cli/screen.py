@@ -1,6 +1,6 @@
 """The picker on the whole screen: arrow keys, words that filter, groups, a preview; drawn by prompt_toolkit.
 
-What is drawn is fragments of text that is clean already: no markup of the library is read from it.
+It draws fragments of cleaned text, in which the library interprets no markup.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Lines = list[tuple[str, str]]
 
 
 def choose(terminal: Terminal, offered: Offered) -> list[int]:
-    """Let the person at the terminal choose; empty if they stop."""
+    """Let the person at the terminal choose; return an empty list if they stop."""
     terminal.discard_input()
     try:
         return Screen(offered).run(create_input(), create_output(stdout=sys.stderr))
@@ -39,7 +39,7 @@ def choose(terminal: Terminal, offered: Offered) -> list[int]:
 
 
 class Screen:
-    """What is on the screen, and what the keys do to it."""
+    """The state of the screen, and the functions of the keys."""
 
     def __init__(self, offered: Offered) -> None:
         self.offered = offered
@@ -49,7 +49,7 @@ class Screen:
         self.marked: set[int] = set()
 
     def run(self, keyboard: Input, output: Output) -> list[int]:
-        """Draw it and heed the keys until somebody takes what is marked, or stops."""
+        """Draw the screen and handle keys until the user takes the marked skills, or stops."""
         control = FormattedTextControl(
             lambda: [(style, f"{text}\n") for style, text in self.draw(*reversed(output.get_size()))],
             focusable=True,
@@ -58,12 +58,12 @@ class Screen:
         app: Application[list[int]] = Application(
             Layout(Window(control)), key_bindings=self._keys(), full_screen=True, input=keyboard, output=output
         )
-        app.ttimeoutlen = 0.1  # how long Esc may be the beginning of another key
+        app.ttimeoutlen = 0.1  # seconds in which Esc may be the beginning of another key
         taken: list[int] = app.run(handle_sigint=False)
         return taken
 
     def draw(self, columns: int, lines: int) -> Lines:
-        """Return what fills a screen of so many columns and lines."""
+        """Return the fragments that fill a screen of this size."""
         preview = max(3, (lines - _AROUND) // 3) if lines >= _AROUND + 4 else -1  # neither it nor the line above
         stops = "esc clears the filter" if self.filter else "esc stops"
         keys = next((text for each in _KEYS if len(text := f"{each}, {stops}") < columns), stops)
@@ -78,7 +78,7 @@ class Screen:
         return [(style, shortened(text, columns - 1)) for style, text in drawn]
 
     def _list(self, columns: int, room: int) -> Lines:
-        """Return the page of the list that has the cursor; always as many lines as there is room for."""
+        """Return the page of the list with the cursor, padded to ``room`` lines."""
         lines: list[str | int] = []
         cursor = 0
         for before, number in zip((None, *self.listed), self.listed, strict=False):
@@ -95,7 +95,7 @@ class Screen:
         return "reverse" if shown == self.current else "", self.offered.row(shown, columns - 1, start)
 
     def _preview(self, columns: int, room: int) -> Lines:
-        """Return what is known of the skill at the cursor; always as many lines as there is room for."""
+        """Return the facts of the skill at the cursor, padded to ``room`` lines."""
         if self.current is None:
             return [("", "")] * room
         release = self.offered.releases[self.current]
@@ -108,22 +108,22 @@ class Screen:
 
     @property
     def current(self) -> int | None:
-        """What the cursor is at; None where nothing is listed."""
+        """The number of the skill at the cursor; None if the list is empty."""
         return self.listed[self.at] if self.listed else None
 
     def move(self, by: int) -> None:
-        """Move the cursor, no further than the ends of the list."""
+        """Move the cursor within the list."""
         self.at = max(0, min(self.at + by, len(self.listed) - 1))
 
     def narrow(self, text: str) -> None:
-        """List what the words of a filter match; the cursor stays where it is if that is still listed."""
+        """List the skills that match all words of a filter; the cursor stays at its skill if that is still listed."""
         was = self.current
         self.filter = collapsed(f"{text}.")[:-1][:_FILTER_MAX]  # a blank at its end stays
         self.listed = self.offered.matching(self.filter.split())
         self.at = self.listed.index(was) if was in self.listed else 0
 
     def mark(self, numbers: Sequence[int]) -> None:
-        """Mark these; if all of them are marked, none."""
+        """Mark these skills; if all of them are marked, unmark them."""
         self.marked = self.marked - {*numbers} if self.marked.issuperset(numbers) else self.marked | {*numbers}
 
     def _keys(self) -> KeyBindings:
@@ -142,7 +142,7 @@ class Screen:
                 event.app.exit(result=[])
 
         def typed(event: KeyPressEvent) -> None:
-            if len(event.data) == 1:  # any other is a key that means nothing here
+            if len(event.data) == 1:  # longer data is a key without a function here
                 self.narrow(self.filter + event.data)
 
         moves = {"up": -1, "down": 1, "pageup": -_PAGE, "pagedown": _PAGE, "home": -(10**9), "end": 10**9}

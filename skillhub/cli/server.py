@@ -1,4 +1,4 @@
-"""``mcp`` and ``serve``: skills for agents, served; our entry in an agent's configuration, and servers, looked at."""
+"""``mcp`` and ``serve``: serve skills to agents, edit skillhub's entry in their configuration, check MCP servers."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from skillhub.project.mcp import DIALECTS, agents_with_file
 HOME: Final = "SKILLHUB_HOME"
 
 
-# Our entry in an agent's configuration, and servers that are looked at.
+# skillhub's entry in an agent's configuration, and the check of MCP servers.
 
 
 def show_entry(common: Common, agent: str) -> int:
-    """Show the entry of an agent, and the file that it belongs in."""
+    """Show skillhub's entry for an agent's configuration, and the path of the file."""
     entry = OwnEntry(_known(agent), common.ports())
     path = entry.file.path
     if common.json:
@@ -56,7 +56,7 @@ def mcp_install(
     optional("skillhub.server.mcp", "server", _MISSING)
     ports, rows, asked = common.ports(), [], []
     entries = [OwnEntry(each, ports) for each in _agents(agent, ports)]
-    # Before the first question it is known that each can be written.
+    # An entry that cannot be written is an error before the first question.
     rows_of = {each.agent: {"agent": each.agent, "path": each.file.path, "entry": each.spelled} for each in entries}
     for each in entries:
         changed, answers = each.write(dry_run=common.dry_run)
@@ -159,7 +159,7 @@ def _known(agent: str) -> str:
     """Return the id of an agent that has a file for MCP servers.
 
     Raises:
-        UsageError: there is none of that name, or it has none.
+        UsageError: there is no agent of this name, or it has no such file.
     """
     name = host(agent).id
     if name not in DIALECTS:
@@ -168,7 +168,7 @@ def _known(agent: str) -> str:
     return name
 
 
-# Skills for agents, served: over stdio, and over HTTP.
+# The servers of skills: over stdio, and over HTTP.
 
 _MISSING = "serving skills needs"
 _TOKEN_MIN, _TOKEN_MAX = 20, 512
@@ -201,9 +201,9 @@ def mcp(common: Common, no_tools: NoTools = False, all_: Everything = False, pri
 
 @contextmanager
 def _taken() -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Take stdin and stdout: meanwhile stdin is empty, and what else is printed goes to stderr.
+    """Return stdin and stdout for the protocol; meanwhile stdin is empty, and all other output goes to stderr.
 
-    Programs that are started here, and libraries that write to the descriptor, are diverted likewise.
+    This includes the output of child processes, and of libraries that write to the descriptor.
     """
     sys.stdout.flush()
     ends = os.dup(0), os.dup(1)
@@ -212,7 +212,7 @@ def _taken() -> Iterator[tuple[BinaryIO, BinaryIO]]:
     os.close(nothing)
     os.dup2(2, 1)
     try:
-        # Nobody closes them: a thread may still wait for the client at the end.
+        # They stay open: at the end a thread may still wait for the client.
         yield open(ends[0], "rb", closefd=False), open(ends[1], "wb", buffering=0, closefd=False)  # noqa: SIM115
     finally:
         sys.stdout.flush()
@@ -247,7 +247,7 @@ def serve(
         raise UsageError(f"other machines reach {quote(host)}, so a token is needed", hint=hint)
     token = read_token(token_file) if token_file else None
     workplace = workplace_of(common)
-    workplace.skills()  # what cannot be read is told now, and not to each request
+    workplace.skills()  # an unreadable lock is an error now, and not in each answer
     listener = address.listen()
     port = listener.getsockname()[1]
     url = address.url(port)
@@ -258,7 +258,7 @@ def serve(
         else:
             common.terminal.out(url)
             common.terminal.say("stop with Ctrl-C")
-        sys.stdout.flush()  # whoever reads a pipe waits for the address
+        sys.stdout.flush()  # a program may wait for the address on a pipe
 
     access = guard.AccessRules.of(address.host, address.ip, port, allow_host or (), token)
     application.run(application.server_of(workplace, access), listener, announce)
@@ -267,11 +267,11 @@ def serve(
 
 
 def read_token(path: str) -> str:
-    """Return the token that a file holds: one line of 20 to 512 visible ASCII characters, for its owner alone.
+    """Return the token in a file: one line of 20 to 512 visible ASCII characters that only the owner can read.
 
     Raises:
-        NotFound: there is no such file.
-        UsageError: it holds something else, or others can read it.
+        NotFound: the file does not exist.
+        UsageError: the file has other content, or other users can read it.
     """
     real = os.path.realpath(os.path.expanduser(path))
     data = files.read(real, _TOKEN_MAX + 2)
@@ -287,7 +287,7 @@ def read_token(path: str) -> str:
 
 
 def workplace_of(common: Common) -> Any:  # noqa: ANN401 - of a module that an extra brings
-    """Return what the server answers about: what the flags name, read anew each time and without a network."""
+    """Return the workplace of the server: the project or scope of the flags, read again for each request, offline."""
 
     def installed() -> Sequence[Skill]:
         found = installed_skills(common)

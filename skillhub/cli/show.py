@@ -104,7 +104,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
 
 
 def _patched(shown: Shown) -> Iterator[str]:
-    """Yield the project's patch, and each file that it touches."""
+    """Yield the path of the project's patch, and each file that it changes."""
     if not shown.skill.patch:
         return
     yield f"{shown.skill.patch}, not signed"
@@ -120,24 +120,24 @@ def _needed(need: Need) -> str:
 
 
 def _spelled(release: Release) -> str:
-    """Return version and day, and whether it was taken back."""
+    """Return the version and day of a release, and whether it was yanked or withdrawn."""
     spelled = f"{release.version} {release.published or ''}"
     return f"{spelled} {release.taken_back}" if release.taken_back else spelled
 
 
 def show_files(common: Common, tree: Tree) -> int:
-    """List the files of a skill with what the scan found in each: ``show REF --files``."""
+    """List the files of a skill with the number of findings in each: ``show REF --files``."""
     for text, tone in listing(tree, scan(tree)):
         common.terminal.out(text, tone)
     return 0
 
 
 def show_file(common: Common, name: str, tree: Tree, path: str) -> int:
-    """Show one file of a skill: on a terminal with numbers and findings, elsewhere its text alone.
+    """Show one file of a skill: on a terminal with line numbers and findings, elsewhere its text alone.
 
     Raises:
         NotFound: the skill has no such file.
-        UsageError: it is binary.
+        UsageError: the file is binary.
     """
     file = tree.get(path)
     if file is None:
@@ -210,9 +210,9 @@ def _warnings(found: Candidate) -> list[str]:
     return [*signed[found.trust], *found.warnings, *map(str, found.findings)]
 
 
-# ``search``: searches what sources list and what is here.
+# ``search``: searches the lists of sources and the skills here.
 
-_DEAREST = 20  # skills that a bill names
+_DEAREST = 20  # skills that a bill lists one by one
 _FOUND_BY = {
     "exact_path": "path",
     "exact_name": "name",
@@ -260,7 +260,7 @@ def search(
     return 0
 
 
-# ``schema``: shows the JSON Schema of a document, or of what a command prints with ``--json``.
+# ``schema``: shows the JSON Schema of a document, or of a command's answer with ``--json``.
 
 
 def schema(
@@ -295,7 +295,7 @@ def schema(
     return 0
 
 
-# ``catalog``, ``resolve`` and ``load``: show what an agent that runs in the working folder sees, means and gets.
+# ``catalog``, ``resolve`` and ``load``: show the list, the mentions and the texts of an agent in the working folder.
 
 
 def catalog(common: Common, host: HostName = "agents", window: Window = None) -> int:
@@ -332,16 +332,16 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
 
 
 def _unread(common: Common, agent: Profile, found: Catalog) -> Iterator[str]:
-    """Yield the locked skills that the agent does not find, and what to type.
+    """Yield the locked skills that the agent does not find, with the command that helps.
 
-    Those of another package are where they belong; a copy with a problem is told of with that.
+    Skills of other packages are left out, and copies with a problem, which is shown elsewhere.
     """
     told = {os.path.basename(os.path.dirname(each.path)) for each in found.problems}
     missing = sorted(found.taken - {skill.name for skill in found.skills} - told)
     project = common.open_project()
     for each in (project,) if common.user_scope or not missing else (project, project.users(common.user_home)):
         lock, records, packages = each.lock(), each.records(), dict[str, Collection[str]]()
-        with suppress(SkillhubError):  # of skillhub.toml it is told elsewhere
+        with suppress(SkillhubError):  # an error in skillhub.toml is shown elsewhere
             packages.update(packages_of(State(lock, each.intent(), records)))
         names = [name for name in missing if name in lock.skills and name in records.skills]
         names = [name for name in names if {"", each.package} & {*packages.get(name, [""])}]
@@ -354,7 +354,7 @@ def _unread(common: Common, agent: Profile, found: Catalog) -> Iterator[str]:
 
 
 def _show_bill(seen: Section, common: Common) -> None:
-    """Show what each skill takes of the list, and the list of its budget, beside the list."""
+    """Show on stderr the size of each skill in the list, and the size of the list and its budget."""
     rows = seen.bill
     for name, cost, is_listed in rows[:_DEAREST]:
         common.terminal.say(f"{cost:>8,}  {name}{'' if is_listed else ' (left out)'}", "dim")
@@ -439,7 +439,7 @@ def load(
 
 
 def seen_by(common: Common, host: str, around: Surroundings | None = None) -> tuple[Profile, Catalog]:
-    """Return the profile of an agent, and what it finds here, with what the locks know of it.
+    """Return the profile of an agent, and the catalog of the skills that it finds here, compared with the locks.
 
     Raises:
         UsageError: there is no such agent.
@@ -447,12 +447,12 @@ def seen_by(common: Common, host: str, around: Surroundings | None = None) -> tu
     row = profile(host)
     project = common.open_project()
     for each in (project, project.users(common.user_home)):
-        each.lock(), each.records()  # whoever types a command is told of one that cannot be read
+        each.lock(), each.records()  # an unreadable one is an error of the command
     return row, catalog_of(row, around or surroundings(common))
 
 
 def surroundings(common: Common, cwd: str | None = None) -> Surroundings:
-    """Return where an agent runs; ``cwd`` is where the flags say, if it is not given."""
+    """Return the surroundings of an agent that runs in ``cwd``, by default in the folder that the flags name."""
     cwd = cwd or _folder(common)
     return Surroundings(
         cwd=cwd, home=common.user_home, environ=os.environ, state=common.home.state, markers=root_markers(cwd)
@@ -464,7 +464,7 @@ def _folder(common: Common) -> str:
 
 
 def worked_in(common: Common) -> str:
-    """Return the folder that the flags name: of the package, of the project, or this one."""
+    """Return the folder that the flags name: the package's, the project's, or the working folder."""
     if common.package is not None:
         project = common.open_project()
         return os.path.join(project.base, project.package)

@@ -1,4 +1,4 @@
-"""Every command with its module and its line of help, as ``commands.json`` lists them; ``--help`` needs no more."""
+"""The commands of ``commands.json``: module, section and line of help; all that ``skillhub --help`` needs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One row of ``commands.json``: a command, or a group of them by its verbs.
+    """One row of ``commands.json``: a command, or a group of commands with its verbs.
 
-    What runs is ``list_`` of the module, or ``source_add``.
+    The function in ``module`` has the name of the command and its verb: ``install``, ``source_add``; ``list_`` for
+    ``list``.
 
     Attributes:
-        verbless: Of a group, whether its name without a verb is a command, too.
+        verbless: Whether the name of a group without a verb is a command too.
     """
 
     module: str
@@ -29,7 +30,7 @@ with open(os.path.join(os.path.dirname(__file__), "commands.json"), encoding="ut
 
 
 def top_help(columns: int | None = None) -> str:
-    """Return what ``skillhub --help`` prints; written here, for Typer's own takes six times as long.
+    """Return the output of ``skillhub --help``; Typer's own help takes six times as long.
 
     Args:
         columns: The width of the terminal; without one, each line stays whole.
@@ -62,7 +63,7 @@ def top_help(columns: int | None = None) -> str:
 
 
 def _wrapped(line: str, columns: int | None) -> list[str]:
-    """Break a line between words if it is too long; what goes on stands below its second column."""
+    """Break a line between words if it is too long; the next rows are indented to its second column."""
     if columns is None or len(line) <= columns:
         return [line]
     from textwrap import wrap

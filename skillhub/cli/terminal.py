@@ -1,4 +1,4 @@
-"""The terminal: results to stdout, talk to stderr, no hidden character to either."""
+"""The terminal: results go to stdout, messages and questions to stderr, and no hidden character to either."""
 
 from __future__ import annotations
 
@@ -21,33 +21,34 @@ from skillhub.model.reference import all_masked, masked
 
 Tone: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "plain"]
 _CODES: Mapping[Tone, str] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "plain": ""}
-# What GitHub's runner obeys in a log: `::` where a line begins, blanks before it or not, and `##[` anywhere.
+# Workflow commands that GitHub's runner executes from a log: `::` at the beginning of a line, after blanks too, and
+# `##[` anywhere.
 _ORDER = deferred(r"^(\s*:)(?=:)|(##)(?=\[)")
 _PROGRESS_AFTER, _DRAWN_EVERY, _RATED_OVER = 1.0, 0.1, 3.0  # seconds
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _NARROW = 8
-_READABLE = 24  # cells of a last column that goes on below itself
+_READABLE = 24  # the least cells of a last column that wraps
 BAR = "| "  # before each row of a skill's own text
-_BELOW = 6  # blanks, beside those that a line begins with, before what has no room in its row
+_BELOW = 6  # blanks that a wrapped row has more than its line
 _LEFT = "…"
-_MOVED = 3  # blanks before a single word that has no room there; no line of ours has as many
-_PLAIN = (str, int, type(None))  # as nearly all of what an answer has
+_MOVED = 3  # blanks before a single word that is too long after `_BELOW` blanks; no line of skillhub begins with 3
+_PLAIN = (str, int, type(None))  # the types of nearly all values of an answer
 _OURS = frozenset(
     ("url", "urls", "where", "source", "git", "from", "message", "hint", "reason", "details", "warnings", "target")
 )
-# An archive that is named by its digest: no row of a screen holds it, and nobody compares it by eye.
+# The digest in the name of an archive, which is shortened: it fits in no row, and no user compares it by eye.
 _ARCHIVE = deferred(r"(?<=/)([0-9a-f]{12})[0-9a-f]{52}(?=\.)")
-# A command that ends a line is one word, so that it can be copied; after `hint:` it begins a sentence.
+# A command at the end of a line counts as one word, so that it can be copied; after `hint:` it begins a sentence.
 _COMMAND = deferred(r" *skillhub [^'\"]+")
 _RESULT = deferred(r".*", re.DOTALL)
 _WORD = deferred(r" *(?:(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$|[^ ]+)")
 
 
 class Terminal:
-    """Writes text that may come from outside: every line is cleaned, then coloured, never the other way round."""
+    """Writes text that may be untrusted: each line is first cleaned, then coloured."""
 
     _clock = staticmethod(time.monotonic)
-    _drawn = False  # whether progress stands in the last row of the screen, which all terminals share
+    _drawn = False  # whether the last row of the screen shows progress; one value for all instances
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False, planning: bool = False) -> None:
         self.quiet = quiet
@@ -57,37 +58,37 @@ class Terminal:
         self._doing = ("fetching", "")
         self._turn = Lock()
         self._arrived = 0
-        self._marks = deque([(0.0, 0)])  # when progress was drawn, and how many bytes had come
+        self._marks = deque([(0.0, 0)])  # the times at which progress was drawn, and the bytes that had arrived
 
     def out(self, text: str, tone: Tone = "plain", hang: int | None = None) -> None:
-        """Write a line of the answer; what of it a terminal has no room for goes below, ``hang`` blanks in."""
+        """Write a line of the result; on a terminal it wraps, and the next rows are indented by ``hang`` blanks."""
         self._write(sys.stdout, text, tone, hang=hang)
 
     def did(self, text: str, tone: Tone = "plain") -> None:
-        """Write what was done, or found in order; ``--quiet`` silences it unless it is the plan of a dry run."""
+        """Write what was done, or a check that passed; ``--quiet`` silences it, except in a dry run."""
         if self.reports:
             self.out(masked(text), tone)
 
     @property
     def reports(self) -> bool:
-        """Whether it tells what was done."""
+        """Whether ``did`` writes."""
         return self._planning or not self.quiet
 
     def verbatim(self, text: str, tone: Tone = "plain") -> None:
-        """Write a line of the result that is somebody's text, and is not broken anew."""
+        """Write a line of foreign text, such as a file of a skill, without wrapping it."""
         self._put(sys.stdout, _line(text, tone, sys.stdout))
 
     def say(self, text: str, tone: Tone = "plain") -> None:
-        """Write a line of talk; ``--quiet`` silences it."""
+        """Write a message to stderr; ``--quiet`` silences it."""
         if not self.quiet:
             self._write(sys.stderr, masked(text), tone)
 
     def warn(self, text: str, tone: Tone = "yellow") -> None:
-        """Write beside the result what is missing or wrong, and what to do about it; nothing silences it."""
+        """Write a warning to stderr: what is missing or wrong, and what to do; ``--quiet`` does not silence it."""
         self._write(sys.stderr, masked(text), tone)
 
     def discard_input(self) -> None:
-        """Drop what was typed before now: it was no answer to what is to be asked."""
+        """Drop the input that was typed before a question was shown."""
         if sys.stdin.isatty() and sys.platform != "win32":
             import termios
 
@@ -95,56 +96,56 @@ class Terminal:
                 termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
     def prompt(self, text: str) -> str:
-        """Write a prompt and return the line that is typed behind it; empty where input has ended."""
+        """Write a prompt and return the line that the user types; empty if the input has ended."""
         self._put(sys.stderr, _prompt(text))
         sys.stderr.flush()
         line = sys.stdin.readline()
         if not line:
-            self._put(sys.stderr, "\n")  # nobody ended the row
+            self._put(sys.stderr, "\n")  # the user typed no line break
         return line
 
     def secret(self, text: str) -> str:
-        """Write a prompt and return what is typed behind it, which is not shown; who ends the input wants out."""
+        """Write a prompt and return the hidden line that the user types; the end of input counts as Ctrl-C."""
         self.clear()
         try:
             from getpass import getpass
 
-            return getpass(_prompt(text), sys.stderr)  # nothing of it is there before typing is unseen
+            return getpass(_prompt(text), sys.stderr)  # it switches echo off before it writes the prompt
         except EOFError as ended:
             raise KeyboardInterrupt from ended
 
     def workflow_command(self, text: str, stream: TextIO) -> None:
-        """Write a line that GitHub's runner is to obey; every other is written so that it does not."""
+        """Write a workflow command for GitHub's runner; all other methods write lines that it does not execute."""
         self._put(stream, f"{clean(text)}\n")
 
     def answer(self, command: str, value: Mapping[str, Any]) -> None:
-        """Write what a command answers, as the class of its answer has it."""
-        from skillhub.answers.skills import answer  # here, for who reads lines has no use for it
+        """Write the JSON answer of a command, validated by the class of its answer."""
+        from skillhub.answers.skills import answer  # here, since only --json needs it
 
         self.json(answer(command, value))
 
     def json(self, value: object) -> None:
-        """Write the one JSON value of a command; printable ASCII, so that it holds nothing a terminal would obey.
+        """Write the JSON value of a command, in printable ASCII: a terminal finds no escape sequence in it.
 
-        It is indented for a person only: with a thousand skills that takes the encoder 80 ms, without it 8.
+        It is indented on a terminal only: with a thousand skills the encoder takes 80 ms with indentation, 8 without.
         """
-        # All of it before the first byte: a value that has no JSON would else leave half a document.
+        # The whole value is encoded before the first byte is written: an error leaves no half document.
         pieces = [json.dumps(_shown(value), indent=2)] if sys.stdout.isatty() else [*_json_pieces(value)]
         self.clear()
         for text in pieces:
             plain = text.replace("\x7f", "\\u007f")
-            sys.stdout.write(plain.replace("##[", "#\\u0023["))  # which a log of Azure's takes for a command
+            sys.stdout.write(plain.replace("##[", "#\\u0023["))  # Azure executes `##[` in a log
         sys.stdout.write("\n")
 
     def prose(self, text: str, indent: int = 0, tone: Tone = "plain") -> None:
-        """Write a line to whoever is asked something, or told more of what went wrong; nothing silences it.
+        """Write a line of a question or an error to stderr; ``--quiet`` does not silence it.
 
-        Text of a skill is written under a bar.
+        Rows of a skill's own text begin with a bar.
         """
         self._write(sys.stderr, text, tone, indent)
 
     def error(self, error: SkillhubError) -> None:
-        """Tell of an error: what, where, and what to do."""
+        """Write an error: message, reason, place and hint."""
         self.prose(f"error: {masked(error.message)} [{error.code}]", tone="red")
         reason = getattr(error, "reason", None)
         for label, text in (("reason", reason), ("where", error.where), ("hint", error.hint)):
@@ -159,11 +160,10 @@ class Terminal:
         *,
         is_short: bool = False,
     ) -> None:
-        """Write rows in columns that fit the terminal, the last going on below itself; if it has no room, as lists.
+        """Write a table whose last column wraps within the terminal; on a narrow terminal each row becomes a list.
 
-        Nothing is left out, but on a terminal the end of a long last cell where the table ``is_short``: then a row
-        is one line, or two, the second with that cell. A table is a result unless another ``stream`` says that it is
-        talk.
+        If the table ``is_short``, a terminal shows each row in one line, or in two if it is narrow, and cuts a long
+        last cell. Otherwise all text is shown. A table goes to stdout unless ``stream`` is given.
         """
         stream = stream or sys.stdout
         cells = [[collapsed(cell) for cell in row] for row in (head, *rows)]
@@ -191,30 +191,30 @@ class Terminal:
 
     @property
     def size(self) -> os.terminal_size:
-        """The columns and the lines that the screen has."""
+        """The columns and lines of the screen."""
         return _size()
 
     @property
     def obeys_escapes(self) -> bool:
-        """Whether what it asks on can be drawn on as a whole."""
+        """Whether stderr, which shows questions, is a terminal that obeys escape sequences."""
         return _obeys_escapes(sys.stderr)
 
     def progress(self, doing: str, done: int, of: int) -> None:
-        """Draw how far a command is, on a terminal and once it has taken a second."""
+        """Draw the progress of a command, on a terminal and after one second."""
         if doing != self._doing[0]:
             self._arrived, self._marks = 0, deque([(0.0, 0)])
         self._doing = doing, f" {done}/{of}"
         self._draw()
 
     def arrived(self, count: int) -> None:
-        """Count bytes that came, on any thread, and draw; the command's own thread alone writes to the screen."""
+        """Count bytes that arrived, on any thread, and draw progress; only the main thread writes to the screen."""
         with self._turn:
             self._arrived += max(count, 0)
         if current_thread() is main_thread():
             self._draw()
 
     def clear(self) -> None:
-        """Take away the progress that is drawn, if any is."""
+        """Erase the progress, if it is on the screen."""
         if Terminal._drawn:
             Terminal._drawn = False
             sys.stderr.write("\r\x1b[K")
@@ -239,10 +239,10 @@ class Terminal:
         return not (self.quiet or is_ci()) and _obeys_escapes(sys.stderr)
 
     def page(self, lines: Sequence[tuple[str, Tone]], stream: TextIO | None = None) -> None:
-        """Write lines of the result; on a terminal, through the person's pager if they are more than a screen.
+        """Write lines of the result; on a terminal, through the user's pager if they do not fit on the screen.
 
-        On a terminal a bar stands before text of a skill; elsewhere it may be for a program to read. They are a
-        result unless another ``stream`` says that they are talk.
+        On a terminal, rows of a skill's own text begin with a bar; elsewhere a program may read them. The lines go to
+        stdout unless ``stream`` is given.
         """
         stream = stream or sys.stdout
         if stream.isatty():
@@ -250,7 +250,7 @@ class Terminal:
         if _obeys_escapes(stream) and sys.stdout.isatty() and len(lines) >= _size().lines:
             from pydoc import pager
 
-            os.environ.setdefault("LESS", "-R")  # or `less` would show the colours as letters
+            os.environ.setdefault("LESS", "-R")  # else `less` shows escape sequences instead of colours
             pager("".join(_line(text, tone, stream) for text, tone in lines))
             return
         for text, tone in lines:
@@ -259,13 +259,13 @@ class Terminal:
     def _write(self, stream: TextIO, text: str, tone: Tone, indent: int = 0, hang: int | None = None) -> None:
         bar = BAR if isinstance(text, Quoted) else ""
         columns = _columns() if stream.isatty() else None
-        # What is to be typed stays whole.
+        # A command to type stays whole.
         if columns and not self.verbose and len(text) > columns and "skillhub " not in text:
             text = _ARCHIVE.sub(r"\1…", text)
         text = " " * indent + clean(text)
         start = " " * (len(text) - len(text.lstrip(" "))) + bar
         below = start if bar else " " * (len(start) + _BELOW if hang is None else hang)
-        # A result may be copied word by word, and of talk a command.
+        # Words of a result, and commands in messages, stay whole for copying.
         whole = None if bar else _RESULT if stream is sys.stdout else _COMMAND
         for row in rows_of(start, text.lstrip(" "), below, columns, whole):
             self._put(stream, _line(row, tone, stream))
@@ -276,7 +276,7 @@ class Terminal:
 
 
 def members(value: object, *names: str) -> dict[str, Any]:
-    """Return what JSON tells of a value: these of its attributes, by name."""
+    """Return the attributes of a value with these names, for JSON."""
     return {name: getattr(value, name) for name in names}
 
 
@@ -296,7 +296,7 @@ def _prompt(text: str) -> str:
 
 
 def _barred(text: str) -> list[str]:
-    """Return a line of the result as rows of a terminal: of text of a skill every one begins with a bar."""
+    """Return a line of the result as rows of a terminal; each row of a skill's own text begins with a bar."""
     if not isinstance(text, Quoted):
         return [text]
     room = max(_columns() - len(BAR), _NARROW)
@@ -304,11 +304,11 @@ def _barred(text: str) -> list[str]:
 
 
 def rows_of(start: str, text: str, below: str, columns: int | None, whole: re.Pattern[str] | None) -> list[str]:
-    """Break a line into rows for a terminal; off a terminal, without ``columns``, it stays one line.
+    """Break a line into rows for a terminal; without ``columns``, off a terminal, it stays one line.
 
-    The first row begins with ``start``, each other with ``below``, further in than any line of ours begins. A word
-    that has no room there moves to the left if it fits so, and is cut unless it is to stay ``whole``: no text from
-    outside makes a row that looks like one of ours.
+    The first row begins with ``start``, the others with ``below``, which is indented further than any line of
+    skillhub. A word that is too long there moves to the left if it fits then; else it is cut, unless ``whole``
+    matches it. So no untrusted text makes a row that looks like one of skillhub's.
     """
     if columns is None:
         return [start + text]
@@ -331,7 +331,7 @@ def rows_of(start: str, text: str, below: str, columns: int | None, whole: re.Pa
 
 
 def _cut(word: str, first: int, room: int) -> Iterator[str]:
-    """Yield a word cut so that the first piece has so many cells at most, and each other as many as there is room."""
+    """Yield the pieces of a word: the first of at most ``first`` cells, the others of at most ``room`` cells."""
     piece, cells, most = "", 0, max(first, 1)
     for char in word:
         width = cells_of(char)
@@ -343,7 +343,7 @@ def _cut(word: str, first: int, room: int) -> Iterator[str]:
 
 
 def cells_of(text: str) -> int:
-    """Return how many cells a terminal may take for a text: more than most do, never fewer."""
+    """Return an upper bound of the cells that a terminal takes for a text."""
     if text.isascii():
         return len(text)
     return sum(map(_cells_of_char, text))
@@ -356,7 +356,7 @@ def _cells_of_char(char: str) -> int:
 
 
 def _shown(value: Any) -> Any:  # noqa: ANN401 - a JSON value, and the same
-    """Return a JSON value, the texts in which a URL is ours to show masked; the text of a skill is as it is."""
+    """Return a JSON value with secrets in URLs masked in the members of ``_OURS``; text of skills is unchanged."""
     if isinstance(value, dict):
         return {
             key: all_masked(each) if key in _OURS else each if isinstance(each, _PLAIN) else _shown(each)
@@ -368,7 +368,7 @@ def _shown(value: Any) -> Any:  # noqa: ANN401 - a JSON value, and the same
 
 
 def _json_pieces(value: object) -> Iterator[str]:
-    """Yield the text of a JSON value, each element of a list in it apart: the whole takes 60 MiB of 10,000 skills."""
+    """Yield the text of a JSON value, list element by list element: 10,000 skills at once take 60 MiB."""
     if not (isinstance(value, dict) and value):
         yield json.dumps(_shown(value))
         return
@@ -385,12 +385,12 @@ def _json_pieces(value: object) -> Iterator[str]:
 
 
 def _obeys_escapes(stream: TextIO) -> bool:
-    """Say whether the stream is a terminal that obeys escape sequences."""
+    """Return whether the stream is a terminal that obeys escape sequences."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _size() -> os.terminal_size:
-    from shutil import get_terminal_size  # here, for off a terminal nothing needs it
+    from shutil import get_terminal_size  # here, since only a terminal needs it
 
     return get_terminal_size((80, 24))
 
@@ -400,7 +400,7 @@ def _columns() -> int:
 
 
 def size_of(size: int) -> str:
-    """Return a number of bytes as text."""
+    """Return a number of bytes as text with a unit."""
     number, unit = float(size), 0
     while number >= 1024 and unit < len(_UNITS) - 1:
         number, unit = number / 1024, unit + 1
@@ -408,7 +408,7 @@ def size_of(size: int) -> str:
 
 
 def shortened(text: str, cells: int) -> str:
-    """Return a text of so many cells at most."""
+    """Return a text, cut to at most ``cells`` cells."""
     if cells_of(text) <= cells:
         return text
     room = cells - cells_of(_LEFT)
@@ -416,10 +416,10 @@ def shortened(text: str, cells: int) -> str:
 
 
 def is_interactive() -> bool:
-    """Say whether a person can be asked: their keyboard and their screen are both there, and no CI is."""
+    """Return whether a person can be asked: stdin and stderr are terminals, and this is no CI."""
     return sys.stdin.isatty() and sys.stderr.isatty() and not is_ci()
 
 
 def is_ci() -> bool:
-    """Say whether an automaton runs this, whose terminal, if it has one, nobody sits at."""
+    """Return whether a CI runs this, so that no person is at its terminal."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false", "no")

@@ -1,4 +1,4 @@
-"""``source`` and ``publisher``: where skills come from, and who may sign them."""
+"""``source`` and ``publisher``: manage sources of skills, and the publishers that may sign them."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def source_add(
 
 
 def _add_suggested(common: Common, ports: Ports) -> int:
-    """Ask about each suggested repository that the user does not have; what cannot be reached is left out.
+    """Ask about each suggested repository that the user does not have, without those that cannot be reached.
 
     Raises:
-        SourceError, FormatError, Forbidden: none could be asked about; this is the reason for the last one.
+        SourceError, FormatError, Forbidden: every repository failed; this is the error of the last one.
     """
     known, added = ports.sources.mine(), []
     left: dict[str, Refused | SourceError | FormatError | Forbidden] = {}
@@ -184,7 +184,7 @@ def source_remove(common: Common, name: SourceName) -> int:
     project = common.open_project()
     here = common.sources.within(project)
     gone = here.get(name) if common.dry_run else here.remove(name)
-    with suppress(FormatError, StateError):  # what cannot be read is told by the commands that are about it
+    with suppress(FormatError, StateError):  # commands that need the lock report that it cannot be read
         lock = project.lock()
         if name in lock.sources and gone.is_meant(lock.sources[name]):
             left = [skill for skill, entry in lock.skills.items() if entry.place == name and not entry.local]
@@ -224,7 +224,7 @@ def _pin(root: str | None, fingerprint: str | None) -> Pin:
 
 
 def _here(common: Common) -> Sources:
-    """Return the sources that count here; where no project can be opened, the user's own."""
+    """Return the sources in this project; the user's own if no project can be opened."""
     with suppress(NotFound, StateError):
         return common.sources.within(common.open_project())
     return common.sources
