@@ -225,15 +225,15 @@ def _without_verb(command: Run) -> Run:
 
 def _perform(command: Run, values: Mapping[str, Any]) -> int:
     """Run a command with the values that the user typed, then close everything that it opened."""
-    given = dict(values)
+    arguments = dict(values)
     for name, kind in get_type_hints(command).items():
         if is_dataclass(kind):
-            typed = [each.name for each in parameters(kind) if each.name in given]  # type: ignore[arg-type]
-            given[name] = kind(**{each: given.pop(each) for each in typed})  # type: ignore[operator]
-    given["common"] = given["common"].in_scope()
+            typed = [each.name for each in parameters(kind) if each.name in arguments]  # type: ignore[arg-type]
+            arguments[name] = kind(**{each: arguments.pop(each) for each in typed})  # type: ignore[operator]
+    arguments["common"] = arguments["common"].in_scope()
     # Most objects live to the end, and few are in cycles: collections of garbage took 6 % of an install.
     gc.freeze()
     gc.set_threshold(400_000, 50)
     gc.enable()
-    with typed_project(given["common"].project), given["common"].undo:
-        return command(**given)
+    with typed_project(arguments["common"].project), arguments["common"].undo:
+        return command(**arguments)

@@ -322,5 +322,5 @@ def cache_gc(
 def _collected_json(found: Collected, *, removed: bool) -> dict[str, Any]:
     rows = [{**members(each, "kind", "path", "size", "tree"), "name": each.about or None} for each in found.waste]
     questions = [question_json(question, answer) for question, answer in found.asked]
-    told = {"removed": rows, "changed": removed and bool(rows), "questions": questions}
-    return {**told, **members(found, "size", "gone")}
+    value = {"removed": rows, "changed": removed and bool(rows), "questions": questions}
+    return {**value, **members(found, "size", "gone")}

@@ -151,9 +151,9 @@ def _draw(found: Validated, terminal: Terminal) -> None:
     is_ok, warned = found.ok and not signature.startswith("invalid"), len(found.warnings)
     warnings = f"{warned} {'warning' if warned == 1 else 'warnings'}" if warned else ""
     noted = ", ".join(filter(None, (warnings, counted(found.findings))))
-    said = f"ok{f', with {noted}' if noted else ''}" if is_ok else "not ok"
+    status = f"ok{f', with {noted}' if noted else ''}" if is_ok else "not ok"
     write = terminal.did if is_ok and not noted else terminal.out
-    write(f"{found.path}: {said}, signature {signature}", "red" if not is_ok else "yellow" if noted else "green")
+    write(f"{found.path}: {status}, signature {signature}", "red" if not is_ok else "yellow" if noted else "green")
     for issue in found.errors:
         terminal.out(f"  error: {issue} [{issue.code}]", "red")
     for issue in found.warnings:
@@ -210,7 +210,7 @@ def sign(
 
 def own_key(key: str, common: Common) -> PrivateKey:
     """Return the user's key of this name, or the key in this file; ask for its passphrase if it is encrypted."""
-    return with_passphrase(f"passphrase of {key}", common, lambda given: Keys(common.home).load(key, given))
+    return with_passphrase(f"passphrase of {key}", common, lambda passphrase: Keys(common.home).load(key, passphrase))
 
 
 # ``key``: makes, lists, shows and imports the keys that skills are signed with.
@@ -284,7 +284,7 @@ def key_import(
     """
     keys = Keys(common.home)
     keys.free(name)
-    private = with_passphrase(f"passphrase of {file}", common, lambda given: read_key(file, given))
+    private = with_passphrase(f"passphrase of {file}", common, lambda passphrase: read_key(file, passphrase))
     if common.dry_run:
         return common.done(
             "key import", {"name": name, "kind": None, "fingerprint": None}, f"would make the key {name}"
@@ -430,8 +430,8 @@ def registry_watch(
     for row in rows if not common.json else ():
         is_offered = row["kind"] == "yanked" and row.get("reason") is None
         shown = {**row, "kind": "offered-again"} if is_offered else row
-        said = [shown[field] for field in LogEntryRow.model_fields if field in row and field not in _WHERE]
-        common.terminal.out(f"{word(row['time'] or '-')} {row['source']}: {' '.join(said)}", "yellow")
+        words = [shown[field] for field in LogEntryRow.model_fields if field in row and field not in _WHERE]
+        common.terminal.out(f"{word(row['time'] or '-')} {row['source']}: {' '.join(words)}", "yellow")
     for watch in watches.values() if not common.dry_run else ():
         watch.remember()
     return 1 if rows else 0

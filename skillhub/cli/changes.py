@@ -156,8 +156,8 @@ def _edit_lines(name: str, edits: Sequence[Edit]) -> Iterator[tuple[str, Tone]]:
         yield from _patch_lines(edit.whole, edit.patch)
 
 
-def _patch_lines(whole: Sequence[str], patch: str) -> Iterator[tuple[str, Tone]]:
-    yield from ((f"  binary file differs: {word(path)}", "plain") for path in whole)
+def _patch_lines(binaries: Sequence[str], patch: str) -> Iterator[tuple[str, Tone]]:
+    yield from ((f"  binary file differs: {word(path)}", "plain") for path in binaries)
     yield from ((Quoted(line), _TONES.get(line[:1], "plain")) for line in _shown(patch))
 
 
@@ -168,8 +168,8 @@ def _title(each: Diff) -> str:
 def _facts(each: Diff) -> Sequence[str]:
     """Return the changes of a skill, the facts of a new one, or the origin of a removed one; then the findings."""
     entry = each.before
-    went = [f"{entry.version or '-'} from {entry.source}, {entry.origin}"] if entry else []
-    facts = each.changes.lines() if each.changes else [*each.facts] or went
+    origin = [f"{entry.version or '-'} from {entry.source}, {entry.origin}"] if entry else []
+    facts = each.changes.lines() if each.changes else [*each.facts] or origin
     return [*facts, *(f"the scan found {finding}" for finding in each.findings)]
 
 

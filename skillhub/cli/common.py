@@ -181,8 +181,8 @@ class Common:
             FormatError, StateError: ``config.toml`` is malformed, or cannot be read.
         """
         home = self.home
-        is_said = self.user_scope or (self.project, self.package) != (None, None)
-        if is_said or not home.is_configured:
+        is_named = self.user_scope or (self.project, self.package) != (None, None)
+        if is_named or not home.is_configured:
             return self
         from skillhub.net.settings import Settings
 
@@ -230,9 +230,9 @@ class Common:
         """Return who answers questions: a person; without a terminal, with ``--yes`` or in a dry run, the flags."""
         from skillhub.cli.prompts import Flags, Person
 
-        given = {"--yes": self.yes, "--allow-unsigned": allow_unsigned}
-        given |= {f"--accept {each}": True for each in self.accept or ()}
-        flags = Flags(frozenset(flag for flag, is_given in given.items() if is_given))
+        flags_typed = {"--yes": self.yes, "--allow-unsigned": allow_unsigned}
+        flags_typed |= {f"--accept {each}": True for each in self.accept or ()}
+        flags = Flags(frozenset(flag for flag, is_given in flags_typed.items() if is_given))
         return Person(self.terminal, flags) if self.asks and not (self.yes or self.dry_run) else flags
 
     def ports(
@@ -390,14 +390,14 @@ class Enabling:
         return Options(agents=agents, env=values, mcp=self.mcp, link=self.link, dry_run=common.dry_run, **more)
 
 
-def trusted_sources(given: list[str] | None) -> Mapping[str, Digest]:
+def trusted_sources(words: list[str] | None) -> Mapping[str, Digest]:
     """Return the root of each ``--trust-source NAME=sha256:…``, by alias.
 
     Raises:
         UsageError: a value is malformed, or an alias has two roots.
     """
     found: dict[str, Digest] = {}
-    for word in given or ():
+    for word in words or ():
         alias, _, text = word.partition("=")
         try:
             root = Digest.parse(text)

@@ -63,13 +63,13 @@ def _offered(args: list[str], begun: str, environ: Mapping[str, str]) -> Mapping
     """Return the words that fit at the cursor, each with its line of help."""
     table = _read(os.path.join(_HERE, "completion.json"))
     commands: dict[str, Any] = table["commands"]
-    name, value_of, given = "", None, dict[str, str]()
+    name, value_of, options = "", None, dict[str, str]()
     for word in args:
         flags = {**table["common"], **commands[name]["flags"]}
         if value_of is not None:
-            given[value_of], value_of = word, None
+            options[value_of], value_of = word, None
         elif word in flags:
-            given[word] = ""
+            options[word] = ""
             value_of = word if flags[word][0] is not None else None
         elif f"{name} {word}".strip() in commands:
             name = f"{name} {word}".strip()
@@ -77,14 +77,14 @@ def _offered(args: list[str], begun: str, environ: Mapping[str, str]) -> Mapping
             return {}
     known, flags = commands[name], {**table["common"], **commands[name]["flags"]}
     if value_of is not None:
-        return _names(flags[value_of][0], given, environ)
+        return _names(flags[value_of][0], options, environ)
     if begun.startswith("-"):
         return {flag: text for flag, (_, text) in flags.items()}
     below = {each: rest["help"] for each, rest in commands.items() if each and each.rpartition(" ")[0] == name}
-    return {each.rpartition(" ")[2]: text for each, text in below.items()} or _names(known["takes"], given, environ)
+    return {each.rpartition(" ")[2]: text for each, text in below.items()} or _names(known["takes"], options, environ)
 
 
-def _names(kind: str | list[str], given: Mapping[str, str], environ: Mapping[str, str]) -> Mapping[str, str]:
+def _names(kind: str | list[str], options: Mapping[str, str], environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return the names of a kind, each with a text: skills or profiles of the scope, sources, agents, or hosts."""
     if isinstance(kind, list):
         return dict.fromkeys(kind, "")
@@ -92,8 +92,8 @@ def _names(kind: str | list[str], given: Mapping[str, str], environ: Mapping[str
         ours = _read(os.path.join(_HERE, os.pardir, "model", _FILES[kind][0]))
         return {each["id"]: each["name"] for each in ours[_FILES[kind][1]]}
     home = Home.of(environ)
-    is_user = not given.keys().isdisjoint(("-g", "--global"))
-    base = os.path.expanduser("~") if is_user else _with_lock(project_folder(given.get("--project", "")))
+    is_user = not options.keys().isdisjoint(("-g", "--global"))
+    base = os.path.expanduser("~") if is_user else _with_lock(project_folder(options.get("--project", "")))
     if kind == "profile":
         rows = _read(os.path.join(home.state, "profiles.json"))["profiles"]
         here = {each["name"] for each in rows if os.path.realpath(each["project"]) == os.path.realpath(base)}

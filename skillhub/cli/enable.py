@@ -143,13 +143,13 @@ def _switched(common: Common, names: Sequence[str], host: str | None, reach: Rea
     else:
         return None
     skills = [loading.pick(catalog, name) for name in names]
-    said = row if host is not None else profile("agents")
+    writer = row if host is not None else profile("agents")
     # Codex has no settings file in a project.
-    has_own = not said.states or any(not file.path.startswith("~/") for file in said.states)
+    has_own = not writer.states or any(not file.path.startswith("~/") for file in writer.states)
     scope: Scope = "project" if has_own and not common.user_scope else "user"
     if not common.dry_run:
         for skill in skills:
-            set_reach(skill, reach, scope, said, around)
+            set_reach(skill, reach, scope, writer, around)
         _, catalog = seen_by(common, row.id, around)
         skills = [next(now for now in catalog.skills if now.path == skill.path) for skill in skills]
     for skill in skills if reach == "active" and not common.dry_run else ():

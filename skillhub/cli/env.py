@@ -60,8 +60,8 @@ def env_set(
         keep(secret, _value(name, common), project, vault)
     if common.json:
         return common.answer("env set", _json(secret))
-    may = f"for {', '.join(secret.skills)}" if secret.skills else "for no skill yet"
-    common.terminal.did(f"{'would store' if common.dry_run else 'stored'} {name} {may}, {_place(secret)}", "green")
+    users = f"for {', '.join(secret.skills)}" if secret.skills else "for no skill yet"
+    common.terminal.did(f"{'would store' if common.dry_run else 'stored'} {name} {users}, {_place(secret)}", "green")
     if not secret.skills:
         common.terminal.say(f"to give it to a skill: {common.command('env', 'set', name, '--skill', 'SKILL')}")
     common.terminal.say("skillhub env exec -- CMD runs CMD with the values of enabled skills", "dim")

@@ -111,13 +111,13 @@ def _show_pins(names: Sequence[str], common: Common) -> None:
         place, version = line.remote(), (line.version or "").lstrip("= ")
         again = ["--as", name] if line.name else []
         if is_version(version):
-            ways = common.command("install", f"{line.source}:{line.name or name}@>={version}", *again)
-            ways += f", then {common.command('update', name)}"
+            hint = common.command("install", f"{line.source}:{line.name or name}@>={version}", *again)
+            hint += f", then {common.command('update', name)}"
         elif isinstance(place, Git | GitHub) and place.rev:
-            version, ways = place.rev, common.command("install", str(replace(place, rev=None)), *again)
+            version, hint = place.rev, common.command("install", str(replace(place, rev=None)), *again)
         else:
             continue
-        common.terminal.say(f"skillhub.toml pins {name} to {version}; to allow newer versions: {ways}")
+        common.terminal.say(f"skillhub.toml pins {name} to {version}; to allow newer versions: {hint}")
 
 
 def _with_lists(outcome: Outcome, ports: Ports) -> Outcome:

@@ -153,8 +153,8 @@ def _by_line(terminal: Terminal, offered: Offered) -> list[int]:
     listed, start = list(range(len(offered.labels))), 0
     while True:
         shown = _show(terminal, offered, listed[start:])
-        said = terminal.prompt(f"  {_HELP.format(more='more for the rest, ' if shown < len(listed) else '')}")
-        words = said.replace(",", " ").split()
+        line = terminal.prompt(f"  {_HELP.format(more='more for the rest, ' if shown < len(listed) else '')}")
+        words = line.replace(",", " ").split()
         if not words:
             return []
         if words == ["all"]:

@@ -187,13 +187,13 @@ class Person:
         words = {**_YES, **_ALL, **_NO} if alike > 1 else {**_YES, **_NO}
         of_all = f"[a]ll {_counted(question, alike)}, " if alike > 1 else ""
         if tree is None or question.kind in NEEDS:
-            said = self._word(f"[y]es, {of_all}[N]o", words, "no")
-            return NO if said == "no" else YES, said == "all"
-        while (said := self._word(f"[y]es, {of_all}[v]iew its files, [N]o", {**words, **_VIEW}, "no")) == "view":
+            word = self._word(f"[y]es, {of_all}[N]o", words, "no")
+            return NO if word == "no" else YES, word == "all"
+        while (word := self._word(f"[y]es, {of_all}[v]iew its files, [N]o", {**words, **_VIEW}, "no")) == "view":
             from skillhub.cli.reading import view  # here, since it loads the scan, and few users view files
 
             view(tree, self.terminal, sys.stderr)
-        return NO if said == "no" else YES, said == "all"
+        return NO if word == "no" else YES, word == "all"
 
     def _ask_all(
         self, question: Question, count: int, new: Sequence[Question], unshown: dict[str, Question], gains: Gains
@@ -219,10 +219,10 @@ class Person:
         """Return the meaning of the word that the user types; ask again after an unknown word, up to three times."""
         for _ in range(_TRIES):
             line = self.terminal.prompt(f"  {prompt}:")
-            said = line.strip()
-            if said.lower() in words:
-                return words[said.lower()]
+            word = line.strip()
+            if word.lower() in words:
+                return words[word.lower()]
             if not line:
                 break
-            self.terminal.prose(f"expected one of the letters in brackets, found {quote(said)}", 2)
+            self.terminal.prose(f"expected one of the letters in brackets, found {quote(word)}", 2)
         return default

@@ -314,16 +314,16 @@ def registry_advise(
 
     Example: skillhub registry advise ./registry --digest sha256:… --reason "sends tokens away"
     """
-    said = [Said.parse(read_file(path, CAP), path).document for path in files or ()]
+    documents = [Said.parse(read_file(path, CAP), path).document for path in files or ()]
     try:
         bad = {Digest.parse(each, "--digest"): clean(reason) for each in digest or ()}
     except FormatError as error:
         hint = "skillhub show NAME prints the digest of its tree"
         raise UsageError(f"--digest: {error.message}", hint=hint) from error
-    said.append(AdvisoriesDocument(digests=bad))
+    documents.append(AdvisoriesDocument(digests=bad))
     if not (files or digest or withdraw):
         raise UsageError("expected a FILE, --digest or --withdraw")
-    done = signed(common, keys, lambda signing: upkeep.advise(folder, said, signing, withdraw or ()))
+    done = signed(common, keys, lambda signing: upkeep.advise(folder, documents, signing, withdraw or ()))
     _rebuild(common, folder)
     value = {"advisories": [each.id for each in done.advisories], "digests": list(done.digests)}
     verb = "would publish" if common.dry_run else "published"

@@ -73,8 +73,8 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
         terminal.answer("install", outcome_json(outcome))
         return
     done, restored = (f"would {verb}", "would restore") if is_plan else (done, "restored")
-    told = _show_questions(outcome, common)
-    _show_beside(outcome, "would leave out" if is_plan else "left out", terminal, told)
+    shown = _show_questions(outcome, common)
+    _show_beside(outcome, "would leave out" if is_plan else "left out", terminal, shown)
     if error is not None:
         raise error
     if refusing := _refusing(outcome):
@@ -144,10 +144,10 @@ def _show_questions(outcome: Outcome, common: Common) -> set[str]:
     return {f"{each.skill}: {line.removeprefix('note: ')}" for each in read for line in each.details}
 
 
-def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal, told: Collection[str] = ()) -> None:
-    """Show the warnings that are not among ``told``, and the skills that were left out."""
+def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal, shown: Collection[str] = ()) -> None:
+    """Show the warnings that are not among ``shown``, and the skills that were left out."""
     for warning in outcome.warnings:
-        if warning not in told:
+        if warning not in shown:
             terminal.warn(f"warning: {warning}")
     for left in outcome.left:
         verb = "unchanged" if left.code == "edited" else left_out
@@ -187,24 +187,24 @@ def show_plan(
 ) -> None:
     """Show the changes of each skill, with at most ``most`` files."""
     for name, changes in plan.items():
-        was, is_now = changes.before, changes.after
-        old, new = was.version or was.short, is_now.version or is_now.short
+        old_entry, new_entry = changes.before, changes.after
+        old, new = old_entry.version or old_entry.short, new_entry.version or new_entry.short
         if old == new:
-            old, new = was.short, is_now.short
+            old, new = old_entry.short, new_entry.short
         voucher = changes.vouchers[1]
-        signers = ", ".join(Signer.parse(each).named(voucher) for each in is_now.signed_by)
+        signers = ", ".join(Signer.parse(each).named(voucher) for each in new_entry.signed_by)
         write(f"{name} {old} -> {new}, {f'signed by {signers}' if signers else 'not signed'}", "yellow")
         for line in changes.lines(most, common.command("diff", name)):
             write(f"  {line}", "plain")
 
 
-def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> None:
+def _show_waiting(waiting: Sequence[Skill], outcome: Outcome, common: Common) -> None:
     """Show the open needs of skills and what to type, without the needs that this command's flags supplied."""
     from skillhub.install.needs import how_to_satisfy
 
     terminal = common.terminal
     stays = "would be stored and locked, and stay" if common.dry_run else "is stored and locked, and stays"
-    for skill in held:
+    for skill in waiting:
         terminal.warn(f"{skill.name} {stays} disabled; missing:")
         for need in skill.requires:
             key = skill.name, need.spell()
@@ -217,14 +217,14 @@ def _show_waiting(held: Sequence[Skill], outcome: Outcome, common: Common) -> No
             terminal.warn(f"  then: {common.command('enable', skill.name)}", "dim")
 
 
-def skills_table(skills: Sequence[Skill], terminal: Terminal, held: Mapping[str, str] | None = None) -> None:
-    """Show skills as rows; ``held`` has by name the reason why a skill is disabled, unless the user disabled it."""
+def skills_table(skills: Sequence[Skill], terminal: Terminal, reasons: Mapping[str, str] | None = None) -> None:
+    """Show skills as rows; ``reasons`` says by name why a skill is disabled, unless the user disabled it."""
     rows = [
         (
             skill.name,
             skill.version or "-",
             skill.source or "(unmanaged)",
-            _state(skill, held or {}),
+            _state(skill, reasons or {}),
             (skill.signed_by[0].named(skill.vouched_by) if skill.signed_by else "unsigned")
             + (", patched" if skill.patch else ""),
             skill.description,
@@ -234,9 +234,9 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal, held: Mapping[str,
     terminal.table(("NAME", "VERSION", "SOURCE", "STATE", "SIGNED BY", "DESCRIPTION"), rows, is_short=True)
 
 
-def _state(skill: Skill, held: Mapping[str, str]) -> str:
-    said = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
-    return next((state for state, why in said.items() if why), held.get(skill.name, skill.state))
+def _state(skill: Skill, reasons: Mapping[str, str]) -> str:
+    conditions = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
+    return next((state for state, why in conditions.items() if why), reasons.get(skill.name, skill.state))
 
 
 def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: str) -> int:
@@ -249,20 +249,20 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
     if _refusing(outcome):
         return 0
     terminal, dry_run = common.terminal, common.dry_run
-    held = _waiting(outcome)
-    _show_waiting(held, outcome, common)
-    given = {need for skill, need in outcome.supplied if skill not in {each.name for each in held}}
-    for kind, _, name in sorted(need.partition(":") for need in given):
+    waiting = _waiting(outcome)
+    _show_waiting(waiting, outcome, common)
+    supplied = {need for skill, need in outcome.supplied if skill not in {each.name for each in waiting}}
+    for kind, _, name in sorted(need.partition(":") for need in supplied):
         if kind == "env" and name not in os.environ and not dry_run:
             keep = common.command("env", "set", name)
             terminal.say(
                 f"{name} was set for this command only; export it where your agent runs, or store it: {keep}"
             )
-    ready = [each.name for each in outcome.skills if each.state == "disabled" and each not in held]
+    ready = [each.name for each in outcome.skills if each.state == "disabled" and each not in waiting]
     if ready and not options.enable:
         stay = "would stay disabled until" if dry_run else "to enable the disabled skills"
         terminal.say(f"{stay}: {common.command('enable', *ready)}")
-    is_open = options.enable and held and "needs" not in (common.accept or ())
+    is_open = options.enable and waiting and "needs" not in (common.accept or ())
     return Refused.exit_code if (is_open or outcome.left) and not dry_run else 0
 
 

@@ -101,10 +101,10 @@ class Screen:
         release = self.offered.releases[self.current]
         facts = [self.offered.labels[self.current], word(release.version or ""), self.offered.marks[self.current]]
         facts += [f"folder {word(release.path)}"] if release.path else []
-        said = rows_of(BAR, self.offered.descriptions[self.current], BAR, columns - 1, None)
-        said = said if len(said) < room else [*said[: room - 2], f"{BAR}…"]
+        description = rows_of(BAR, self.offered.descriptions[self.current], BAR, columns - 1, None)
+        description = description if len(description) < room else [*description[: room - 2], f"{BAR}…"]
         head = ("bold", ", ".join(each for each in facts if each.strip("'")))
-        return [head, *(("", each) for each in said), *[("", "")] * (room - 1 - len(said))]
+        return [head, *(("", each) for each in description), *[("", "")] * (room - 1 - len(description))]
 
     @property
     def current(self) -> int | None:
@@ -117,10 +117,10 @@ class Screen:
 
     def narrow(self, text: str) -> None:
         """List the skills that match all words of a filter; the cursor stays at its skill if that is still listed."""
-        was = self.current
+        current = self.current
         self.filter = collapsed(f"{text}.")[:-1][:_FILTER_MAX]  # a blank at its end stays
         self.listed = self.offered.matching(self.filter.split())
-        self.at = self.listed.index(was) if was in self.listed else 0
+        self.at = self.listed.index(current) if current in self.listed else 0
 
     def mark(self, numbers: Sequence[int]) -> None:
         """Mark these skills; if all of them are marked, unmark them."""

@@ -68,8 +68,8 @@ def mcp_install(
         return common.answer("mcp install", {"entries": rows, "changed": changed, "questions": questions})
     for row in rows:
         done = "would write" if common.dry_run else "wrote"
-        told = f"{done} {row['path']}: the MCP server skillhub" if row["changed"] else f"{row['path']} has it already"
-        common.terminal.did(told, "green" if row["changed"] else "plain")
+        text = f"{done} {row['path']}: the MCP server skillhub" if row["changed"] else f"{row['path']} has it already"
+        common.terminal.did(text, "green" if row["changed"] else "plain")
     if HOME in ports.environ:
         common.terminal.warn(f"note: the agent has to start with the same {HOME}, or it finds no skills", "plain")
     return 0
@@ -139,8 +139,8 @@ def mcp_check(
         common.terminal.out(f"skills: {', '.join(found.skills) or 'none are listed'}")
     for row in needs:
         missing = ", ".join(row["missing"])
-        told = f"names tools that it lacks: {missing}" if missing else "finds what it needs"
-        common.terminal.out(f"{row['skill']} {told}", "yellow" if missing else "plain")
+        text = f"names tools that it lacks: {missing}" if missing else "finds what it needs"
+        common.terminal.out(f"{row['skill']} {text}", "yellow" if missing else "plain")
         if row["describes"]:
             common.terminal.out(f"{row['skill']} describes another server: {row['describes']}", "yellow")
     return 0 if is_fine else 1

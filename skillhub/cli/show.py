@@ -336,8 +336,8 @@ def _unread(common: Common, agent: Profile, found: Catalog) -> Iterator[str]:
 
     Skills of other packages are left out, and copies with a problem, which is shown elsewhere.
     """
-    told = {os.path.basename(os.path.dirname(each.path)) for each in found.problems}
-    missing = sorted(found.taken - {skill.name for skill in found.skills} - told)
+    reported = {os.path.basename(os.path.dirname(each.path)) for each in found.problems}
+    missing = sorted(found.taken - {skill.name for skill in found.skills} - reported)
     project = common.open_project()
     for each in (project,) if common.user_scope or not missing else (project, project.users(common.user_home)):
         lock, records, packages = each.lock(), each.records(), dict[str, Collection[str]]()

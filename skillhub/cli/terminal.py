@@ -227,11 +227,11 @@ class Terminal:
         self._marks.append((now, self._arrived))
         while now - self._marks[0][0] > _RATED_OVER:
             self._marks.popleft()
-        then, had = self._marks[0]
-        rate = f", {size_of(int((self._arrived - had) / (now - then)))}/s" if now > then else ""
-        came = f"{',' * bool(self._doing[1])} {size_of(self._arrived)}{rate}" if self._arrived else ""
+        since, before = self._marks[0]
+        rate = f", {size_of(int((self._arrived - before) / (now - since)))}/s" if now > since else ""
+        arrived = f"{',' * bool(self._doing[1])} {size_of(self._arrived)}{rate}" if self._arrived else ""
         Terminal._drawn = True
-        sys.stderr.write(f"\r\x1b[K{shortened(clean(''.join(self._doing)) + came, _columns() - 1)}")
+        sys.stderr.write(f"\r\x1b[K{shortened(clean(''.join(self._doing)) + arrived, _columns() - 1)}")
         sys.stderr.flush()
 
     @cached_property

@@ -91,8 +91,8 @@ def _add_suggested(common: Common, ports: Ports) -> int:
     if left and not added and not any(isinstance(each, Refused) for each in left.values()):
         raise [*left.values()][-1]
     if common.json:
-        told = {alias: error.message for alias, error in left.items()}
-        return common.answer("source add suggested", {"sources": [_json(each) for each in added], "left": told})
+        reasons = {alias: error.message for alias, error in left.items()}
+        return common.answer("source add suggested", {"sources": [_json(each) for each in added], "left": reasons})
     for each in added:
         common.terminal.did(f"{'would add' if common.dry_run else 'added'} {each.alias}: {_spelled(each)}", "green")
         if certificate := offered[each.alias].get("certificate"):
@@ -162,11 +162,11 @@ def source_refresh(
             continue
         after = ports.sources.kept_listing(source)
         delta = Delta.of_names(before.index.skills if before else now, now)
-        was, is_now = (each and each.commit for each in (before, after))
-        told = {"from_commit": was, "commit": is_now, "added": delta.added, "removed": delta.removed}
-        rows.append({"name": source.alias, "skills": len(now), **told})
+        old, new = (each and each.commit for each in (before, after))
+        changes = {"from_commit": old, "commit": new, "added": delta.added, "removed": delta.removed}
+        rows.append({"name": source.alias, "skills": len(now), **changes})
         if not common.json:
-            moved = f", {was[:12]} -> {is_now[:12]}" if was and is_now and was != is_now else ""
+            moved = f", {old[:12]} -> {new[:12]}" if old and new and old != new else ""
             common.terminal.did(f"{source.alias}: {len(now)} skill{'' if len(now) == 1 else 's'}{moved}")
             for line in [*(f"  + {each}" for each in delta.added), *(f"  - {each}" for each in delta.removed)]:
                 common.terminal.out(line)
@@ -345,9 +345,9 @@ def _show_trusted(trusted: dict[str, Any], common: Common) -> None:
     if common.json:
         common.terminal.answer("publisher trust", trusted)
         return
-    may = "might" if common.dry_run else "may"
+    verb = "might" if common.dry_run else "may"
     for each in trusted["signers"]:
-        common.terminal.did(f"{trusted['name']} {may} sign with the {each['kind']} {each['fingerprint']}", "green")
+        common.terminal.did(f"{trusted['name']} {verb} sign with the {each['kind']} {each['fingerprint']}", "green")
 
 
 def publisher_remove(common: Common, name: PublisherName) -> int:
