@@ -129,10 +129,12 @@ def list_(common: Common) -> int:
     else:
         example = common.command("install", "github:code-review")
         common.terminal.say(f"no skills are installed here; to install one: {example}")
-    for state, verb in (("not agreed to", "install"), ("needs open", "enable")):
-        if names := sorted(name for name in held if held[name] == state):
-            ways = common.command(verb, *(names if verb == "enable" else ()))
-            common.terminal.out(f"{', '.join(names)}: {state}: {ways}", "yellow")
+    if names := sorted(name for name in held if held[name] == "not agreed to"):
+        asks = f"{common.command('install')} asks about them"
+        common.terminal.out(f"not agreed to on this machine: {', '.join(names)}; {asks}", "yellow")
+    if names := sorted(name for name in held if held[name] == "needs open"):
+        lists = f"{common.command('enable', *names)} lists them"
+        common.terminal.out(f"with open needs: {', '.join(names)}; {lists}", "yellow")
     for skill in found.skills:
         if not skill.managed and skill.name in waiting:
             message = f"{skill.name} is disabled, but agents still read {skill.path}: {common.command('verify')}"

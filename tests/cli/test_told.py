@@ -590,7 +590,9 @@ def test_what_nobody_agreed_to_is_had_by_install_and_not_by_sync(cloned):
     missing = [each for each in findings if each["rule"] == "missing"]
     assert {each["severity"] for each in missing} == {"high"}
     assert [each["hint"] for each in missing] == ["skillhub install asks about it, and enables it"] * 2
-    assert cloned.run("list").out.endswith("code-review, release-notes: not agreed to: skillhub install\n")
+    assert cloned.run("list").out.endswith(
+        "not agreed to on this machine: code-review, release-notes; skillhub install asks about them\n"
+    )
     assert cloned.run("install", "--yes").status == 0
     assert "not agreed" not in cloned.run("list").out
     assert cloned.run("disable", "code-review").status == 0
