@@ -243,7 +243,7 @@ def registry_rotate(
     for each in done.new:
         common.terminal.did(f"new: {each}", "green")
     if done.gone and not common.dry_run:
-        common.terminal.say("the old keys are in keys/retired; once the site is published, destroy them")
+        common.terminal.say("publish the site, then destroy the old keys in keys/retired")
     return 0
 
 
@@ -402,7 +402,7 @@ def registry_init(
     common.terminal.did(f"{path}: created a registry, root {fingerprint}", "green")
     common.terminal.did(f"  serve {RegistryDir(folder).site} with any web server; it contains no secrets")
     offline = keys or os.path.join(path, "keys", "offline")
-    common.terminal.did(f"  guard {os.path.join(path, 'keys')}")
+    common.terminal.did(f"  keep {os.path.join(path, 'keys')} secret")
     common.terminal.did(f"  keep {offline} on an offline medium; --keys DIR names its folder")
     if workflow is not None:
         common.terminal.did(f"  commit {workflow}; its secret, as docs/registry.md says, comes from:")
@@ -547,7 +547,7 @@ def registry_check(
         for issue in found.problems:
             common.terminal.out(f"{issue} [{issue.code}]", "red")
         if not found.problems:
-            common.terminal.did(f"{place}: sound", "green")
+            common.terminal.did(f"{place}: no problems found", "green")
     return 1 if found.problems else 0
 
 
