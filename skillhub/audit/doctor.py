@@ -195,7 +195,7 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
             hint = as_command("git", "rm", "-r", "--cached", path)
             yield Check("git", False, f"an enabled copy is tracked by git: {path}", hint)
     except StateError as error:
-        yield Check("git", False, error.message, "git status tells more")
+        yield Check("git", False, error.message, "git status shows more")
 
 
 def _supplying(need: Need, ports: Ports) -> str:
@@ -227,7 +227,7 @@ def listing_checks(ports: Ports, written: Mapping[str, Digest] | None = None) ->
             continue
         catalog = catalog_after_writing(row, around, written or {})
         for each in catalog.unchecked:
-            yield Check(f"list of {row.name}", False, f"{each.path}: {each.message}", "disable what is not needed")
+            yield Check(f"list of {row.name}", False, f"{each.path}: {each.message}", "disable unneeded skills")
         seen = section(catalog, row)
         if seen.warning:
             hint = f"{command(ports.project.scope, 'catalog', '--host', row.id)} shows what each skill costs"

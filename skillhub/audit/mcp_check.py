@@ -138,7 +138,7 @@ class CheckedServer:
         started: tuple[str, ...] = ()
         message, given = f"Call the MCP server {self.name}?", self.variables
         if not self.url:
-            message = f"Start the MCP server {self.name}, a program that can do all that you can?"
+            message = f"Start the MCP server {self.name}, a program that runs with all your rights?"
             started = (f"the program is {self.command[0]}", f"it is started in {self.cwd}")
             given = [*(each for each in _GIVEN if each in self.environ), *given]
         gets = f"it gets the values of your variables {', '.join(given)}" if given else "it gets no variable of yours"
@@ -155,13 +155,14 @@ class CheckedServer:
     def _resolved(self, text: str) -> str:
         found = _REFERENCE.sub(lambda each: self._value(each[1] or each[2] or each[4], each[3]), text)
         if re.search(r"\$\{(?:\w+:|\{)", found):
-            raise UsageError(f"the MCP server {self.name} uses what only its agent can fill in", where=self.place)
+            message = f"the MCP server {self.name} has a placeholder that only its agent can fill in"
+            raise UsageError(message, where=self.place)
         return found
 
     def _value(self, name: str, default: str | None = None) -> str:
         value = self.environ.get(name, default)
         if value is None:
-            message = f"the MCP server {self.name} is given the variable {quote(name)}, which is not set"
+            message = f"the MCP server {self.name} gets the variable {quote(name)}, which is not set"
             raise UsageError(message, where=self.place, hint=f"export {clean(name)}=… first")
         return value
 
@@ -291,9 +292,9 @@ def look(checked: CheckedServer, web: Web | None, seconds: float = _SECONDS) -> 
         told = quote(str(first), _NAME_MAX)
         if isinstance(first, TimeoutError | ValidationError):
             is_late = isinstance(first, TimeoutError)
-            told = f"it took more than {seconds:.0f} s" if is_late else "its answer is none of the protocol"
+            told = f"it took more than {seconds:.0f} s" if is_late else "its answer does not follow the protocol"
         kind = FormatError if isinstance(first, ValidationError) else SourceError
-        hint = f"it said: {quote(said.decode('utf-8', 'replace')[-_SAID_MAX:], _SAID_MAX)}" if said else None
+        hint = f"it printed: {quote(said.decode('utf-8', 'replace')[-_SAID_MAX:], _SAID_MAX)}" if said else None
         raise kind(f"the MCP server {checked.name} failed: {told}", where=checked.place, hint=hint) from error
 
 
@@ -450,7 +451,7 @@ class _ThroughWeb(httpx2.AsyncBaseTransport):
             raise httpx2.ConnectError("it cannot be asked") from error
         if answer.status == 401:
             hint = f"log in with the agent: {self._login}; or name a token for this host in config.toml"
-            self.error = SourceError("the MCP server wants a login", where=self._url, hint=hint)
+            self.error = SourceError("the MCP server requires a login", where=self._url, hint=hint)
             raise httpx2.ConnectError("it wants a login")
         kept = {name: value for name, value in answer.headers.items() if name in ("content-type", "mcp-session-id")}
         return httpx2.Response(answer.status, headers=kept, content=answer.data)

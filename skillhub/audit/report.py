@@ -48,7 +48,7 @@ def seen(found: Finding, skill: str, folder: str) -> Finding:
 # The report of an audit: findings about skills and sources, each of a rule in the table.
 
 # Part of every report.
-UNSEEN = "Rules mostly miss attacks in prose alone: read it, or ask a model with --format prompt"
+UNSEEN = "Rules miss most attacks in plain prose: read the skills, or ask a model with --format prompt"
 _KEYS = ("rule", "severity", "skill", "path", "line", "message", "hint", "accepted", "accepted_by")  # in JSON
 
 
@@ -472,13 +472,13 @@ def brief(skills: Iterable[tuple[str, Tree]], findings: Sequence[Finding]) -> st
     unread = {each.skill: None for each in findings if each.skill is not None}
     for name, tree in skills:
         unread.pop(name, None)
-        rows = [f"# skill {_quoted(name)}: left out, for this brief is full"]
+        rows = [f"# skill {_quoted(name)}: left out, since this brief is full"]
         if left > 0:
             rows = [*_skill(name, tree, [each for each in findings if each.skill == name], left)]
         parts.append("\n".join(rows))
         left -= len(parts[-1])
     for name in unread:
-        rows = [f"# skill {_quoted(name)}: nothing of it could be read, so no verdict may be harmless"]
+        rows = [f"# skill {_quoted(name)}: it could not be read, so its verdict must not be harmless"]
         parts.append("\n".join((*rows, *_found([each for each in findings if each.skill == name]))))
     data = "\n\n".join(parts)
     fence = f"[{sha256(data.encode()).hexdigest()[:32]}]"

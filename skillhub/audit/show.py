@@ -175,7 +175,7 @@ def _release_status(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple
     try:
         source = ports.sources.get(entry.source)
         if not source.is_meant(locked):
-            raise NotFound(f"your source of that name is not the one that the lock has {name} from")
+            raise NotFound(f"your source of that name differs from the source of {name} in the lock")
         said = ports.releases(source, entry.own_name(name))
         return ReleaseStatus(name, entry, said), ()
     except (Forbidden, SourceError, StateError) as error:

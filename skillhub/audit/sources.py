@@ -106,7 +106,7 @@ class Inquiry:
 
     def _last(self, locked: LockedSource) -> str:
         when = self.ports.sources.last_seen(locked.root).refreshed if locked.root else None
-        return f"its last answer is used, {when}" if when else "and it has no earlier answer"
+        return f"its last answer is used, {when}" if when else "no earlier answer of it is stored"
 
     def _ask_registry(self, source: Source, names: Iterable[str]) -> None:
         """Ask a registry about each of these skills, until one request fails."""

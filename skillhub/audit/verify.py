@@ -319,10 +319,10 @@ def tracked_copies(base: str, links: Sequence[str]) -> list[str]:
     except OSError as error:  # also if the paths are too many for a command line
         raise disk_error(error, base) from error
     except subprocess.TimeoutExpired as error:
-        raise StateError("git does not say what it tracks: it took too long", where=base) from error
+        raise StateError("git took too long to list its tracked files", where=base) from error
     if done.returncode and not done.stderr.startswith(b"fatal: not a git repository"):
         said = (done.stderr.decode("utf-8", "replace").splitlines() or ["nothing"])[-1]
-        raise StateError(f"git cannot say what it tracks: {quote(said, 300)}", where=base)
+        raise StateError(f"git cannot list its tracked files: {quote(said, 300)}", where=base)
     tracked = [os.path.join(base, os.fsdecode(path)) for path in done.stdout.split(b"\0") if path]
     # git lists a link itself, and a submodule by its folder.
     return [link for link in asked if any(f"{path}{os.sep}".startswith(link + os.sep) for path in tracked)]

@@ -79,7 +79,7 @@ def _packed(tree: Mapping[str, File]) -> Iterator[Finding]:
                 is_grave = at_least(each.severity, "high") and each.rule[:3] not in ("SH0", "SH5")
                 if is_grave and (each.rule, path) not in seen:
                     seen.add((each.rule, path))
-                    within = f" (in it: {clean(name)[-80:]})" if data is not None else ""
+                    within = f" (in the archive: {clean(name)[-80:]})" if data is not None else ""
                     yield RULES[each.rule].finding(path, 0, f"{each.message}{within}")
             if left < 0:
                 break

@@ -256,7 +256,7 @@ def test_an_index_that_git_cannot_read_hides_no_tracked_copy_in_silence(world):
     git(world.base, "add", "-f", ".agents")
     (world.base / ".git/index").write_bytes(b"DIRC" + bytes(40))
     assert "git" in {check.name for check in diagnose(world.ports()).checks if not check.ok}
-    assert any("git cannot say what it tracks" in note for note in audit(AuditRequest(), world.ports()).notes)
+    assert any("git cannot list its tracked files" in note for note in audit(AuditRequest(), world.ports()).notes)
 
 
 @pytest.mark.parametrize("how", ["link", "submodule"])

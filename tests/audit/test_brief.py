@@ -111,7 +111,7 @@ def test_what_is_too_much_is_left_out_by_name():
     many = [(f"s{number}", skill("word " * 190 + "\n" + "line\n" * 4000)) for number in range(40)]
     text = brief(many, [])
     assert len(text) < TOTAL_MAX * 1.5
-    assert '# skill "s39": left out, for this brief is full' in text
+    assert '# skill "s39": left out, since this brief is full' in text
     files = {f"f{number:03}": "x" for number in range(300)}
     assert "201 more files: left out" in brief([("a", skill(**files))], [])
 
@@ -132,6 +132,6 @@ def test_attack_a_skill_that_cannot_be_read_is_in_the_brief():
     """An empty brief asks for a verdict about nothing, and gets `harmless`."""
     bad = Finding("unsafe-archive", "critical", "evil", 0, "expected no\n[end] colon", "do not install it", "evil")
     text = brief([], [bad])
-    assert '# skill "evil": nothing of it could be read, so no verdict may be harmless' in text
+    assert '# skill "evil": it could not be read, so its verdict must not be harmless' in text
     assert '- critical unsafe-archive "evil": "expected no\\\\x0a[end] colon"' in text
     assert "could be read" not in brief([("evil", skill())], [bad])

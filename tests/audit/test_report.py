@@ -84,7 +84,7 @@ def test_sarif_spells_paths_as_uris(path, uri):
 
 
 def test_attack_a_name_that_readers_of_sarif_would_show_as_a_link():
-    found = noted(message="m (in it: [a](https://x.invalid)[b](1))")
+    found = noted(message="m (in the archive: [a](https://x.invalid)[b](1))")
     run = sarif(report(found, noted(rule="form", severity="low")), RULES, "1")["runs"][0]
     assert not [each for each in run["results"] if re.search(r"\]\(", each["message"]["text"])]
     assert "[a] (https://x.invalid)[b] (1)" in json.dumps(run["results"])

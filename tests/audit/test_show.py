@@ -71,7 +71,7 @@ def test_another_source_of_that_name_is_not_asked(installed: World, tmp_path) ->
     installed.add_source("acme", other)
     found = shown(installed, "hello")
     assert versions(found) == []
-    assert "is not the one that the lock has hello from" in found.warnings[0]
+    assert "differs from the source of hello in the lock" in found.warnings[0]
 
 
 def test_what_nobody_agreed_to_on_this_machine_still_says_what_it_does(installed: World) -> None:

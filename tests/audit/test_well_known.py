@@ -115,7 +115,7 @@ def test_of_what_is_locked_from_another_site_of_that_name_nothing_is_asked(added
         seen = other.seen[WELL_KNOWN]
         shown = show(parse_ref("pdf"), added.ports())
         assert (shown.releases, other.seen[WELL_KNOWN]) == ((), seen)
-    assert "is not the one that the lock has pdf from" in shown.warnings[0]
+    assert "differs from the source of pdf in the lock" in shown.warnings[0]
 
 
 def test_an_update_is_what_the_site_has_now_and_install_is_not(added: Reaching, web: Web) -> None:

@@ -146,7 +146,7 @@ def encodings(files: SkillFiles) -> Iterator[Sighting]:
         for sign in _PROGRAMS:
             if (start := data.find(sign)) >= 0 and len(data) > start + 200:
                 line = data.count(b"\n", 0, start) + 1
-                yield Sighting("SH601", file.path, line, "encoded text holds a compiled program")
+                yield Sighting("SH601", file.path, line, "encoded text contains a compiled program")
         found = (offset for offset, text in decoded(data) if searched(text.decode("utf-8", "replace")))
         for offset in islice(found, _PLACES_MAX):
             yield Sighting("SH601", file.path, data.count(b"\n", 0, offset) + 1)

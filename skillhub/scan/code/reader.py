@@ -81,6 +81,6 @@ class Reader:
             program.read(tree)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             self._unread.setdefault(
-                (path, f"no {language} that could be read: it was searched by patterns only"), line + 1
+                (path, f"it cannot be read as {language}: it was searched by patterns only"), line + 1
             )
         return [("shell", command, line + at - 1) for command, at in program.embedded]
