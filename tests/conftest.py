@@ -56,8 +56,11 @@ def in_memory(place: str = "/dev/shm") -> None:
 
 in_memory()
 
-# A suite that is run in the background may find Ctrl-C ignored, and so would every program that it starts.
+# A suite that is run in the background may find Ctrl-C ignored, and so would every program that it starts. Where the
+# end of children is ignored, nobody is told how a program ended.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if sys.platform != "win32":
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def pytest_addoption(parser):
