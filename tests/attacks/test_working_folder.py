@@ -137,7 +137,7 @@ def test_attack_a_relative_pythonpath_brings_no_module_of_the_working_folder(tmp
 def test_a_path_that_an_installer_added_is_no_way_in():
     """Whoever works on skillhub has its folder on the path by a ``.pth`` file, and runs it there."""
     for words in (["-I", "-m", "skillhub"], ["-P", "-m", "skillhub"]):
-        environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
+        environ = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         done = subprocess.run(
             [sys.executable, *words, "--version"], cwd=REPO, env=environ, capture_output=True, check=False
         )
