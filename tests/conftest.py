@@ -36,6 +36,9 @@ from tests.support.upstream import Upstream
 from tests.support.web import Web
 from tests.support.world import World
 
+if sys.platform != "win32":
+    import resource
+
 # How long an example takes on a busy machine says nothing of the code.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same examples every time, whatever an earlier run found: what fails, fails for everybody.
@@ -121,6 +124,15 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20)
+
+
+def pytest_runtest_logfinish():
+    """Close what tests let go of before no more files may be open: what refers to itself waits for the collector."""
+    if (
+        sys.platform == "linux"
+        and len(os.listdir("/proc/self/fd")) > resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+    ):
+        gc.collect()
 
 
 @pytest.fixture
