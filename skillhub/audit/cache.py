@@ -81,7 +81,7 @@ class Collected:
 
 def places(home: Home, store: Store) -> tuple[Kept, ...]:
     """Return the store and each part of the cache."""
-    parts = dict.fromkeys((*_PARTS, *_parts(home)))
+    parts = dict.fromkeys((*_PARTS, *files.names_in(home.cache)))
     paths = {"store": store.root, **{_PARTS.get(part, part): os.path.join(home.cache, part) for part in parts}}
     return tuple(Kept(name, path, *usage.use(path)) for name, path in paths.items())
 
@@ -107,10 +107,6 @@ def collect(home: Home, days: float, ports: Ports, *, dry_run: bool = False) -> 
     pins = [each for each in trees if each.kind == "signer" and each.path in still]
     removed = [each for each in trees if each.tree in dropped] + [each for each in (*pins, *rest) if _remove(each)]
     return Collected(tuple(removed), gone, tuple(asked))
-
-
-def _parts(home: Home) -> list[str]:
-    return sorted(os.listdir(home.cache)) if os.path.isdir(home.cache) else []
 
 
 def _needed(projects: Sequence[KnownProject]) -> frozenset[Digest]:
@@ -167,7 +163,7 @@ def _leftovers(home: Home, before: float) -> Iterator[Waste]:
 def _old(home: Home, before: float) -> Iterator[Waste]:
     for each in usage.old_repositories(home.cache, before):
         yield Waste("repository", each.path, each.size)
-    for part in _parts(home):
+    for part in files.names_in(home.cache):
         if part != "git":
             for each in usage.old_files(os.path.join(home.cache, part), before):
                 yield Waste("scan" if part == PART else "download", each.path, each.size)
@@ -242,8 +238,7 @@ def known_projects(home: Home, patience: float = Project.patience) -> Iterator[K
         StateError: one cannot be read, or another process works on a project for longer than ``patience`` seconds.
     """
     folder = os.path.join(home.state, "projects")
-    with files.disk_errors(folder):
-        names = os.listdir(folder) if os.path.isdir(folder) else []
+    names = files.names_in(folder)
     for key in sorted({name.removesuffix(end) for name in names for end in _ENDS if name.endswith(end)}):
         path = os.path.join(folder, f"{key}.json")
         with files.lock(f"{path}.lock", timeout=patience):

@@ -242,6 +242,17 @@ def _came_between(path: str) -> LinkLeavesProject:
     return LinkLeavesProject("a link is where a folder was", where=path, hint=hint)
 
 
+def names_in(folder: str) -> list[str]:
+    """Return the sorted names in a folder; none if it does not exist or is no folder.
+
+    Raises:
+        StateError: the folder cannot be read.
+    """
+    with disk_errors(folder), suppress(FileNotFoundError, NotADirectoryError):
+        return sorted(os.listdir(folder))
+    return []
+
+
 def read(path: str, limit: int, *, root: HeldFolder | None = None) -> bytes | None:
     """Return the bytes of the regular file at ``path``, at most ``limit`` of them; None if nothing exists there.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
@@ -114,7 +114,7 @@ def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) 
 def _projects(home: Home) -> Iterator[tuple[Project, Records]]:
     """Yield what is on record here, whatever has become of locks; what is gone has nothing of ours."""
     folder = os.path.join(home.state, "projects")
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+    for name in files.names_in(folder):
         path = os.path.join(folder, name)
         data = files.read(path, _CAP) if name.endswith(".json") else None
         document = strict_json(data, path, _CAP) if data is not None else None
@@ -207,14 +207,14 @@ def _folders(home: Home, own_names: Mapping[str, str], remove: bool) -> Iterator
     """Yield skillhub's own folders; one that others use too stays, and says so."""
     folders = (home.cache, home.data, home.config, home.state)
     is_named = {*map(os.path.basename, folders)} == _PARTS  # by SKILLHUB_HOME, which may be any folder
-    is_own = {*_names(os.path.dirname(home.state))} <= _PARTS and {*_names(home.data)} <= {"store"}
+    is_own = {*files.names_in(os.path.dirname(home.state))} <= _PARTS and {*files.names_in(home.data)} <= {"store"}
     for folder in filter(os.path.lexists, dict.fromkeys(folders)):
         is_ours = is_own if is_named else "skillhub" in folder.split(os.sep)
         if not is_ours or is_link(folder):
             yield Installed("folder", folder, "", "it holds, or leads to, more than skillhub's own files")
             continue
         own = [(os.path.join(folder, name), why) for name, why in own_names.items()]
-        own = [(path, why) for path, why in own if _names(path)]
+        own = [(path, why) for path, why in own if files.names_in(path)]
         own += [(path, "skillhub did not write it") for path in _foreign(folder, home)]
         yield from (Installed("folder", path, "", why) for path, why in own)
         if remove:
@@ -227,24 +227,20 @@ def _folders(home: Home, own_names: Mapping[str, str], remove: bool) -> Iterator
 
 def _foreign(folder: str, home: Home) -> Iterator[str]:
     """Yield what is in one of skillhub's own folders and was put there by somebody else."""
-    for name in sorted(_names(folder)) if folder != home.cache else ():
+    for name in files.names_in(folder) if folder != home.cache else ():
         if not _WRITTEN.fullmatch(name) and (path := os.path.join(folder, name)) != home.cache:
             yield path
 
 
 def _remove_but(folder: str, kept: set[str]) -> None:
     try:
-        for name in _names(folder) if kept else ():
+        for name in files.names_in(folder) if kept else ():
             if (path := os.path.join(folder, name)) not in kept:
                 remove_tree(path)
         if not kept:
             remove_tree(folder)
     except OSError as error:
         raise StateError(f"cannot be removed: {error.strerror}", where=folder) from error
-
-
-def _names(folder: str) -> Sequence[str]:
-    return os.listdir(folder) if os.path.isdir(folder) else ()
 
 
 def _completion(user_home: str) -> Iterator[str]:

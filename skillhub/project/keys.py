@@ -71,10 +71,13 @@ class Keys:
                 raise UsageError(f"there is a key {name} already", where=path, hint=hint)
 
     def all(self) -> list[Key]:
-        """Return every key by name; nothing private is read."""
-        if not os.path.isdir(self._folder):
-            return []
-        found = [each for each in os.listdir(self._folder) if each.endswith(OWN_SUFFIX)]
+        """Return every key by name; nothing private is read.
+
+        Raises:
+            FormatError: a public half is no key.
+            StateError: the folder of keys cannot be read.
+        """
+        found = [each for each in files.names_in(self._folder) if each.endswith(OWN_SUFFIX)]
         return [self.get(name) for name in sorted(each.removesuffix(OWN_SUFFIX) for each in found)]
 
     def get(self, name: str) -> Key:

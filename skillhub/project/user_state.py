@@ -123,8 +123,8 @@ class Publishers:
 
     def own(self, claim: Digest) -> str | None:
         """Return the public half, a file, of the user's own key that a signature names by this digest."""
-        names = sorted(os.listdir(self._own)) if os.path.isdir(self._own) else []
-        halves = (os.path.join(self._own, name) for name in names if name.endswith(OWN_SUFFIX))
+        names = (name for name in files.names_in(self._own) if name.endswith(OWN_SUFFIX))
+        halves = (os.path.join(self._own, name) for name in names)
         return next((path for path in halves if Digest.of(self.read_own(path).encode()) == claim), None)
 
     def read_own(self, path: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 
 from skillhub.disk import files
 from skillhub.errors import FormatError, StateError
@@ -123,9 +122,7 @@ class RegistryKeys:
 
     def _all(self, role: str) -> list[tuple[str, PrivateKey]]:
         place = self._place(role)
-        names: list[str] = []
-        with files.disk_errors(place), suppress(FileNotFoundError):
-            names = sorted(os.listdir(place))
+        names = files.names_in(place)
         numbered = f"{role}-"
         ours = (name for name in names if name == role + _PEM or (name.startswith(numbered) and name.endswith(_PEM)))
         found = ((path, self._read(path)) for path in (os.path.join(place, name) for name in ours))

@@ -390,7 +390,7 @@ def built_files(registry: str) -> list[str]:
 def _recorded(registry: str) -> dict[str, str]:
     """Return the SHA-256 of all that was built in the folder of a registry, by path below the site."""
     folder, found = os.path.dirname(record_path(registry, "")), dict[str, str]()
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+    for name in files.names_in(folder):
         for _, made in read_record(os.path.join(folder, name)).values():
             found.update((path, digest) for path, digest in made.items() if _is_ours(path))
     return found

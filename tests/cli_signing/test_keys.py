@@ -37,6 +37,14 @@ def test_show_of_no_key(shell):
     assert (done.status, done.error["code"]) == (3, "not-found")
 
 
+def test_a_folder_of_keys_that_cannot_be_read_is_told(shell):
+    folder = os.path.dirname(shell.run("key", "new", "work", "--json").json["public_path"])
+    os.rename(folder, f"{folder}-before")
+    os.symlink("keys", folder)
+    done = shell.run("key", "list", "--json")
+    assert (done.status, done.error["code"], done.error["where"]) == (7, "state", folder)
+
+
 def test_import_then_sign(shell):
     key = PrivateKey.generate("p384")
     path = shell.write("release.pem", key.pem())

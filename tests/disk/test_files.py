@@ -238,6 +238,22 @@ def test_swap_over_a_folder_is_a_state_error(tmp_path):
     assert names(tmp_path) == ["name"]
 
 
+# names_in
+
+
+def test_the_names_in_a_folder_are_sorted_and_there_are_none_without_a_folder(tmp_path):
+    for name in ("b", "a"):
+        (tmp_path / name).touch()
+    assert files.names_in(str(tmp_path)) == ["a", "b"]
+    assert files.names_in(str(tmp_path / "a")) == files.names_in(str(tmp_path / "none")) == []
+
+
+def test_a_folder_that_cannot_be_read_is_a_state_error(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(StateError):
+        files.names_in(str(tmp_path / "loop"))
+
+
 # lock
 
 
