@@ -53,8 +53,8 @@ def disk_error(error: OSError, path: str) -> StateError:
     """Return the ``StateError`` for an error of the operating system at ``path``."""
     # `shutil.Error` has a list of all failed copies: source, target and the text of an `OSError`.
     rows = error.args[0] if error.args else None
-    said = str(rows[0][-1] if rows and isinstance(rows, list) else error)
-    why = error.strerror or quote(said.partition("] ")[2].partition(": ")[0] or said)
+    text = str(rows[0][-1] if rows and isinstance(rows, list) else error)
+    why = error.strerror or quote(text.partition("] ")[2].partition(": ")[0] or text)
     return StateError(f"the disk refuses: {why}", where=path, hint=_HINTS.get(error.errno or 0))
 
 
@@ -168,7 +168,7 @@ class HeldFolder:
                     inner = _into(each, at, make)
                 except OSError as error:
                     if is_link_at(each, at):
-                        raise _came_between(os.sep.join(path.split(os.sep)[: position - len(folders)])) from error
+                        raise _replaced_by_link(os.sep.join(path.split(os.sep)[: position - len(folders)])) from error
                     raise
                 if at != top:
                     os.close(at)
@@ -208,7 +208,7 @@ class HeldFolder:
                 each = os.path.join(each, name)
                 with suppress(FileNotFoundError):
                     if _is_link(os.lstat(each)):
-                        raise _came_between(each)
+                        raise _replaced_by_link(each)
             if make:
                 os.makedirs(each, exist_ok=True)
         os.lstat(each)
@@ -237,7 +237,7 @@ def _into(name: str, at: int, make: bool) -> int:
         return os.open(name, _THROUGH, dir_fd=at)
 
 
-def _came_between(path: str) -> LinkLeavesProject:
+def _replaced_by_link(path: str) -> LinkLeavesProject:
     hint = "put the folder itself there, then run the command again"
     return LinkLeavesProject("a link is where a folder was", where=path, hint=hint)
 

@@ -97,15 +97,15 @@ def _platforms(environ: Mapping[str, str], user_home: str) -> tuple[str, str, st
         from platformdirs import PlatformDirs  # noqa: PLC0415 - as above
 
         place, own = PlatformDirs("skillhub", appauthor=False), os.path.expanduser("~")
-        there = (place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir)
+        own_folders = (place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir)
         config, data, cache, state = (
-            user_home + each[len(own) :] if each.startswith(own + os.sep) else each for each in there
+            user_home + each[len(own) :] if each.startswith(own + os.sep) else each for each in own_folders
         )
         return config, data, cache, state
     config, data, cache, state = (
-        os.path.join(said if said.strip() else os.path.join(user_home, *below), "skillhub")
+        os.path.join(folder if folder.strip() else os.path.join(user_home, *below), "skillhub")
         for variable, below in _XDG
-        for said in [environ.get(variable, "")]
+        for folder in [environ.get(variable, "")]
     )
     return config, data, cache, state
 

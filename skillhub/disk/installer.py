@@ -24,8 +24,8 @@ def extra(name: str) -> str:
 
     It never names skillhub alone: on an index, the name may belong to a stranger.
     """
-    if again := _again(name):
-        return as_command("uv", "tool", "install", "--force", *again)
+    if source := _uv_words(name):
+        return as_command("uv", "tool", "install", "--force", *source)
     inject = ("pipx", "inject", os.path.basename(sys.prefix))
     needs = _needs(name)
     return as_command(*(inject if _has(_PIPX) else _pip("install")), *needs) if needs else f"install the extra {name}"
@@ -47,7 +47,7 @@ def _pip(verb: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", "pip", verb)
 
 
-def _again(name: str) -> list[str]:
+def _uv_words(name: str) -> list[str]:
     """Return the words with which uv installs this tool again with an extra; nothing if it cannot.
 
     uv removes from a tool's environment all packages that its receipt does not name, extras added otherwise included.

@@ -113,7 +113,7 @@ class ProvedFolders:
         row = self._folders.get(folder)
         try:
             names = row[1].split("\0") if row and row[1] else []
-            return row is not None and row[0] == tree and bool(_look(folder, names).digest == row[2])
+            return row is not None and row[0] == tree and bool(_stamps_of(folder, names).digest == row[2])
         except (OSError, ValueError, TypeError, AttributeError, LookupError):
             return False
 
@@ -133,15 +133,15 @@ class ProvedFolders:
         """Return the stamps of these entries, each the text after the folder's path; None as for ``before``."""
         now = time.time_ns()
         with suppress(OSError):
-            look = _look(folder, names) if self._is_kept and self.is_believed else None
-            return look if look and all(_prove(numbers, now) for numbers in look.stamps) else None
+            stamps = _stamps_of(folder, names) if self._is_kept and self.is_believed else None
+            return stamps if stamps and all(_prove(numbers, now) for numbers in stamps.stamps) else None
         return None
 
-    def keep(self, folder: str, tree: str, look: Stamps | None) -> None:
-        """Record that a folder was hashed as this tree, if its stamps are still those of ``look``."""
+    def keep(self, folder: str, tree: str, stamps: Stamps | None) -> None:
+        """Record that a folder was hashed as this tree, if its stamps are still those of ``stamps``."""
         with suppress(OSError, ValueError):
-            if look is not None and _look(folder, look.names) == look:
-                self._folders[folder] = [tree, "\0".join(look.names), look.digest]
+            if stamps is not None and _stamps_of(folder, stamps.names) == stamps:
+                self._folders[folder] = [tree, "\0".join(stamps.names), stamps.digest]
                 self._is_changed = True
 
     def forget(self, folder: str) -> None:
@@ -174,8 +174,8 @@ class ProvedFolders:
         if not self._is_changed:
             return
         self._is_changed = False
-        there = {folder: row for folder, row in self._folders.items() if os.path.lexists(folder)}
-        block = {"version": _VERSION, "folders": there, "notes": self._notes}
+        existing = {folder: row for folder, row in self._folders.items() if os.path.lexists(folder)}
+        block = {"version": _VERSION, "folders": existing, "notes": self._notes}
         with suppress(StateError):
             files.write_atomic(self._path, json.dumps(block).encode("ascii"), mode=0o600, sync=False)
 
@@ -199,7 +199,7 @@ class ProvedFolders:
         return {}, {}
 
 
-def _look(folder: str, names: Sequence[str]) -> Stamps:
+def _stamps_of(folder: str, names: Sequence[str]) -> Stamps:
     """Return the present stamps of these entries of a folder.
 
     Raises:

@@ -72,21 +72,23 @@ def merge(ours: Lock, theirs: Lock, base: Lock | None, allows: Allows, take: Map
     """
 
     def both(name: str, mine: Locked, yours: Locked) -> Choice | Clash:
-        return _both(name, mine, yours, allows)
+        return _two_sided(name, mine, yours, allows)
 
-    skills, told = _each(ours.skills, theirs.skills, base.skills if base else None, take, both)
-    sources, more = _each(ours.sources, theirs.sources, base.sources if base else None, take, _redefined)
+    skills, skill_results = _merge_entries(ours.skills, theirs.skills, base.skills if base else None, take, both)
+    sources, source_results = _merge_entries(
+        ours.sources, theirs.sources, base.sources if base else None, take, _redefined
+    )
     for alias in sorted({entry.source for entry in skills.values() if entry.named} - sources.keys()):
         # One side removed the source with its last skill, while the other added a skill from it.
         sources[alias] = ours.sources.get(alias) or theirs.sources[alias]
     return Merged(
         Lock(skills, dict(sorted(sources.items()))),
-        tuple(each for each in told if isinstance(each, Choice)),
-        tuple(each for each in (*more, *told) if isinstance(each, Clash)),
+        tuple(each for each in skill_results if isinstance(each, Choice)),
+        tuple(each for each in (*source_results, *skill_results) if isinstance(each, Clash)),
     )
 
 
-def _each(
+def _merge_entries(
     ours: Mapping[str, _E],
     theirs: Mapping[str, _E],
     base: Mapping[str, _E] | None,
@@ -95,27 +97,27 @@ def _each(
 ) -> tuple[dict[str, _E], list[Choice | Clash]]:
     """Return the merged entries, and a choice or clash for each name in which the sides differ."""
     kept: dict[str, _E] = {}
-    told: list[Choice | Clash] = []
+    results: list[Choice | Clash] = []
     for name in sorted({*ours, *theirs}):
         mine, yours = ours.get(name), theirs.get(name)
         entry: _E | None = mine
         if mine != yours:
-            done: Choice | Clash | None = None
+            decision: Choice | Clash | None = None
             if name in take:
-                done = Choice(name, take[name], "as you chose")
+                decision = Choice(name, take[name], "as you chose")
             elif base is not None:
-                done = _by_one(name, mine, yours, base.get(name))
-            if done is None:
-                done = both(name, mine, yours) if mine and yours else _lone(name, mine is not None, base)
-            told.append(done)
-            took = done.took if isinstance(done, Choice) else "ours"
-            entry = {"ours": mine, "theirs": yours, None: None}[took]
+                decision = _one_sided(name, mine, yours, base.get(name))
+            if decision is None:
+                decision = both(name, mine, yours) if mine and yours else _one_lacks(name, mine is not None, base)
+            results.append(decision)
+            side = decision.took if isinstance(decision, Choice) else "ours"
+            entry = {"ours": mine, "theirs": yours, None: None}[side]
         if entry is not None:
             kept[name] = entry
-    return kept, told
+    return kept, results
 
 
-def _by_one(name: str, mine: _E | None, yours: _E | None, before: _E | None) -> Choice | None:
+def _one_sided(name: str, mine: _E | None, yours: _E | None, before: _E | None) -> Choice | None:
     """Return the choice if only one side changed the entry, else None."""
     if before not in (mine, yours):
         return None
@@ -128,27 +130,27 @@ def _by_one(name: str, mine: _E | None, yours: _E | None, before: _E | None) -> 
     why = f"only {side} changed it"
     if isinstance(entry, Locked) and isinstance(before, Locked):
         was, now = Provenance.of(before), Provenance.of(entry)
-        told = was.means(now, MERGE)
-        if "source" in told:
+        meanings = was.means(now, MERGE)
+        if "source" in meanings:
             why += f"; it is from {now.place} now, no longer from {was.place}"
-        if "signer" in told:
+        if "signer" in meanings:
             why += f"; it is {_signed(entry)} now, no longer {_signed(before)}"
     return Choice(name, side, why)
 
 
-def _lone(name: str, is_ours: bool, base: Mapping[str, _E] | None) -> Choice:
+def _one_lacks(name: str, is_ours: bool, base: Mapping[str, _E] | None) -> Choice:
     """Return the choice to keep an entry that one side lacks: the other side changed it, or the base is unknown."""
     why = "only one side has it" if base is None else "one side removed it, the other changed it"
     return Choice(name, "ours" if is_ours else "theirs", f"{why}, so it is kept")
 
 
-def _both(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Clash:
+def _two_sided(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice | Clash:
     """Return the choice between two entries of a skill that both sides changed, or the clash."""
     ours, theirs = Provenance.of(mine), Provenance.of(yours)
-    told = ours.means(theirs, MERGE)
-    if "source" in told:
+    meanings = ours.means(theirs, MERGE)
+    if "source" in meanings:
         return Clash(name, "source", ours.place, theirs.place)
-    if "signer" in told:
+    if "signer" in meanings:
         return Clash(name, "signer", _signed(mine), _signed(yours))
     if mine.tree == yours.tree:
         return Choice(name, "ours", "both have the same content")
@@ -371,11 +373,11 @@ def _base(data: bytes | None) -> Lock | None:
 
 
 def _refusal(clashes: Sequence[Clash]) -> SkillhubError:
-    told = "; ".join(f"{each.name}: ours is {each.ours}, theirs is {each.theirs}" for each in clashes)
+    details = "; ".join(f"{each.name}: ours is {each.ours}, theirs is {each.theirs}" for each in clashes)
     kind = next((_ERRORS[each.about] for each in clashes if each.about in _ERRORS), Refused)
     names = " ".join(each.name for each in clashes)
     hint = f"choose a side for {names}: skillhub lock fix --ours NAME or --theirs NAME"
-    return kind(f"no rule decides between the sides: {told}", where=LOCK, hint=hint)
+    return kind(f"no rule decides between the sides: {details}", where=LOCK, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

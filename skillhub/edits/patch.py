@@ -30,7 +30,7 @@ _LINES_MAX = 10_000  # about one second: matching takes quadratic time
 def difference(base: Mapping[str, File], now: Mapping[str, File]) -> tuple[str, dict[str, File]]:
     """Return the changes from ``base`` to ``now``: a patch for ``patch -p1``, and the files that it cannot hold."""
     patch: list[str] = []
-    whole = {}
+    unpatchable = {}
     for path in sorted({*base, *now}):
         old, new = base.get(path), now.get(path)
         if old == new:
@@ -39,8 +39,8 @@ def difference(base: Mapping[str, File], now: Mapping[str, File]) -> tuple[str, 
         if before is not None and after is not None:
             patch += _hunks(path, before, after, old, new)
         elif new:
-            whole[path] = new
-    return "".join(patch), whole
+            unpatchable[path] = new
+    return "".join(patch), unpatchable
 
 
 def text_of(path: str, file: File | None) -> str | None:
@@ -143,8 +143,8 @@ class _Reader:
     def fail(self, message: str) -> NoReturn:
         raise FormatError(message, where=f"{self.where}:{self.at + 1}")
 
-    def expect(self, is_so: object, message: str) -> None:
-        if not is_so:
+    def expect(self, condition: object, message: str) -> None:
+        if not condition:
             self.fail(f"expected {message}, found {quote(self.line)}")
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
@@ -308,11 +308,11 @@ def save(name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, Fil
         if edits in saved or not any(edits):
             continue
         saved.append(edits)
-        patch, whole = edits
+        patch, unpatchable = edits
         path = os.path.join(project.root, *free_path(name, project).split("/"))
-        if whole:
+        if unpatchable:
             with files.disk_errors(path), project.hold(path, make=True) as (file, at):
-                write_tree(file.removesuffix(".patch"), whole.items(), read_only=False, dir_fd=at)
+                write_tree(file.removesuffix(".patch"), unpatchable.items(), read_only=False, dir_fd=at)
         files.write_atomic(path, patch.encode("utf-8"), root=project.top)
 
 

@@ -66,9 +66,9 @@ def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | Non
         raise NotFound(f"no release of {ref.name} is {ref.range}", where=str(ref), hint=f"there are: {known}")
     chosen = [release for release in allowed if not release.taken_back]
     if not chosen:
-        gone, other = allowed[0], [each.version for each in releases if each.version and not each.taken_back][:8]
-        hint = f"there are: {', '.join(other)}" if other else "no other release of it is offered"
-        raise TakenBack(f"{ref.name} {gone.version} was {gone.taken_back}", where=str(ref), hint=hint)
+        newest, others = allowed[0], [each.version for each in releases if each.version and not each.taken_back][:8]
+        hint = f"there are: {', '.join(others)}" if others else "no other release of it is offered"
+        raise TakenBack(f"{ref.name} {newest.version} was {newest.taken_back}", where=str(ref), hint=hint)
     chosen = [each for each in chosen if settled is None or (each.published or "~") <= settled] or chosen
     stable = [release for release in chosen if "-" not in (release.version or "").split("+")[0]]
     return (stable if ref.range is None and stable else chosen)[0]
@@ -99,12 +99,12 @@ class ReleaseStatus:
     """The status of a locked skill at its registry; empty for a skill from another kind of source.
 
     Attributes:
-        said: The registry's latest or last known index of the name.
+        index: The registry's latest or last known index of the name.
     """
 
     name: str
     entry: Locked
-    said: Index = _NOTHING
+    index: Index = _NOTHING
 
     @classmethod
     def last_seen(cls, name: str, entry: Locked, root: Digest | None, sources: Sources) -> ReleaseStatus:
@@ -127,7 +127,7 @@ class ReleaseStatus:
     @property
     def offered(self) -> tuple[Release, ...]:
         """Every release of the name, newest first."""
-        return self.said.skills.get(self.entry.own_name(self.name), ())
+        return self.index.skills.get(self.entry.own_name(self.name), ())
 
     @property
     def release(self) -> Release | None:
@@ -138,7 +138,7 @@ class ReleaseStatus:
     def admitted(self) -> Admission | None:
         """The registry's admission of the release's publisher; None if it is unknown."""
         release = self.release
-        return self.said.admissions.get(release.publisher or "") if release else None
+        return self.index.admissions.get(release.publisher or "") if release else None
 
     @property
     def yanked(self) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ class ReleaseStatus:
     @property
     def objection(self) -> SecurityError | None:
         """The reason why the locked release must not be used any more, or None."""
-        return recalled(self.name, self.entry, self.said)
+        return recalled(self.name, self.entry, self.index)
 
     def other(self, range_: str | None = None, settled: str | None = None) -> Release | None:
         """Return the choice of ``choose_release`` among all releases but the locked one, or None."""
@@ -243,8 +243,8 @@ def judge_with_own_keys(
     own = own_key(verdict.claim, publishers)
     if own is None:
         return verdict, None
-    mine = _parsed(Trusted(own.name, keys=(publishers.read_own(own.path),)))
-    return replace(judge(tree, [*known, mine], source, now, locked), status="untrusted"), own
+    own_publisher = _parsed(Trusted(own.name, keys=(publishers.read_own(own.path),)))
+    return replace(judge(tree, [*known, own_publisher], source, now, locked), status="untrusted"), own
 
 
 def own_key(claim: Digest | None, publishers: Publishers) -> OwnKey | None:
@@ -380,14 +380,14 @@ class Content:
 
 
 # Returns the capabilities and findings of a tree if a scan process has scanned exactly this tree.
-SeenAhead: TypeAlias = Callable[[Tree], tuple[tuple[str, ...], tuple[Finding, ...]] | None]
+ScanLookup: TypeAlias = Callable[[Tree], tuple[tuple[str, ...], tuple[Finding, ...]] | None]
 
 
-def nothing_seen(_: Tree) -> None:
+def no_lookup(_: Tree) -> None:
     """Return None: no scan process is running."""
 
 
-SEEN_AHEAD: ContextVar[SeenAhead] = ContextVar("seen ahead", default=nothing_seen)
+SCAN_LOOKUP: ContextVar[ScanLookup] = ContextVar("scan lookup", default=no_lookup)
 _IS_SCANNED = ContextVar("is scanned", default=True)
 
 
@@ -413,8 +413,8 @@ def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Co
         scanned = False
     if not (scanned and _IS_SCANNED.get()):
         return Content(manifest)
-    seen = SEEN_AHEAD.get()(tree)
-    return Content(manifest, *(seen or capabilities_and_findings(tree, manifest)))
+    scan_result = SCAN_LOOKUP.get()(tree)
+    return Content(manifest, *(scan_result or capabilities_and_findings(tree, manifest)))
 
 
 def read_manifest(tree: Tree) -> Manifest:
@@ -458,14 +458,14 @@ def check_against_lock(candidate: Candidate, entry: Locked | None, scope: Scope)
     """
     if entry is None:
         return
-    theirs = candidate.entry
-    changes = Provenance.of(entry).changes(Provenance.of(theirs))
+    found = candidate.entry
+    changes = Provenance.of(entry).changes(Provenance.of(found))
     if entry.local:
         changes -= {"plugin"}  # the path identifies the skill, and older locks do not name the plugin
     if any(MEANING[each][LOCK] == SourceMismatch.code for each in changes):
-        there = theirs.origin if theirs.origin != entry.origin else f"{theirs.origin}, through {theirs.source}"
-        error = locked_elsewhere(candidate.name, entry, there, scope)
-        if _loosely(entry.git) == _loosely(theirs.git) is not None:
+        found_at = found.origin if found.origin != entry.origin else f"{found.origin}, through {found.source}"
+        error = locked_elsewhere(candidate.name, entry, found_at, scope)
+        if _normal_form(entry.git) == _normal_form(found.git) is not None:
             error.hint = f"if that is the same repository, name it as the lock does: {as_word(entry.source)}"
         raise error
     check_same_signer(candidate, entry, scope)
@@ -473,15 +473,15 @@ def check_against_lock(candidate: Candidate, entry: Locked | None, scope: Scope)
 
 def locked_elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> SourceMismatch:
     """Return the refusal of a skill whose name the lock has from another origin."""
-    both = f"to have both, install it with another name: --as {name[:62].rstrip('-')}-2"
+    keep_both = f"to have both, install it with another name: --as {name[:62].rstrip('-')}-2"
     return SourceMismatch(
         f"{name} is locked from {entry.source} ({entry.origin}); found another skill of that name at {found}",
         where=name,
-        hint=f"{both}; to replace it: {command(scope, 'remove', name)}, then install the other one",
+        hint=f"{keep_both}; to replace it: {command(scope, 'remove', name)}, then install the other one",
     )
 
 
-def _loosely(url: str | None) -> str | None:
+def _normal_form(url: str | None) -> str | None:
     """Return a normal form of a git URL; two URLs with the same form may name one repository, but need not."""
     return canonical(url).removesuffix(".git").casefold() if url else None
 
@@ -492,9 +492,9 @@ def check_same_signer(after: Candidate, before: Locked, scope: Scope, root: Dige
     Raises:
         SignerChanged: another signer, or none where there was one; no flag overrides this.
     """
-    was, now = {*signers_of(before.signed_by)}, proven_signers(after)
-    is_renamed = root is not None and now <= was and {*after.entry.signed_by}.isdisjoint(before.signed_by)
-    if was and (is_renamed or not is_same_publisher(was, now, lambda: after.publisher_keys)):
+    old, new = {*signers_of(before.signed_by)}, proven_signers(after)
+    is_renamed = root is not None and new <= old and {*after.entry.signed_by}.isdisjoint(before.signed_by)
+    if old and (is_renamed or not is_same_publisher(old, new, lambda: after.publisher_keys)):
         raise _another_signer(after, before, scope)
 
 
@@ -503,18 +503,18 @@ def proven_signers(candidate: Candidate) -> set[str]:
     return {*signers_of((candidate.signer.spell(),))} if candidate.signer else set()
 
 
-def is_same_publisher(was: set[str], now: set[str], keys: Callable[[], frozenset[Digest]]) -> bool:
+def is_same_publisher(old: set[str], new: set[str], keys: Callable[[], frozenset[Digest]]) -> bool:
     """Return whether the publisher that signed before signed now, with the same or another of its keys.
 
     Args:
-        was: The signers before.
-        now: The signers now; each must belong to the same publisher.
+        old: The former signers.
+        new: The present signers; each must belong to the same publisher.
         keys: Returns the keys of the signer's publisher, as whoever vouches for the signer lists them.
     """
-    if not now or now <= was:
-        return bool(now)
-    known, same = _fingerprints(was), keys()
-    return bool(known & same) and _fingerprints(now) <= known | same
+    if not new or new <= old:
+        return bool(new)
+    known, same = _fingerprints(old), keys()
+    return bool(known & same) and _fingerprints(new) <= known | same
 
 
 def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerChanged:
@@ -540,16 +540,16 @@ def is_same_place(found: Locked, entry: Locked, ports: Ports) -> bool:
     """Return whether a registry's release has the URL of the lock, or had it before the registry moved."""
     if found.url == entry.url:
         return True
-    mine, locked = ports.sources.all().get(entry.source), ports.project.lock().sources.get(entry.source)
-    if mine is None or locked is None or not mine.is_meant(locked):
+    source, locked_source = ports.sources.all().get(entry.source), ports.project.lock().sources.get(entry.source)
+    if source is None or locked_source is None or not source.is_meant(locked_source):
         return False
-    return found.url == relocated(mine.url, entry.url, locked.url)
+    return found.url == relocated(source.url, entry.url, locked_source.url)
 
 
-def relocated(url: str, place: str | None, was: str) -> str | None:
-    """Return ``place``, a URL below a registry's former URL ``was``, as it is below its present ``url``."""
-    below = f"{was}/"
-    return f"{url}/{place.removeprefix(below)}" if place and place.startswith(below) else place
+def relocated(url: str, old_url: str | None, former_url: str) -> str | None:
+    """Return ``old_url``, a URL below a registry's former URL ``former_url``, as it is below its present ``url``."""
+    below = f"{former_url}/"
+    return f"{url}/{old_url.removeprefix(below)}" if old_url and old_url.startswith(below) else old_url
 
 
 # The trees held in memory at once.

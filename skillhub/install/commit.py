@@ -86,36 +86,36 @@ def commit(
         for change in changes:
             if change.linking is not None:
                 linker.save(change.linking, now.records.skills.get(change.name), change.candidate.tree)
-        had = now.records.skills
+        records_before = now.records.skills
         for each in cleared:
-            linker.save(each, had.get(each.name))
-        off = {each.name: had[each.name] for each in cleared if each.name in had}
-        off = {name: replace(record, enabled=False, held="user", links=()) for name, record in off.items()}
-        known = [link for record in had.values() for link in record.links]
+            linker.save(each, records_before.get(each.name))
+        disabled = {each.name: records_before[each.name] for each in cleared if each.name in records_before}
+        disabled = {name: replace(record, enabled=False, held="user", links=()) for name, record in disabled.items()}
+        known = [link for record in records_before.values() for link in record.links]
         known += [link for change in changes for link in change.record.links]
         copies.sweep(ports.project, known, mcp.shared_folders(ports.project))
         for done, change in enumerate(changes):
             ports.report("storing", done, len(changes))
             _store(change.candidate, ports)
-        new = copies.missing_paths(ports.project, _places(changes))
+        created_paths = copies.missing_paths(ports.project, _places(changes))
         changed = False
         for change in changes:
             # Before the record says that the need is satisfied; after a crash, the next command finds the entry.
             if change.needs is not None:
                 change.needs.write(ports.project)
                 changed |= bool(change.needs.writes)
-        after = {**had, **off, **{change.name: change.record for change in changes}}
+        after = {**records_before, **disabled, **{change.name: change.record for change in changes}}
         records = Records(
             moved_records(after, now.lock, lock, ports),
             agents=tuple(dict.fromkeys((*now.records.agents, *options.agents))),
-            made=tuple(dict.fromkeys((*now.records.made, *new))),
+            made=tuple(dict.fromkeys((*now.records.made, *created_paths))),
         )
         if text is not None:
             # After a crash behind the write of the lock, `sync` knows from these that the user agreed to its entries.
-            coming = {change.name: records.skills[change.name] for change in changes}
-            ports.project.write_records(replace(now.records, coming=coming, made=records.made))
+            pending = {change.name: records.skills[change.name] for change in changes}
+            ports.project.write_records(replace(now.records, coming=pending, made=records.made))
         changed |= _write_documents(text, changes, options, now, ports)
-        write_records(_leaving(records, now.records), ports)
+        write_records(_with_former_links(records, now.records), ports)
         for done, change in enumerate(changes):
             ports.report("enabling", done, len(changes))
             changed |= _link(change, now.records.skills.get(change.name), linker, ports)
@@ -203,7 +203,7 @@ def _places(changes: Sequence[Change]) -> Iterator[str]:
         yield from (file.path for _, file in change.needs.writes) if change.needs else ()
 
 
-def _leaving(records: Records, before: Records) -> Records:
+def _with_former_links(records: Records, before: Records) -> Records:
     """Return ``records`` with the links still to be removed, so that a crash does not forget them."""
     skills = dict(records.skills)
     for name, record in skills.items():
@@ -226,8 +226,8 @@ def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -
         changed = not change.linking.done
         kept = frozenset(change.linking.links)
     elif change.linking is not None and before is not None:
-        ours = tuple(step for step in change.linking.steps if step.link in before.links)
-        linker.take_away(replace(change.linking, steps=ours))
+        own_steps = tuple(step for step in change.linking.steps if step.link in before.links)
+        linker.take_away(replace(change.linking, steps=own_steps))
     for link in before.links if before else ():
         if link not in kept:
             copies.unmake(ports.project, copies.place(ports.project, link))
@@ -369,18 +369,20 @@ class Planner:
 
     def _links(self, name: str, folders: Iterable[str]) -> list[str]:
         """Return the skill's places: in the agents' folders of each package that wants it, else of the project."""
-        ways = [f"{each}/" if each else "" for each in sorted(self.packages.get(name, ("",)))]
-        return [f"{'' if os.path.isabs(folder) else way}{folder}/{name}" for way in ways for folder in folders]
+        prefixes = [f"{each}/" if each else "" for each in sorted(self.packages.get(name, ("",)))]
+        return [
+            f"{'' if os.path.isabs(folder) else prefix}{folder}/{name}" for prefix in prefixes for folder in folders
+        ]
 
     def _kept(self, name: str, record: Record) -> Iterator[str]:
         """Yield the present places that the skill keeps; in a package that no longer wants it, only edited copies."""
-        known = {*self.ports.project.packages()} if self.packages else set[str]()
-        mine = self.packages.get(name, ())
-        for step in self.linker.plan_removal(name, record).steps if known else ():
-            package = next((each for each in known if step.link.startswith(f"{each}/")), "")
-            if package in mine or step.do == "save":
+        packages = {*self.ports.project.packages()} if self.packages else set[str]()
+        wanting = self.packages.get(name, ())
+        for step in self.linker.plan_removal(name, record).steps if packages else ():
+            package = next((each for each in packages if step.link.startswith(f"{each}/")), "")
+            if package in wanting or step.do == "save":
                 yield step.link
-        yield from () if known else record.links
+        yield from () if packages else record.links
 
     def settled(self, names: Collection[str], world: World) -> set[str]:
         """Return the locked skills for which ``plan`` is known to find no change, question or warning.
@@ -390,23 +392,23 @@ class Planner:
         state, store = self.state, self.ports.store
         agents = self.options.agents, [each.id for each in self.agents], self.folders, self.options.link
         packages = state.intent.package, sorted((name, *sorted(each)) for name, each in self.packages.items())
-        whole = repr((world.facts, state.read, agents, packages))
+        facts = repr((world.facts, state.read, agents, packages))
         known = {name for name in names if name in store.proved.noted}
-        top = self.ports.project.home.state
-        if not (state.read and store.proved.holds(top, _digest(whole, known))):
-            seen = None
+        state_folder = self.ports.project.home.state
+        if not (state.read and store.proved.holds(state_folder, _digest(facts, known))):
+            stamps = None
             with suppress(OSError):
-                told = files_about({name: state.lock.skills[name] for name in known}, self.ports)
-                seen = store.proved.look(top, [each.removeprefix(top) for each in told])
+                paths = files_about({name: state.lock.skills[name] for name in known}, self.ports)
+                stamps = store.proved.look(state_folder, [each.removeprefix(state_folder) for each in paths])
             self.ports.sources.forget_last_seen()  # read them again: the decision is stored with the files seen above
             undecided = {name for name in known if not self._is_decided(name, world)}
             for name in undecided:
                 store.proved.forget_note(name)  # until it is planned again: the digest covers exactly the noted names
             known -= undecided
-            store.proved.keep(top, _digest(whole, known), seen if state.read else None)
+            store.proved.keep(state_folder, _digest(facts, known), stamps if state.read else None)
         if known and self.ports.advisories.known():
             known = {name for name in known if not advised(name, state.lock.skills[name], None, self.ports)}
-        return {name for name in known if self._is_whole(name)}
+        return {name for name in known if self._is_in_place(name)}
 
     def _is_decided(self, name: str, world: World) -> bool:
         record, entry = self.state.agreed(name), self.state.lock.skills[name]
@@ -420,7 +422,7 @@ class Planner:
             and {*self._links(name, self.folders)} <= {*record.links}
         )
 
-    def _is_whole(self, name: str) -> bool:
+    def _is_in_place(self, name: str) -> bool:
         record, store = self.state.agreed(name), self.ports.store
         return (
             record is not None
@@ -430,8 +432,8 @@ class Planner:
         )
 
 
-def _digest(whole: str, names: Iterable[str]) -> Digest:
-    return Digest.of("\0".join((whole, *sorted(names))).encode("utf-8", "surrogateescape"))
+def _digest(facts: str, names: Iterable[str]) -> Digest:
+    return Digest.of("\0".join((facts, *sorted(names))).encode("utf-8", "surrogateescape"))
 
 
 class World(NamedTuple):
@@ -483,11 +485,11 @@ def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, p
     The caller obtains, verifies and plans all others.
     """
     proved = ports.store.proved
-    asked = [each for each in resolved if each.is_locked and not options.env and proved.is_believed]
-    said = {each.name for each in asked if each.wanted in (None, state.intent.skills.get(each.name))}
-    if not said:
-        return said
-    found = Planner.of(options, state, ports).settled(said, World.of(ports))
+    locked_skills = [each for each in resolved if each.is_locked and not options.env and proved.is_believed]
+    names = {each.name for each in locked_skills if each.wanted in (None, state.intent.skills.get(each.name))}
+    if not names:
+        return names
+    found = Planner.of(options, state, ports).settled(names, World.of(ports))
     waiting = [each.name for each in resolved if each.name not in found]
     while waiting:
         needing = found.intersection(state.lock.dependents.get(waiting.pop(), ()))
@@ -514,13 +516,15 @@ def new_first(candidate: Candidate, record: Record | None, ports: Ports) -> Cand
     before = ports.store.read(record.tree) if record is not None and is_grave else None
     if before is None:
         return candidate
-    old = {*_sights(scan(before), before)}
-    found = [*zip(_sights(candidate.findings, candidate.tree), candidate.findings, strict=True)]
-    said = [replace(each, message=f"{each.message} (so has the version before)") for at, each in found if at in old]
-    return replace(candidate, findings=(*(each for at, each in found if at not in old), *said))
+    old_keys = {*_finding_keys(scan(before), before)}
+    keyed = [*zip(_finding_keys(candidate.findings, candidate.tree), candidate.findings, strict=True)]
+    repeated = [
+        replace(each, message=f"{each.message} (so has the version before)") for key, each in keyed if key in old_keys
+    ]
+    return replace(candidate, findings=(*(each for key, each in keyed if key not in old_keys), *repeated))
 
 
-def _sights(findings: Iterable[Finding], tree: Tree) -> Iterator[tuple[str, str, object]]:
+def _finding_keys(findings: Iterable[Finding], tree: Tree) -> Iterator[tuple[str, str, object]]:
     """Yield the identity of each finding across versions: rule, path, and the line's text or the file's digest."""
     lines: dict[str, list[bytes]] = {}
     for each in findings:
@@ -542,8 +546,8 @@ def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | No
         before = _as_agreed(before, record, candidate.entry)
     if before.tree == candidate.tree.digest:
         return None
-    was = ports.store.listing(before.tree)
-    changes = Changes.between(before, candidate.entry, was, candidate.tree.listing)
+    listing_before = ports.store.listing(before.tree)
+    changes = Changes.between(before, candidate.entry, listing_before, candidate.tree.listing)
     return replace(changes, vouchers=(ports.voucher(before), candidate.voucher))
 
 

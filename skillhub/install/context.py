@@ -199,12 +199,12 @@ class Ports:
         named_by = "person" if self.sources.is_own(ref) else named_by
         return self.network.reach(ref, pin, named_by=named_by, check_allowed=self.check_allowed)
 
-    def fetch_root(self, url: str, meant: Digest | None = None, *, named_by: Who = "person") -> bytes:
+    def fetch_root(self, url: str, expected: Digest | None = None, *, named_by: Who = "person") -> bytes:
         """Return the ``1.root.json`` of the registry at a URL; the caller checks its digest.
 
         Args:
             url: The registry's URL.
-            meant: The digest of the expected root, if known; a policy may permit a registry by it.
+            expected: The digest of the expected root, if known; a policy may permit a registry by it.
             named_by: Who named the URL: a person, or a repository that proposes it.
 
         Raises:
@@ -212,7 +212,7 @@ class Ports:
             NotFound: there is no registry at the URL.
             SourceError, SecurityError: the registry is unreachable, or its answer is refused.
         """
-        self.check_allowed(url, meant)
+        self.check_allowed(url, expected)
         return self.network.fetch_root(url, named_by=named_by)
 
     def releases(self, source: Source, name: str) -> Index:
@@ -350,11 +350,11 @@ def refusal(asked: Sequence[Asked]) -> Refused | None:
     if not (refused := unanswerable(asked)):
         return None
     question, answer = refused[0]
-    said, hint = _refusal(question, answer, refused)
-    coming = {each.skill for each, _ in asked if each.kind == "install"}
-    if answer.said == "no" and coming - {question.skill}:
+    reason, hint = _refusal(question, answer, refused)
+    installs = {each.skill for each, _ in asked if each.kind == "install"}
+    if answer.said == "no" and installs - {question.skill}:
         hint = f"{hint}; for the other skills, name them without {question.skill}"
-    return Refused(f"{said}: {question.message}", where=question.skill, hint=hint, asked=tuple(asked))
+    return Refused(f"{reason}: {question.message}", where=question.skill, hint=hint, asked=tuple(asked))
 
 
 def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tuple[str, str]:
@@ -363,12 +363,12 @@ def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tupl
         return "no answer accepts it", how_to_answer(question)
     if answer.said == "no":
         return "the answer was no", "nothing was changed"
-    why = "--yes does not answer this" if answer.past_yes else "the question was not answered"
+    reason = "--yes does not answer this" if answer.past_yes else "the question was not answered"
     if question.kind in ("publisher", "root") and question.subject:
-        return why, f"to trust it: {question.subject}"
-    ways = "; ".join(dict.fromkeys(how_to_answer(each) for each, said in asked if said.said == "unanswered"))
+        return reason, f"to trust it: {question.subject}"
+    answers = "; ".join(dict.fromkeys(how_to_answer(each) for each, reply in asked if reply.said == "unanswered"))
     without = " without --yes" if answer.past_yes else ""
-    return why, f"answer at a terminal{without}{'' if ways == A_PERSON else f', or beforehand: {ways}'}"
+    return reason, f"answer at a terminal{without}{'' if answers == A_PERSON else f', or beforehand: {answers}'}"
 
 
 # Commands in hints: for the user's scope, each word quoted for a shell.
@@ -485,15 +485,15 @@ def read_unchecked(ports: Ports) -> State:
 def _records(lock: Lock, ports: Ports) -> Records:
     """Return the records, with pending ones that the lock has now; one without provenance gets that of the lock."""
     records = ports.project.records()
-    coming = records.coming
+    pending = records.coming
     entries = lock.skills.items()
-    records = records.arrived({k: e.tree for k, e in entries if k not in coming or coming[k].is_of(e)})
-    told = {
+    records = records.arrived({k: e.tree for k, e in entries if k not in pending or pending[k].is_of(e)})
+    completed = {
         name: replace(record, provenance=Provenance.of(lock.skills[name]))
         for name, record in records.skills.items()
         if record.provenance is None and name in lock.skills and record.is_of(lock.skills[name])
     }
-    return replace(records, skills={**records.skills, **told}) if told else records
+    return replace(records, skills={**records.skills, **completed}) if completed else records
 
 
 def _other_locked(mine: Source, theirs: str, lock: Lock, ports: Ports) -> SourceMismatch:

@@ -133,13 +133,13 @@ def gather(
         Forbidden: a policy forbids a skill that the user named, not ``--all``.
     """
     _check_options(refs, options)
-    gathered, held = Gathered(), TreeBudget(ports.store)
+    gathered, budget = Gathered(), TreeBudget(ports.store)
     resolved = [] if refs else _of_project(options, state, ports)
     is_waiting = not all(isinstance(ref, Local) for ref in refs)  # for a server
     with _scan_loading() if is_waiting else nullcontext():
         for ref in refs:
-            meant, warnings = resolve_ref(ref, options, state, ports, named_by=named_by)
-            resolved += meant
+            skills, warnings = resolve_ref(ref, options, state, ports, named_by=named_by)
+            resolved += skills
             gathered.warnings.extend(warnings)
     every, resolved = resolved, _without_excepted(resolved, options)
     gathered.excepted.update({each.name for each in every} - {each.name for each in resolved})
@@ -147,22 +147,22 @@ def gather(
     resolved = [each for each in resolved if each.name not in gathered.settled]
     failing: list[tuple[Release, SecurityError]] = []
     acquisitions = [each.acquisition for each in resolved]
-    with prefetched(acquisitions, ports.report, lambda: not failing) as coming:
-        for each, turn in zip(resolved, coming, strict=True):
+    with prefetched(acquisitions, ports.report, lambda: not failing) as results:
+        for each, obtain in zip(resolved, results, strict=True):
             try:
                 # After a failure nothing is installed; the others are verified only to name every failed skill.
                 with scanning(not failing or each.is_locked):
-                    whole = _obtained(each, turn, None if failing else held, state, ports)
+                    obtained = _obtained(each, obtain, None if failing else budget, state, ports)
             except SecurityError as error:
                 if each.release is None or not options.every:
                     with about_skill(each.name):
                         raise
                 failing.append((each.release, error))
                 continue
-            if isinstance(whole, LeftOut):
-                gathered.left.append(whole)
+            if isinstance(obtained, LeftOut):
+                gathered.left.append(obtained)
             elif not failing:
-                _add(whole, each, gathered, state, ports)
+                _add(obtained, each, gathered, state, ports)
     if failing:
         words = words_for([each.release for each in resolved if each.release])
         unsafe = [(words[release], error) for release, error in failing]
@@ -220,14 +220,14 @@ def _without_excepted(resolved: Sequence[ResolvedSkill], options: Options) -> li
         names = ", ".join(list(words_for(offered).values())[:40]) or "none to choose from"
         message = f"--except: no such skill here: {', '.join(unknown)}"
         raise UsageError(message, hint=f"there are: {names}")
-    gone = {each for found in fits.values() for each in found}
-    return [each for each in resolved if each.release not in gone]
+    excluded = {each for found in fits.values() for each in found}
+    return [each for each in resolved if each.release not in excluded]
 
 
 def _obtained(
-    resolved: ResolvedSkill, turn: Callable[[], Candidate], held: TreeBudget | None, state: State, ports: Ports
+    resolved: ResolvedSkill, obtain: Callable[[], Candidate], budget: TreeBudget | None, state: State, ports: Ports
 ) -> Candidate | LeftOut:
-    """Return the skill with its patch, or why ``--all`` leaves it out; ``held`` is None if no one will use the tree.
+    """Return the skill with its patch, or why ``--all`` leaves it out; without a ``budget``, the tree is not kept.
 
     Raises:
         FormatError: it is malformed and did not come with ``--all``.
@@ -235,7 +235,7 @@ def _obtained(
         SecurityError: it failed verification.
     """
     try:
-        candidate = turn() if held is None else held.keep(turn())
+        candidate = obtain() if budget is None else budget.keep(obtain())
         wanted = resolved.wanted and replace(resolved.wanted, name=candidate.entry.name)
         candidate = replace(candidate, wanted=wanted)
     except FormatError as error:
@@ -356,10 +356,10 @@ def with_edits(found: Candidate, tree: Tree, ports: Ports, before: Locked | None
         SecurityError: the patched manifest requires a forbidden variable, or has another name.
         LinkLeavesProject: the folder for patches leads out of the project.
     """
-    text, whole = difference(found.tree, tree)
-    gone = [path for path in found.tree if path not in tree and path not in text]
-    if whole or gone:
-        files = ", ".join(sorted([*whole, *gone]))
+    text, unpatchable = difference(found.tree, tree)
+    deleted = [path for path in found.tree if path not in tree and path not in text]
+    if unpatchable or deleted:
+        files = ", ".join(sorted([*unpatchable, *deleted]))
         return LeftOut(found.name, "patch", f"a patch holds only text files, and these are not text: {files}")
     if not text:
         return found
@@ -405,12 +405,12 @@ def newest_of(names: Iterable[str], state: State, ports: Ports, *, excuse: Excus
             excuse(name, error)
         else:
             resolved += [] if found is None else [found]
-    held = None if keep else TreeBudget(ports.store)
-    with prefetched([each.acquisition for each in resolved], ports.report) as coming:
-        for each, turn in zip(resolved, coming, strict=True):
+    budget = None if keep else TreeBudget(ports.store)
+    with prefetched([each.acquisition for each in resolved], ports.report) as results:
+        for each, obtain in zip(resolved, results, strict=True):
             try:
                 with about_skill(each.name):
-                    candidate = turn() if held is None else held.keep(turn())
+                    candidate = obtain() if budget is None else budget.keep(obtain())
                     _compare(candidate, state.lock.skills[each.name], newer, ports, keep=keep)
             except SkillhubError as error:
                 excuse(each.name, error)
@@ -427,13 +427,13 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
     if young := too_young(candidate, ports):
         newer.warnings.append(f"{young.message} ({young.where})")
         return
-    whole = rebase_patch(candidate, entry, ports)
-    if isinstance(whole, LeftOut):
-        newer.left.append(whole)
+    patched = rebase_patch(candidate, entry, ports)
+    if isinstance(patched, LeftOut):
+        newer.left.append(patched)
     if keep:
-        newer.found[candidate.name] = without_files(candidate if isinstance(whole, LeftOut) else whole)
-    elif not isinstance(whole, LeftOut):
-        newer.found[candidate.name] = whole
+        newer.found[candidate.name] = without_files(candidate if isinstance(patched, LeftOut) else patched)
+    elif not isinstance(patched, LeftOut):
+        newer.found[candidate.name] = patched
 
 
 def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathered) -> ResolvedSkill | None:
@@ -449,8 +449,8 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
         found = resolve_wanted(name, wanted, state, ports, known=entry.original)
     except TakenBack as error:
         status = _status(name, entry, ports, newer)
-        told = _taken_back(status.release) or error.message
-        warnings.append(f"{told}; skillhub.toml allows no other version")
+        message = _taken_back(status.release) or error.message
+        warnings.append(f"{message}; skillhub.toml allows no other version")
         if other := status.other(settled=ports.policies.settled(ports.clock())):
             warnings.append(_outside_range(other, wanted, status, ports))
         return None
@@ -458,12 +458,12 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
     if offered is None:
         return found
     if ports.root_of(entry) is None:
-        now, before = (offered.rev, entry.rev) if entry.git else (offered.digest, entry.digest)
+        offered_id, locked_id = (offered.rev, entry.rev) if entry.git else (offered.digest, entry.digest)
         if (
             offered.digest is None and offered.tree is not None
         ):  # from an MCP server, which lists the digest of each file
-            now, before = offered.tree, entry.original.tree
-        return None if now == before is not None else found
+            offered_id, locked_id = offered.tree, entry.original.tree
+        return None if offered_id == locked_id is not None else found
     status = _status(name, entry, ports, newer)
     warnings.extend(_newer_than_allowed(offered, wanted, status, ports))
     if offered.digest == entry.digest:
@@ -483,14 +483,14 @@ def _status(name: str, entry: Locked, ports: Ports, newer: Gathered) -> ReleaseS
 
 def _newer_than_allowed(offered: Release, wanted: Wanted, status: ReleaseStatus, ports: Ports) -> Iterator[str]:
     """Yield a line for each newer release that the intent or a policy excludes, of which the user would not learn."""
-    here = precedence(offered.version or "0.0.0")
-    younger = choose_release(Named(offered.name, None, wanted.version), status.offered)
-    if precedence(younger.version or "0.0.0") > here:
-        yield f"{offered.name} {younger.version} is available, but younger than a policy allows"
+    offered_version = precedence(offered.version or "0.0.0")
+    newest_of_any_age = choose_release(Named(offered.name, None, wanted.version), status.offered)
+    if precedence(newest_of_any_age.version or "0.0.0") > offered_version:
+        yield f"{offered.name} {newest_of_any_age.version} is available, but younger than a policy allows"
     if wanted.version is None or is_version(wanted.version):
         return  # no range excludes a release, or the user chose this exact version
     newest = choose_release(Named(offered.name), status.offered, ports.policies.settled(ports.clock()))
-    if precedence(newest.version or "0.0.0") > here:
+    if precedence(newest.version or "0.0.0") > offered_version:
         yield _outside_range(newest, wanted, status, ports)
 
 
@@ -577,13 +577,13 @@ def _where_now(name: str, entry: Locked, wanted: Wanted, state: State, ports: Po
             with suppress(NotFound):
                 ports.releases(source, own)
         return None
-    whole = replace(ref, path=None) if isinstance(ref, Git | GitHub | Mcp) else ref
-    index = ports.reach(whole, named_by=by_agreement(state.is_known(name, ref.source))).index((own,))
-    there = [each for each in offered_by(index) if each.name == own]
-    if len(there) != 1 or there[0].path == entry.path or not isinstance(whole, Git | GitHub | Mcp):
+    place_ref = replace(ref, path=None) if isinstance(ref, Git | GitHub | Mcp) else ref
+    index = ports.reach(place_ref, named_by=by_agreement(state.is_known(name, ref.source))).index((own,))
+    matches = [each for each in offered_by(index) if each.name == own]
+    if len(matches) != 1 or matches[0].path == entry.path or not isinstance(place_ref, Git | GitHub | Mcp):
         return None
-    (found,) = there
+    (found,) = matches
     alias = ["--as", name] if entry.name else []
     if found.plugin:
-        return [str(whole), "--skill", f"{found.plugin}:{own}", *alias]
-    return [str(replace(whole, path=found.path) if found.path else whole), *alias]
+        return [str(place_ref), "--skill", f"{found.plugin}:{own}", *alias]
+    return [str(replace(place_ref, path=found.path) if found.path else place_ref), *alias]

@@ -70,13 +70,13 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
         found, missing = with_dependencies(found, state, ports, gathered.excepted, gathered.settled)
         notes += missing
     if not (refs or options.frozen):
-        found, apart = without_other_signers(found, state, ports)
-        notes += apart
+        found, signer_notes = without_other_signers(found, state, ports)
+        notes += signer_notes
     outcome = apply(found, options, state, ports)
     note_settled(found, outcome.unchanged, state, ports)
     ports.sources.keep()
-    stay = [name for name in state.lock.skills if name in gathered.settled]
-    views = _views(stay, state.records.skills, state, ports)
+    settled_names = [name for name in state.lock.skills if name in gathered.settled]
+    views = _views(settled_names, state.records.skills, state, ports)
     outcome = replace(outcome, skills=(*views, *outcome.skills), unchanged=outcome.unchanged | gathered.settled)
     return outcome.preceded(asked, gathered.left, notes)
 
@@ -117,17 +117,17 @@ def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: P
         return outcome
     why = "skillhub.toml does not require it"
     try:
-        gone = remove(names, ports, dry_run=options.dry_run, unwanted=True)
+        removal = remove(names, ports, dry_run=options.dry_run, unwanted=True)
     except Refused as error:  # an edited skill stays until the user decides about the edits
         left = [LeftOut(name, error.code, f"{why}, and it stays: {error.message}") for name in names]
         return replace(outcome, left=(*outcome.left, *left))
-    was = "would be" if options.dry_run else "was"
+    verb = "would be" if options.dry_run else "was"
     return replace(
         outcome,
-        changed=outcome.changed or gone.changed,
+        changed=outcome.changed or removal.changed,
         pending=options.dry_run,
-        asked=(*outcome.asked, *gone.asked),
-        warnings=(*outcome.warnings, *(f"{name} {was} removed: {why}" for name in names)),
+        asked=(*outcome.asked, *removal.asked),
+        warnings=(*outcome.warnings, *(f"{name} {verb} removed: {why}" for name in names)),
     )
 
 
@@ -172,21 +172,21 @@ def _decided(
     plans: Sequence[Plan], answers: Mapping[str, Sequence[Asked]], state: State, ports: Ports
 ) -> tuple[list[Change], NeedCheck]:
     """Return the change of each plan (a skill that needs a waiting one waits) and the check of needs afterwards."""
-    there = state.records.enabled(state.lock.skills) | {each.name for each in plans} if plans else set[str]()
-    is_satisfied = need_check(ports.environ, there)
+    enabled = state.records.enabled(state.lock.skills) | {each.name for each in plans} if plans else set[str]()
+    is_satisfied = need_check(ports.environ, enabled)
     needing: defaultdict[str, list[Plan]] = defaultdict(list)
     for each in plans:
         for name in each.candidate.entry.dependencies:
             needing[name].append(each)
     changes: dict[str, Change] = {}
-    due = plans
-    while due:
-        for each in due:
+    pending = plans
+    while pending:
+        for each in pending:
             is_satisfied_for_it = with_stored_values(is_satisfied, each.name, ports.project)
             changes[each.name] = decide(each, answers[each.name], is_satisfied_for_it)
-        waiting = there & {each.name for each in due if not changes[each.name].record.enabled}
-        there -= waiting
-        due = [*{each.name: each for name in waiting for each in needing[name]}.values()]
+        waiting = enabled & {each.name for each in pending if not changes[each.name].record.enabled}
+        enabled -= waiting
+        pending = [*{each.name: each for name in waiting for each in needing[name]}.values()]
     return [*changes.values()], is_satisfied
 
 
@@ -219,19 +219,19 @@ def _settled(
         Refused: a changed skill needs another version of a skill that stays unchanged.
     """
     settled: list[Plan] = []
-    kept, left = [], []
+    kept, unchanged = [], []
     for each in plans:
         name = each.name
         linking = each.linking.answered(answers[name]) if each.linking else None
         if linking is None and each.linking is not None:
             kept += [] if state.lock.skills.get(name) == each.candidate.entry else [name]
-            left.append(name)
+            unchanged.append(name)
         else:
             settled.append(replace(each, linking=linking))
     for each in settled:
-        if torn := sorted({*kept} & {*each.candidate.entry.dependencies}):
-            raise Refused(f"{each.name} needs {torn[0]}, which stays unchanged", where=torn[0])
-    return settled, left
+        if stale := sorted({*kept} & {*each.candidate.entry.dependencies}):
+            raise Refused(f"{each.name} needs {stale[0]}, which stays unchanged", where=stale[0])
+    return settled, unchanged
 
 
 def _warnings(plans: Sequence[Plan], ports: Ports) -> Iterator[str]:
@@ -279,11 +279,11 @@ def enable(names: Sequence[str], options: Options, ports: Ports, disabling: Sequ
     asked = ask([*questions, *removal_questions(clearing)], ports, options.dry_run)
     cleared = [linking for each in clearing if (linking := each.answered(asked))]
     known = state.records.skills
-    off = {each.name: replace(known[each.name], enabled=False, links=()) for each in cleared}
-    without = replace(state, records=replace(state.records, skills={**known, **off}))
+    disabled_records = {each.name: replace(known[each.name], enabled=False, links=()) for each in cleared}
+    without = replace(state, records=replace(state.records, skills={**known, **disabled_records}))
     outcome = carry_out(plans, options, asked, without, ports, cleared)
-    views = _views([*off], off, state, ports)
-    return replace(outcome, skills=(*outcome.skills, *views), disabled=outcome.disabled | off.keys())
+    views = _views([*disabled_records], disabled_records, state, ports)
+    return replace(outcome, skills=(*outcome.skills, *views), disabled=outcome.disabled | disabled_records.keys())
 
 
 def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outcome:
@@ -305,8 +305,8 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         linker = _saving(cleared, state, ports)
         records = read_unchecked(ports).records
         # Without a record: disabling a skill is no consent to its tree.
-        none = Record(tree=NO_FILES, enabled=False)
-        changed = {name: replace(records.skills.get(name, none), enabled=False, held="user") for name in names}
+        no_consent = Record(tree=NO_FILES, enabled=False)
+        changed = {name: replace(records.skills.get(name, no_consent), enabled=False, held="user") for name in names}
         # The records keep the links until they are removed: after a crash, `sync` removes them.
         write_records(replace(records, skills={**records.skills, **changed}), ports)
         for linking in cleared:
@@ -314,8 +314,8 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         changed = {name: replace(record, links=()) for name, record in changed.items()}
         write_records(replace(records, skills={**records.skills, **changed}), ports)
     skills = _views(names, changed, state, ports)
-    was = [state.records.skills.get(name) for name in names]
-    return Outcome(skills, any(record is None or record.held != "user" for record in was), asked)
+    records_before = [state.records.skills.get(name) for name in names]
+    return Outcome(skills, any(record is None or record.held != "user" for record in records_before), asked)
 
 
 def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwanted: bool = False) -> Outcome:
@@ -336,10 +336,10 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         if needed and other not in names:
             hint = f"remove both: {command(ports.project.scope, 'remove', other, *needed)}"
             raise Refused(f"{other} needs {', '.join(needed)}", where=other, hint=hint)
-    here = state.intent.package
-    shared = [name for name in names if here and {here} < {*state.intent.packages.get(name, ())}]
+    package = state.intent.package
+    shared = [name for name in names if package and {package} < {*state.intent.packages.get(name, ())}]
     if shared and not unwanted:
-        hint = f"take its line out of {here}/skillhub.toml, then: {command(ports.project.scope, 'install')}"
+        hint = f"take its line out of {package}/skillhub.toml, then: {command(ports.project.scope, 'install')}"
         raise Refused(f"other packages want {', '.join(shared)} too", where=shared[0], hint=hint)
     if unwanted:  # their dependencies are among them; another process may have removed some
         names = tuple(name for name in names if name in state.lock.skills)
@@ -351,8 +351,8 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
     cleared, asked = _ask(names, state, ports, dry_run)
     if dry_run:
         return Outcome(_views(names, state.records.skills, state, ports), False, asked)
-    gone = {name: replace(r, enabled=False, links=()) for name, r in state.records.skills.items()}
-    skills = _views(names, gone, state, ports)
+    disabled_records = {name: replace(r, enabled=False, links=()) for name, r in state.records.skills.items()}
+    skills = _views(names, disabled_records, state, ports)
     with ports.project.exclusively():
         now = read_unchecked(ports)
         if unwanted and (wanted := sorted({*names} & now.lock.skills.keys() - {*now.unwanted})):
@@ -370,13 +370,13 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
     return Outcome(skills, True, asked)
 
 
-def orphans(gone: Sequence[str], state: State) -> list[str]:
+def orphans(removed: Sequence[str], state: State) -> list[str]:
     """Return the locked skills that only the removed ones needed and that the intent does not list."""
     locked = state.lock.skills
-    leaving = [name for name in dict.fromkeys(gone) if name in locked]
+    leaving = [name for name in dict.fromkeys(removed) if name in locked]
     named = len(leaving)
     needing = Counter(each for entry in locked.values() for each in {*entry.dependencies})
-    kept = {*state.intent.skills, *gone}
+    kept = {*state.intent.skills, *removed}
     for name in leaving:  # the loop appends to the list
         for each in dict.fromkeys(locked[name].dependencies):
             needing[each] -= 1
@@ -456,17 +456,17 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     if missing:
         note = f"you do not have the source {', '.join(missing)}; its skills are not known yet"
         return Outcome((), False, tuple(asked), (note,))
-    newer, gone = _newest(names, state, ports)
+    newer, failed = _newest(names, state, ports)
     candidates = newer.found
     if not names:
         admitted = [admit_optional(each, state, ports) for each in newer.found.values()]
-        gone |= {each.name: each for each in admitted if isinstance(each, LeftOut)}
-        candidates = {name: each for name, each in candidates.items() if name not in gone}
+        failed |= {each.name: each for each in admitted if isinstance(each, LeftOut)}
+        candidates = {name: each for name, each in candidates.items() if name not in failed}
     left = {each.name for each in newer.left}
     restored = [
         name
         for name in names or state.lock.skills
-        if name not in candidates and name not in gone
+        if name not in candidates and name not in failed
         # Not agreed to yet, interrupted in an update, or edited.
         if state.agreed(name) is None or (name not in left and _edited(name, state, ports))
     ]
@@ -480,7 +480,7 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         newer.warnings.extend(notes)
     outcome = apply(found, options, state, ports)
     ports.sources.keep()
-    outcome = outcome.preceded(asked, (*gone.values(), *newer.left), newer.warnings)
+    outcome = outcome.preceded(asked, (*failed.values(), *newer.left), newer.warnings)
     # A restored skill gets an entry, too, though nothing differs from the version before.
     changes = {name: _changes(found[name], state, ports) for name in restored if name in found}
     bad = _known_bad(names or state.lock.skills, found, state, ports)
@@ -535,7 +535,7 @@ def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
         NotFound, SourceError, SecurityError: as for ``update``.
     """
     state, names = read_state(ports), tuple(dict.fromkeys(names))
-    newer, gone = _newest(names, state, ports, keep=True)
+    newer, failed = _newest(names, state, ports, keep=True)
     is_satisfied = need_check(ports.environ, state.records.enabled(state.lock.skills))
     records = state.records.skills
     skills = tuple(
@@ -555,7 +555,7 @@ def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
     ]
     sources = source_changes(state.lock.sources, sources_with(newer.found.values(), state.lock, ports))
     bad = _known_bad(names or state.lock.skills, {}, state, ports)
-    warnings, left = (*newer.warnings, *edited, *bad), (*gone.values(), *newer.left)
+    warnings, left = (*newer.warnings, *edited, *bad), (*failed.values(), *newer.left)
     pending = bool(newer.withdrawn or bad)
     return Outcome(skills, False, warnings=warnings, left=left, changes=changes, pending=pending, sources=sources)
 
@@ -569,17 +569,17 @@ def _newest(
         NotFound: a name is not locked, or the source of a named skill no longer has it.
         SourceError, SecurityError, FormatError: as for ``update``.
     """
-    gone: dict[str, LeftOut] = {}
+    failed: dict[str, LeftOut] = {}
 
     def excuse(name: str, error: SkillhubError) -> None:
         found = unavailable(name, error, state, ports)
         if names:
             raise found from error
         where = f" ({found.where})" if found.where else ""
-        gone[name] = LeftOut(name, found.code, f"{found.message}{where}; {found.hint}")
+        failed[name] = LeftOut(name, found.code, f"{found.message}{where}; {found.hint}")
 
     refuse_unknown(names, state.lock.skills, ports.project.scope)
-    return newest_of(names or state.lock.skills, state, ports, keep=keep, excuse=excuse), gone
+    return newest_of(names or state.lock.skills, state, ports, keep=keep, excuse=excuse), failed
 
 
 def _changes(candidate: Candidate, state: State, ports: Ports) -> Changes:

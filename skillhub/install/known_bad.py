@@ -129,8 +129,8 @@ def files_about(entries: Mapping[str, Locked], ports: Ports) -> list[str]:
 # The facts of a locked skill that policies are checked against, without its bytes.
 
 
-def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subject:
-    """Return the subject that policies check for a locked skill without its bytes; ``can`` are its capabilities.
+def of_entry(name: str, entry: Locked, capabilities: Sequence[str], ports: Ports) -> Subject:
+    """Return the subject that policies check for a locked skill without its bytes.
 
     The locked name of its signer counts as vouched for: whoever agreed to the lock was shown that name.
     """
@@ -143,7 +143,7 @@ def of_entry(name: str, entry: Locked, can: Sequence[str], ports: Ports) -> Subj
         voucher=ports.voucher(entry),
         vouched=True,
         known_as=names_of(signer, entry, ports) if signer else frozenset(),
-        can=tuple(can),
+        can=tuple(capabilities),
     )
 
 

@@ -145,7 +145,7 @@ class Linker:
         Raises:
             StateError: a file is in the way that skillhub did not put there.
         """
-        was = record.tree if record is not None else None
+        old = record.tree if record is not None else None
         steps = []
         for link in wanted:
             path = self._place(link)
@@ -154,7 +154,7 @@ class Linker:
             if found == "edited":
                 if record is None or link not in record.links:
                     raise copies.foreign_error(path, self._project.scope)
-                do = "make" if self._is_stored(path, was) else "save"
+                do = "make" if self._is_stored(path, old) else "save"
             elif do == "keep" and kind == "symlink":
                 if is_link(path):  # the stored tree may have been edited through the link
                     do = "keep" if self._is_stored(path) else "save"
@@ -162,7 +162,7 @@ class Linker:
                     do = "make"
             edited = self._edits(path, record, listing) if record is not None and do == "save" else ()
             steps.append(Step(link, path, do, edited))
-        return Linking(name, kind, tuple(steps), previous_tree=was, is_new=was not in (None, listing.digest))
+        return Linking(name, kind, tuple(steps), previous_tree=old, is_new=old not in (None, listing.digest))
 
     def in_place(self, name: str, record: Record) -> Linking | None:
         """Return the linking of a skill that ``is_in_place``, else None; raises as ``is_in_place``."""
@@ -221,11 +221,11 @@ class Linker:
         base = coming if is_back else self._store.listing(record.tree)
         return _edits(copies.inspect(path, base, self._store, record.link)[1], path) if base is not None else ()
 
-    def _is_stored(self, path: str, was: Digest | None = None) -> bool:
+    def _is_stored(self, path: str, recorded: Digest | None = None) -> bool:
         """Return whether ``path`` holds exactly a tree of the store, so that its removal loses nothing.
 
         Any stored tree counts: after a crash, some places have the recorded tree and others the one before. The
-        recorded tree ``was`` counts even if the store lacks it: such a copy has no edits.
+        recorded tree ``recorded`` counts even if the store lacks it: such a copy has no edits.
         """
         if is_link(path):
             # A dangling link has nothing to lose; a stored tree that is damaged was edited through the link.
@@ -239,7 +239,7 @@ class Linker:
             listing = list_folder(path)
         if listing is None:
             return False
-        return listing.digest == was or self._store.listing(listing.digest) is not None
+        return listing.digest == recorded or self._store.listing(listing.digest) is not None
 
     def make(self, linking: Linking, tree: Tree, record: Record | None) -> None:
         """Make the planned links; ``record`` has the tree that edits are compared with.
@@ -257,11 +257,11 @@ class Linker:
         base = self._store.read(record.tree) if record else None
         for step in linking.steps:
             if step.do != "keep":
-                whole = tree if step.do != "merge" else edits.merged(base, step.path, tree, self._project)
-                if whole is None:
+                new_tree = tree if step.do != "merge" else edits.merged(base, step.path, tree, self._project)
+                if new_tree is None:
                     raise _edited_meanwhile(step.path)
-                stored = self._store.path(whole.digest)
-                copies.make(self._project, step.path, whole, stored, linking.kind)
+                stored = self._store.path(new_tree.digest)
+                copies.make(self._project, step.path, new_tree, stored, linking.kind)
 
     def take_away(self, linking: Linking) -> None:
         """Remove the copies or links at these places; their edits were saved, or the user discards them.
@@ -291,8 +291,8 @@ class Linker:
         base = self._store.read(record.tree) if record else None
         if base is None and record is not None and tree is not None and tree.digest == record.tree:
             base = tree
-        now = (edits.read_edited(path, self._store.root, self._project) for path in linking.edited)
-        edits.save(linking.name, now, base or {}, self._project)
+        edited = (edits.read_edited(path, self._store.root, self._project) for path in linking.edited)
+        edits.save(linking.name, edited, base or {}, self._project)
 
 
 def _edits(problems: Sequence[TreeProblem], path: str) -> tuple[str, ...]:
@@ -325,10 +325,10 @@ def unmanaged_copies(lock: Lock, records: Records, ports: Ports) -> Mapping[str,
         if not (kept[real] or _is_for_agents(real, project)):
             continue
         try:
-            there = lock.skills.keys() & {*os.listdir(real)}
+            locked_names = lock.skills.keys() & {*os.listdir(real)}
         except OSError:
             continue
-        for name in sorted(there - kept[real]):
+        for name in sorted(locked_names - kept[real]):
             path = os.path.join(real, name)
             own = f"{os.path.realpath(path)}{os.sep}"
             holds_source = any(each.startswith(own) for each in sources)
@@ -493,11 +493,11 @@ def _removed(plans: Iterable[Linking], state: State, verb: str) -> list[str]:
     """Return a line for each skill that is removed from agents' folders, with the places."""
     lines = []
     for linking in plans:
-        there = [step.path for step in linking.steps if os.path.lexists(step.path)]
-        if there and not state.enabled(linking.name):
+        paths = [step.path for step in linking.steps if os.path.lexists(step.path)]
+        if paths and not state.enabled(linking.name):
             why = "it is not enabled" if state.agreed(linking.name) else "its locked version was not agreed to here"
             why = why if linking.name in state.lock.skills else "the lock does not name it"
-            lines.append(f"{linking.name} {verb} removed from the agents' folders, because {why}: {', '.join(there)}")
+            lines.append(f"{linking.name} {verb} removed from the agents' folders, because {why}: {', '.join(paths)}")
     return lines
 
 
@@ -546,8 +546,8 @@ def _plan(
         if state.enabled(name) and (linking := linker.in_place(name, record)):
             plans[name] = linking
             continue
-        whole = fetched.get(record.tree)
-        listing = whole.listing if whole is not None else ports.store.listing(record.tree)
+        tree = fetched.get(record.tree)
+        listing = tree.listing if tree is not None else ports.store.listing(record.tree)
         if state.enabled(name) and listing is not None:
             plans[name] = linker.plan(name, record.links, record.link, listing, record)
         else:
@@ -584,8 +584,8 @@ def _carry_out(
         if enabled is None:
             linker.take_away(each)
             changed |= bool(each.steps)
-        elif not each.done and (whole := fetched.get(enabled.tree) or ports.store.read(enabled.tree)) is not None:
-            linker.make(each, whole, enabled)
+        elif not each.done and (restored := fetched.get(enabled.tree) or ports.store.read(enabled.tree)) is not None:
+            linker.make(each, restored, enabled)
             changed = True
     # A record with MCP entries outlives its entry of the lock until `remove` removes them.
     after = {
@@ -593,7 +593,7 @@ def _carry_out(
         for name, record in records.items()
         if name in kept or name in state.lock.skills or record.mcp
     }
-    now = replace(state.records, skills=after)
-    changed |= now != ports.project.records()
-    write_records(now, ports)
+    new_records = replace(state.records, skills=after)
+    changed |= new_records != ports.project.records()
+    write_records(new_records, ports)
     return changed

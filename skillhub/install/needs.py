@@ -116,14 +116,14 @@ class ServerNeed:
     def is_configured(self) -> bool:
         """Whether each of these agents already has exactly this server, with consent, and no other of its name."""
         is_there = all(each.state in ("equal", None) and not each.others for each in self.agents)
-        return self.is_known and is_there and not self._brought()
+        return self.is_known and is_there and not self._from_project()
 
     @property
     def _risk(self) -> Risk:
         risk: Risk = self.need.server.risk if self.need.server is not None else "ordinary"
         return "unpinned" if self.steered and risk == "ordinary" else risk
 
-    def _brought(self) -> list[_AgentServer]:
+    def _from_project(self) -> list[_AgentServer]:
         """Return the agents whose file in the project has this server, if its risk is higher than ordinary.
 
         The repository may have brought the entry, so that the skill would be enabled without a question; no flag for
@@ -162,20 +162,20 @@ class ServerNeed:
         if self.is_configured or choice == "skip" or not self.is_known:
             return
         about = f"{skill} needs the MCP server {need.name}"
-        against, beside = tuple(self._against()), tuple(self._beside())
-        conflict = partial(Question, skill=skill, subject=need.name, details=against, compared=beside)
+        facts, comparison = tuple(self._conflict_facts()), tuple(self._conflict_rows())
+        conflict = partial(Question, skill=skill, subject=need.name, details=facts, compared=comparison)
         if different := self._agents("different"):
             kind: Kind = "mcp-shell" if self.runs_code else "mcp-unpinned" if server is None else "mcp-conflict"
             which = f"{'an' if server is None else 'another'} MCP server is configured as {need.name}"
-            loose = max(mcp_server.warning(each.entry) for each in different)
-            runs = SERVER_RUNS["shell"] if self.runs_code else loose
+            warning = max(mcp_server.warning(each.entry) for each in different)
+            runs = SERVER_RUNS["shell"] if self.runs_code else warning
             yield conflict(kind, message=f"{which}{runs}; use that one for {skill}, unchanged?")
         elif names := ", ".join(each.file.agent for each in self.agents if each.others):
             message = f"{about}; {names} has another of that name in another place; use this one?"
             yield conflict("mcp-conflict", message=message)
-        if server is None or not (self.absent or self._brought()):
+        if server is None or not (self.absent or self._from_project()):
             return
-        brought = (f"{each} has it already" for each in self._brought())
+        brought = (f"{each} has it already" for each in self._from_project())
         details = (*server.facts(), *map(str, self._agents("absent")), *brought)
         details += (self._steered(),) if self.steered else ()
         risk = self._risk
@@ -187,7 +187,7 @@ class ServerNeed:
     def _steered(self) -> str:
         return f"{', '.join(self.steered)} of this project can change what it runs"
 
-    def _against(self) -> Iterator[str]:
+    def _conflict_facts(self) -> Iterator[str]:
         """Yield the facts of the configured server, to which a yes agrees, and of the one that the skill asks for."""
         for where, entry in self._places():
             yield where
@@ -204,7 +204,7 @@ class ServerNeed:
             if each.others:
                 yield f"it would be used unchanged, as {each.file.path} has it", each.entry
 
-    def _beside(self) -> Iterator[tuple[str, Rows]]:
+    def _conflict_rows(self) -> Iterator[tuple[str, Rows]]:
         """Yield the same facts as rows: the configured server, without secrets, beside the one of the skill."""
         ours = self.need.server.shown() if self.need.server is not None else {mcp_server.RUNS: "any of this name"}
         for where, entry in self._places():
@@ -378,12 +378,12 @@ class OpenNeeds:
         for one in self.servers:
             name = one.need.name
             answers = {answer.said for each, answer in asked if each.subject == name and each.kind != "env"}
-            can_be_there = one.is_known and (one.need.server is not None or not one.absent)
+            is_usable = one.is_known and (one.need.server is not None or not one.absent)
             if one.is_configured:
                 satisfied.append(one.need.spell())
             elif self.choice == "skip":
                 waived.append(one.need.spell())
-            elif can_be_there and not self.programs and answers <= {"yes"}:
+            elif is_usable and not self.programs and answers <= {"yes"}:
                 satisfied.append(one.need.spell())
                 writes += [(one, file) for file in one.absent]
         return AnsweredNeeds(tuple(satisfied), tuple(waived), tuple(writes))

@@ -18,16 +18,16 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, deferred, quote
 from skillhub.install import candidates
 from skillhub.install.candidates import (
-    SEEN_AHEAD,
+    SCAN_LOOKUP,
     Candidate,
     Content,
     ReleaseStatus,
-    SeenAhead,
+    ScanLookup,
     about_skill,
     candidate,
     check_same_signer,
     is_same_place,
-    nothing_seen,
+    no_lookup,
     read,
     spelled,
 )
@@ -114,8 +114,8 @@ def by_registry(
             return unpack(data, "zip", Limits(total=_USUAL_SIZE), wrapper=False)
         return data
 
-    def verify(came: bytes | Unpacked) -> Candidate:
-        unpacked = came if isinstance(came, Unpacked) else unpack(came, "zip", wrapper=False)
+    def verify(fetched: bytes | Unpacked) -> Candidate:
+        unpacked = fetched if isinstance(fetched, Unpacked) else unpack(fetched, "zip", wrapper=False)
         # The registry alone decides who owns the name, not the publishers that the user trusts.
         owner = publisher_of(admission, release.published)
         verdict = judge(unpacked.tree, [owner], source.alias, ports.clock(), locked)
@@ -288,32 +288,32 @@ def prefetched(
         return
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
-    is_stopped, ahead = False, None
+    is_stopped, processes = False, None
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
         if count >= MANY:
             from skillhub.install.scan_processes import ScansAhead  # noqa: PLC0415
 
-            ahead = ScansAhead(count=count)
-        scan = lambda fetched: ahead.begin(fetched) if ahead and is_scanned() else nothing_seen  # noqa: E731
+            processes = ScansAhead(count=count)
+        scan = lambda fetched: processes.begin(fetched) if processes and is_scanned() else no_lookup  # noqa: E731
         yield _Prefetcher(acquisitions, pool, scan).candidates(report)
     except KeyboardInterrupt:
         is_stopped = True  # do not wait for the threads: a server may take ten minutes for an answer
         raise
     finally:
         pool.shutdown(wait=not is_stopped, cancel_futures=True)
-        if ahead is not None:
-            ahead.close()
+        if processes is not None:
+            processes.close()
 
 
 class _Prefetcher:
     def __init__(
-        self, acquisitions: Sequence[Acquisition], pool: ThreadPoolExecutor, scan: Callable[[object], SeenAhead]
+        self, acquisitions: Sequence[Acquisition], pool: ThreadPoolExecutor, scan: Callable[[object], ScanLookup]
     ) -> None:
         self._all = acquisitions
         self._scan = scan
         self._waiting = deque(each for each in acquisitions if each.fetch is not nothing)
-        self._started: deque[tuple[Future[tuple[Any, SeenAhead]], int]] = deque()
+        self._started: deque[tuple[Future[tuple[Any, ScanLookup]], int]] = deque()
         self._pool = pool
         self._size = _FIRST_SIZE
 
@@ -324,9 +324,9 @@ class _Prefetcher:
                 yield each.run
                 continue
             self._start()
-            tell = partial(report, "fetching", count - len(self._waiting) - len(self._started), count)
-            tell()
-            yield partial(self._candidate, each, self._started.popleft()[0], tell)
+            show = partial(report, "fetching", count - len(self._waiting) - len(self._started), count)
+            show()
+            yield partial(self._candidate, each, self._started.popleft()[0], show)
 
     def _start(self) -> None:
         while self._waiting and len(self._started) < AT_ONCE:
@@ -335,24 +335,24 @@ class _Prefetcher:
                 return
             self._started.append((self._pool.submit(self._fetched, self._waiting.popleft()), size))
 
-    def _fetched(self, acquisition: Acquisition) -> tuple[Any, SeenAhead]:
+    def _fetched(self, acquisition: Acquisition) -> tuple[Any, ScanLookup]:
         """Return the argument for ``verify``, and the function that returns the result of its scan."""
         found = acquisition.fetch()
         return found, self._scan(found)
 
-    def _candidate(self, acquisition: Acquisition, download: Future[Any], tell: Callable[[], None]) -> Candidate:
+    def _candidate(self, acquisition: Acquisition, download: Future[Any], show: Callable[[], None]) -> Candidate:
         from concurrent.futures import wait  # noqa: PLC0415
 
         while not (download.done() or wait((download,), _TELL_EVERY).done):
-            tell()
-        fetched, seen = download.result()
+            show()
+        fetched, lookup = download.result()
         size = len(fetched) if isinstance(fetched, bytes) else fetched.tree.size
         self._size = max(_USUAL_SIZE, size, self._size if self._size != _FIRST_SIZE else 0)
-        token = SEEN_AHEAD.set(seen)
+        token = SCAN_LOOKUP.set(lookup)
         try:
             return acquisition.verify(fetched)
         finally:
-            SEEN_AHEAD.reset(token)
+            SCAN_LOOKUP.reset(token)
 
 
 # The project's patch on the source's tree: applied in memory, its result compared with the lock.
@@ -411,9 +411,9 @@ def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scanned: bool)
     return found.noted(note) if note else found
 
 
-def undeclared(can: Iterable[str], entry: Locked) -> str | None:
+def undeclared(capabilities: Iterable[str], entry: Locked) -> str | None:
     """Return the warning of capabilities that the lock leaves out; None if there are none."""
-    if not (found := sorted(set(can) - set(entry.capabilities))):
+    if not (found := sorted(set(capabilities) - set(entry.capabilities))):
         return None
     message = f"the lock does not list these capabilities: {', '.join(found)}"
     hosts = (each.removeprefix("network:") for each in found if not each.startswith("env:"))
@@ -450,7 +450,7 @@ def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, sca
     else:
         found = _from_source(name, entry.original, ports, agreed=agreed)
         found = found.map(lambda each: _with_patch(each, entry, ports, scanned=scanned))
-    return found.map(lambda each: _held_to_claims(each, ports.project.scope, scanned=scanned))
+    return found.map(lambda each: _check_claims(each, ports.project.scope, scanned=scanned))
 
 
 def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, scanned: bool = True) -> Candidate:
@@ -467,7 +467,7 @@ def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, s
         return _with_patch(found, entry, ports, scanned=scanned)
 
 
-def _held_to_claims(found: Candidate, scope: Scope, *, scanned: bool) -> Candidate:
+def _check_claims(found: Candidate, scope: Scope, *, scanned: bool) -> Candidate:
     """Return the candidate if it has all needs and capabilities of the lock; warn of needs that the lock leaves out.
 
     Hosts and variables are not compared: older versions of skillhub recorded fewer, and the rules for them changed.
@@ -477,17 +477,17 @@ def _held_to_claims(found: Candidate, scope: Scope, *, scanned: bool) -> Candida
         WrongBytes: the lock lists more than the files show, so that an update could add it without being noticed.
     """
     entry, needs = found.entry, {*spelled(found.manifest)}
-    more = [f"needs {each}" for each in entry.requires if each not in needs]
+    surplus = [f"needs {each}" for each in entry.requires if each not in needs]
     if scanned:
-        sure = (each for each in entry.capabilities if not each.startswith(("env:", "network:")))
-        more += [f"can do {each}" for each in sure if each not in found.capabilities]
-    if more:
-        message = f"the lock lists for {found.name} what its files do not show: {', '.join(more)}"
+        comparable = (each for each in entry.capabilities if not each.startswith(("env:", "network:")))
+        surplus += [f"can do {each}" for each in comparable if each not in found.capabilities]
+    if surplus:
+        message = f"the lock lists for {found.name} what its files do not show: {', '.join(surplus)}"
         remove = command(scope, "remove", found.name)
         hint = f"restore the lock from version control, or {remove} and install it again"
         raise WrongBytes(message, where=found.name, hint=hint)
-    if undeclared := sorted(needs - {*entry.requires}):
-        return found.noted(f"the lock does not list these needs: {', '.join(undeclared)}")
+    if missing_needs := sorted(needs - {*entry.requires}):
+        return found.noted(f"the lock does not list these needs: {', '.join(missing_needs)}")
     return found
 
 
@@ -503,13 +503,13 @@ def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool, scanned
     alias = None if entry.local else entry.source
     publishers = [*pinned, *candidates.revoking(status), *candidates.trusted_publishers(ports.publishers)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=(entry.tree,))
-    seen = status.release
-    size = tree.size if root is None else (seen.size if seen else None)
+    release = status.release
+    size = tree.size if root is None else (release.size if release else None)
     sized = entry if size is None else replace(entry, size=size)
     found = candidate(read(tree, scanned=scanned), sized, verdict, (), publishers)
     found = _verified(name, entry, found, ports)
     found = replace(found, stored=ports.store.listing(entry.tree) is not None, voucher=ports.voucher(entry))
-    return replace(found, published=seen.published).noted(*status.yanked) if seen else found
+    return replace(found, published=release.published).noted(*status.yanked) if release else found
 
 
 def _from_source(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Acquisition:
@@ -557,7 +557,7 @@ def _at_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
         status = ReleaseStatus.now(name, entry, ports)
         status.refuse(ports.project)
         if status.release is None:
-            raise _not_there(name, entry, status.offered, source)
+            raise _missing_release(name, entry, status.offered, source)
     except NotFound as error:
         # A lock and a URL with different names are a contradiction, not a missing skill.
         found = _ARCHIVE.search(entry.url or "")
@@ -566,11 +566,11 @@ def _at_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
             raise
         message = f"the lock calls {own} what its URL calls {quote(found[1])}"
         raise SourceMismatch(message, where=entry.url) from error
-    acquisition = by_registry(source, status.release, status.said, ports, (entry.tree,))
+    acquisition = by_registry(source, status.release, status.index, ports, (entry.tree,))
     return acquisition.map(lambda each: each.noted(*status.yanked))
 
 
-def _not_there(name: str, entry: Locked, releases: Iterable[Release], source: Source) -> NotFound | WrongBytes:
+def _missing_release(name: str, entry: Locked, releases: Iterable[Release], source: Source) -> NotFound | WrongBytes:
     offered = next((each for each in releases if each.version == entry.version), None)
     if offered is None:
         return NotFound(f"{source.alias} no longer has {name} {entry.version}", where=source.url)

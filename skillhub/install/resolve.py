@@ -73,7 +73,7 @@ def resolve_ref(
     Raises:
         UsageError: it names several skills, or none, for one alias.
     """
-    resolved, warnings = _meant(ref, options, state, ports, named_by)
+    resolved, warnings = _skills_of(ref, options, state, ports, named_by)
     if options.alias is None:
         return resolved, warnings
     if len(resolved) != 1:
@@ -82,7 +82,7 @@ def resolve_ref(
     return [resolved[0].called(options.alias)], warnings
 
 
-def _meant(
+def _skills_of(
     ref: Ref, options: Options, state: State, ports: Ports, named_by: Who
 ) -> tuple[list[ResolvedSkill], tuple[str, ...]]:
     """Return the skills of a reference, each under its own name unless the lock has it under the alias.
@@ -110,7 +110,7 @@ def _reached(ref: Remote, ports: Ports, named_by: Who) -> Place:
         return ports.reach(ref, named_by=named_by)
     except SourceError as error:
         if isinstance(ref, GitHub):
-            _or_folder(error, str(ref).partition(":")[2])
+            _hint_folder(error, str(ref).partition(":")[2])
         raise
 
 
@@ -128,10 +128,10 @@ def _of_remote(
     ):
         # The present contents of a place never change a locked entry; only `update` does.
         line = state.intent.skills.get(key)
-        said = line is not None and satisfies(entry, line, ports.project.base)
+        is_in_intent = line is not None and satisfies(entry, line, ports.project.base)
         found = resolve_locked(key, entry, state, ports)
         line = None if state.intent.is_here(key) else line
-        return replace(found, wanted=line if said else wanted, release=release)
+        return replace(found, wanted=line if is_in_intent else wanted, release=release)
     return ResolvedSkill(release.name, by_place(place, ref.source, release, ports), wanted, options.every, release)
 
 
@@ -242,21 +242,21 @@ def _of_name(ref: Named, key: str, state: State, ports: Ports) -> ResolvedSkill:
     source = None if entry is None or ref.source in (None, entry.source) else ports.sources.get(ref.source)
     place, base = source and source.place, ports.project.base
     is_name = entry is not None and entry.own_name(key) == ref.name
-    is_it = entry is not None and is_name and (source is None or (place and is_from(entry, place, base)))
-    if entry is not None and is_it and is_within(entry, ref.range) and not _is_recalled(key, entry, ref, ports):
+    is_locked = entry is not None and is_name and (source is None or (place and is_from(entry, place, base)))
+    if entry is not None and is_locked and is_within(entry, ref.range) and not _is_recalled(key, entry, ref, ports):
         # The present index of a source never changes a locked entry; only `update` does.
         # Without a range, the present line of the intent stays; the user may have written it.
         line = state.intent.skills.get(key) if ref.range is None else None
-        said = line is not None
+        is_in_intent = line is not None
         wanted = None if line is None or state.intent.is_here(key) else line
-        if entry.named and not said:
-            range_ = ref.range or _onward(ports.sources.get(entry.source), entry.version)
+        if entry.named and not is_in_intent:
+            range_ = ref.range or _default_range(ports.sources.get(entry.source), entry.version)
             wanted = Wanted(source=entry.source, version=range_)
-        elif place and not said:
+        elif place and not is_in_intent:
             wanted = wanted_of(entry)
         return replace(resolve_locked(key, entry, state, ports), wanted=wanted)
     # Another revision of the same place has the same skill; the lock gets the revision of the request.
-    is_same = is_it or (entry is not None and is_name and place and is_at_place(entry, place, base))
+    is_same = is_locked or (entry is not None and is_name and place and is_at_place(entry, place, base))
     if entry is not None and not is_same:
         raise locked_elsewhere(key, entry, str(replace(ref, range=None)), ports.project.scope)
     with typed(ref, ports):
@@ -270,7 +270,7 @@ def _is_recalled(key: str, entry: Locked, ref: Named, ports: Ports) -> bool:
     return release is not None and release.withdrawn is not None
 
 
-def _onward(source: Source, version: str | None) -> str | None:
+def _default_range(source: Source, version: str | None) -> str | None:
     """Return the range for the intent if the user gave none; None for a source that is no registry."""
     return f"^{version}" if source.root is not None and version else None
 
@@ -283,7 +283,7 @@ def resolve_named(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> 
     """
     source, index = look_up(ref, ports)
     release = chosen_release(ref, source, index, ports.policies.settled(ports.clock()))
-    wanted = Wanted(source=source.alias, version=ref.range or _onward(source, release.version))
+    wanted = Wanted(source=source.alias, version=ref.range or _default_range(source, release.version))
     if isinstance(source.place, Local):
         folder = os.path.join(source.place.path, release.path or "")
         wanted = Wanted(path=portable(folder, ports.project.base), plugin=release.plugin)
@@ -358,7 +358,7 @@ def _in_no_source(name: str, known: Collection[str]) -> NotFound:
     if name in known:
         hint = f"{name} is a source: {as_command('skillhub', 'source', 'show', name)} lists what it has"
     error = NotFound(f"no source has a skill named {name}", where=", ".join(known) or None, hint=hint)
-    _or_folder(error, name)
+    _hint_folder(error, name)
     return error
 
 
@@ -368,18 +368,18 @@ def typed(ref: Named, ports: Ports) -> Iterator[None]:
     try:
         yield
     except NotFound as error:
-        asked = [*ports.sources.all()] if ref.source is None else [ref.source]
-        if error.where == ", ".join(asked) and ref.name not in asked:
+        aliases = [*ports.sources.all()] if ref.source is None else [ref.source]
+        if error.where == ", ".join(aliases) and ref.name not in aliases:
             offered: dict[str, str] = {}
-            for alias in asked:
+            for alias in aliases:
                 with suppress(SkillhubError):  # the error stands without the similar names
                     offered |= dict.fromkeys(ports.listing(ports.sources.get(alias), ref.name).skills, alias)
-            close = [f"{offered[each]}:{each}" for each in spelled_like(ref.name, offered)]
-            error.hint = f"{did_you_mean(close)} {error.hint}".lstrip()
+            similar = [f"{offered[each]}:{each}" for each in spelled_like(ref.name, offered)]
+            error.hint = f"{did_you_mean(similar)} {error.hint}".lstrip()
         raise
 
 
-def _or_folder(error: SourceError, name: str) -> None:
+def _hint_folder(error: SourceError, name: str) -> None:
     """Replace the hint of an error by one about the folder of this name, if there is one."""
     if os.path.isdir(name):
         error.hint = f"to install the folder: ./{name}"
@@ -428,23 +428,23 @@ def with_dependencies(
         NeedConflict: a cycle of needs, too many dependencies, or no version in the ranges of all needs.
         SourceError, SecurityError, FormatError: as for any other skill.
     """
-    whole, warnings, held = dict(found), [], TreeBudget(ports.store)
-    chains: dict[str, tuple[str, ...]] = {name: (name,) for name in whole}
+    candidates, warnings, budget = dict(found), [], TreeBudget(ports.store)
+    chains: dict[str, tuple[str, ...]] = {name: (name,) for name in candidates}
     demands: dict[str, list[_Demand]] = {}
-    content: dict[str, Locked] = {}  # the entries that satisfy all demands so far
-    queue = deque(whole)
+    satisfied_by: dict[str, Locked] = {}  # the entries that satisfy all demands so far
+    queue = deque(candidates)
     while queue:
-        parent = whole[queue.popleft()]
+        parent = candidates[queue.popleft()]
         for need in _needs(parent.manifest):
             demand = _Demand(need, chains[parent.name])
             demands.setdefault(need.name, []).append(demand)
-            taken = whole[need.name].entry if need.name in whole else state.lock.skills.get(need.name)
-            due = [demand] if content.get(need.name) is taken else demands[need.name]
-            if taken is not None and all(is_within(taken, each.need.range) for each in due):
-                content[need.name] = taken
+            present = candidates[need.name].entry if need.name in candidates else state.lock.skills.get(need.name)
+            open_demands = [demand] if satisfied_by.get(need.name) is present else demands[need.name]
+            if present is not None and all(is_within(present, each.need.range) for each in open_demands):
+                satisfied_by[need.name] = present
                 continue
-            if taken is not None and (need.name in found or need.name in settled):
-                raise _conflict(need.name, demands[need.name], taken.version)
+            if present is not None and (need.name in found or need.name in settled):
+                raise _conflict(need.name, demands[need.name], present.version)
             if need.name in excepted:
                 warnings.append(_left_out(demand))
                 continue
@@ -452,19 +452,19 @@ def with_dependencies(
                 message = f"more than {_MOST} skills are needed by the requested skills"
                 raise NeedConflict(message, where=demand.chain[0])
             try:
-                whole[need.name] = held.keep(_obtained(demands[need.name], parent, state, ports))
+                candidates[need.name] = budget.keep(_obtained(demands[need.name], parent, state, ports))
             except NotFound as error:
-                if need.required and taken is not None:
-                    raise _conflict(need.name, demands[need.name], taken.version) from error
+                if need.required and present is not None:
+                    raise _conflict(need.name, demands[need.name], present.version) from error
                 warnings.append(_not_found(demand, error))
                 if not need.required:
                     demands[need.name].pop()  # an optional need must not limit the version for others
                 continue
             chains[need.name] = (*chains[parent.name], need.name)
             queue.append(need.name)
-    _refuse_cycles(whole, state.lock)
-    _refuse_incompatible(whole, state, ports)
-    return whole, warnings
+    _refuse_cycles(candidates, state.lock)
+    _refuse_incompatible(candidates, state, ports)
+    return candidates, warnings
 
 
 def _not_found(demand: _Demand, error: NotFound) -> str:
@@ -511,19 +511,19 @@ def _obtained(demands: Sequence[_Demand], parent: Candidate, state: State, ports
     ranges = [each.need.range for each in demands if each.need.range]
     ranges += [wanted for _, wanted in ranges_on(need.name, state.lock, ports, but={d.chain[-1] for d in demands})]
     ranges = list(dict.fromkeys(ranges))
-    both = replace(need, range=",".join(ranges) or None)
+    combined = replace(need, range=",".join(ranges) or None)
     entry = state.lock.skills.get(need.name)
     if entry is not None and need.name in state.intent.skills:
         raise _conflict(need.name, demands, entry.version)
     named_by = by_agreement(state.agreed(parent.name) is not None)
     try:
-        found = _resolved(both, parent, ports, named_by=named_by).acquisition.run()
+        found = _resolved(combined, parent, ports, named_by=named_by).acquisition.run()
     except NotFound as error:
         if {*ranges} <= {need.range}:
             raise
         _resolved(replace(need, range=None), parent, ports, named_by=named_by)  # raises if no version exists at all
         raise _conflict(need.name, demands, None) from error
-    if not is_within(found.entry, both.range):
+    if not is_within(found.entry, combined.range):
         raise _conflict(need.name, demands, found.entry.version)
     return found
 
@@ -536,12 +536,12 @@ def _resolved(need: Requirement, parent: Candidate, ports: Ports, *, named_by: W
     return resolve_at(need.name, ref, parent.entry.plugin, ports, named_by=named_by)
 
 
-def _refuse_cycles(whole: Mapping[str, Candidate], lock: Lock) -> None:
+def _refuse_cycles(candidates: Mapping[str, Candidate], lock: Lock) -> None:
     """Refuse a cycle of needs."""
     needs = {name: [*entry.dependencies] for name, entry in lock.skills.items()}
-    needs |= {name: [need.name for need in _needs(each.manifest)] for name, each in whole.items()}
+    needs |= {name: [need.name for need in _needs(each.manifest)] for name, each in candidates.items()}
     graph: dict[str, list[str]] = {}  # the candidates and their dependencies; other locked skills do not change
-    queue = deque(whole)
+    queue = deque(candidates)
     while queue:
         name = queue.popleft()
         if name not in graph:
@@ -555,14 +555,14 @@ def _refuse_cycles(whole: Mapping[str, Candidate], lock: Lock) -> None:
         raise NeedConflict(message, where=ring[0]) from error
 
 
-def _refuse_incompatible(whole: Mapping[str, Candidate], state: State, ports: Ports) -> None:
+def _refuse_incompatible(candidates: Mapping[str, Candidate], state: State, ports: Ports) -> None:
     """Refuse a new version outside of the range of a locked skill that is no candidate."""
     locked = state.lock.skills
-    for name in sorted(state.lock.dependents.keys() & whole.keys()):
-        candidate, before = whole[name], locked.get(name)
+    for name in sorted(state.lock.dependents.keys() & candidates.keys()):
+        candidate, before = candidates[name], locked.get(name)
         if before is not None and before.version == candidate.entry.version:
             continue
-        for other, wanted in ranges_on(name, state.lock, ports, but=whole):
+        for other, wanted in ranges_on(name, state.lock, ports, but=candidates):
             if not is_within(candidate.entry, wanted):
                 raise NeedConflict(f"{other} needs {name} {wanted}, found {candidate.entry.version}", where=name)
 

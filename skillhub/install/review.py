@@ -61,8 +61,8 @@ def consent(
     if record is not None and record.is_of(candidate.entry):
         return []
     # The reasons against the install come before the question whether to install.
-    said = candidate.name, candidate.tree, candidate.findings
-    questions = about_findings(*said, "install it anyway?", _where(candidate))
+    subject = candidate.name, candidate.tree, candidate.findings
+    questions = about_findings(*subject, "install it anyway?", _where(candidate))
     install = _install(candidate, record, changes, programs)
     if candidate.trust == "unsigned":
         questions.append(_unsigned(candidate, install.message))
@@ -78,8 +78,8 @@ def _undeclared(candidate: Candidate) -> Iterator[str]:
     names = [word(each) for each in undeclared_variables(candidate.capabilities, declared)]
     if names:
         more = f" and {len(names) - _FILES_MAX} more" if len(names) > _FILES_MAX else ""
-        told = "any variable" if "*" in names else f"{', '.join(names[:_FILES_MAX])}{more}"
-        yield f"its scripts read, though it does not declare: {told}"
+        variables = "any variable" if "*" in names else f"{', '.join(names[:_FILES_MAX])}{more}"
+        yield f"its scripts read, though it does not declare: {variables}"
 
 
 def _new(candidate: Candidate, changes: Changes) -> list[Question]:
@@ -113,7 +113,9 @@ def _install(
 ) -> Question:
     entry = candidate.entry
     version = f" {word(entry.version)}" if entry.version else ""
-    can, needs = (", ".join(map(word, each)) for each in (candidate.capabilities, spelled(candidate.manifest)))
+    capabilities, needs = (
+        ", ".join(map(word, each)) for each in (candidate.capabilities, spelled(candidate.manifest))
+    )
     patched = f", and patched by this project: {word(entry.patch.path)}" if entry.patch else ""
     details = [
         "its description:",
@@ -140,7 +142,7 @@ def _install(
         word(entry.version or entry.short),
         _from(entry),
         (candidate.signed_by or "unsigned") + (", patched" if entry.patch else ""),
-        can or "none seen",
+        capabilities or "none seen",
         needs or "-",
     )
     message = f"{verb} {f'{entry.name} as ' if entry.name else ''}{candidate.name}{version}?"
@@ -308,8 +310,8 @@ def admit(candidate: Candidate, state: State, ports: Ports) -> Candidate:
         SourceError: its age is unknown, since its repository cannot be reached.
     """
     policies, record = ports.policies, state.records.skills.get(candidate.name)
-    is_out = record is not None and record.held == "user"
-    if not policies or (is_out and state.lock.skills.get(candidate.name) == candidate.entry):
+    is_disabled = record is not None and record.held == "user"
+    if not policies or (is_disabled and state.lock.skills.get(candidate.name) == candidate.entry):
         return candidate
     known = record if record is not None and record.is_of(candidate.entry) else None
     subject = _subject(candidate, known, ports)
@@ -340,12 +342,12 @@ def too_young(candidate: Candidate, ports: Ports) -> Forbidden | None:
 
 
 def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subject:
-    can, findings = candidate.capabilities, candidate.findings
+    capabilities, findings = candidate.capabilities, candidate.findings
     if known is not None and known.enabled:
-        can = known.facts.capabilities
+        capabilities = known.facts.capabilities
     elif known is not None:  # an agreed candidate was not scanned
-        can, findings = capabilities_and_findings(candidate.tree, read_manifest(candidate.tree))
-    subject = of_entry(candidate.name, candidate.entry, can, ports)
+        capabilities, findings = capabilities_and_findings(candidate.tree, read_manifest(candidate.tree))
+    subject = of_entry(candidate.name, candidate.entry, capabilities, ports)
     is_vouched = candidate.trust == "signed"
     signer, entry = candidate.signer, candidate.entry
     known_as = names_of(signer, entry, ports) if signer else frozenset()
@@ -368,10 +370,10 @@ def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | Non
         place = ports.reach(repository(entry.git), entry.rev, named_by=by_agreement(agreed))
         published = times.parse(place.committed(commit))
     where = urls_of(entry, ports)[-1:] or (entry.source,)
-    sight = ports.first_seen.of(where[0], entry.rev or entry.tree, now)
+    first_sight = ports.first_seen.of(where[0], entry.rev or entry.tree, now)
     if published is None:
-        return now - sight.time
-    return now - (published if sight.at_first else max(published, sight.time))
+        return now - first_sight.time
+    return now - (published if first_sight.at_first else max(published, first_sight.time))
 
 
 def since(published: str | None, ports: Ports) -> timedelta | None:
@@ -405,13 +407,13 @@ def refuse_other_signer(candidate: Candidate, record: Record | None, ports: Port
     if record is None or before is None or not before.signers or record.is_of(entry):
         return
     # A lock may name other signers besides the proven one; the record would then let them sign the next version.
-    was, named, proven = {*before.signers}, {*signers_of(entry.signed_by)}, proven_signers(candidate)
+    old, named, proven = {*before.signers}, {*signers_of(entry.signed_by)}, proven_signers(candidate)
     now = named | proven if named and proven else set()
-    if is_same_publisher(was, now, lambda: _publisher_keys(candidate, before.source, ports)):
+    if is_same_publisher(old, now, lambda: _publisher_keys(candidate, before.source, ports)):
         return
     scope = ports.project.scope
     raise SignerChanged(
-        f"expected {candidate.name} to be signed by {', '.join(sorted(was))}, as when it was agreed to here; "
+        f"expected {candidate.name} to be signed by {', '.join(sorted(old))}, as when it was agreed to here; "
         f"it is signed by {shown_signers(entry.signed_by, ports.voucher(entry))} now",
         where=entry.origin,
         hint=f"if that is intended: {reinstall(scope, candidate.name, install_words(candidate.name, entry, ports))}",

@@ -22,7 +22,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
 from skillhub.scan import capabilities_and_findings
 
-_Seen: TypeAlias = tuple[tuple[str, ...], tuple[Finding, ...]]
+_ScanResult: TypeAlias = tuple[tuple[str, ...], tuple[Finding, ...]]
 _PROCESSES: Final = min(os.cpu_count() or 1, 4)
 _WORTH_STARTING: Final = 60  # skills, whose scan takes about as long as the imports of a started process
 # A started process has the module path of this one; `-I` excludes the working folder.
@@ -58,18 +58,18 @@ class ScansAhead:
                     self._idle.put(self._processes[-1])
             undo.pop_all()
 
-    def begin(self, fetched: object) -> Callable[[Tree], _Seen | None]:
+    def begin(self, fetched: object) -> Callable[[Tree], _ScanResult | None]:
         """Begin to scan an unpacked tree; return a function that returns the result for exactly this tree."""
         if not self._processes or not isinstance(fetched, Unpacked):
             return lambda _: None
-        whole = fetched.tree
-        scan_of_it = self._pool.submit(self._ask, whole)
+        unpacked_tree = fetched.tree
+        scan = self._pool.submit(self._ask, unpacked_tree)
 
-        def seen(tree: Tree) -> _Seen | None:
-            found = None if scan_of_it.cancel() else scan_of_it.result()
-            return found if tree.digest == whole.digest else None
+        def result_of(tree: Tree) -> _ScanResult | None:
+            result = None if scan.cancel() else scan.result()
+            return result if tree.digest == unpacked_tree.digest else None
 
-        return seen
+        return result_of
 
     def close(self) -> None:
         """Stop the processes; unfinished scans are lost."""
@@ -83,15 +83,15 @@ class ScansAhead:
                 with suppress(OSError):  # unsent bytes are lost
                     pipe.close()
 
-    def _ask(self, files: Tree) -> _Seen | None:
+    def _ask(self, files: Tree) -> _ScanResult | None:
         process = self._idle.get()
         try:
             rows = [[path, file.executable, len(file.data)] for path, file in files.items()]
             parts = (json.dumps(rows).encode("ascii"), b"\n", *(file.data for file in files.values()))
             process.stdin.write(b"".join(parts))
             process.stdin.flush()
-            can, found = json.loads(process.stdout.readline())
-            return tuple(can), tuple(Finding(**each) for each in found)
+            capabilities, findings = json.loads(process.stdout.readline())
+            return tuple(capabilities), tuple(Finding(**each) for each in findings)
         except TypeError:  # the answer is `null`: the tree is no skill
             return None
         except (OSError, ValueError):
@@ -153,23 +153,23 @@ class _Forked:
             for end in ends:
                 os.close(end)
             raise
-        asked, asks, told, tells = ends
+        child_in, to_child, from_child, child_out = ends
         if not self._pid:
             try:
                 os.setsid()
                 for each in [each for each in signal.valid_signals() if callable(signal.getsignal(each))]:
                     signal.signal(each, signal.SIG_DFL)  # an application's handler must not run in its fork
                 signal.pthread_sigmask(signal.SIG_SETMASK, ())
-                for handle in {*map(int, os.listdir("/proc/self/fd"))} - {asked, tells}:
+                for handle in {*map(int, os.listdir("/proc/self/fd"))} - {child_in, child_out}:
                     with suppress(OSError):  # locks, connections and terminal belong to this process alone
                         os.close(handle)
                 gc.freeze()
-                serve(open(asked, "rb"), open(tells, "wb"))  # noqa: SIM115 - `_exit` closes them
+                serve(open(child_in, "rb"), open(child_out, "wb"))  # noqa: SIM115 - `_exit` closes them
             finally:
                 os._exit(0)  # run no exit handler and flush no buffer of the parent twice
-        os.close(asked)
-        os.close(tells)
-        self.stdin, self.stdout = open(asks, "wb"), open(told, "rb")  # noqa: SIM115 - `ScansAhead.close` does
+        os.close(child_in)
+        os.close(child_out)
+        self.stdin, self.stdout = open(to_child, "wb"), open(from_child, "rb")  # noqa: SIM115 - `ScansAhead.close` does
 
     def kill(self) -> None:
         """Kill the process, unless it ended and was waited for: another process may have its number then."""
@@ -190,7 +190,7 @@ def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
         answer: list[Any] | None = None
         with suppress(SkillhubError):  # the parent raises it again as it reads the manifest
             tree = Tree(files)
-            can, found = capabilities_and_findings(tree, Manifest.read(tree))
-            answer = [can, [asdict(each) for each in found]]
+            capabilities, findings = capabilities_and_findings(tree, Manifest.read(tree))
+            answer = [capabilities, [asdict(each) for each in findings]]
         answers.write(json.dumps(answer).encode("ascii") + b"\n")
         answers.flush()

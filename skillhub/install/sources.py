@@ -79,13 +79,13 @@ def settle_sources(
         WrongBytes: the registry has another root.
         SourceError, SecurityError: a source cannot be reached, or shows signs of tampering; it is not adopted.
     """
-    _check(options.trusted, state, ports)
+    _check_trusted(options.trusted, state, ports)
     proposed = {
         alias: source for alias, source in proposed_sources(state, ports).items() if needed is None or alias in needed
     }
     for alias, source in proposed.items():
         refuse_unsafe(alias, source.url)
-    asked = _asked(proposed, options, ports)
+    asked = _ask_about(proposed, options, ports)
     if options.dry_run:
         return asked, [*proposed]
     for alias, source in proposed.items():  # in the order of the questions
@@ -111,7 +111,7 @@ def proposed_sources(state: State, ports: Ports) -> dict[str, LockedSource]:
     return proposed
 
 
-def _check(trusted: Trusted, state: State, ports: Ports) -> None:
+def _check_trusted(trusted: Trusted, state: State, ports: Ports) -> None:
     """Raise if ``--trust-source`` names an unknown source, or another root than the source has."""
     known, every = ports.sources.all(), proposals(state.lock, state.intent)
     for alias, root in trusted.items():
@@ -125,7 +125,7 @@ def _check(trusted: Trusted, state: State, ports: Ports) -> None:
             raise SourceMismatch(message, hint="compare both with the root that the operator publishes")
 
 
-def _asked(proposed: Mapping[str, LockedSource], options: Options, ports: Ports) -> list[Asked]:
+def _ask_about(proposed: Mapping[str, LockedSource], options: Options, ports: Ports) -> list[Asked]:
     questions = [(propose_source(alias, each), each) for alias, each in proposed.items() if each.kind == "registry"]
     open_ = []
     for question, each in questions:
@@ -138,9 +138,9 @@ def _asked(proposed: Mapping[str, LockedSource], options: Options, ports: Ports)
     return [(question, answered.get(question.skill, YES)) for question, _ in questions]
 
 
-def _adopt_registry(alias: str, source: LockedSource, said: Digest | None, ports: Ports) -> None:
-    root = ports.fetch_root(source.url, source.root or said, named_by="repository")
-    shown, expected = Digest.of(root), source.root or said
+def _adopt_registry(alias: str, source: LockedSource, trusted_root: Digest | None, ports: Ports) -> None:
+    root = ports.fetch_root(source.url, source.root or trusted_root, named_by="repository")
+    shown, expected = Digest.of(root), source.root or trusted_root
     if expected is None and not ports.policies.trusts_source(alias, shown):
         ask([first_root(alias, source.url, shown, _TRUSTING.format(alias))], ports)
     elif expected not in (None, shown):
@@ -223,7 +223,7 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
     _refuse(url, pin, ports)
     root = _root(url, pin, ports)
     source = ports.sources.meant(alias, url, root)
-    question = _rootless(source, ports) if source.root is None else first_root(alias, url, source.root)
+    question = _place_question(source, ports) if source.root is None else first_root(alias, url, source.root)
     if dry_run:
         return source
     if pin == Pin() and ports.sources.mine().get(alias) != source:
@@ -261,7 +261,7 @@ def _add_place(alias: str, url: str, pin: Pin, ports: Ports, dry_run: bool) -> S
     if ports.sources.mine().get(alias) == source:
         return source
     ports.check_allowed(ports.url_of(source.ref))
-    question = _rootless(source, ports)
+    question = _place_question(source, ports)
     if not dry_run:
         ask_person(question, ports)
         ports.sources.add(alias, url, None)
@@ -414,7 +414,7 @@ def _root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> byte
     return found
 
 
-def _rootless(source: Source, ports: Ports) -> Question:
+def _place_question(source: Source, ports: Ports) -> Question:
     offered = ports.reach(source.ref).index()
     count = len(offered.skills)
     vouches = "no signature" if source.place else "only its server"
