@@ -1,4 +1,4 @@
-"""Enabled copies of skills in agents' folders, the paths that skillhub created there, and what is installed."""
+"""Enabled copies of skills in agents' folders, the paths that skillhub created there, and the installed skills."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from skillhub.project.project import Project, folders_matching
 from skillhub.project.store import Store
 from skillhub.project.user_state import voucher
 
-# Enabling is linking: a skill's tree in the folders where agents look, and nowhere before it is agreed to.
+# To enable a skill is to put its tree into agents' folders; before a person agrees to it, it is in none of them.
 
 if sys.platform == "win32":
     import _winapi
@@ -34,13 +34,13 @@ if sys.platform == "win32":
 SHARED = ".agents/skills"
 EDITS = "skillhub-edits"
 _STAGED = ".skillhub-"
-WORTH_SHARING = 1 << 20  # bytes; below, writing a copy takes a third of the time
-# What a kill leaves of ours, and of `files.write_atomic`.
+WORTH_SHARING = 1 << 20  # bytes; writing a smaller tree takes a third of the time of cloning it
+# The names of files that a killed process leaves here and in `files.write_atomic`.
 _LEFT = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")
-_LONG = 3600.0  # seconds; nobody writes a file for so long
-_LONG_PATH = "\\\\?\\"  # what Windows puts before the target of a junction
+_LONG = 3600.0  # seconds; no process writes one file for so long
+_LONG_PATH = "\\\\?\\"  # the prefix of a junction's target on Windows
 Found: TypeAlias = Literal["absent", "equal", "edited"]
-# Where it leads, where it is to be and in which open folder -> a link, or an OSError.
+# Target, path of the link, and open folder -> None; raises OSError.
 Linkage = Callable[[str, str, int | None], None]
 
 
@@ -53,7 +53,7 @@ if sys.platform == "win32":
     def _junction(target: str, path: str, _at: int | None) -> None:
         _winapi.CreateJunction(target, path)
 
-    # Windows lets few users make symbolic links, and everybody junctions, on one disk.
+    # On Windows few users may create symbolic links; every user may create junctions on one disk.
     LINKAGES: tuple[Linkage, ...] = (_symlink, _junction)
 else:
     LINKAGES = (_symlink,)
@@ -62,7 +62,7 @@ else:
 def folders_of(
     project: Project, hosts: Iterable[Host], user_home: str, environ: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the absolute paths of the agents' folders, be they there or not: the shared one first."""
+    """Return the absolute paths of the agents' folders, existing or not; the shared one first."""
     own = (skill_folder(host, project.scope, project.base, user_home, environ) for host in hosts)
     shared = os.path.join(project.base, *SHARED.split("/"))
     return tuple(dict.fromkeys((shared, *filter(None, own))))
@@ -71,13 +71,13 @@ def folders_of(
 def link_folders(
     project: Project, hosts: Iterable[Host], user_home: str, environ: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the agents' folders to link into: the shared one first, each place once.
+    """Return the agents' folders that get copies: the shared one first, each real folder once.
 
-    Of a project they are relative to it, ``/`` between segments; of the user's scope below the home likewise,
-    and absolute where an agent keeps its folder elsewhere.
+    In a project they are relative to it, with ``/`` between segments; in the user scope relative to the home, or
+    absolute for an agent whose folder is elsewhere.
 
     Raises:
-        LinkLeavesProject: a folder of the project is a link to somewhere outside of it.
+        LinkLeavesProject: a folder of the project is a link out of the project.
     """
     folders: dict[str, str] = {}
     for folder in folders_of(project, hosts, user_home, environ):
@@ -87,27 +87,32 @@ def link_folders(
 
 
 def portable(path: str, base: str) -> str:
-    """Return ``path`` as lock and records spell it: relative to ``base`` if inside of it, else absolute."""
+    """Return ``path`` as in lock and records: relative to ``base`` with ``/`` if inside it, else absolute."""
     full = os.path.abspath(path)
     try:
         relative = os.path.relpath(full, base).replace(os.sep, "/")
-    except ValueError:  # it is on another drive of Windows
+    except ValueError:  # on Windows: another drive
         return full
     return full if relative.split("/")[0] == ".." else relative
 
 
 def place(project: Project, link: str, folder: Callable[[str], str] | None = None) -> str:
-    """Return the absolute path of a link as ``Record.links`` spells it; ``folder`` is ``Project.folder`` or alike.
+    """Return the absolute path of an item of ``Record.links``.
+
+    Args:
+        project: The project of the record.
+        link: The item.
+        folder: Returns the real path of a folder, as ``Project.folder`` does, which is the default.
 
     Raises:
-        LinkLeavesProject: a folder on the way is a link to somewhere outside of the project.
+        LinkLeavesProject: a folder on the path is a link out of the project.
     """
     parent, name = os.path.split(link) if os.path.isabs(link) else link.rpartition("/")[::2]
     return os.path.join((folder or project.folder)(parent), name)
 
 
 def places(project: Project, links: Iterable[str], folder: Callable[[str], str] | None = None) -> list[str]:
-    """Return the ``place`` of each.
+    """Return the ``place`` of each link.
 
     Raises:
         LinkLeavesProject: as for ``place``.
@@ -116,7 +121,7 @@ def places(project: Project, links: Iterable[str], folder: Callable[[str], str] 
 
 
 def absolute(base: str, link: str) -> str:
-    """Return the absolute path that a link as ``Record.links`` spells it names, whatever is there."""
+    """Return the absolute path of an item of ``Record.links``, without a look at the disk."""
     folder, _, name = link.rpartition("/")
     return f"{_folder(base, folder)}{os.sep}{name}"
 
@@ -127,13 +132,13 @@ def _folder(base: str, folder: str) -> str:
 
 
 def inspect(path: str, listing: Listing, store: Store, kind: LinkKind) -> tuple[Found, list[TreeProblem]]:
-    """Return whether ``path`` holds the tree of ``listing``, as ``Store.compare`` does; and if not, how it differs.
+    """Return whether ``path`` holds the tree of ``listing``, and the differences, as ``Store.compare`` finds them.
 
     Args:
-        path: The place in an agent's folder.
-        listing: What ought to be there.
-        store: Where a link of kind ``symlink`` must lead.
-        kind: What ought to be there: a copy, or a link, in whose place a copy will do.
+        path: The path in an agent's folder.
+        listing: The expected files.
+        store: The store, to which a link of kind ``symlink`` must lead.
+        kind: Whether a copy or a link is expected; in place of a link a copy is accepted.
     """
     if not os.path.lexists(path):
         return "absent", [TreeProblem("missing-link", path, "the skill is enabled, but its copy is missing")]
@@ -143,7 +148,7 @@ def inspect(path: str, listing: Listing, store: Store, kind: LinkKind) -> tuple[
         return "edited", [TreeProblem("wrong-link", path, "a link that skillhub did not make")]
     if not os.path.isdir(path):
         return "edited", [TreeProblem("not-a-folder", path, "expected the skill's folder")]
-    # In place of a link a copy will do: some disks have no links.
+    # In place of a link a copy is accepted: some file systems have no links.
     problems = store.compare(path, listing)
     return ("edited" if problems else "equal"), problems
 
@@ -151,20 +156,20 @@ def inspect(path: str, listing: Listing, store: Store, kind: LinkKind) -> tuple[
 def make(
     project: Project, path: str, tree: Tree, stored: str, kind: LinkKind, linkages: Sequence[Linkage] = LINKAGES
 ) -> None:
-    """Put the tree at ``path``, in place of whatever is there; a reader meets the old one or the new one whole.
+    """Write the tree to ``path`` and replace what is there; a reader finds the whole old or the whole new tree.
 
-    It is built beside the agent's folder, not in it, so that no agent meets half a skill.
+    The tree is built beside the agent's folder, not in it, so that no agent finds half a skill.
 
     Args:
-        project: What the place is of.
-        path: The place in an agent's folder, as ``place`` names it.
-        tree: What is to be there.
+        project: The project.
+        path: The path in an agent's folder, from ``place``.
+        tree: The files to write.
         stored: The tree's folder in the store.
-        kind: A copy, or a link; where none can be made, a copy after all.
-        linkages: The ways to make a link, each tried where those before it do not work.
+        kind: Whether to write a copy or a link; if no link can be made, a copy.
+        linkages: The ways to make a link, each tried if those before it fail.
 
     Raises:
-        LinkLeavesProject: a link is on the way to it by now.
+        LinkLeavesProject: a folder on the path has become a link.
         StateError: the disk refuses.
     """
     beside = os.path.join(_beside(project, path), f"{_STAGED}{os.urandom(6).hex()}")
@@ -172,7 +177,7 @@ def make(
         old = f"{staged}-old"
         try:
             is_linked = kind == "symlink" and _linked(stored, staged, by, linkages)
-            # Sharing the store's blocks, where the file system can, must not share what is wrong with them.
+            # A clone shares the store's blocks if the file system can; `clone_tree` refuses a damaged tree.
             if not is_linked and (tree.size < WORTH_SHARING or not clone_tree(stored, staged, tree, by)):
                 write_tree(staged, tree.items(), read_only=False, dir_fd=by)
             is_there = _is_there(name, at)
@@ -191,9 +196,9 @@ def make(
 
 
 def _beside(project: Project, path: str) -> str:
-    """Return the folder to build in for ``path``: the one above the agent's folder.
+    """Return the folder in which to build the tree for ``path``: the parent of the agent's folder.
 
-    An agent's folder that is the project itself has none above that is ours.
+    If the agent's folder is the project itself, it is that folder, since the parent does not belong to the project.
     """
     folder = os.path.dirname(path)
     return folder if folder == project.base else os.path.dirname(folder)
@@ -208,7 +213,7 @@ def _is_there(name: str, at: int | None) -> bool:
 
 
 def _linked(target: str, path: str, at: int | None, linkages: Sequence[Linkage]) -> bool:
-    """Make a link in the first way that works; return whether one did."""
+    """Make a link in the first way that works; return whether one worked."""
     for linkage in linkages:
         with suppress(OSError):
             linkage(target, path, at)
@@ -217,10 +222,10 @@ def _linked(target: str, path: str, at: int | None, linkages: Sequence[Linkage])
 
 
 def unmake(project: Project, path: str) -> None:
-    """Take away what is at ``path``; absent is fine.
+    """Remove the file, folder or link at ``path``, if it exists.
 
     Raises:
-        LinkLeavesProject: a link is on the way to it by now.
+        LinkLeavesProject: a folder on the path has become a link.
         StateError: the disk refuses.
     """
     beside = os.path.join(_beside(project, path), f"{_STAGED}{os.urandom(6).hex()}-old")
@@ -235,13 +240,13 @@ def unmake(project: Project, path: str) -> None:
 
 
 def sweep(project: Project, links: Iterable[str], shared: Iterable[tuple[str, files.HeldFolder]]) -> None:
-    """Remove what a killed process left half-built: beside the folders of these links, the lock and saved edits.
+    """Remove the unfinished files of a killed process: beside the folders of these links, the lock and saved edits.
 
-    The caller holds the project's lock, so that nobody is building there. In ``shared`` folders another project's
-    skillhub may be writing: what is left there has to be old.
+    The caller holds the project's lock, so that no other process is writing there. In ``shared`` folders skillhub may
+    be writing for another project: there only old files are removed.
 
     Raises:
-        LinkLeavesProject: a folder is behind a link to somewhere outside of the project.
+        LinkLeavesProject: a folder is behind a link out of the project.
         StateError: the disk refuses.
     """
     folders = {link.rpartition("/")[0] for link in links}
@@ -252,12 +257,12 @@ def sweep(project: Project, links: Iterable[str], shared: Iterable[tuple[str, fi
         _sweep(folder, project.root_of(os.path.join(folder, "")), float("inf"))
     for folder, root in shared:
         if folder not in beside:
-            with suppress(StateError):  # what is not ours to look into has nothing of ours
+            with suppress(StateError):  # a folder that this user cannot read has no file of this user's skillhub
                 _sweep(folder, root, time.time() - _LONG)
 
 
 def _sweep(folder: str, root: files.HeldFolder, before: float) -> None:
-    """Remove what is left in a folder and was last changed before that time."""
+    """Remove the unfinished files in a folder that were last changed before that time."""
     with (
         files.disk_errors(folder),
         suppress(FileNotFoundError, NotADirectoryError),
@@ -279,7 +284,7 @@ def _rows(folder: str, at: int | None) -> Iterator[os.DirEntry[str]]:
 
 
 def first_there(path: str) -> str:
-    """Return the nearest of the folders above ``path`` that is there, or what is there in place of one."""
+    """Return the nearest path above ``path`` that exists; it may be no folder."""
     path = os.path.dirname(path)
     while not os.path.lexists(path) and path != os.path.dirname(path):
         path = os.path.dirname(path)
@@ -287,7 +292,7 @@ def first_there(path: str) -> str:
 
 
 def foreign_error(path: str, scope: Scope = "project") -> StateError:
-    """Return the error for something in the way that skillhub did not put there and so never removes."""
+    """Return the error for a file or folder in the way that is not from skillhub, which never removes it."""
     hint = "move it away, or remove it, then run the command again"
     if os.path.isfile(os.path.join(path, SKILL_MD)):
         lock = as_command("skillhub", "adopt", os.path.basename(path), *typed_flags(scope))
@@ -295,13 +300,12 @@ def foreign_error(path: str, scope: Scope = "project") -> StateError:
     return StateError("another file or folder, not from skillhub, is in the way", where=path, hint=hint)
 
 
-# The folders and files of agents that skillhub made because they were not there: they go again once they are
-# empty.
-# An agent is taken to be in use where its folder is; what we leave behind must not say so.
+# The folders and files of agents that skillhub created; it removes them once they are empty. The folder of an agent
+# is the sign that the agent is in use, so an empty one must not stay.
 
 
 def missing_paths(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
-    """Return which of these absolute paths, and of the folders above them, are not there yet, as ``portable``."""
+    """Return those of these absolute paths, and of the folders above them, that do not exist, as ``portable``."""
     todo, found = [*dict.fromkeys(paths)], dict[str, None]()
     while todo:
         path = todo.pop()
@@ -311,9 +315,9 @@ def missing_paths(project: Project, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-# What is installed: each skill of the lock as this machine has it. Reads alone.
+# The installed skills: each skill of the lock with its state on this machine. Nothing here writes.
 
-NeedCheck = Callable[[str, str], bool]  # kind and name of a need -> whether it is met
+NeedCheck = Callable[[str, str], bool]  # kind and name of a need -> whether it is satisfied
 
 
 def managed(project: Project, store: Store, environ: Mapping[str, str]) -> list[Skill]:
@@ -334,9 +338,9 @@ def managed(project: Project, store: Store, environ: Mapping[str, str]) -> list[
 def view(
     name: str, entry: Locked, record: Record | None, is_satisfied: NeedCheck, project: Project, store: Store
 ) -> Skill:
-    """Return the skill as the lock has it and as this machine has it.
+    """Return the skill of a lock's entry with its state on this machine.
 
-    A record of another tree than the lock's, or from elsewhere, is of no account: nobody agreed to this one yet.
+    A record with another tree or another origin than the entry counts as none: no one has agreed to the entry yet.
     """
     record = record if record is not None and record.is_of(entry) else None
     facts = record.facts if record else Facts()
@@ -365,9 +369,9 @@ def view(
 
 
 def need_check(environ: Mapping[str, str], enabled: Collection[str] = ()) -> NeedCheck:
-    """Return the test of a need against this environment, these programs and these skills, which agents can have.
+    """Return the check of a need against the variables and programs of an environment and the enabled skills.
 
-    An MCP server cannot be seen from here: whether it is configured stands in the skill's record.
+    It does not know MCP servers: the skill's record has those that are configured.
     """
     programs: dict[str, bool] = {}
 
@@ -376,7 +380,7 @@ def need_check(environ: Mapping[str, str], enabled: Collection[str] = ()) -> Nee
             return bool(environ.get(name))
         if kind == "program":
             if name not in programs:
-                from shutil import which  # noqa: PLC0415 - it brings three ways to compress, 3 ms for few skills
+                from shutil import which  # noqa: PLC0415 - it imports three compression modules, 3 ms for few skills
 
                 programs[name] = which(name, path=environ.get("PATH")) is not None
             return programs[name]
@@ -386,7 +390,7 @@ def need_check(environ: Mapping[str, str], enabled: Collection[str] = ()) -> Nee
 
 
 def with_stored_values(is_satisfied: NeedCheck, skill: str, project: Project) -> NeedCheck:
-    """Return the test for one skill: a variable is met too if a value is stored that this skill may have."""
+    """Return the check for one skill: a stored value that this skill may have also satisfies a variable."""
 
     def is_satisfied_for_it(kind: str, name: str) -> bool:
         return is_satisfied(kind, name) or (kind == "env" and name in project.secrets.names_for(project.key, skill))
@@ -397,9 +401,10 @@ def with_stored_values(is_satisfied: NeedCheck, skill: str, project: Project) ->
 def needs_of(
     facts: Facts, record: Record | None, is_satisfied: NeedCheck, supplied: Collection[str] = ()
 ) -> tuple[Need, ...]:
-    """Return every need of a skill; what a person answered for when it was enabled counts as they said.
+    """Return every need of a skill; needs that were satisfied or waived when it was enabled still are.
 
-    A value that was given to a command is gone with it: only ``supplied`` variables, of the command at work, count.
+    But not a variable whose value was an argument of an earlier command: only the ``supplied`` variables of the
+    current command count.
     """
     met_needs = {*supplied, *(each for each in record.met if not each.startswith("env:"))} if record else {*supplied}
     waived = record.waived if record else ()
@@ -418,12 +423,12 @@ def needs_of(
     )
 
 
-_DEEPEST = 8  # levels of folders that an agent looks down, as far as any does
-_FOLDERS_MAX = 2000  # to a root: as many as agents are known to look into
+_DEEPEST = 8  # levels of folders that are searched; no agent searches more
+_FOLDERS_MAX = 2000  # folders that are searched in one root; no known agent searches more
 
 
 def not_agreed(project: Project) -> list[str]:
-    """Return the locked skills that nobody agreed to on this machine, less those that their user disabled.
+    """Return the locked skills that no one agreed to on this machine, without those that the user disabled.
 
     Raises:
         FormatError: the lock is malformed.
@@ -439,7 +444,7 @@ def not_agreed(project: Project) -> list[str]:
 
 
 def users_skills(project: Project, user_home: str, store: Store, environ: Mapping[str, str]) -> list[Skill]:
-    """Return the user's own skills that agents find beside those of a project, as far as they are enabled.
+    """Return the enabled skills of the user scope, which agents find beside those of a project.
 
     Raises:
         FormatError, StateError: as for ``managed``, of the user's own lock.
@@ -451,24 +456,24 @@ def users_skills(project: Project, user_home: str, store: Store, environ: Mappin
 
 
 def unproved(skill: Skill, store: Store) -> list[str]:
-    """Return the copies of a locked skill that may have changed since every byte of them was hashed."""
+    """Return the copies of a locked skill that may have changed since all their bytes were hashed."""
     return [link for link in skill.links if skill.tree and not store.proved.holds(link, skill.tree)]
 
 
 def is_in_package(path: str | None, project: Project) -> bool:
-    """Say whether a path is below the package that the command is about."""
+    """Return whether a path is in the package on which the command works."""
     return os.path.realpath(path or "").startswith(os.path.join(os.path.realpath(project.base), project.package, ""))
 
 
 def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield each folder with a ``SKILL.md`` that agents find in their folders and that skillhub did not put there.
+    """Yield each folder with a ``SKILL.md`` in agents' folders that skillhub did not put there.
 
-    They look into folders of folders as well, but for what is hidden; such a folder may be a skill itself.
+    Agents also search the folders in their folders, except hidden ones; an agent's folder may itself be a skill.
     """
     ours: defaultdict[str, set[str]] = defaultdict(set)
     known = [*_ours(project).items()]
     if project.scope == "project" and os.path.realpath(project.base) == os.path.realpath(user_home):
-        # Who works in their home meets their own skills there.
+        # A project in the home shares the agents' folders with the user scope.
         known += _ours(project.users(user_home)).items()
     for folder, names in known:
         ours[os.path.realpath(folder)] |= names
@@ -485,7 +490,7 @@ def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> I
 
 
 def _skills_in(folder: str, ours: Collection[str], below: list[str], seen: set[str]) -> Iterator[str]:
-    """Yield the skills in a folder that are not ours, and note the folders in it that are to be looked into."""
+    """Yield the skills in a folder that are not from skillhub, and add its folders to search next to ``below``."""
     try:
         names = sorted({*os.listdir(folder)}.difference(ours))
     except OSError:
@@ -502,19 +507,19 @@ def _skills_in(folder: str, ours: Collection[str], below: list[str], seen: set[s
 
 
 def _ours(project: Project) -> dict[str, set[str]]:
-    """Return what the lock accounts for, names by folder: links of what is enabled, and folders of local skills.
+    """Return the names by folder that the lock accounts for: links of enabled skills, and folders of local skills.
 
-    What left the lock or was disabled, and could not be taken away, agents still read: it is nobody's by now.
+    A copy of a removed or disabled skill that could not be deleted is not among them: agents still read it.
     """
     locked, records = project.lock().skills, project.records().skills
     links = [link for name, record in records.items() if record.enabled and name in locked for link in record.links]
-    # Of what is not local, the path is in its repository and says nothing of folders here.
+    # The path of a skill that is not local is one in its repository.
     links += [entry.path for entry in locked.values() if entry.local and entry.path]
     return by_folder(project, links)
 
 
 def by_folder(project: Project, links: Iterable[str]) -> dict[str, set[str]]:
-    """Return the names that links, as records spell them, have in each folder, which is absolute."""
+    """Return the names of links, as records have them, by absolute folder."""
     names: defaultdict[str, set[str]] = defaultdict(set)
     for link in links:
         folder, _, name = link.rpartition("/")
@@ -528,12 +533,13 @@ def by_folder(project: Project, links: Iterable[str]) -> dict[str, set[str]]:
 def agent_folders(
     project: Project, user_home: str, environ: Mapping[str, str], agents: Iterable[Host] | None = None
 ) -> list[str]:
-    """Return the folders there are that these agents read skills from, or any agent; each place once.
+    """Return the existing folders from which these agents, or all agents, read skills; each real folder once.
 
-    While skillhub.toml cannot be read, which is told elsewhere, folders to a depth of three count as packages.
+    If skillhub.toml cannot be read, an error that other functions report, folders to a depth of three count as
+    packages.
 
     Raises:
-        FormatError, LinkLeavesProject: as ``Project.packages``, of a file that can be read.
+        FormatError, LinkLeavesProject: as ``Project.packages``, for a file that can be read.
     """
     every = hosts().values() if agents is None else agents
     folders = folders_of(project, every, user_home, environ)

@@ -1,4 +1,4 @@
-"""``skillhub.toml``: what a project wants, and edits that keep its comments; the policies in force."""
+"""``skillhub.toml``: the skills that a project wants, edits that keep its comments; the policies in force."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ from skillhub.policy.policy import Level, Policies, Policy, PolicyRules, parse_p
 if sys.platform == "win32":
     import ctypes
 
-# ``skillhub.toml``: what a project wants, as a person writes it; edits keep its comments and its order.
+# ``skillhub.toml``: a person writes it; edits keep its comments and its order.
 
-Place = Git | GitHub | Oci | Mcp | Local  # what an alias may stand for besides a registry and a site
+Place = Git | GitHub | Oci | Mcp | Local  # the targets of an alias besides a registry and a site
 SourceKind = Literal["registry", "well-known", "git", "oci", "mcp", "folder"]
 PLACE_KINDS: Mapping[type[Place], SourceKind] = {Git: "git", GitHub: "git", Oci: "oci", Mcp: "mcp", Local: "folder"}
 _URL = re.compile(r"https?://[^/?#\\]|embedded:\Z", re.ASCII | re.IGNORECASE)
@@ -79,7 +79,7 @@ def _url(value: object) -> str:
     url = visible(value)
     place = place_at(url)
     if isinstance(place, Local) or (place is None and not _URL.match(url)) or holds_secret(url):
-        # A credential there is not repeated.
+        # The message must not repeat a credential.
         raise FormatError("expected the URL of a source, https:// and no user in it, or a repository as owner/repo")
     return url if place is None else str(place)
 
@@ -92,15 +92,15 @@ def _place(value: object) -> str:
 
 
 def _short(value: object) -> object:
-    # `name = "^1.2"` is the short spelling that cargo's users expect; it has no key that an error could name.
+    # `name = "^1.2"` is the short form, as in cargo; an error in it has no key to name.
     if isinstance(value, str):
         return {"version": _range(value)}
     return value if isinstance(value, dict) else wrong("a string or a table", value)
 
 
-@lru_cache(maxsize=256)  # a source is asked what it is over and over
+@lru_cache(maxsize=256)  # one command parses the URL of a source many times
 def place_at(url: str) -> Place | None:
-    """Return what the URL of a source refers to where that is neither a registry nor a site."""
+    """Return the reference in the URL of a source; None for a registry or a site."""
     try:
         ref = parse_ref(url)
     except UsageError:
@@ -121,14 +121,14 @@ _Link = Annotated[LinkKind, Read(text_that(_LINKS.__contains__, '"copy" or "syml
 @part
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One line of ``[skills]``: a skill of a source within a range, of a place on the network, or something local.
+    """One line of ``[skills]``: a skill of a source within a range, of a location on the network, or a local skill.
 
     Attributes:
-        path: Something local; beside ``git`` a folder in the repository.
-        git: The URL of a repository, at ``rev`` if that is there.
-        origin: Any reference to a place on the network, written ``from``.
-        plugin: The plugin that it is part of, there; of something local it is told and decides nothing.
-        name: What the skill calls itself, where the key of the line is another.
+        path: The path of a local skill; beside ``git`` a folder in the repository.
+        git: The URL of a repository, at ``rev`` if given.
+        origin: Any reference to a location on the network; its key is ``from``.
+        plugin: The plugin at that location that the skill is part of; for a local skill it is only shown.
+        name: The skill's own name, if the key of the line differs.
     """
 
     UNKNOWN: ClassVar = "known: source, version, path, git, rev, from, plugin, name"
@@ -144,7 +144,7 @@ class Wanted:
 
     @classmethod
     def of(cls, ref: Remote, path: str | None, plugin: str | None) -> Wanted:
-        """Return the line that asks for one skill of the place again."""
+        """Return the line for one skill at the location ``ref``."""
         if isinstance(ref, Git):
             return cls(git=ref.url, rev=ref.rev, path=path, plugin=plugin)
         if isinstance(ref, GitHub):
@@ -154,10 +154,10 @@ class Wanted:
         return cls(origin=str(ref), plugin=plugin)
 
     def check(self) -> None:
-        """Refuse keys that contradict each other, and a place that is none.
+        """Refuse keys that contradict each other, and an invalid location.
 
         Raises:
-            FormatError: it is so.
+            FormatError: the line has such keys or such a location.
         """
         _one_origin(self)
         try:
@@ -168,7 +168,7 @@ class Wanted:
             raise FormatError(error.message, hint=error.hint) from error
 
     def remote(self) -> Remote | None:
-        """Return the place on the network that it comes from, if from one that has no alias."""
+        """Return the location on the network; None for a local skill and for a skill of an alias."""
         if self.git is not None:
             return Git(self.git, self.rev, self.path)
         return parse_remote(self.origin) if self.origin is not None else None
@@ -183,9 +183,9 @@ class Wanted:
 @part
 @dataclass(frozen=True, slots=True)
 class ProposedSource:
-    """A source that the repository proposes; to a user who does not have it, a registry is a Question.
+    """A source that the project proposes; a registry that the user has not configured is a ``Question``.
 
-    A repository, an OCI artifact or an MCP server vouches for nothing: its alias is a short name in this file alone.
+    The alias of a repository, an OCI artifact or an MCP server, which prove nothing, is a name in this file only.
     """
 
     UNKNOWN: ClassVar = "known: url, root"
@@ -194,7 +194,7 @@ class ProposedSource:
     root: Absent[Sha256] = None
 
     def check(self) -> None:
-        """Refuse a root of what is no registry.
+        """Refuse a root for a source that is no registry.
 
         Raises:
             FormatError: there is one.
@@ -204,7 +204,7 @@ class ProposedSource:
 
     @property
     def place(self) -> Place | None:
-        """What the alias is short for; None of a registry and of a site."""
+        """The target of the alias; None for a registry and for a site."""
         return place_at(self.url)
 
 
@@ -228,11 +228,11 @@ def _day(value: object) -> date:
 @part
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """One ``[[audit.suppress]]``: a finding that somebody looked at in this very tree, and why it is accepted.
+    """One ``[[audit.suppress]]``: a finding that a person accepted in exactly this tree, and the reason.
 
     Attributes:
-        path: The file of the skill; None for all.
-        expires: The last day on which it counts.
+        path: The file of the skill; None for all files.
+        expires: The last day on which the suppression counts.
     """
 
     UNKNOWN: ClassVar = "known: rule, skill, path, tree, reason, expires"
@@ -245,7 +245,7 @@ class Suppression:
     path: Absent[Visible] = None
 
     def is_over(self, now: datetime) -> bool:
-        """Say whether its last day has passed."""
+        """Return whether its last day has passed."""
         return now.date() > self.expires
 
 
@@ -265,8 +265,8 @@ class _Workspace:
     members: Items[Visible]
 
     def check(self) -> None:
-        """Refuse a pattern that could name anything but folders below this one."""
-        if len(self.members) > 1000:  # each is looked for among all folders
+        """Refuse a pattern that could match anything but folders below this one."""
+        if len(self.members) > 1000:  # each pattern is matched with all folders
             raise FormatError("expected at most 1000 patterns", where=".members")
         for each in self.members:
             if any(part in ("", ".", "..", "**") or "\\" in part or ":" in part for part in each.split("/")):
@@ -277,7 +277,7 @@ class _Workspace:
 
 
 class IntentFile(Document):
-    """The file as it is written."""
+    """``skillhub.toml`` as a document."""
 
     OBJECT = "a table"
     UNKNOWN = "known: [audit], [install], [policy], [skills], [sources], [workspace]"
@@ -292,14 +292,14 @@ class IntentFile(Document):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """The whole file; an absent one is an empty one.
+    """The whole file; an absent file is an empty one.
 
     Attributes:
-        lists: Whether it has a table of skills: then what it does not name is wanted only where another needs it.
-        suppressions: Findings that an audit takes for accepted; no install does.
-        members: Patterns of the folders that are packages of this workspace; None if it is none.
-        packages: By skill the packages of the workspace that want it, as paths; the root's is empty.
-        package: The one that the command is about.
+        lists: Whether it has a table of skills; if so, a skill outside it is wanted only if another skill needs it.
+        suppressions: Findings that an audit counts as accepted; an install does not.
+        members: Patterns of the folders that are packages of this workspace; None if this is no workspace.
+        packages: For each skill, the paths of the packages that want it; the path of the root is empty.
+        package: The path of the package on which the command works.
     """
 
     skills: Mapping[str, Wanted] = field(default_factory=dict)
@@ -316,11 +316,11 @@ class Intent:
     @classmethod
     @lru_cache(maxsize=4)  # a command may read it for more than one purpose
     def parse(cls, data: bytes, where: str = "skillhub.toml") -> Intent:
-        """Return the intent that these bytes spell.
+        """Return the intent in these bytes.
 
         Raises:
-            FormatError: not TOML, or a key that is unknown or of the wrong kind; nothing is skipped,
-                for what a team wrote and skillhub does not heed would be a false promise.
+            FormatError: the bytes are not TOML, or a key is unknown or has a wrong value; nothing is ignored, since a
+                team must be able to rely on every line.
         """
         found = IntentFile.parse(strict_toml(data, where, LINES_CAP), where)
         return cls(
@@ -335,7 +335,7 @@ class Intent:
         )
 
     def is_here(self, name: str) -> bool:
-        """Return whether the package that the command is about wants a skill."""
+        """Return whether the package on which the command works wants a skill."""
         return name in self.skills and self.package in self.packages.get(name, (self.package,))
 
 
@@ -352,13 +352,13 @@ def _one_origin(wanted: Wanted) -> None:
         raise FormatError("a plugin is allowed only with git, from or path")
 
 
-# The sources that a project proposes: what lock and intent say of them together.
+# The sources that a project proposes, by its lock and its intent.
 
 
 def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
-    """Return them by alias; one of kind ``registry`` without a root may turn out to be a site.
+    """Return the proposed sources by alias; one of kind ``registry`` without a root may be a site.
 
-    A registry is known by its root, so that the intent may say where it has moved to; a site is known by its URL.
+    The root identifies a registry, so the intent may state its new URL; the URL identifies a site.
 
     Raises:
         SourceMismatch: lock and intent give one alias to two sources.
@@ -381,7 +381,7 @@ def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
 
 
 def is_from(entry: Locked, place: Remote | Local, base: str = "") -> bool:
-    """Return whether a locked skill is from this place, at the revision that it names; a folder there counts."""
+    """Return whether a locked skill is from this location at its revision; folders in it count."""
     if isinstance(place, Local):
         there = os.path.normpath(os.path.join(base, entry.path or ""))
         return entry.local and os.path.join(there, "").startswith(os.path.join(os.path.normpath(place.path), ""))
@@ -391,7 +391,7 @@ def is_from(entry: Locked, place: Remote | Local, base: str = "") -> bool:
 
 
 def is_at_place(entry: Locked, place: Place, base: str = "") -> bool:
-    """Return whether a locked skill is from this place, at whatever revision."""
+    """Return whether a locked skill is from this location, at any revision."""
     if isinstance(place, Local):
         return is_from(entry, place, base)
     try:
@@ -401,17 +401,17 @@ def is_at_place(entry: Locked, place: Place, base: str = "") -> bool:
 
 
 def in_full(intent: Intent, lock: Lock, known: Mapping[str, Place] | None = None) -> Intent:
-    """Return the intent with each line that names a place by its alias naming the place itself.
+    """Return the intent with each alias of a location replaced by the location.
 
     Args:
-        intent: As a person wrote it; an alias that it defines itself means what it says there.
-        lock: Tells the folder and the plugin of what is locked from there.
-        known: The places that this user has an alias for.
+        intent: The intent as written; its own definition of an alias takes precedence over the user's.
+        lock: The lock, for the folder and the plugin of a locked skill.
+        known: The locations for which this user has an alias.
 
     Raises:
         FormatError: the line has a range of versions, or the alias stands for a folder of this machine.
     """
-    # What the project means by an alias counts; whether the user means the same is another's question.
+    # The project's definition of an alias counts; another check compares it with the user's.
     told = {*lock.sources, *intent.sources}
     places = {alias: place for alias, place in (known or {}).items() if alias not in told}
     places |= {alias: each.place for alias, each in intent.sources.items() if each.place is not None}
@@ -434,7 +434,7 @@ def in_full(intent: Intent, lock: Lock, known: Mapping[str, Place] | None = None
 
 
 def wanted_of(entry: Locked) -> Wanted:
-    """Return what a lock's entry asks for where the intent is silent: the newest from where it came."""
+    """Return the line for a locked skill that the intent does not have: the newest version from the same origin."""
     if entry.local:
         return Wanted(path=entry.path, plugin=entry.plugin, name=entry.name)
     if entry.named:
@@ -443,9 +443,9 @@ def wanted_of(entry: Locked) -> Wanted:
 
 
 def sources_since(before: Lock, lock: Lock, intent: Intent) -> dict[str, LockedSource]:
-    """Return the sources that lock or intent name, to compare them with those of an earlier lock.
+    """Return the sources of lock and intent, to compare them with those of an earlier lock.
 
-    Where the two differ it is what the lock changed, else what the intent says.
+    A source that changed in the lock is the lock's; another that is in both has the URL and root of the intent.
     """
     found = dict(lock.sources)
     for alias, wanted in intent.sources.items():
@@ -460,7 +460,7 @@ def sources_since(before: Lock, lock: Lock, intent: Intent) -> dict[str, LockedS
 
 
 def is_proposed(agreed: LockedSource, proposal: LockedSource) -> bool:
-    """Return whether what was agreed to is what is proposed: the URL, and the root unless none was said."""
+    """Return whether the agreed source is the proposed one: the same URL, and the same root if one is proposed."""
     if proposal.root is None and proposal.kind == "registry":
         return agreed.url == proposal.url
     return agreed == proposal
@@ -470,10 +470,10 @@ _WHERE = "skillhub.toml"
 
 
 def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes:
-    """Return ``data`` with these lines of ``[skills]`` set and those taken out; no change gives the same bytes.
+    """Return ``data`` with lines of ``[skills]`` set and removed; without a change, the same bytes.
 
     Raises:
-        FormatError: ``data`` is no intent, or is written in a way that cannot be edited without harm.
+        FormatError: ``data`` is no intent, or cannot be edited without other changes.
     """
     before = Intent.parse(data, _WHERE)
     gone = set(remove)
@@ -483,7 +483,7 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes
     text = data.decode("utf-8")
     alone = "".join([text, "\n" if text else "", "[skills]\n", *map(_line, wanted.items())])
     edited = _ended(text, _edited(text, before.skills, wanted) if before.lists else alone)
-    # Another parser's word that the edit did what was meant and nothing else.
+    # The result is parsed again, by another parser: it must have this change and no other.
     if replace(Intent.parse(edited, _WHERE), lists=True) != replace(before, skills=wanted, lists=True):
         hint = "write its skills as lines of one [skills] table"
         raise FormatError("the file cannot be edited safely", where=_WHERE, hint=hint)
@@ -491,8 +491,8 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes
 
 
 def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted]) -> str:
-    """Return ``text`` with other lines in its table; what cannot be done without harm is not done."""
-    # 9 ms of import, which a project's first install has no use for.
+    """Return ``text`` with the changed lines in its table; if tomlkit fails to edit it, the unchanged text."""
+    # The import takes 9 ms, and a project's first install does not need it.
     import tomlkit  # noqa: PLC0415
     from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
 
@@ -505,7 +505,7 @@ def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted
             del skills[name]
         for name in [each for each in before.keys() & wanted.keys() if before[each] != wanted[each]]:
             skills[name] = tomlkit.value(_value(wanted[name]))
-        # tomlkit looks through the whole table for each line that it adds: it adds one, and the others follow that.
+        # tomlkit searches the whole table for each new line, so it adds the first and the others are put after it.
         for number, (name, each) in enumerate(new := [row for row in wanted.items() if row[0] not in before]):
             skills[name] = tomlkit.value(_value(each))
             line, edited = f"\n{_line((name, each))}", "" if number else str(tomlkit.dumps(document))
@@ -514,7 +514,7 @@ def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted
         return str(tomlkit.dumps(document))
     except TOMLKitError as error:
         raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=_WHERE) from error
-    except IndexError:  # tomlkit (seen in 0.15.2), when both parts of a table that is in two are emptied
+    except IndexError:  # a defect of tomlkit (0.15.2): both parts of a table in two parts became empty
         return text
 
 
@@ -539,10 +539,10 @@ _COMMON_APPDATA = 0x23
 
 
 def machine_policy() -> str:
-    """Return where the machine's policy is; no variable of the environment says so, or anybody could do without it.
+    """Return the path of the machine's policy; no variable changes it, since any user could then avoid the policy.
 
     Raises:
-        StateError: Windows does not say where its machine-wide folder is.
+        StateError: Windows does not name its machine-wide folder.
     """
     if sys.platform == "win32":
         folder = ctypes.create_unicode_buffer(1024)
@@ -553,27 +553,27 @@ def machine_policy() -> str:
 
 
 def policy_places(home: Home) -> dict[Level, str]:
-    """Return where the machine's policy is read from, and the user's."""
+    """Return the paths of the machine's policy and of the user's."""
     return {"machine": machine_policy(), "user": os.path.join(home.config, _POLICY_FILE)}
 
 
 def read_policies(home: Home, intent: Callable[[], Intent], machine: str | None = None) -> Policies:
-    """Return the policies of machine, user and project, as far as there are any; they are read when one is asked.
+    """Return the existing policies of machine, user and project; they are read at the first question to them.
 
-    So who only takes away, or looks at what is here, is not stopped by one that is malformed. Whoever asks gets a
-    FormatError then, since nobody can tell what it would have forbidden, or a StateError if it cannot be read.
+    So a malformed policy does not stop commands that only remove or show skills. The first question raises a
+    FormatError if a policy is malformed, since its rules are unknown, or a StateError if it cannot be read.
 
     Args:
-        home: Where the user's is.
-        intent: Reads the project's intent, which may have one.
-        machine: Where the machine's is; None is ``machine_policy()``.
+        home: The folders of the user, with the user's policy.
+        intent: Reads the project's intent, which may have a policy.
+        machine: The path of the machine's policy; None is ``machine_policy()``.
     """
     paths = policy_places(home) | ({"machine": machine} if machine is not None else {})
     return Policies(_WhenAsked(paths, intent))
 
 
 class _WhenAsked(Collection[Policy]):
-    """The policies of these files and of the project, each read once, by the first question."""
+    """The policies of these files and of the project; the first question reads them, once."""
 
     def __init__(self, paths: Mapping[Level, str], intent: Callable[[], Intent]) -> None:
         self._paths = paths

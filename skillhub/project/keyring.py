@@ -12,14 +12,14 @@ _REFUSALS = (KeyringError, OSError, RuntimeError)
 
 
 class Keyring:
-    """The keyring of whoever is logged in, of whichever kind the system has."""
+    """The keyring of the logged-in user, in any backend that the system has."""
 
     def get(self, secret: Secret) -> str | None:
         """Return the value; None if the keyring has none.
 
         Raises:
             UsageError: this system has no keyring.
-            StateError: it is locked, or refuses.
+            StateError: the keyring is locked, or refuses.
         """
         try:
             value: str | None = keyring.get_password(_service(secret), secret.name)
@@ -28,11 +28,11 @@ class Keyring:
         return value
 
     def put(self, secret: Secret, value: str) -> None:
-        """Keep the value, in the place of one that is there.
+        """Store the value and replace an existing one.
 
         Raises:
-            UsageError: this system has no keyring, or one that keeps nothing.
-            StateError: it is locked, or refuses.
+            UsageError: this system has no keyring, or one that stores nothing.
+            StateError: the keyring is locked, or refuses.
         """
         try:
             keyring.set_password(_service(secret), secret.name, value)
@@ -42,11 +42,11 @@ class Keyring:
             raise UsageError("the keyring of this system stores nothing", hint=_HINT)
 
     def drop(self, secret: Secret) -> None:
-        """Remove the value; that there is none is fine.
+        """Remove the value, if there is one.
 
         Raises:
             UsageError: this system has no keyring.
-            StateError: it is locked, or refuses.
+            StateError: the keyring is locked, or refuses.
         """
         if self.get(secret) is None:
             return
@@ -60,12 +60,12 @@ _HINT = "unlock or install one; PYTHON_KEYRING_BACKEND names another; --env NAME
 
 
 def _service(secret: Secret) -> str:
-    # One to each value: some keyrings know a single account for each service.
+    # Each value has its own service: some keyrings allow only one account for each service.
     return f"skillhub/{secret.key}/{secret.name}"
 
 
 def _refused(error: Exception) -> SkillhubError:
-    # What it says is not shown: nobody knows what a backend puts there.
+    # The error's text is not shown: a backend may put a secret into it.
     if isinstance(error, NoKeyringError):
         return UsageError("this system has no keyring to store values in", hint=_HINT)
     return StateError(f"the system's keyring refused ({type(error).__name__})", hint=_HINT)

@@ -1,4 +1,4 @@
-"""A person's own signing keys: files for their eyes alone, encrypted if they give a passphrase."""
+"""The user's own signing keys: files that only the user can read, encrypted if the user gives a passphrase."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ class Key:
 
 
 class Keys:
-    """The keys below ``<state>/keys``: ``NAME.pem`` is private, ``NAME.pub.pem`` is to be given away."""
+    """The keys below ``<state>/keys``: ``NAME.pem`` is private, ``NAME.pub.pem`` is public."""
 
     def __init__(self, home: Home) -> None:
         self._folder = os.path.join(home.state, "keys")
 
     def new(self, name: str, kind: Kind, passphrase: bytes | None) -> Key:
-        """Make a key; never over another.
+        """Create a key; an existing one is never replaced.
 
         Raises:
-            UsageError: the name is none, or is taken.
+            UsageError: the name is invalid or taken.
             StateError: the disk refuses.
         """
         return self.add(name, PrivateKey.generate(kind), passphrase)
 
     def add(self, name: str, key: PrivateKey, passphrase: bytes | None) -> Key:
-        """Keep a key from elsewhere, its public half beside it; never over another.
+        """Store a key, with its public half beside it; an existing one is never replaced.
 
         Raises:
-            UsageError: the name is none, or is taken.
+            UsageError: the name is invalid or taken.
             StateError: the disk refuses.
         """
         self.free(name)
@@ -56,10 +56,10 @@ class Keys:
         return self._describe(name, key.public)
 
     def free(self, name: str) -> None:
-        """Check that a key could be made under this name.
+        """Return if a key with this name could be created.
 
         Raises:
-            UsageError: the name is none, or is taken.
+            UsageError: the name is invalid or taken.
         """
         if not is_name(name):
             raise UsageError(f"{quote(name)} cannot name a key", hint="lowercase letters, digits, single hyphens")
@@ -71,7 +71,7 @@ class Keys:
                 raise UsageError(f"there is a key {name} already", where=path, hint=hint)
 
     def all(self) -> list[Key]:
-        """Return every key by name; nothing private is read.
+        """Return every key, sorted by name; private keys are not read.
 
         Raises:
             FormatError: a public half is no key.
@@ -81,7 +81,7 @@ class Keys:
         return [self.get(name) for name in sorted(each.removesuffix(OWN_SUFFIX) for each in found)]
 
     def get(self, name: str) -> Key:
-        """Return the key of that name; nothing private is read.
+        """Return the key of that name; its private half is not read.
 
         Raises:
             NotFound: there is none.
@@ -96,8 +96,8 @@ class Keys:
 
         Raises:
             NotFound: there is none.
-            FormatError: it is no key that may sign, or has another passphrase.
-            PassphraseNeeded: it is encrypted and there is none.
+            FormatError: it is no key that may sign, or the passphrase is wrong.
+            PassphraseNeeded: the key is encrypted and no passphrase was given.
         """
         own = self._private(name_or_file) if is_name(name_or_file) else name_or_file
         is_file = not os.path.lexists(own) and os.path.exists(name_or_file)
@@ -118,20 +118,20 @@ def read_key(path: str, passphrase: bytes | None) -> PrivateKey:
 
     Raises:
         NotFound: there is no such file.
-        FormatError: it is no key that may sign, or has another passphrase.
-        PassphraseNeeded: it is encrypted and there is none.
+        FormatError: it is no key that may sign, or the passphrase is wrong.
+        PassphraseNeeded: the key is encrypted and no passphrase was given.
     """
-    # A person names it, so a link to it will do, as where secrets are mounted.
+    # A person names the file, so a link to it is allowed, as in folders of mounted secrets.
     path = os.path.realpath(os.path.expanduser(path))
     return decrypted(_read(path), path, passphrase)
 
 
 def decrypted(data: bytes, path: str, passphrase: bytes | None) -> PrivateKey:
-    """Return the private key that a PEM file holds, encrypted or not.
+    """Return the private key in the bytes of a PEM file, encrypted or not.
 
     Raises:
-        FormatError: it is no key that may sign, or has another passphrase.
-        PassphraseNeeded: it is encrypted and there is none.
+        FormatError: it is no key that may sign, or the passphrase is wrong.
+        PassphraseNeeded: the key is encrypted and no passphrase was given.
     """
     is_encrypted = b"ENCRYPTED" in data
     if is_encrypted and passphrase is None:

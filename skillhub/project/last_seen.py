@@ -1,4 +1,4 @@
-"""What registries last said, and what is known to be bad: by them, and by the files and mirrors that a user names."""
+"""The last documents of registries on this machine; advisories of registries and of the user's files and mirrors."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ from skillhub.project.user_state import own_roots
 _CONFIG_CAP = 16 << 20
 _NO_FILE = "write the file, or take its line out of advisories in config.toml"
 
-# What registries said when they were last asked, read off the documents that were verified and kept then.
-# A release that was withdrawn, or a key that was revoked, stays refused without a network, and without TUF.
+# The last documents of registries, which were verified when they were stored. By them a withdrawn release or a
+# revoked key stays refused without a network, and without TUF.
 
 HINTS = "publishers.json"
 
 
 def kept(folder: str, target: str) -> str:
-    """Return where the document of a target lies once it is verified."""
+    """Return the path of the stored, verified document of a target."""
     return os.path.join(folder, "targets", target.replace("/", "%2F"))
 
 
 def owners(folder: str) -> Mapping[str, str]:
-    """Return who owned which name when it was last seen: a hint, which the signed documents must bear out."""
-    # Written without being flushed: after a power cut it may be torn, and is then no worse than absent.
+    """Return the owner of each name when last seen: a hint, which the signed documents must confirm."""
+    # The file is written without fsync: after a power cut it may be torn, and then counts as absent.
     with suppress(FormatError, StateError):
         data = files.read(os.path.join(folder, HINTS), DOCUMENT_CAP) or b"{}"
         return OwnersFile.parse({"owners": strict_json(data, HINTS, DOCUMENT_CAP)}, HINTS).owners
@@ -62,16 +62,16 @@ def owners(folder: str) -> Mapping[str, str]:
 
 
 class OwnersFile(Document):
-    """``publishers.json`` in the cache of a registry: who owned which name when it was last seen."""
+    """``publishers.json`` in the cache of a registry: the owner of each name when last seen."""
 
     owners: Members[str, Annotated[str, Read(text_that(is_name, "a publisher"), **NAME)]]
 
 
 class LastSeen:
-    """The word of one registry as it was last heard on this machine; nothing at all if it never was.
+    """The last documents of one registry on this machine; empty if it was never asked.
 
     Args:
-        folder: Where its trusted metadata is kept.
+        folder: The folder of its trusted metadata.
     """
 
     def __init__(self, folder: str) -> None:
@@ -79,10 +79,10 @@ class LastSeen:
         self._said: dict[str, tuple[Admission | None, Mapping[str, tuple[Release, ...]]]] = {}
 
     def index(self, names: Iterable[str]) -> Index:
-        """Return the releases of these names, as far as any were seen, and the publishers that they are said to have.
+        """Return the known releases of these names and the admissions of their publishers.
 
-        One that the registry no longer admits is here with no name of its own; where the document is not at hand, or
-        is damaged, there is no admission at all.
+        A publisher that the registry no longer admits has an admission without names; a publisher whose document is
+        missing or damaged has no admission.
         """
         skills: dict[str, tuple[Release, ...]] = {}
         admissions: dict[str, Admission] = {}
@@ -99,7 +99,7 @@ class LastSeen:
         return Index(skills, admissions)
 
     def advisories(self, root: Digest) -> Said:
-        """Return what it said to be known to be bad; nothing if that was never heard, or is damaged."""
+        """Return the registry's advisories; none if they were never fetched, or the file is damaged."""
         path = kept(self.folder, ADVISORIES)
         with suppress(FormatError, StateError):
             if data := files.read(path, CAP):
@@ -118,11 +118,11 @@ class LastSeen:
         return owners(self.folder)
 
     def _admission(self, publisher: str) -> Admission | None:
-        # Here and below: an install with nothing to do reads no document of a registry.
+        # Imported here and below, since an install with nothing to do reads no document of a registry.
         from skillhub.model.discovery import admitted, parse_namespaces  # noqa: PLC0415
 
-        # A neighbour's document may be newer here than the publisher's own: what the bucket pins by now was
-        # perhaps never asked for, or withheld, and that must not make a revocation forgotten that was heard of.
+        # The digest in the bucket is not compared: another publisher's update may have renewed the bucket alone, so
+        # that the stored document is older. A revocation in it must still count.
         bucket, path = (kept(self.folder, each) for each in (namespace_path(publisher), publisher_path(publisher)))
         with suppress(FormatError, errors.NameNotOwned, StateError):
             if publisher not in parse_namespaces(files.read(bucket, DOCUMENT_CAP) or b"", bucket):
@@ -142,7 +142,7 @@ class LastSeen:
 
 
 def last_seen(home: Home, root: Digest) -> LastSeen:
-    """Return what the registry with this first root last said, read anew only if its files have changed."""
+    """Return the last documents of the registry with this first root; read again only if its files changed."""
     folder = os.path.join(home.state, "tuf", root.hex)
     return _last_seen(folder, (*_stamps(folder), *_stamps(os.path.join(folder, "targets"))))
 
@@ -155,11 +155,11 @@ def _last_seen(folder: str, stamps: tuple[str, ...]) -> LastSeen:
 def _stamps(folder: str) -> list[str]:
     with suppress(OSError), os.scandir(folder) as entries:
         return sorted(f"{stamp_of(each.stat())} {each.name}" for each in entries)
-    return []  # never asked, or being written
+    return []  # the registry was never asked, or its files are being written
 
 
 def recalled(name: str, entry: Locked, said: Index) -> errors.SecurityError | None:
-    """Return why a locked release may not be used any more by what its registry says; None if it may."""
+    """Return the error that refuses a locked release by the documents of its registry; None if it may be used."""
     own = entry.own_name(name)
     release = next(
         (
@@ -191,18 +191,18 @@ def recalled(name: str, entry: Locked, said: Index) -> errors.SecurityError | No
     return None
 
 
-# What this machine has heard to be known bad, for who loads skills: read off this disk, whoever said it; the rules
-# are those of ``Advisories``, which asks mirrors and registries.
+# The advisories on this disk, for loading skills: those of registries, files and mirrors. The rules are those of
+# ``Advisories``, which also asks mirrors and registries.
 
 
-BadCheck = Callable[[str, Locked], Match | None]  # name and entry -> why nobody may load it any more, if so
+BadCheck = Callable[[str, Locked], Match | None]  # name and entry -> the advisory that refuses the skill, if any
 
 
 def known_bad(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home) -> BadCheck:
-    """Return what tells of a locked skill why nobody may load it any more; None where nothing on this disk says so.
+    """Return the check of a locked skill against the advisories on this disk.
 
     Raises:
-        NotFound, FormatError, StateError: what the user names cannot be read, so that nobody can tell.
+        NotFound, FormatError, StateError: a file that the user names cannot be read, so its advisories are unknown.
     """
     known, mine = _heard(tuple(_said(home))), own_roots(home)
 
@@ -223,17 +223,17 @@ def known_bad(lock: Lock, listing: Callable[[Digest], Listing | None], home: Hom
     return match if known else lambda name, entry: None
 
 
-BarringCheck = Callable[[str, Locked], Held | None]  # name and entry -> why nobody may load it, if so
+BarringCheck = Callable[[str, Locked], Held | None]  # name and entry -> why the skill must not be loaded, if so
 
 
 def barring(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home, scope: Scope) -> BarringCheck:
-    """Return what tells why nobody may load a locked skill: it is known to be bad, or was recalled by its registry.
+    """Return the check whether a locked skill must not be loaded, by an advisory or by its registry.
 
     Raises:
         NotFound, FormatError, StateError: as ``known_bad``.
     """
     bad, flags = known_bad(lock, listing, home), typed_flags(scope)
-    mine = own_roots(home)  # a repository may change what its lock says of the registry
+    mine = own_roots(home)  # a repository may change the root of the registry in its lock
     every = {*mine.values(), *map(lock.root_of, lock.skills.values())}
     said = {root: last_seen(home, Digest(root)) for root in every if root}
 
@@ -251,7 +251,7 @@ def barring(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home,
 
 
 def _said(home: Home) -> Iterator[tuple[str, str | None, tuple[int, ...]]]:
-    """Yield each file that says what is known to be bad, the root of the registry that it is of, and its stamp."""
+    """Yield each file with advisories, the root of its registry or None, and the file's stamp."""
     for root in filter(None, own_roots(home).values()):
         path = kept(os.path.join(home.state, "tuf", root.removeprefix("sha256:")), ADVISORIES)
         if os.path.isfile(path):
@@ -282,20 +282,20 @@ def _heard(places: tuple[tuple[str, str | None, tuple[int, ...]], ...]) -> Advis
     )
 
 
-# What is known to be bad by the registries of the user, and by the files and mirrors that they name.
+# The advisories of the user's registries, files and mirrors.
 
-Fetch = Callable[[str], bytes]  # URL -> bytes; it raises SourceError where nobody answers
+Fetch = Callable[[str], bytes]  # URL -> bytes; raises SourceError if the server does not answer
 
 
 class Advisories:
-    """All of it for one command, read when it is first asked for.
+    """All advisories for one command, read at the first use.
 
     Args:
-        last: Returns what each registry last said, but for those with these roots: it counts until one was opened.
-        own: Returns what the user names.
+        last: Returns the last advisories of each registry, except those with these roots, which this command opened.
+        own: Returns the advisories of the user's files and mirrors.
 
     Attributes:
-        outdated: Of which mirrors only an earlier answer counts, and why; known once something was looked up.
+        outdated: For each mirror of which only an earlier answer counts, why; filled at the first use.
     """
 
     def __init__(
@@ -308,19 +308,19 @@ class Advisories:
         self.outdated: list[str] = []
 
     def hear(self, root: Digest, said: Callable[[], Said]) -> None:
-        """Take the word of a registry that was opened by now, instead of its last one."""
+        """Use the current advisories of an opened registry in place of its last ones."""
         if root not in self._heard:
             self._heard[root], self._index = said, None
 
     def forget(self) -> None:
-        """Take it that nothing is known, for who only looks and has told why."""
+        """Use no advisories; for commands that only show skills, after a warning."""
         self._index = AdvisoryIndex(())
 
     def known(self) -> AdvisoryIndex:
-        """Return everything that is said.
+        """Return all advisories.
 
         Raises:
-            SourceError, SecurityError, FormatError, StateError: nobody can tell what a registry or a file says.
+            SourceError, SecurityError, FormatError, StateError: those of a registry, file or mirror cannot be read.
         """
         if self._index is None:
             before = self._last(self._heard)
@@ -331,18 +331,18 @@ class Advisories:
 
 
 def own_advisories(places: Iterable[str], base: str, state: str, fetch: Fetch) -> Iterator[Said]:
-    """Yield what the files and mirrors say that a user names; where a mirror does not answer, what it said last.
+    """Yield the advisories of the user's files and mirrors; the last answer of a mirror that does not answer.
 
     Args:
-        places: Paths, relative ones below ``base``, and URLs.
+        places: Paths, relative to ``base``, and URLs.
         base: The folder of the user's settings.
-        state: Where the last answer of each mirror is kept.
+        state: The folder that stores the last answer of each mirror.
         fetch: Asks a mirror.
 
     Raises:
-        NotFound: a file is not there.
-        SourceError: a mirror does not answer, and never did.
-        FormatError: what one says is no list of advisories or digests.
+        NotFound: a file does not exist.
+        SourceError: a mirror does not answer, and has never answered.
+        FormatError: a file or an answer is no list of advisories or digests.
         StateError: the disk refuses.
     """
     for place in places:

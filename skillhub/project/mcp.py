@@ -1,4 +1,4 @@
-"""MCP servers in the configuration of agents: where each file is, and how an entry is written and removed."""
+"""MCP servers in the configuration of agents: the path of each file, and how an entry is written and removed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from skillhub.project.project import Project, exclude_file
 if TYPE_CHECKING:
     from skillhub.model.needs import McpServer
 
-# Where each agent keeps its MCP servers, and the format of an entry: ``mcp_files.json``.
-# An entry never holds a secret: it names variables, in the syntax that the agent replaces by their values.
+# The files with the MCP servers of each agent, and the format of an entry: ``mcp_files.json``.
+# An entry never holds a secret: it names variables, in the syntax that the agent expands.
 
 Entry = dict[str, object]
 _YAML = (".yaml", ".yml")
@@ -33,22 +33,23 @@ _YAML = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class McpDialect:
-    """One agent's way, a row of ``mcp_files.json``.
+    """The files of one agent and the format of their entries, a row of ``mcp_files.json``.
 
     Attributes:
-        key: The key under which the servers stand, by name.
-        local: An entry for a server that is started; ``<args>`` and its like are filled in.
-        remote: The same for one that is reached at a URL.
-        project: Files below a project: the first one that exists, else the first one.
-        user: The same for a user; none if the agent keeps no such file.
-        moved: A variable that moves the user's file, and the name that the file has there; none if it names the file.
-        reference: What stands around the name of a variable; None if nobody has told us.
-        by_project: Whether the user's file has servers for single projects, too, by their folders.
+        key: The key of the object with the servers, by name.
+        local: The template of an entry with a command; ``<args>`` and others are placeholders.
+        remote: The template of an entry with a URL.
+        project: Files below a project; the agent's file is the first that exists, else the first.
+        user: The same for a user; empty if the agent has no such file.
+        moved: A variable with the folder of the user's file, and the name of the file in it; with an empty name, the
+            variable has the path of the file.
+        reference: The texts before and after the name of a variable; None if the syntax is unknown.
+        by_project: Whether the user's file also has servers for single projects, by their folders.
         listed: Whether the servers are a list, each with its name.
-        head: What a new file begins with.
+        head: The first text of a new file.
         folder: Whether the agent reads all files of the project's folder.
-        login: How a person logs in to a server that wants OAuth; ``{}`` is its name.
-        also: Another program of this agent, with files of its own.
+        login: How a person logs in to a server with OAuth; ``{}`` is the server's name.
+        also: Another program of this agent, with its own files.
     """
 
     key: str
@@ -66,11 +67,11 @@ class McpDialect:
     also: Mapping[str, Any] | None = None
 
     def knows(self, server: McpServer) -> bool:
-        """Return whether ``server`` can be spelled; an unknown spelling is not guessed, and no value is written."""
+        """Return whether ``server`` can be written: not if it has variables whose syntax is unknown."""
         return self.reference is not None or not server.variables
 
     def spell(self, server: McpServer) -> Entry:
-        """Return the entry for a server that it ``knows``: text, lists and references to variables."""
+        """Return the entry for a server that ``knows`` accepts: text, lists and references to variables."""
         before, after = self.reference or ("", "")
         values: Entry = {
             "<program>": server.command[:1] and server.command[0],
@@ -85,7 +86,7 @@ class McpDialect:
         return _filled(self.remote if server.url is not None else self.local, values)
 
     def insert(self, text: str, name: str, entry: Entry, where: str) -> str:
-        """Return the text of a file with an entry more, as the editor of its format adds it."""
+        """Return the text of a file with the entry added by the editor of its format."""
         path = (self.key, name)
         if where.endswith(".toml"):
             return toml.insert(text, path, entry, where)
@@ -113,17 +114,17 @@ def _packaged() -> Mapping[str, McpDialect]:
 DIALECTS = _packaged()
 
 
-# MCP servers in the config files of agents: look, add, take back what we added.
-# Those files belong to a person and to the agent. One entry is added or taken away and the rest stays to the
-# byte; an entry of the same name that is not ours is left alone, and so is a file that cannot be understood.
+# Reading, adding and removing MCP servers in the config files of agents.
+# Those files belong to the user and to the agent. One entry is added or removed and every other byte stays; another
+# entry with the same name is never changed, nor is a malformed file.
 
 State = Literal["absent", "equal", "different"]
-# ~/.claude.json holds the history of every project too, and grows to some megabytes; what a repository
-# brings has no such reason to keep a person waiting.
+# bytes; ~/.claude.json also holds the history of every project and grows to some megabytes. A file in a repository
+# has no reason to be as large.
 _LIMITS: Mapping[Scope, int] = {"project": 1 << 20, "user": 32 << 20}
 _TRIES = 5
 _FOLDER_MAX = 100
-# What Claude Code and Codex take as a name; `__proto__` is a name that JavaScript gives a meaning.
+# The names that Claude Code and Codex accept, without `__proto__`, which has a meaning in JavaScript.
 _NAME = deferred(r"(?!__proto__$)[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
@@ -137,30 +138,30 @@ class ConfigFile:
     dialect: McpDialect
 
     def login(self, name: str) -> str:
-        """Return how a person logs in to this server, which wants OAuth: with the agent, as nobody else can."""
+        """Return how a person logs in to this server with OAuth; only the agent can open that login."""
         return self.dialect.login.format(name) or f"use {name} in {self.agent}, which opens its login"
 
 
 def dialects(agent: str, scope: Scope) -> tuple[McpDialect, ...]:
-    """Return the ways of this agent that have files of this scope; none if it is no agent that we know so."""
+    """Return the dialects of this agent with files in this scope; none for an agent without such files."""
     first = DIALECTS.get(agent)
     both = [first, *([McpDialect(**first.also)] if first.also else [])] if first is not None else []
     return tuple(each for each in both if (each.project if scope == "project" else each.user))
 
 
 def agents_with_file(scope: Scope) -> tuple[str, ...]:
-    """Return the agents that keep MCP servers in a file of this scope."""
+    """Return the agents with a file for MCP servers in this scope."""
     return tuple(name for name in DIALECTS if dialects(name, scope))
 
 
 def entry(agent: str, server: McpServer, scope: Scope | None = None) -> Entry:
-    """Return how this agent's config file spells ``server``; it holds names of variables, never a value.
+    """Return the entry for ``server`` in this agent's file; it holds names of variables, never a value.
 
-    Without ``scope`` as in a project, and in the user's file if it has no other.
+    Without ``scope`` the entry is that for a project's file, or for the user's if the agent has no other.
 
     Raises:
-        UsageError: there is no such agent, it keeps no MCP servers in a file that we know, or it spells such a server
-            in a way that we do not.
+        UsageError: there is no such agent, it has no known file for MCP servers, or the syntax of such an entry is
+            unknown.
     """
     name = host(agent).id
     if name not in DIALECTS:
@@ -174,20 +175,20 @@ def entry(agent: str, server: McpServer, scope: Scope | None = None) -> Entry:
 
 
 def is_spelled(agent: str, server: McpServer) -> bool:
-    """Return whether ``entry`` knows how this agent, which has a file, spells ``server``."""
+    """Return whether ``entry`` can write ``server`` for this agent, which has a file."""
     return DIALECTS[host(agent).id].knows(server)
 
 
 def config_file(agent: str, scope: Scope, project: str, home: str, environ: Mapping[str, str]) -> ConfigFile | None:
-    """Return the file that this agent reads MCP servers from; None if it has none in this scope.
+    """Return the file from which this agent reads MCP servers; None if it has none in this scope.
 
-    In a project no link may lead out of it; in the home a person may keep such files elsewhere, so there the
-    target of a link is what is meant.
+    In a project no link may lead out of the project. In the home links are followed, since a person may keep such
+    files elsewhere.
 
     Raises:
         UsageError: there is no such agent.
-        LinkLeavesProject: the project's file is, or lies behind, a link to somewhere else.
-        StateError: a folder on the way cannot be looked at.
+        LinkLeavesProject: the project's file is, or lies behind, a link out of the project.
+        StateError: a folder on the path cannot be read.
     """
     found = _files(agent, scope, project, home, environ)
     return next((each for each in found if os.path.exists(each.path)), found[0]) if found else None
@@ -196,7 +197,9 @@ def config_file(agent: str, scope: Scope, project: str, home: str, environ: Mapp
 def configured(
     name: str, scope: Scope, project: str, home: str, environ: Mapping[str, str], only: str | None = None
 ) -> Iterator[tuple[ConfigFile, object]]:
-    """Yield what each agent, or that one, has under a name, in the files of project and user, or of the user alone.
+    """Yield the entries with a name of every agent, or of ``only`` one, in the files of project and user.
+
+    In the user scope only the user's files are read.
 
     Raises:
         FormatError, StateError: as for ``servers``.
@@ -204,7 +207,7 @@ def configured(
     scopes: tuple[Scope, ...] = ("project", "user") if scope == "project" else ("user",)
     for each in scopes:
         for agent in (agent for agent in agents_with_file(each) if only in (None, agent)):
-            for file in _files(agent, each, project, home, environ):  # of some two programs are one agent
+            for file in _files(agent, each, project, home, environ):  # some agents are two programs
                 if name in (there := servers(file)):
                     yield file, there[name]
 
@@ -212,9 +215,10 @@ def configured(
 def elsewhere(
     file: ConfigFile, name: str, project: str, home: str, environ: Mapping[str, str]
 ) -> Iterator[tuple[str, object]]:
-    """Yield where else this agent has a server of this name, and the entry: its other files, scopes and projects.
+    """Yield the other places where this agent has a server of this name, and the entries there.
 
-    A name that differs in the case of letters, or in `-` and `_`, counts: people, and rules for tools, mistake it.
+    These are its other files, scopes and projects. A name that differs only in case, or in `-` and `_`, counts as the
+    same: people, and rules for tools, confuse them.
 
     Raises:
         FormatError: such a file is malformed.
@@ -237,7 +241,7 @@ def elsewhere(
 
 
 def _beside(file: ConfigFile, project: str) -> Iterator[ConfigFile]:
-    """Yield the other files of a project's folder that the agent reads."""
+    """Yield the files of the project's folder, all of which the agent reads."""
     folder = os.path.dirname(file.dialect.project[0])
     with files.disk_errors(os.path.join(project, folder)):
         there = os.listdir(os.path.dirname(file.path)) if os.path.isdir(os.path.dirname(file.path)) else []
@@ -249,7 +253,10 @@ def _beside(file: ConfigFile, project: str) -> Iterator[ConfigFile]:
 
 
 def _of_projects(text: str, file: ConfigFile, project: str | None) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the servers that a user's file has for single projects: for this one, or for all."""
+    """Yield the servers in a user's file for single projects: for ``project`` and those around or in it.
+
+    Without ``project``, those for every project.
+    """
     root = jsonc.parse(text, file.path)
     projects = root.data.get("projects") if root and isinstance(root.data, dict) else None
     for path, settings in projects.items() if isinstance(projects, dict) else ():
@@ -264,7 +271,7 @@ def _folded(name: str) -> str:
 
 
 def _files(agent: str, scope: Scope, project: str, home: str, environ: Mapping[str, str]) -> list[ConfigFile]:
-    """Return the files that an agent reads in a scope, the first of which is made if there is none."""
+    """Return the files that an agent reads in a scope; if none exists, skillhub creates the first."""
     name = host(agent).id
     found = []
     for dialect in dialects(name, scope):
@@ -287,20 +294,20 @@ def _files(agent: str, scope: Scope, project: str, home: str, environ: Mapping[s
 
 
 def servers(file: ConfigFile) -> Mapping[str, object]:
-    """Return every server that stands in ``file``, by name, as the file spells it.
+    """Return every server in ``file`` by name, as the file has it.
 
     Raises:
-        FormatError: the file is malformed, or what should hold the servers is no object.
+        FormatError: the file is malformed, or the value under the servers' key is no object.
         StateError: the file cannot be read.
     """
     return _servers(_text(files.read(file.path, _LIMITS[file.scope]), file), file)
 
 
 def state(file: ConfigFile, name: str, server: McpServer) -> State:
-    """Return whether ``file`` has the server ``name``, and whether it is this one. Raises as ``servers``.
+    """Return whether ``file`` has the server ``name``, and whether that is ``server``. Raises as ``servers``.
 
-    Where it is spelled in a way that we do not know, it is this one if it is given variables of these names and all
-    else is as we spell it without them.
+    If the syntax of variables is unknown, an entry is ``server`` if it has variables with the same names, and its
+    other keys are those that skillhub would write without variables.
     """
     there = servers(file)
     if name not in there:
@@ -309,7 +316,7 @@ def state(file: ConfigFile, name: str, server: McpServer) -> State:
 
 
 def is_same(file: ConfigFile, found: object, server: McpServer) -> bool:
-    """Return whether an entry of this agent is this server, as ``state`` does."""
+    """Return whether an entry of this agent is ``server``, by the rule of ``state``."""
     if file.dialect.knows(server):
         return is_equal(found, file.dialect.spell(server))
     bare = replace(server, env=(), bearer=None)
@@ -322,24 +329,24 @@ def is_same(file: ConfigFile, found: object, server: McpServer) -> bool:
 
 
 def is_equal(one: object, two: object) -> bool:
-    """Return whether two entries are the same value of JSON."""
-    # As text, since to Python 1 equals True; `str` is for the dates of TOML.
+    """Return whether two entries are the same JSON value."""
+    # Compared as text, since in Python 1 equals True; `str` is for the dates of TOML.
     one, two = (json.dumps(each, sort_keys=True, default=str) for each in (one, two))
     return one == two
 
 
 def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> Entry:
-    """Add ``server`` to ``file`` under ``name``, and return what is there now, for ``remove``.
+    """Add ``server`` to ``file`` under ``name``, and return the entry, for ``remove``.
 
     Args:
-        file: Where to; made if it is absent (a user's file for that user alone).
-        name: What the agent calls the server.
-        server: The server; if it is there already, nothing is written.
-        project: What the file is of.
+        file: The file; created if absent (a user's file readable only by that user).
+        name: The agent's name for the server.
+        server: The server; if ``file`` has it, nothing is written.
+        project: The project.
 
     Raises:
-        FormatError: the file is malformed or ``name`` is no name of a server; the file is as it was.
-        StateError: another server has this name, or the disk refuses; the file is as it was.
+        FormatError: the file is malformed or ``name`` cannot name a server; the file is unchanged.
+        StateError: another server has this name, or the disk refuses; the file is unchanged.
     """
     if not _NAME.fullmatch(name):
         raise FormatError(f"expected a name of letters, digits, - and _, found {quote(name)}", where=file.path)
@@ -360,11 +367,13 @@ def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> E
 
 
 def remove(file: ConfigFile, name: str, written: Mapping[str, object], project: Project) -> bool:
-    """Take the server ``name`` out of ``file`` if it still is what ``write`` returned; return whether it was.
+    """Remove the server ``name`` from ``file`` if its entry still is the one that ``write`` returned.
+
+    Returns whether it was removed.
 
     Raises:
-        FormatError: the file is malformed, or cannot be edited in place; the file is as it was.
-        StateError: the disk refuses; the file is as it was.
+        FormatError: the file is malformed, or cannot be edited in place; the file is unchanged.
+        StateError: the disk refuses; the file is unchanged.
     """
 
     def removed(text: str) -> str | None:
@@ -379,7 +388,7 @@ def remove(file: ConfigFile, name: str, written: Mapping[str, object], project: 
 
 
 def _edit(file: ConfigFile, change: Callable[[str], str | None], project: Project) -> bool:
-    """Write what ``change`` makes of the text, unless that is None; return whether anything was written."""
+    """Replace the file's text by the one that ``change`` returns; return whether it did: not if that is None."""
     root = project.root_of(file.path)
     with files.lock(project.config_lock):
         for _ in range(_TRIES):
@@ -387,7 +396,7 @@ def _edit(file: ConfigFile, change: Callable[[str], str | None], project: Projec
             after = change(_text(before, file))
             if after is None:
                 return False
-            # Nobody else may read a new file of the user: the agent will put tokens of its own into it.
+            # Only the user may read a new user's file: the agent may write its own tokens into it.
             mode = 0o600 if before is None and file.scope == "user" else None
             if files.swap(file.path, before, after.encode(), mode=mode, root=root):
                 return True
@@ -420,7 +429,7 @@ def _servers(text: str, file: ConfigFile) -> Mapping[str, object]:
 
 
 def _by_name(found: list[object], file: ConfigFile) -> dict[str, object]:
-    """Return the servers of a list by their names; what has none is left out."""
+    """Return the servers of a list by their names, without items that have none."""
     rows = [each for each in found if isinstance(each, dict) and isinstance(each.get("name"), str)]
     by_name: dict[str, object] = {each["name"]: {k: v for k, v in each.items() if k != "name"} for each in rows}
     if len(by_name) != len(rows):
@@ -428,7 +437,7 @@ def _by_name(found: list[object], file: ConfigFile) -> dict[str, object]:
     return by_name
 
 
-# What is left of agents' configuration once our servers are taken back.
+# Removing empty configuration of agents that skillhub created.
 
 _LEFT_CAP = 1 << 16
 _MCP = {scope: [each for name in DIALECTS for each in dialects(name, scope)] for scope in get_args(Scope)}
@@ -437,12 +446,12 @@ _EMPTY = frozenset({"", "{}", *_OURS})
 
 
 def shared_folders(project: Project) -> Iterator[tuple[str, files.HeldFolder]]:
-    """Yield the folders where what we write is beside what others do, and what holds the way to each.
+    """Yield the folders in which skillhub and other programs write, with the open folder above each.
 
     They are those of agents' configuration and of git's exclude file.
 
     Raises:
-        LinkLeavesProject: as ``exclude_file``; agents' folders that lead elsewhere are passed over.
+        LinkLeavesProject: as ``exclude_file``; agents' folders that lead out of the project are skipped.
     """
     for each in _MCP[project.scope]:
         for path in each.project if project.scope == "project" else each.user:
@@ -454,9 +463,9 @@ def shared_folders(project: Project) -> Iterator[tuple[str, files.HeldFolder]]:
 
 
 def remove_created(project: Project, made: Iterable[str]) -> tuple[str, ...]:
-    """Take away what ``missing_paths`` named and is empty by now, and return what is not.
+    """Remove those paths from ``missing_paths`` that are empty now, and return the others that exist.
 
-    Whatever refuses stays: nothing depends on it. What a link leads to, be it in the project, is somebody else's.
+    A path that cannot be removed stays, without an error. A link stays too: its target is not from skillhub.
     """
     left = []
     for each in sorted(made, key=len, reverse=True):

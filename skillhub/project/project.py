@@ -25,7 +25,7 @@ from skillhub.model.record import Records
 from skillhub.project.intent import Intent, Wanted, edit
 from skillhub.project.user_state import SecretIndex
 
-# A project, or the user's own scope: its lock, its intent, and what this machine knows of it.
+# A project, or the user scope: its lock, its intent, and its record on this machine.
 
 _Parsed = TypeVar("_Parsed")
 _Parse: TypeAlias = Callable[[bytes, str], _Parsed]
@@ -33,22 +33,22 @@ _RECORDS_CAP = 64 * 1024 * 1024
 
 
 class Project:
-    """One place that skills are installed into.
+    """A project or the user scope, into which skills are installed.
 
     Attributes:
-        scope: ``project``, or ``user`` for the user's own.
-        base: The folder that agents' folders hang off: the project's root, or the user's home.
-        root: Where lock and intent lie: the same, or ``<state>`` for the user's own.
-        home: Where skillhub keeps its own things, for its user.
-        key: What names the files that this machine keeps of it.
-        secrets: Which values the user has stored, for this and for all other projects.
-        top: ``root``, opened, so that what is written there is written there, whatever comes in its place.
-        around: ``base`` likewise.
-        config_lock: The lock file for editing agents' configuration, which projects of a user may share.
+        scope: ``project``, or ``user`` for the user scope.
+        base: The parent of agents' folders: the project's root, or the user's home.
+        root: The folder of lock and intent: ``base``, or ``<state>`` for the user scope.
+        home: The folders of skillhub for this user.
+        key: The name of its files in ``<state>``.
+        secrets: The index of the values that the user has stored, for all projects.
+        top: ``root`` as an open folder: writes stay in it, even if its path becomes another folder.
+        around: ``base`` as an open folder.
+        config_lock: The lock file for edits of agents' configuration, which all projects of a user share.
         patience: Seconds to wait for another process that is changing the project.
-        waiting: Called once when that takes longer than a second.
-        brought: What counts as its lock while it has none: the lock of a bundle.
-        package: The package of the workspace that the command is about; nothing for its root, or where there is none.
+        waiting: Called once if the wait takes longer than a second.
+        brought: The lock of a bundle, which counts while the project has no lock.
+        package: The package of the workspace on which the command works; empty for the root, or without a workspace.
     """
 
     patience = 60.0
@@ -75,13 +75,13 @@ class Project:
 
     @classmethod
     def find(cls, start: str, home: Home) -> Project:
-        """Return the project that ``start`` lies in.
+        """Return the project around ``start``.
 
-        The nearest folder upwards with a lock or an intent, searched up to the root of the git repository;
-        without one that root; outside of any repository ``start`` itself.
+        Its root is the nearest folder upwards with a lock or an intent, up to the root of the git repository; without
+        one, that root; outside a repository, ``start`` itself.
 
         Raises:
-            StateError: the repository around ``start`` is another user's, who may have put it there as a trap.
+            StateError: the repository around ``start`` belongs to another user, who may have put it there as a trap.
         """
         folder = workspace_folder(start)
         git = os.path.join(folder, ".git")
@@ -94,26 +94,26 @@ class Project:
 
     @classmethod
     def of_user(cls, user_home: str, home: Home) -> Project:
-        """Return the user's own scope, whose skills every project of theirs sees."""
+        """Return the user scope, whose skills agents find in every project of the user."""
         return cls(os.path.abspath(user_home), "user", home)
 
     def root_of(self, path: str) -> HeldFolder:
-        """Return what holds the way to ``path``, which is free of links: the project, or where a user keeps it."""
+        """Return the open folder above ``path``, a path without links: of the project, else the whole machine."""
         if self.top.covers(path):
             return self.top
         return self.around if self.around.covers(path) else MACHINE
 
     def hold(self, path: str, *, make: bool = False) -> AbstractContextManager[tuple[str, int | None]]:
-        """Hold a path as ``Root.hold`` does, below what ``root_of`` names."""
+        """Hold a path with ``HeldFolder.hold`` of its ``root_of``."""
         return self.root_of(path).hold(path, make=make)
 
     def folder(self, relative: str) -> str:
-        """Return where a folder really is; a repository may not lead out of itself, a home may, for dotfiles.
+        """Return the real path of a folder; links may not lead out of a project, but out of a home, as for dotfiles.
 
-        Of a home that is found once: what a link there becomes meanwhile leads nowhere.
+        In a home each path is resolved once, so that a later change of a link has no effect.
 
         Raises:
-            LinkLeavesProject: it is, or lies behind, a link to somewhere outside of the project.
+            LinkLeavesProject: the folder is, or lies behind, a link out of the project.
         """
         if self.scope == "project" and not os.path.isabs(relative):
             return files.inside(self.base, relative)
@@ -122,15 +122,15 @@ class Project:
         return self._real[relative]
 
     def users(self, user_home: str) -> Project:
-        """Return the user's own scope, which is beside this one."""
+        """Return the user scope of the same user."""
         return Project.of_user(user_home, self.home)
 
     def last_lock(self) -> Lock:
-        """Return the lock as it was last read or written here, for who asks once a skill. Raises as ``lock`` does."""
+        """Return the lock as last read, for callers that need it once for each skill. Raises as ``lock``."""
         return self._seen[self.lock_path][1] if self.lock_path in self._seen else self.lock()
 
     def read_bytes(self) -> str:
-        """Return what tells the bytes of lock, intents and record, as last read, from others; of a bundle nothing."""
+        """Return the digests of lock, intents and record, as last read, in one text; empty with a bundle's lock."""
         rows = [(path, sha256(data).hexdigest()) for path, (data, _) in sorted(self._seen.items())]
         return "" if self.brought is not None else repr(rows)
 
@@ -138,17 +138,17 @@ class Project:
         """Return the lock; an absent one is empty.
 
         Raises:
-            FormatError: it is there and is no lock.
-            StateError: it cannot be read, is another user's, or is a link that leaves the project.
+            FormatError: the file is no lock.
+            StateError: it cannot be read, belongs to another user, or is a link that leaves the project.
         """
         return self._parsed(Lock.parse, self._read(LOCK), self.lock_path, self.brought or Lock())
 
     def intent(self) -> Intent:
-        """Return the intent, with that of the packages if it is a workspace's; an absent one is empty.
+        """Return the intent, in a workspace with those of its packages; an absent one is empty.
 
         Raises:
             FormatError, StateError: as ``lock``.
-            LinkLeavesProject: a package is a link to somewhere else.
+            LinkLeavesProject: a package is a link out of the workspace.
         """
         found = self._intent(INTENT)
         if found.members is None or self.scope != "project":
@@ -160,20 +160,22 @@ class Project:
         return self._parsed(Intent.parse, self._read(name), os.path.join(self.root, name), Intent())
 
     def packages(self) -> list[str]:
-        """Return the packages of the workspace as paths, sorted; none where there is no workspace.
+        """Return the sorted paths of the packages of the workspace; none without a workspace.
 
         Raises:
-            LinkLeavesProject: one is a link to somewhere else.
-            FormatError: one that is named is not there, or has a lock of its own.
+            LinkLeavesProject: a package is a link out of the workspace.
+            FormatError: a named package does not exist, or a package has its own lock.
         """
         return packages_in(self.root, self.members())
 
     def members(self) -> Sequence[str]:
-        """Return what the workspace calls its packages, names and patterns; raises as ``lock``."""
+        """Return the names and patterns of the workspace's packages; raises as ``lock``."""
         return self._intent(INTENT).members or ()
 
     def edit_intent(self, add: Mapping[str, Wanted], remove: Collection[str]) -> bool:
-        """Set lines in the file of this package, take skills out of those of all; return whether any changed.
+        """Set lines in the intent of this package, and remove skills from the intents of all packages.
+
+        Returns whether a file changed.
 
         Raises:
             FormatError, StateError: a file is malformed, or cannot be written.
@@ -189,19 +191,19 @@ class Project:
         return changed
 
     def intent_bytes(self, package: str = "") -> bytes:
-        """Return the text of the intent, or of a package's, for editing."""
+        """Return the bytes of the intent, or of a package's; empty if it is absent."""
         return self._read(os.path.join(package, INTENT)) or b""
 
     def has_lock_or_intent(self) -> bool:
-        """Return whether there is anything to install from."""
+        """Return whether the project has a lock, an intent or a bundle's lock."""
         return any(map(os.path.lexists, (self.lock_path, self.intent_path))) or self.brought is not None
 
     def records(self) -> Records:
-        """Return what this machine knows of the project."""
+        """Return the records of the project on this machine."""
         return self._parsed(Records.parse, files.read(self._state, _RECORDS_CAP), self._state, Records())
 
     def write_records(self, records: Records) -> None:
-        """Replace what this machine knows of the project, atomically; a skill that is forgotten may have no value."""
+        """Replace the records atomically; a skill without a record may no longer have stored values."""
         self._make_state()
         self.secrets.leave(self.key, self.records().skills.keys() - records.skills.keys())
         data = records.dump(self.base)
@@ -209,7 +211,7 @@ class Project:
         self._seen[self._state] = data, records
 
     def remember(self) -> None:
-        """Have ``cache gc`` know of the project, though nothing of it is on record here yet.
+        """Write empty records if there are none, so that ``cache gc`` knows the project.
 
         Raises:
             StateError: the disk refuses.
@@ -218,17 +220,17 @@ class Project:
             self.write_records(Records())
 
     def write_lock(self, data: bytes) -> None:
-        """Replace the lock by what ``Lock.dump`` gave, atomically; the same content is not written again."""
+        """Replace the lock atomically by bytes of ``Lock.dump``; the same bytes are not written again."""
         self._write(LOCK, data)
         self._seen.pop(self.lock_path, None)
 
     @contextmanager
     def exclusively(self) -> Iterator[None]:
-        """Keep other skillhub processes from changing this project meanwhile.
+        """Lock the project, so that no other skillhub process changes it.
 
         Raises:
-            LinkLeavesProject: where git is to be told of what is enabled leads elsewhere.
-            StateError: another one is at work for longer than ``patience`` seconds, or the disk refuses.
+            LinkLeavesProject: git's exclude file is, or lies behind, a link out of git's folder.
+            StateError: another process holds the lock for longer than ``patience`` seconds, or the disk refuses.
         """
         check_exclude(self.around)
         self._make_state()
@@ -240,7 +242,7 @@ class Project:
             os.makedirs(folder, mode=0o700, exist_ok=True)
 
     def _parsed(self, parse: _Parse[_Parsed], data: bytes | None, path: str, absent: _Parsed) -> _Parsed:
-        """Return what ``parse`` makes of ``data``; bytes that were parsed before are not parsed again."""
+        """Return ``data`` parsed; the same bytes are parsed once."""
         if data is None:
             self._seen.pop(path, None)
             return absent
@@ -267,15 +269,15 @@ class Project:
 
 
 def workspace_folder(start: str) -> str:
-    """Return the folder of the project that ``start`` lies in: of a package of a workspace the workspace's root."""
+    """Return the root of the project around ``start``; for a package of a workspace, the workspace's root."""
     return workspace_around(project_folder(start))
 
 
 def with_packages(root: Intent, others: Mapping[str, Intent], package: str) -> Intent:
-    """Return what a workspace wants: the root, and its packages by their paths.
+    """Return the intent of a workspace: that of the root together with those of its packages, by their paths.
 
     Raises:
-        FormatError: a package says more than ``[skills]``, or two want one skill in two ways.
+        FormatError: a package has more than ``[skills]``, or two packages have different lines for one skill.
     """
     skills, packages = dict(root.skills), {name: ("",) for name in root.skills}
     for path, other in others.items():
@@ -292,7 +294,7 @@ def with_packages(root: Intent, others: Mapping[str, Intent], package: str) -> I
 
 
 def moved(line: Wanted, old: str, new: str) -> Wanted:
-    """Return a line whose path is relative to the package ``new``, as it is spelled relative to ``old``."""
+    """Return the line, whose path is relative to the package ``new``, with the path relative to ``old``."""
     if old == new or line.path is None or line.git is not None or os.path.isabs(line.path) or line.path[0] == "~":
         return line
     path = posixpath.normpath(posixpath.join(new, line.path))
@@ -300,14 +302,14 @@ def moved(line: Wanted, old: str, new: str) -> Wanted:
 
 
 def two_lines(name: str, one: tuple[Wanted, str], other: tuple[Wanted, str]) -> FormatError:
-    """Return the error for a skill that two packages want in two ways; each as the line and its package."""
+    """Return the error for two different lines for one skill; each argument is a line and the path of its package."""
     told = (f"{f'{path}/' if path else ''}{INTENT}: {clean(spell_toml(line.spell()))}" for line, path in (one, other))
     hint = "one lock has one version: write the same line into both"
     return FormatError(f"two packages want {name} in two ways: {'; '.join(told)}", where=INTENT, hint=hint)
 
 
 def workspace_around(folder: str) -> str:
-    """Return the root of the workspace that a folder is a package of, searched up to the root of git; or itself."""
+    """Return the root of the workspace with this package, searched up to the root of git; else the folder itself."""
     above, below = folder, list[str]()
     while not os.path.lexists(os.path.join(above, ".git")) and above != os.path.dirname(above):
         below.insert(0, os.path.basename(above))
@@ -318,19 +320,19 @@ def workspace_around(folder: str) -> str:
 
 
 def workspace_of(folder: str) -> tuple[str, ...] | None:
-    """Return the patterns of the workspace whose root a folder is; None of any other, and of another user's file."""
+    """Return the patterns of the workspace with this root; None if it is none, or the file is another user's."""
     path = os.path.join(folder, INTENT)
     try:
         if b"workspace" not in (data := files.read(path, CAP) or b""):
             return None
         refuse_other_owner(os.stat(path), path)
         return Intent.parse(data, path).members
-    except (OSError, StateError, FormatError):  # told of by whoever reads it as the project's
+    except (OSError, StateError, FormatError):  # `Project.intent` reports the error
         return None
 
 
 def package_at(below: Sequence[str], pattern: str) -> str | None:
-    """Return the package that a way below the root lies in, by one pattern."""
+    """Return the package around a path, given as segments below the root, by one pattern; None if there is none."""
     parts = pattern.split("/")
     named = zip(below, parts, strict=False)
     is_in = len(below) >= len(parts) and all(_fits(name, part) for name, part in named)
@@ -338,12 +340,12 @@ def package_at(below: Sequence[str], pattern: str) -> str | None:
 
 
 def folders_matching(root: str, pattern: str) -> list[str]:
-    """Return the folders below the root that a pattern names; hidden ones only by their name, and none behind a link.
+    """Return the folders below the root that match a pattern; hidden ones only by name, and none behind a link.
 
-    Links that lead back would be as many ways as there are folders, to the power of the pattern's depth.
+    With links back to the root, the number of paths would grow exponentially with the pattern's depth.
 
     Raises:
-        LinkLeavesProject: one leads out of the root.
+        LinkLeavesProject: a link leads out of the root.
     """
     found = [""]
     for part in pattern.split("/"):
@@ -360,16 +362,16 @@ def _folders_in(folder: str, part: str) -> list[str]:
 
 
 def _fits(name: str, part: str) -> bool:
-    # What no text can spell, no record of a place can.
+    # A name with hidden characters is skipped: a record could not have its path.
     is_seen = name != "node_modules" and clean(name) == name and (name[0] != "." or part[0] == ".")
     return is_seen and fnmatchcase(name, part)
 
 
 def refuse_other_owner(status: os.stat_result, path: str) -> None:
-    """Refuse a file of a project that is another user's.
+    """Refuse a file of a project that belongs to another user.
 
     Raises:
-        StateError: it is.
+        StateError: it does.
     """
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
         raise StateError(
@@ -380,11 +382,11 @@ def refuse_other_owner(status: os.stat_result, path: str) -> None:
 
 
 def packages_in(root: str, patterns: Iterable[str]) -> list[str]:
-    """Return the packages below the root of a workspace as paths, sorted.
+    """Return the sorted paths of the packages below the root of a workspace.
 
     Raises:
-        LinkLeavesProject: one is a link to somewhere else.
-        FormatError: one that is named is not there, or has a lock of its own.
+        LinkLeavesProject: a package is a link out of the workspace.
+        FormatError: a named package does not exist, or a package has its own lock.
     """
     found: set[str] = set()
     for pattern in patterns:
@@ -399,18 +401,17 @@ def packages_in(root: str, patterns: Iterable[str]) -> list[str]:
 
 
 def root_markers(start: str) -> tuple[str, ...]:
-    """Return the files that mark the root of the project around a folder; those of a package do not."""
+    """Return the files that mark the root of the project around a folder; in a workspace only the lock does."""
     return (LOCK,) if workspace_of(workspace_folder(start)) is not None else (INTENT, LOCK)
 
 
 def state_key(base: str, scope: Scope, real: Callable[[str], str] = os.path.realpath) -> str:
-    """Return the ``key`` of a project, or of the user's own scope."""
+    """Return the ``key`` of a project, or of the user scope."""
     return sha256(os.fsencode(f"{scope}:{real(base)}")).hexdigest()[:32]
 
 
-# Keeping enabled copies out of git, through ``.git/info/exclude``, which no clone shares.
-# A repository may come with its ``.git``: one that leads to another repository, which it does not belong to, is
-# none.
+# Keeping enabled copies out of git, by lines in ``.git/info/exclude``, which clones do not share.
+# An attacker may deliver a folder with a ``.git`` that points to another repository: such a ``.git`` is ignored.
 
 _MAGIC = deferred(r"[\\*?\[]|^[!#]| $")
 _LINE_BREAK = re.compile(r"[\r\n]")
@@ -427,10 +428,10 @@ class GitFolder:
     """The git repository around a project.
 
     Attributes:
-        root: What the way to git's folder may not leave.
+        root: The open folder that the path to git's folder must not leave.
         folder: Git's folder, which all work trees share.
-        prefix: Where the project is in its work tree, ``/`` between segments and around them.
-        work_tree: What git calls the work tree; nothing for the first.
+        prefix: The path of the project in its work tree, with ``/`` between segments and around them.
+        work_tree: Git's name for the work tree; empty for the first.
     """
 
     root: HeldFolder
@@ -440,10 +441,10 @@ class GitFolder:
 
 
 def exclude(project: HeldFolder, links: Iterable[str]) -> None:
-    """Make this project's block of the exclude file name exactly these links, relative to it.
+    """Write this project's block of the exclude file, with exactly these links, relative to the project.
 
-    Outside of a git repository nothing happens. Lines of others stay as they are, and so do the blocks of other
-    projects in the same repository, whose work trees all share the one file.
+    Outside a git repository it does nothing. Other lines stay, as do the blocks of other projects in the same
+    repository, whose work trees share the file.
 
     Raises:
         LinkLeavesProject: the file is, or lies behind, a link out of git's folder.
@@ -464,7 +465,7 @@ def exclude(project: HeldFolder, links: Iterable[str]) -> None:
 
 
 def check_exclude(project: HeldFolder) -> None:
-    """Return if ``exclude`` can read its file, which is to be known before anything else is written.
+    """Return if ``exclude`` can read its file; commands check that before they write anything.
 
     Raises:
         LinkLeavesProject, StateError: as ``exclude``.
@@ -474,33 +475,33 @@ def check_exclude(project: HeldFolder) -> None:
 
 
 def exclude_file(project: HeldFolder) -> tuple[str, HeldFolder] | None:
-    """Return the exclude file of the repository around a project, and what it may not leave; None outside of one.
+    """Return the exclude file of the repository around a project, and the open folder above it; None outside one.
 
     Raises:
-        LinkLeavesProject: it is, or lies behind, a link out of git's folder.
+        LinkLeavesProject: the file is, or lies behind, a link out of git's folder.
     """
     _, git = _repository(project)
     return (_exclude_path(git), git.root) if git is not None else None
 
 
 def unrelated_git(project: HeldFolder) -> str | None:
-    """Return the nearest ``.git`` if it does not belong to this work tree, so that copies are not kept out of it."""
+    """Return the nearest ``.git`` if it does not belong to this work tree, so that git would add the copies."""
     path, git = _repository(project)
     return path if git is None else None
 
 
 def _exclude_path(git: GitFolder) -> str:
-    # Behind a link, the names of a repository's folders would be lines of a shell's file.
+    # Behind a link, lines with names from the repository could get into a file that a shell runs.
     return files.inside(git.folder, "info/exclude")
 
 
 def _with_block(data: bytes, start: str, ours: list[str]) -> bytes:
-    """Return the file with the block that ``start`` begins in place of the one that is there."""
+    """Return the file with its block that begins with ``start`` replaced."""
     lines = data.decode("utf-8", "surrogateescape").split("\n")
     bare = [line.rstrip("\r") for line in lines]
     if start in bare:
         first = bare.index(start)
-        # Without its end, a block is only its first line: what follows may be somebody's own.
+        # Of a block without its end only the first line is removed: the others may be the user's.
         last = bare.index(_END, first) if _END in bare[first:] else first
         del lines[first : last + 1]
     text = "\n".join(lines)
@@ -510,12 +511,12 @@ def _with_block(data: bytes, start: str, ours: list[str]) -> bytes:
 
 
 def _literal(path: str) -> str:
-    """Return the pattern that means just this path; a line break, which no pattern can hold, as any character."""
+    """Return the pattern for exactly this path; ``?`` matches a line break, which no pattern can contain."""
     return _LINE_BREAK.sub("?", _MAGIC.sub(r"\\\g<0>", path))
 
 
 def _repository(project: HeldFolder) -> tuple[str | None, GitFolder | None]:
-    """Return the nearest ``.git``, and its repository if its folder is the user's own, and is of this work tree."""
+    """Return the nearest ``.git``, and its repository if git's folder belongs to the user and to this work tree."""
     folder: HeldFolder | None = project
     below: list[str] = []
     with files.disk_errors(project.path or os.sep):
@@ -540,9 +541,10 @@ def _status_of(name: str, at: int | None) -> os.stat_result | None:
 
 
 def _git_folder(tree: HeldFolder, pointer: str, status: os.stat_result) -> tuple[HeldFolder, str, str] | None:
-    """Return what the way to git's folder may not leave, it, and which work tree it is; None if it is not ours."""
+    """Return the open folder above git's folder, git's folder and the work tree; None if it is not this project's."""
     if stat.S_ISREG(status.st_mode):
-        # A work tree or a submodule: `.git` is a file that names the folder, `commondir` in it the shared one.
+        # In a work tree or a submodule `.git` is a file with the path of git's folder; `commondir` there has the
+        # path of the shared folder.
         text = (files.read(pointer, _NAME_CAP, root=tree) or b"").decode("utf-8", "surrogateescape")
         if not text.startswith("gitdir: "):
             return None
@@ -555,7 +557,7 @@ def _git_folder(tree: HeldFolder, pointer: str, status: os.stat_result) -> tuple
 
 
 def _linked_folder(git: str, pointer: str) -> tuple[HeldFolder, str, str] | None:
-    """Return the folder that ``pointer`` leads to if that names ``pointer``, as git writes it into both."""
+    """Return the folder to which ``pointer`` leads, if that names ``pointer``: git writes both paths."""
     try:
         with MACHINE.hold(os.path.join(git, "HEAD")) as (name, at):
             known_projects = _is_own(os.stat(os.path.dirname(name) or ".", dir_fd=at)) and _status_of(name, at)
@@ -566,7 +568,7 @@ def _linked_folder(git: str, pointer: str) -> tuple[HeldFolder, str, str] | None
         return None
     if common is None:
         return MACHINE, git, ""
-    # A repository could name another's: git keeps the folder of a work tree in the one that they share.
+    # `commondir` could name another repository: git keeps the folder of a work tree inside the shared folder.
     shared = os.path.realpath(os.path.join(git, os.fsdecode(common).strip()))
     if git != os.path.join(shared, "worktrees", os.path.basename(git)):
         return None
@@ -586,7 +588,7 @@ def _leads_back(git: str, pointer: str) -> bool:
 
 
 def _work_trees(config: str) -> list[str]:
-    """Return each ``core.worktree`` of a configuration, as git spells it there."""
+    """Return each ``core.worktree`` in a configuration of git."""
     section, found = "", []
     for line in map(str.strip, config.split("\n")):
         if line.startswith("["):

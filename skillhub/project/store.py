@@ -15,10 +15,10 @@ from skillhub.formats.digest import Digest, is_hex
 from skillhub.model.tree import File, Listing, Tree
 
 # The content-addressed store: each tree once, read-only, shared by all projects of a user.
-# A tree lies at ``<data>/store/<xx>/<64 hex>/`` with its listing beside it as ``<64 hex>.listing``. Nothing is
-# trusted for being there: whoever relies on a tree compares it with a listing whose digest is the lock's.
+# A tree is at ``<data>/store/<xx>/<64 hex>/`` with its listing beside it as ``<64 hex>.listing``. A stored tree is
+# not trusted: its reader compares it with a listing whose digest is in the lock.
 
-# The listing goes first: who stores the same tree meanwhile then finds it not whole, and writes both anew.
+# The listing is moved first: a process that stores the same tree then finds it incomplete and writes both again.
 _PARTS = (".listing", "")
 _LISTING_CAP = 8 * 1024 * 1024  # 2,000 files whose paths have 1,024 bytes, and as much again
 
@@ -28,7 +28,7 @@ class Store:
 
     Args:
         data: The ``data`` folder of a ``Home``.
-        proved: What was hashed before, here and in agents' folders.
+        proved: The folders that were hashed before, here and in agents' folders.
     """
 
     def __init__(self, data: str, proved: ProvedFolders | None = None) -> None:
@@ -36,25 +36,25 @@ class Store:
         self.proved = proved or ProvedFolders()
 
     def path(self, tree: Digest) -> str:
-        """Return where this tree is or would be."""
+        """Return the path of this tree, stored or not."""
         name = tree.hex
         return f"{self.root}{os.sep}{name[:2]}{os.sep}{name}"
 
     def has(self, tree: Digest) -> bool:
-        """Return whether a folder of ours, and no link, is at the tree's place; ``check`` says if it is whole."""
+        """Return whether a folder, and no link, is at the tree's path; ``check`` tells whether it is complete."""
         try:
             return stat.S_ISDIR(os.lstat(self.path(tree)).st_mode)
         except OSError:
             return False
 
     def put(self, tree: Tree) -> str:
-        """Store ``tree`` and return its folder; what is there already and whole is left alone.
+        """Store ``tree`` and return its folder; a complete stored tree is left unchanged.
 
         The files are not fsynced one by one (0.3 ms each): a tree torn by a crash no longer equals its
         listing, which every reader checks, and ``sync`` fetches it again.
 
         Raises:
-            StateError: the disk is full, read-only or not ours.
+            StateError: the disk is full or read-only, or the user may not write.
         """
         path = self.path(tree.digest)
         try:
@@ -82,25 +82,25 @@ class Store:
                 os.rename(staged, path)
                 undo.pop_all()
             except OSError:
-                if not os.path.isdir(path):  # else another process stored the same tree first: its copy is as good
+                if not os.path.isdir(path):  # otherwise another process stored the same tree first
                     raise
 
     def listing(self, tree: Digest) -> Listing | None:
-        """Return the listing kept beside the tree if it is the one that the digest names, else None."""
+        """Return the listing beside the stored tree if it has this digest, else None."""
         with suppress(FormatError, StateError, ValueError):
             text = files.read(f"{self.path(tree)}.listing", _LISTING_CAP)
-            # The text itself is compared: a parse may be lenient where a digest is not.
+            # The digest of the text is compared, not that of the parsed listing: the parser may be lenient.
             return Listing.parse(text) if text is not None and Digest.of(text) == tree else None
         return None
 
     def lists(self, tree: Tree) -> bool:
-        """Return whether the listing kept beside a stored tree is the tree's."""
+        """Return whether the listing beside the stored tree is the listing of ``tree``."""
         with suppress(FormatError, StateError):
             return files.read(f"{self.path(tree.digest)}.listing", _LISTING_CAP) == tree.listing.text
         return False
 
     def check(self, tree: Digest) -> list[TreeProblem]:
-        """Compare every byte of the stored tree with its digest and return what differs; see ``compare``."""
+        """Return the differences between the stored tree and its digest; see ``compare``."""
         path = self.path(tree)
         if not self.has(tree):
             return [TreeProblem("missing", path, "the store does not hold this tree")]
@@ -114,12 +114,12 @@ class Store:
         return self.compare(path, listing, _PARTS[0])
 
     def compare(self, folder: str, listing: Listing, beside: str = "") -> list[TreeProblem]:
-        """Return in what a folder differs from a listing; every byte is hashed, unless the same was proved before.
+        """Return the differences between a folder and a listing; every byte is hashed, unless that was done before.
 
         Args:
-            folder: One of the store, or the copy of a skill in an agent's folder.
-            listing: What ought to be there.
-            beside: The end of the name of a file beside it that has to stay as it is, too.
+            folder: A folder of the store, or the copy of a skill in an agent's folder.
+            listing: The expected files.
+            beside: The suffix of a file beside the folder whose change also makes a new hash necessary.
         """
         if self.proved.holds(folder, listing.digest):
             return []
@@ -132,7 +132,7 @@ class Store:
         return problems
 
     def read(self, tree: Digest) -> Tree | None:
-        """Return the stored tree if it is whole, else None."""
+        """Return the stored tree if it is complete and unchanged, else None."""
         if not self.has(tree):
             return None
         whole: dict[str, File] = {}
@@ -154,7 +154,7 @@ class Store:
         return read
 
     def trees(self) -> Iterator[Digest]:
-        """Yield every tree that has a folder here, whole or not.
+        """Yield every tree that has a folder in the store, complete or not.
 
         Raises:
             StateError: the store cannot be read.
@@ -168,7 +168,7 @@ class Store:
                 yield from (tree for tree in trees if tree.hex[:2] == first and self.has(tree))
 
     def set_aside(self, tree: Digest) -> str:
-        """Take a tree and its listing out of their place, and return where they are for now.
+        """Rename a tree and its listing, and return their temporary path.
 
         Raises:
             StateError: the disk refuses.
@@ -182,7 +182,7 @@ class Store:
         return aside
 
     def put_back(self, tree: Digest, aside: str) -> None:
-        """Bring a tree back that was set aside; where it was stored anew meanwhile, that one stays."""
+        """Restore a tree that was set aside; if it was stored again in between, the new one stays."""
         if not self.has(tree):
             for end in _PARTS:
                 with suppress(OSError):
@@ -190,13 +190,13 @@ class Store:
         self.discard(aside)
 
     def discard(self, aside: str) -> None:
-        """Remove a tree that was set aside; what of it cannot be removed is left."""
+        """Remove a tree that was set aside; files that cannot be removed stay, without an error."""
         for end in _PARTS:
             with suppress(OSError):
                 remove_tree(aside + end)
 
     def drop(self, tree: Digest) -> None:
-        """Remove the tree and its listing, whatever state they are in.
+        """Remove the tree and its listing, complete or not.
 
         Raises:
             OSError: something cannot be removed.
@@ -209,18 +209,18 @@ class Store:
         remove_tree(f"{path}.listing")
 
 
-# A tree that waits in the store, so that a command over very many skills need not hold them all.
+# Trees without their files in memory, for commands on very many skills.
 
 
 class Listed(Tree):
-    """A tree of which only the listing is left, for who has looked at its files and needs them no more."""
+    """A tree with only its listing, for callers that no longer need its files."""
 
     def __init__(self, tree: Tree) -> None:
         self.listing = tree.listing
         self.size = tree.size
 
     def __getitem__(self, path: str) -> File:
-        """Find nothing: no file is held."""
+        """Raise ``KeyError``: no file is in memory."""
         raise KeyError(path)
 
     def __iter__(self) -> Iterator[str]:
@@ -229,16 +229,16 @@ class Listed(Tree):
     def __len__(self) -> int:
         return len(self.listing)
 
-    # What of a tree is a look into its dictionary is in those that hold none a file read, as it is come to.
+    # `Tree` returns views of its dictionary of files; these call `__getitem__` for each path instead.
     items, values = Mapping.items, Mapping.values
 
 
 class Staged(Listed):
-    """A stored tree of which only the listing is in memory; each file is read, and verified, when asked for.
+    """A stored tree with only its listing in memory; ``__getitem__`` reads and verifies a file.
 
     Args:
-        folder: Where it is stored.
-        tree: It, verified.
+        folder: The folder of the stored tree.
+        tree: The verified tree.
     """
 
     def __init__(self, folder: str, tree: Tree) -> None:
@@ -254,7 +254,7 @@ class Staged(Listed):
         listed = self.listing[path]
         full = f"{self._folder}/{path}"
         data = None
-        with suppress(FormatError):  # more bytes than all files together had
+        with suppress(FormatError):  # the file is larger than the whole tree
             data = files.read(full, self.size)
         if data is None or Digest.of(data).hex != listed.sha256:
             hint = "run the command again"
@@ -262,7 +262,7 @@ class Staged(Listed):
         return File(data, listed.executable)
 
     def loaded(self) -> Tree:
-        """Return it with its files in memory, each read and verified once.
+        """Return the tree with its files in memory, each read and verified once.
 
         Raises:
             StateError: as for one file.

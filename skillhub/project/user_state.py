@@ -1,4 +1,4 @@
-"""Publishers that a user trusts, pinned keys, whose word a signer has a name by, stored values; in ``<state>``."""
+"""Publishers that a user trusts, pinned keys, vouchers for the names of signers, stored values; in ``<state>``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skillhub.formats.text import NAME_MAX, deferred, is_name, quote
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock, Locked
 
-# The publishers a user trusts, and what was pinned with what is installed; all in ``<state>``.
+# The publishers that a user trusts, and the keys pinned with installed skills; all in ``<state>``.
 
 _KEY_CAP = 1 << 16
 _PUBLISHERS_HINT = "restore the file, or move it away and trust your publishers again"
@@ -33,10 +33,10 @@ _GIT_NAME = deferred(r'^[ \t]*\[user\][^\[]*?^[ \t]*name[ \t]*=[ \t]*"?([^"\n]*)
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """Somebody who may sign skills: PEM texts of public keys and of certificate roots, and identities.
+    """A publisher that may sign skills: public keys and root certificates as PEM, and identities.
 
     Attributes:
-        sources: The aliases that the trust is narrowed to; empty means every source.
+        sources: The aliases to which the trust is limited; empty means every source.
     """
 
     name: str
@@ -52,11 +52,11 @@ class _Row:
     keys: Items[str]
     certificates: Items[str]
     sources: Items[str]
-    identities: Items[str] = ()  # files of before there were any are read
+    identities: Items[str] = ()  # files from before identities do not have this key
 
 
 class PublishersFile(StateDocument):
-    """``publishers.json`` in the state: who may sign skills."""
+    """``publishers.json`` in the state: the publishers that may sign skills."""
 
     publishers: Members[str, _Row]
 
@@ -70,13 +70,13 @@ _KEYS = tuple(each.name for each in fields(_Row))
 
 
 def publisher_name(text: str) -> str:
-    """Return the name of a publisher that comes closest to a person's; empty if none does."""
+    """Return the valid name of a publisher nearest to ``text``; empty if ``text`` has no letter or digit for it."""
     plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
     return re.sub("[^a-z0-9]+", "-", plain)[:NAME_MAX].strip("-")
 
 
 def _name_in_git() -> str:
-    """Return ``user.name`` of the person's own configuration: that of a repository may be a stranger's."""
+    """Return ``user.name`` of the user's own configuration; that of a repository may have a stranger's name."""
     folder = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     for path in ("~/.gitconfig", os.path.join(folder, "git", "config")):
         with suppress(SkillhubError):
@@ -87,13 +87,13 @@ def _name_in_git() -> str:
 
 
 def _login() -> str:
-    with suppress(OSError, KeyError, ImportError):  # nobody knows who it is
+    with suppress(OSError, KeyError, ImportError):  # the system has no name for the user
         return getpass.getuser()
     return ""
 
 
 class Publishers:
-    """Who may sign, kept in ``<state>``; parsed once for a command, however many skills it judges."""
+    """The trusted publishers in ``<state>``; parsed once for a command, for any number of skills."""
 
     def __init__(self, home: Home) -> None:
         path = os.path.join(home.state, "publishers.json")
@@ -105,15 +105,15 @@ class Publishers:
         """Return every trusted publisher by name.
 
         Raises:
-            StateError: the file is none of ours, or cannot be read.
+            StateError: the file is malformed, or cannot be read.
         """
         return self._file.read(_parse_publishers)
 
     def get(self, name: str) -> Trusted:
-        """Return the publisher of this name.
+        """Return the trusted publisher with this name.
 
         Raises:
-            NotFound: none of that name is trusted.
+            NotFound: no publisher with this name is trusted.
             StateError: as for ``all``.
         """
         if name not in self.all():
@@ -122,7 +122,7 @@ class Publishers:
         return self.all()[name]
 
     def own(self, claim: Digest) -> str | None:
-        """Return the public half, a file, of the user's own key that a signature names by this digest."""
+        """Return the file with this digest among the public halves of the user's own keys; None if there is none."""
         names = (name for name in files.names_in(self._own) if name.endswith(OWN_SUFFIX))
         halves = (os.path.join(self._own, name) for name in names)
         return next((path for path in halves if Digest.of(self.read_own(path).encode()) == claim), None)
@@ -132,24 +132,25 @@ class Publishers:
         return (files.read(path, _KEY_CAP) or b"").decode("utf-8", "replace")
 
     def name_of_user(self) -> str:
-        """Return what to call the user as a publisher: as git or the system does, if nobody else is trusted so."""
+        """Return a name for the user as a publisher: from git or the system, but of no trusted one; else ``me``."""
         for name in filter(None, map(publisher_name, (_name_in_git(), _login()))):
             if name not in self.all():
                 return name
         return "me"
 
     def trust(self, added: Trusted) -> Trusted:
-        """Trust a publisher, or add a key, root, identity or source to one; return what is trusted now.
+        """Trust a publisher, or add keys, roots, identities or sources to a trusted one; return it as it is now.
 
         Raises:
-            UsageError: the name is no name.
+            UsageError: the name is invalid.
         """
         if not is_name(added.name):
             raise UsageError(f"{quote(added.name)} cannot name a publisher", hint="lowercase letters, digits, -")
         with self._file.locked():
             known = self.all()
             old = known.get(added.name, replace(added, keys=(), certificates=(), identities=()))
-            # Trust given for every source is not narrowed by a later line, and is widened only by saying so.
+            # A later call with sources does not limit trust for every source; a call without sources extends it to
+            # every source.
             everywhere = not added.sources or not old.sources
             now = Trusted(
                 added.name,
@@ -162,10 +163,10 @@ class Publishers:
         return now
 
     def remove(self, name: str) -> Trusted:
-        """Trust a publisher no longer.
+        """Remove the trust in a publisher, and return the publisher.
 
         Raises:
-            NotFound: none of that name is trusted.
+            NotFound: no publisher with this name is trusted.
         """
         with self._file.locked():
             gone = self.get(name)
@@ -173,21 +174,21 @@ class Publishers:
         return gone
 
     def pin(self, proven: Digest, pem: str) -> None:
-        """Keep the key, root or identity that signed something installed, so that it can be verified again offline.
+        """Store the key, root or identity that signed an installed skill, to verify the signature again offline.
 
         Args:
-            proven: Names what it was proven to have signed, and from where; it vouches for nothing else.
-            pem: The key or root in PEM, or the identity's own spelling.
+            proven: The digest of the signed content and its origin; the key is trusted for nothing else.
+            pem: The key or root as PEM, or the text of the identity.
         """
         if self.pinned(proven) is None:
             files.write_atomic(self.pin_path(proven), pem.encode(), mode=0o600, sync=False)
 
     def pin_path(self, proven: Digest) -> str:
-        """Return where what is pinned for ``proven`` is kept."""
+        """Return the path of the file that is pinned for ``proven``."""
         return os.path.join(self._pins, f"{proven.hex}.pem")
 
     def pinned(self, proven: Digest) -> str | None:
-        """Return the text that was pinned for ``proven``; None if a power cut left the file empty or torn."""
+        """Return the text that is pinned for ``proven``; None if there is none, or a power cut has torn the file."""
         data = files.read(self.pin_path(proven), 1 << 16)
         return data.decode("ascii", "replace") if data and b"\0" not in data else None
 
@@ -196,23 +197,22 @@ class Publishers:
         self._file.write({"publishers": rows})
 
 
-# By whose word a signer has a name: a registry of the user's, or one that only a project names.
-# This is for showing: it loads little, since ``list`` asks it, and what it cannot read it takes for none of the
-# user's.
+# The registry that vouches for the name of a signer: one of the user's, or one that only a project names.
+# These functions are for output: they load little, since ``list`` calls them, and an unreadable file counts as empty.
 
-FILE = "sources.json"  # in ``<state>``; ``world/sources.py`` writes it
+FILE = "sources.json"  # in ``<state>``; ``sources/configured.py`` writes it
 EMBEDDED = "embedded:"
 _CAP = 16 << 20
 _PACKAGED = os.path.join(os.path.dirname(__file__), os.pardir, "embedded", "metadata", "1.root.json")
 
 
 def voucher(entry: Locked, lock: Lock, home: Home) -> str | None:
-    """Return the registry by whose word alone an entry's signer has a name; None if it is one of the user's.
+    """Return the registry that alone vouches for the names of an entry's signers; None if it is one of the user's.
 
     Args:
-        entry: Of the lock, or about to be.
-        lock: What says which sources are registries.
-        home: The user's.
+        entry: An entry of the lock, or one to be added.
+        lock: The lock, for the kinds and roots of sources.
+        home: The folders of the user.
     """
     if not (entry.signed_by and entry.named):
         return None
@@ -255,13 +255,13 @@ _SECRETS_HINT = "move the file away, and set the values again with skillhub env 
 @part
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A stored value, without the value.
+    """The facts about a stored value, without the value.
 
     Attributes:
-        key: What names the project, or the user's own scope, in the files that this machine keeps.
-        project: The folder, for a person.
+        key: The ``key`` of the project, or of the user scope.
+        project: The folder of the project, for a person.
         name: The variable.
-        skills: The skills of that project that may have it, sorted; none if nobody agreed to any yet.
+        skills: The skills of that project that may have the value, sorted; empty until a person agrees to one.
     """
 
     NEEDED: ClassVar = ("skills",)
@@ -274,7 +274,7 @@ class Secret:
 
 
 class SecretsFile(StateDocument):
-    """``secrets.json`` in the state: which values are stored in the keyring, and for which skills."""
+    """``secrets.json`` in the state: the variables with a value in the keyring, and the skills that may have it."""
 
     secrets: Items[Secret]
 
@@ -284,7 +284,7 @@ def _parse_secrets(document: SecretsFile | None) -> tuple[Secret, ...]:
 
 
 class SecretIndex:
-    """All of a user's.
+    """The index of the values that a user has stored.
 
     Args:
         state: The ``state`` folder of a ``Home``.
@@ -295,15 +295,15 @@ class SecretIndex:
         self._file = StateFile(path, "the list of values that a user has stored", _SECRETS_HINT, SecretsFile)
 
     def all(self) -> tuple[Secret, ...]:
-        """Return every one, sorted by project and name.
+        """Return every entry, sorted by project and name.
 
         Raises:
-            StateError: the file is none of ours, or cannot be read.
+            StateError: the file is malformed, or cannot be read.
         """
         return self._file.read(_parse_secrets)
 
     def find(self, key: str, name: str) -> Secret | None:
-        """Return that of this variable in this project; raises as ``all``."""
+        """Return the entry of this variable in this project, if there is one; raises as ``all``."""
         return next((each for each in self.all() if (each.key, each.name) == (key, name)), None)
 
     def names_for(self, key: str, skill: str) -> frozenset[str]:
@@ -311,18 +311,18 @@ class SecretIndex:
         return frozenset(each.name for each in self.all() if each.key == key and skill in each.skills)
 
     def put(self, secret: Secret) -> None:
-        """Keep it, in the place of what was kept of this variable in this project; raises as ``leave``."""
+        """Add an entry, or replace that of the same variable in the same project; raises as ``leave``."""
         self._change(lambda known: (*(each for each in known if not _same(each, secret)), secret))
 
     def drop(self, secret: Secret) -> None:
-        """Forget it; raises as ``leave``."""
+        """Remove the entry of this variable in this project; raises as ``leave``."""
         self._change(lambda known: tuple(each for each in known if not _same(each, secret)))
 
     def leave(self, key: str, skills: Collection[str]) -> None:
-        """Let skills of a project, which are gone, have nothing any more: another of that name is another.
+        """Withdraw all values from removed skills of a project: a later skill may have the same name.
 
         Raises:
-            StateError: the file is none of ours, or cannot be read or written.
+            StateError: the file is malformed, or cannot be read or written.
         """
         if any(self.names_for(key, skill) for skill in skills):
             self._change(lambda known: tuple(_without(each, key, skills) for each in known))
