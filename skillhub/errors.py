@@ -225,7 +225,7 @@ class RateLimited(SourceError):
 
 
 class Drifted(SecurityError):
-    """The files of a skill differ from what was agreed to; no agent may load it."""
+    """The files of a skill differ from the agreed ones; no agent may load it."""
 
     code = "drifted"
 

@@ -1,4 +1,4 @@
-"""Refuses to start where Python takes modules from the working folder, whose files may be anybody's."""
+"""Refuses to start if Python imports modules from the working folder, whose files may be an attacker's."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 
 
 def way_in(*, working_folder_leads: bool) -> str | None:
-    """Return why modules would come from the working folder, or None; such entries of PYTHONPATH leave the path.
+    """Return why Python would import modules from the working folder, or None.
 
-    What an installer or a ``.pth`` file put on the path is no way in, wherever it lies: it names one folder, and not
-    whichever is worked in.
+    Relative entries of PYTHONPATH are removed from ``sys.path``. Entries of an installer or a ``.pth`` file are
+    accepted: each names one fixed folder, not the current working folder.
     """
     named = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
     relative = [each for each in named.split(os.pathsep) if not os.path.isabs(each)] if named else []
@@ -21,7 +21,7 @@ def way_in(*, working_folder_leads: bool) -> str | None:
 
 
 def refuse(way: str) -> None:
-    """Raise the refusal of ``way``, with what to type instead."""
+    """Raise the error for ``way``, with the command to type instead."""
     from skillhub.errors import UsageError
     from skillhub.formats.text import as_command
 

@@ -1,4 +1,4 @@
-"""What a browser is told of everything that it is sent: nothing runs, nothing is framed, nothing comes from afar."""
+"""The security headers of every HTTP answer: no script, no frame, no content of other sites."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 NOTHING_RUNS: Final = "default-src 'none'; base-uri 'none'; form-action 'none'"
 NOTHING_LOADS: Final = f"{NOTHING_RUNS}; frame-ancestors 'none'"
-# No answer is a document that may run, load or frame anything; a page alone loads its own style.
+# For every answer: it may run, load or frame nothing.
 HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": f"{NOTHING_LOADS}; sandbox",
@@ -18,11 +18,11 @@ HEADERS: Final[Mapping[str, str]] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-# Of a page of a registry, in the page itself: whoever serves it may know no headers.
+# For a page of a registry, written in the page itself, since its server may send no headers.
 WITH_STYLE: Final = f"{NOTHING_RUNS}; style-src 'self'"
-# Where there is a search, with the one script, which reads the listing and makes no markup of text.
+# For a page with a search: its one script reads the listing and makes no markup of text.
 WITH_SEARCH: Final = (
     f"{WITH_STYLE}; script-src 'self'; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-# Of those pages, as a server says it.
+# The header for those pages from a server that sends headers.
 PAGE_POLICY: Final = f"{WITH_SEARCH}; frame-ancestors 'none'"

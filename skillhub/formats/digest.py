@@ -1,4 +1,4 @@
-"""SHA-256 digests in the one spelling that every document of ours uses: ``sha256:<64 hex>``."""
+"""SHA-256 digests in the form of all skillhub documents: ``sha256:<64 hex>``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def is_hex(text: str) -> bool:
-    """Say whether ``text`` is the 64 lowercase hex digits of a SHA-256, as others spell it."""
+    """Return whether ``text`` is the 64 lowercase hex digits of a SHA-256, the form without a prefix."""
     return len(text) == 64 and not text.strip("0123456789abcdef")
 
 
 class Digest(str):
-    """A checked ``sha256:<64 lowercase hex>``; being a string it compares, sorts and serialises as one."""
+    """A checked ``sha256:<64 lowercase hex>``; it compares, sorts and serialises as a string."""
 
     __slots__ = ()
 
@@ -28,10 +28,10 @@ class Digest(str):
 
     @classmethod
     def parse(cls, text: object, where: str | None = None) -> Digest:
-        """Return the digest that ``text`` spells.
+        """Return the digest in ``text``.
 
         Raises:
-            FormatError: it is anything but ``sha256:`` and 64 lowercase hex digits.
+            FormatError: ``text`` is not ``sha256:`` and 64 lowercase hex digits.
         """
         if not isinstance(text, str) or not _DIGEST.fullmatch(text):
             raise FormatError(f"expected sha256: and 64 lowercase hex digits, found {quote(text)}", where=where)
@@ -43,4 +43,4 @@ class Digest(str):
         return self[7:]
 
 
-NO_FILES = Digest.of(b"")  # of the tree without a file, which no skill is
+NO_FILES = Digest.of(b"")  # the digest of a tree without files, which no skill has

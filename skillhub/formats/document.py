@@ -1,8 +1,8 @@
-"""Documents as classes: read strictly or leniently, written in one spelling, each error with the path to the fault.
+"""Documents as classes: read strictly or leniently, written in one form, each error with the path to the fault.
 
-A ``Document`` is one of ours: nothing unknown, nothing converted. A ``ForeignDocument`` is another program's: unknown
-keys are kept, text stands for what it spells, and what is optional and invalid is left out with a warning. The parts
-of a document of ours that the rest of the program works with are standard data classes, marked by ``part``.
+A ``Document`` has a format of skillhub: unknown keys are refused, nothing is converted. A ``ForeignDocument`` has the
+format of another program: unknown keys are kept, text is converted, and an invalid optional value is left out with a
+warning. The parts of a ``Document`` that other modules use are standard data classes with the decorator ``part``.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _K = TypeVar("_K", bound=str)
 _K2 = TypeVar("_K2")
 _T = TypeVar("_T")
 _JsonSchema: TypeAlias = dict[str, Any]
-# Deferred: a command builds the validators of the documents that it reads, and of no other.
+# Deferred, so that a command builds only the validators of the documents that it reads.
 _STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
-# A validator keeps an error for every unknown key; a document made to exhaust memory has a million of them.
+# A validator stores an error for every unknown key; a million of them would exhaust memory.
 _KEYS_MAX = 1000
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
-_NOTHING = ("", "~", "null", "Null", "NULL")  # as YAML spells it
+_NOTHING = ("", "~", "null", "Null", "NULL")  # the null of YAML
 _WARNINGS_MAX = 20
 
 
 class _Fault(ValueError):
-    """A FormatError on its way through pydantic, which adds the path."""
+    """A ``FormatError`` wrapped for pydantic, which adds the path."""
 
     def __init__(self, error: FormatError) -> None:
         super().__init__(error.message)
@@ -65,11 +65,11 @@ def _raising_faults(read: Callable[[Any], object]) -> Callable[[object], object]
 
 
 class Read:
-    """An annotation: the value is what ``read`` makes of it, which raises a FormatError where it is invalid.
+    """An annotation: ``read`` converts the parsed value, or raises a ``FormatError`` if it is invalid.
 
     Args:
-        read: Takes the value as it was parsed.
-        schema: What JSON Schema says of the value; a text by default.
+        read: Takes the parsed value and returns the value of the field.
+        schema: The JSON Schema of the value; a text by default.
     """
 
     def __init__(self, read: Callable[[Any], object], **schema: object) -> None:
@@ -84,11 +84,11 @@ class Read:
 
 
 class Before:
-    """An annotation: ``read`` makes of the value what pydantic then reads, or raises a FormatError.
+    """An annotation: ``read`` converts the parsed value before pydantic reads it, or raises a ``FormatError``.
 
     Args:
-        read: Takes the value as it was parsed.
-        schema: What JSON Schema says of a value that ``read`` makes something else of.
+        read: Takes the parsed value and returns the value for pydantic.
+        schema: The JSON Schema of a value that ``read`` converts.
     """
 
     def __init__(self, read: Callable[[Any], object], **schema: object) -> None:
@@ -103,21 +103,21 @@ class Before:
 
 
 class _FailFast:
-    """An annotation of a list or an object with many members: its first error is the only one that is kept."""
+    """An annotation of a list or an object with many members: validation stops at the first error."""
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         return cast("CoreSchema", {**handler(source), "fail_fast": True})
 
 
 class _NotNull:
-    """An annotation of what may be absent: absent is its one spelling, so null is refused."""
+    """An annotation of an optional value: its key may be absent, but null is refused."""
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         return cast("CoreSchema", cast("dict[str, Any]", handler(source))["schema"])
 
 
 class Ignored:
-    """What takes the place of ``found``, an invalid member of a list or an object of others; ``message`` says why."""
+    """The substitute for ``found``, an invalid member of a list or an object; ``message`` says what is wrong."""
 
     def __init__(self, error: ValidationError, found: object = None) -> None:
         self.found = found
@@ -125,7 +125,7 @@ class Ignored:
 
 
 class _Leniently:
-    """An annotation: what is invalid becomes ``Ignored``, and the other members stay."""
+    """An annotation: an invalid member becomes ``Ignored``, and the other members stay."""
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_wrap_validator_function(_valid_or_ignored, handler(source))
@@ -138,11 +138,11 @@ def _valid_or_ignored(value: object, handler: ValidatorFunctionWrapHandler) -> o
         return Ignored(error, value)
 
 
-# A member of a list or an object of others that may be invalid by itself; `valid` has those that are not.
+# A member of a list or an object that may be invalid without the others; `valid` yields the valid ones.
 Lenient = Annotated[_T, _Leniently()]
-# What is None if its key is absent.
+# A value that is None if its key is absent.
 Absent = Annotated[_T | None, _NotNull()]
-# A list becomes a tuple, which strict pydantic calls a conversion; its items are as strict as ever.
+# A list that becomes a tuple, which strict pydantic counts as a conversion; its items stay strict.
 Items = Annotated[tuple[_T, ...], Strict(False), _FailFast()]
 # An object whose keys are data, such as names.
 Members = Annotated[dict[_K, _T], _FailFast()]
@@ -154,12 +154,12 @@ def valid(members: Iterable[tuple[_K2, _T]]) -> Iterator[tuple[_K2, _T]]:
 
 
 def wrong(expected: str, found: object) -> NoReturn:
-    """Raise the FormatError that says what was expected and what was found."""
+    """Raise a ``FormatError`` with ``expected`` and ``found``."""
     raise FormatError(f"expected {expected}, found {quote(found)}")
 
 
 def text_that(holds: Callable[[str], object], expected: str) -> Callable[[object], str]:
-    """Return a reader of strings for which ``holds`` holds; ``expected`` says in words what those are."""
+    """Return a reader of strings for which ``holds`` is true; ``expected`` describes them."""
 
     def read(value: object) -> str:
         return value if isinstance(value, str) and holds(value) else wrong(expected, value)
@@ -168,7 +168,7 @@ def text_that(holds: Callable[[str], object], expected: str) -> Callable[[object
 
 
 def matching(regex: re.Pattern[str], expected: str) -> Read:
-    """Return the annotation of what a regular expression, in words that JSON Schema has too, matches as a whole."""
+    """Return the annotation of texts that match ``regex`` as a whole; JSON Schema must have the same syntax."""
     return Read(text_that(regex.fullmatch, expected), type="string", pattern=f"^(?:{regex.pattern})$")
 
 
@@ -181,15 +181,15 @@ def one_of(*known: str) -> Read:
 
 
 def visible(value: object) -> str:
-    """Read text that is not empty and that a person sees whole."""
-    # What is plain need not be looked at letter by letter.
+    """Return a text that is not empty and has no hidden character."""
+    # `clean` is slow, and plain ASCII does not need it.
     if isinstance(value, str) and value and ((value.isascii() and value.isprintable()) or clean(value) == value):
         return value
     wrong("text without hidden characters", value)
 
 
 def name_that(holds: Callable[[str], bool], what: str = "name") -> Callable[[object], str]:
-    """Return a reader of the names of a ``what``, for which ``holds`` holds."""
+    """Return a reader of names for which ``holds`` is true; ``what`` describes the named thing."""
 
     def read(value: object) -> str:
         name = value if isinstance(value, str) else visible(value)
@@ -201,10 +201,10 @@ def name_that(holds: Callable[[str], bool], what: str = "name") -> Callable[[obj
 
 
 def version_of(what: str, known: int) -> Read:
-    """Return the annotation of the version of a format, ``what``: it is ``known``, or nothing that can be read."""
+    """Return the annotation of a format's version, which has to be ``known``; ``what`` is the name of the format."""
 
     def read(value: object) -> int:
-        # Not equality alone: JSON's true and 1.0 equal 1 in Python.
+        # The type is compared too: in Python, JSON's true and 1.0 equal 1.
         if type(value) is int and value == known:
             return known
         is_newer = type(value) is int and value > known
@@ -218,10 +218,10 @@ def version_of(what: str, known: int) -> Read:
 
 
 def integer(expected: str, most: int | None = None) -> Read:
-    """Return the annotation of whole numbers from 0 to ``most``; ``expected`` says in words what those are."""
+    """Return the annotation of whole numbers from 0 to ``most``; ``expected`` describes them."""
 
     def read(value: object) -> int:
-        # Not isinstance: true is an int to Python.
+        # The type itself is compared: in Python, true is an instance of int.
         if type(value) is int and value >= 0 and (most is None or value <= most):
             return value
         wrong(f"{expected}, a number without quotes" if isinstance(value, str) else expected, value)
@@ -230,7 +230,7 @@ def integer(expected: str, most: int | None = None) -> Read:
     return Read(read, type="integer", **bounds)
 
 
-# What JSON Schema says of a name and a digest. Of a key pydantic changes a `pattern`, but not one in `allOf`.
+# The JSON Schemas of names and digests. For a key pydantic changes a `pattern`, but not one in `allOf`.
 NAME: dict[str, Any] = {
     "type": "string",
     "allOf": [{"pattern": "^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": NAME_MAX, "not": {"pattern": r"\n"}}],
@@ -246,12 +246,12 @@ ObjectId = Annotated[str, matching(re.compile("[0-9a-f]{40}"), "a full commit")]
 
 
 def part(cls: type[_T]) -> type[_T]:
-    """Let a standard data class be a part of documents of ours: made of an object, strictly, nothing unknown.
+    """Make a standard data class a part of documents: read from an object, strictly, without unknown keys.
 
-    If it has a method ``check``, that raises a FormatError where its fields contradict each other.
-    ``NEEDED`` names the fields whose key has to be there although they have a default; ``UNKNOWN`` is the hint about
-    an unknown key, where it is another than the document's; ``SCHEMA`` is what JSON Schema says besides of the part;
-    ``CONFIG`` is more of pydantic's configuration.
+    If the class has a method ``check``, it raises a ``FormatError`` for fields that contradict each other.
+    ``NEEDED`` names fields whose key is required although they have a default; ``UNKNOWN`` is the hint for an unknown
+    key, if it differs from the document's; ``SCHEMA`` is merged into the part's JSON Schema, ``CONFIG`` into its
+    configuration for pydantic.
     """
     hint: str | None = getattr(cls, "UNKNOWN", None)
 
@@ -267,7 +267,7 @@ def part(cls: type[_T]) -> type[_T]:
     def say(schema: dict[str, Any]) -> None:
         for each in schema["properties"].values():
             if each.get("default", ...) is None:
-                del each["default"]  # what is None is absent, and null is refused
+                del each["default"]  # a value of None is absent, and null is refused
         schema.update(getattr(cls, "SCHEMA", {}))
 
     more: dict[str, Any] = getattr(cls, "CONFIG", {})
@@ -277,7 +277,7 @@ def part(cls: type[_T]) -> type[_T]:
 
 
 def _make_part(schema: dict[str, Any], needed: tuple[str, ...]) -> None:
-    # The data class is made of an object, which strict pydantic calls a conversion; its fields stay strict.
+    # An object becomes the data class, which strict pydantic counts as a conversion; its fields stay strict.
     schema["strict"] = False
     for field in schema["schema"]["fields"]:
         if field["name"] in needed and field["schema"]["type"] == "default":
@@ -311,12 +311,12 @@ def _few_keys(value: object) -> object:
 
 
 class _Parsed(BaseModel):
-    """What documents of ours and of others have in common.
+    """The base class of ``Document`` and ``ForeignDocument``.
 
     Attributes:
-        CAP: The bytes that a document may have at most.
-        OBJECT: What its format calls an object.
-        UNKNOWN: The hint about an unknown key.
+        CAP: The most bytes that a document may have.
+        OBJECT: The format's word for an object.
+        UNKNOWN: The hint for an unknown key.
         NAMES_LINE: Whether an error names the line beside the path.
     """
 
@@ -328,14 +328,14 @@ class _Parsed(BaseModel):
 
     @classmethod
     def parse(cls, data: object, where: str) -> Self:
-        """Return the document that ``data`` spells.
+        """Return the document in ``data``.
 
         Args:
-            data: The bytes or the text of a JSON document, or the value that another parser made of it.
+            data: The bytes or the text of a JSON document, or a value from another parser.
             where: The file or URL, for errors.
 
         Raises:
-            FormatError: it is not strict JSON within the cap, or not of this form; ``where`` then has the path.
+            FormatError: ``data`` is not strict JSON within ``CAP``, or has another form; ``where`` then has the path.
         """
         raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
         try:
@@ -348,10 +348,10 @@ class _Parsed(BaseModel):
 
     @classmethod
     def read_json(cls, data: bytes, where: str) -> object:
-        """Return the JSON value that ``data`` spells.
+        """Return the JSON value in ``data``.
 
         Raises:
-            FormatError: it is not strict JSON within the cap.
+            FormatError: ``data`` is not strict JSON within ``CAP``.
         """
         return strict_json(data, where, cls.CAP)
 
@@ -363,11 +363,11 @@ class _Parsed(BaseModel):
             raise format_error(error, where, unknown=cls.UNKNOWN, what=cls.OBJECT) from error
 
     def plain(self) -> dict[str, Any]:
-        """Return the document as objects, lists and texts; what is None is left out."""
+        """Return the document as objects, lists and texts, without values that are None."""
         return self.model_dump(by_alias=True, exclude_none=True)
 
     def dump(self) -> bytes:
-        """Return the document's bytes: two spaces deep, keys sorted, a line break at the end.
+        """Return the document's bytes: indented by two spaces, keys sorted, a line break at the end.
 
         The same content gives the same bytes.
         """
@@ -375,12 +375,12 @@ class _Parsed(BaseModel):
 
 
 def json_bytes(value: object) -> bytes:
-    """Return the one spelling that a document of ours has: two spaces deep, keys sorted, a line break at the end."""
+    """Return the bytes of a document: indented by two spaces, keys sorted, a line break at the end."""
     return (json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 class Document(_Parsed):
-    """A document of ours: strict and frozen; an unknown key is refused."""
+    """A document in a format of skillhub: strict and frozen; an unknown key is refused."""
 
     model_config = _STRICT
 
@@ -406,19 +406,19 @@ class Document(_Parsed):
 
 
 class ExtensibleDocument(Document):
-    """A document of ours to which a later version may add keys: strict, but what is unknown is passed over."""
+    """A document in a format of skillhub that later versions may extend: strict, but unknown keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class ForeignDocument(_Parsed):
-    """A document of others: unknown keys are kept, text stands for what it spells (as YAML without types has it).
+    """A document of another program: unknown keys are kept; text is converted, since YAML is read without types.
 
-    An optional field that is invalid is left out; ``warnings`` says so.
+    An invalid optional field is left out; ``warnings`` reports it.
 
     Attributes:
-        BINDING: The optional keys that are refused where they are invalid: to leave them out would widen what the
-            document says, as a commit does that is no commit.
+        BINDING: The optional keys whose invalid value refuses the document: without them it would permit more, such
+            as any commit in place of one.
     """
 
     BINDING: ClassVar[frozenset[str]] = frozenset()
@@ -448,16 +448,16 @@ class ForeignDocument(_Parsed):
         return found
 
     def ignored(self) -> Iterator[tuple[str, str]]:
-        """Yield path and fault of what was left out of the document and of its parts."""
+        """Yield path and fault of each value that was left out of the document and its parts."""
         return _ignored(self, "")
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what was left out of the document and of its parts, each with its path; of very many the first."""
+        """Return a warning for each value that was left out of the document and its parts, at most a ``few``."""
         return few([f"{path}: {message}; ignored" for path, message in self.ignored()])
 
 
 def few(warnings: Sequence[str]) -> tuple[str, ...]:
-    """Return the warnings; of more than a person reads the first, and how many more there are."""
+    """Return the warnings, at most as many as a person reads, then the number of the others."""
     more = len(warnings) - _WARNINGS_MAX
     return (*warnings[:_WARNINGS_MAX], f"{more} more are ignored") if more > 0 else tuple(warnings)
 
@@ -481,13 +481,13 @@ def _ignored(value: object, path: str) -> Iterator[tuple[str, str]]:
 def format_error(
     error: ValidationError, where: str, *, unknown: str | None = None, what: str = "an object"
 ) -> FormatError:
-    """Return the first fault of a value that pydantic refused: ``where: skills[1].url``, what was expected and found.
+    """Return the first fault of a value that pydantic refused, with its path: ``where: skills[1].url``.
 
     Args:
-        error: What pydantic raised.
+        error: The error of pydantic.
         where: The document.
-        unknown: The hint about an unknown key.
-        what: What the format of the document calls an object.
+        unknown: The hint for an unknown key.
+        what: The format's word for an object.
     """
     first = _details(error)[0]
     found = _message(first, what)
@@ -503,7 +503,7 @@ def _details(error: ValidationError) -> list[ErrorDetails]:
 
 
 def _message(fault: ErrorDetails, what: str) -> FormatError:
-    """Return what is wrong, without the path."""
+    """Return the error for a fault, without the path."""
     context, value = fault.get("ctx", {}), fault["input"]
     cause = context.get("error")
     if isinstance(cause, _Fault):
@@ -518,7 +518,7 @@ def _message(fault: ErrorDetails, what: str) -> FormatError:
 
 
 def faults(error: ValidationError) -> str:
-    """Return in a line what is wrong with what a client sent, and where; never the value."""
+    """Return the faults of a client's request in one line, each with its path and without the value."""
     found = []
     for each in error.errors(include_url=False, include_input=False):
         is_unknown = each["type"] in _UNKNOWN_KEY
@@ -528,7 +528,7 @@ def faults(error: ValidationError) -> str:
 
 
 def _expected(fault: ErrorDetails, what: str) -> str:
-    """Return what was expected, in our words: those of pydantic are another with each of its versions."""
+    """Return what was expected, in fixed words: pydantic's messages change with its versions."""
     context, kind = fault.get("ctx", {}), fault["type"]
     if isinstance(context.get("error"), ValueError):
         return str(context["error"])
@@ -543,14 +543,14 @@ _OBJECTS = frozenset({"dataclass_type", "dict_type", "mapping_type", "model_attr
 
 @cache
 def _words_expected() -> Mapping[str, str]:
-    """Return ``expected.json``: by pydantic's type of a fault what was expected, in our words."""
+    """Return ``expected.json``: the words for what was expected, by pydantic's type of a fault."""
     with open(os.path.join(os.path.dirname(__file__), "expected.json"), encoding="utf-8") as file:
         found: dict[str, str] = json.load(file)
     return found
 
 
 def _path(parts: tuple[int | str, ...]) -> str:
-    # pydantic marks a fault in a key itself, which is there already, by one more part.
+    # For a fault in a key itself pydantic adds the part `[key]` after the key.
     return "".join(_step(each) for each in parts if each != "[key]").removeprefix(".")
 
 
@@ -559,7 +559,7 @@ def _step(key: int | str) -> str:
 
 
 def _with_line(place: str, data: bytes, where: str) -> str:
-    """Return the place of an error with its line; one that names a line already stays."""
+    """Return the place of an error with its line; a place that has a line stays."""
     rest = place.removeprefix(where)
     if rest and not rest.startswith(": "):
         return place

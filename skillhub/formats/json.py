@@ -1,4 +1,4 @@
-"""JSON from outside, read strictly; and JSON with comments and trailing commas, which is edited in place."""
+"""JSON from outside, read strictly; JSON with comments and trailing commas, edited in place."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from typing import Any, NoReturn
 from skillhub.errors import FormatError
 from skillhub.formats.text import clean, deferred, end_of_line, quote
 
-# JSON as it comes from outside: a size cap first, then strict UTF-8, no duplicate key, no NaN; faults with line and
-# column.
+# JSON from outside: at most ``cap`` bytes of strict UTF-8, no duplicate key, no NaN; errors have line and column.
 
 
 def strict_json(data: bytes, where: str, cap: int) -> object:
-    """Return the value that ``data`` spells (RFC 8259), as ``json.loads`` would build it.
+    """Return the value in ``data`` (RFC 8259), as ``json.loads`` returns it.
 
     Args:
         data: The document; a byte order mark is not JSON.
         where: The file or URL, for the error.
-        cap: The bytes that the document may have at most.
+        cap: The most bytes that the document may have.
 
     Raises:
-        FormatError: anything else than one JSON value within the cap, an object that has a key twice, a
-            number that is none (``NaN``, ``Infinity``), or nesting deeper than the parser goes.
+        FormatError: ``data`` is not one JSON value within the cap, an object has a key twice, a number is not finite
+            (``NaN``, ``Infinity``) or too long, or the nesting is too deep for the parser.
     """
     if len(data) > cap:
         raise FormatError(f"expected at most {cap} bytes of JSON, found {len(data)}", where=where)
     try:
         value: object = _DECODER.decode(data.decode("utf-8"))
-        # Half of a surrogate pair would decode, and crash whoever writes it to a file or a terminal.
-        # Most documents have no backslash, and one byte is found fast.
+        # Half of a surrogate pair would be accepted here and raise an error in a later write to a file or a terminal.
+        # Most documents have no backslash, and the search for one byte is fast.
         if b"\\" in data and (b"\\ud" in data or b"\\uD" in data):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value
@@ -72,15 +71,14 @@ def _number(text: str) -> float:
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_number, parse_float=_number)
 
 
-# Where in the text of a JSON document a fault is: looked for once one is known, so that nobody else pays for
-# it.
+# The line of a fault in a JSON document: searched only after an error, so that valid documents cost nothing.
 
-# A document that is far larger than any honest one is not worth a second of searching.
+# bytes; in a larger document, larger than any honest one, the search would take too long.
 _SEARCHED_MAX = 2 * 1024 * 1024
 
 
 def line_of(data: bytes, path: str) -> int | None:
-    """Return the line, from 1, of what ``path`` (``skills.deploy.signed_by[0]``) names, or of what would hold it."""
+    """Return the line, from 1, of the value at ``path`` (``skills.deploy.signed_by[0]``) or its nearest parent."""
     if len(data) > _SEARCHED_MAX:
         return None
     text = data.decode("utf-8", "replace")
@@ -97,7 +95,7 @@ def line_of(data: bytes, path: str) -> int | None:
 
 
 def line_of_fault(data: bytes) -> int | None:
-    """Return the line, from 1, of what keeps ``strict_json`` from reading the document; if in doubt the first."""
+    """Return the line, from 1, of the fault for which ``strict_json`` refuses the document; if unknown, the first."""
     if len(data) > _SEARCHED_MAX:
         return None
     try:
@@ -112,7 +110,7 @@ def line_of_fault(data: bytes) -> int | None:
 
 
 def _places(node: Node | None, path: str = "") -> Iterator[tuple[str, int, object]]:
-    """Yield each key and each element of a list, at its path, as a reader's error spells it, and its place."""
+    """Yield path, position and value of each key, member and element; the paths are those in a document's errors."""
     for member in (node and node.members) or ():
         inner = f"{path}.{clean(member.key[:64])}".lstrip(".")
         yield inner, member.start, member.key
@@ -125,21 +123,21 @@ def _places(node: Node | None, path: str = "") -> Iterator[tuple[str, int, objec
 
 
 def _is_wrong(value: object) -> bool:
-    """Say whether the value is a number that is not finite, or a text with half of a surrogate pair."""
+    """Return whether the value is a number that is not finite, or a text with half of a surrogate pair."""
     if isinstance(value, str):
         return any("\ud800" <= char <= "\udfff" for char in value)
     return isinstance(value, float) and not math.isfinite(value)
 
 
 # JSON with comments and trailing commas, read with positions, so that it can be edited in place.
-# Agents keep their settings in files that people write by hand. Two things are forgiven beyond RFC 8259, as the
-# agents forgive them: comments, and one comma after the last member. A key that occurs twice is not: it would
-# mean one thing to us and another to the agent.
+# Agents have their settings in files that people write by hand. Two things are accepted beyond RFC 8259, since agents
+# accept them: comments, and one comma after the last member. A duplicate key is refused: skillhub and the agent could
+# take different values.
 
 BOM = "\ufeff"
 _DEPTH_MAX = 100
-# No group is possessive: before Python 3.11.5 such a one may match what it does not (gh-106052). Each of its ways has
-# a first character of its own, so that nothing is tried twice.
+# No group is possessive: before Python 3.11.5 a possessive group may match wrongly (gh-106052). Each alternative has
+# another first character, so that the pattern never backtracks.
 COMMENT = r"//[^\r\n]*+|/\*[^*]*+\*++(?:[^*/][^*]*+\*++)*/"
 _TRIVIA = deferred(rf"(?:[ \t\r\n]++|{COMMENT})*")
 _STRING = deferred(r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*"')
@@ -149,7 +147,7 @@ _WORD = deferred(r"true|false|null")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value that stands at ``text[start:end]``; ``members`` are those of an object, ``items`` those of an array."""
+    """The value at ``text[start:end]``; an object has ``members``, an array has ``items``."""
 
     start: int
     end: int
@@ -158,13 +156,13 @@ class Node:
     items: tuple[Node, ...] | None = None
 
     def get(self, key: str) -> Member | None:
-        """Return the member with this key, if this is an object that has it."""
+        """Return the member with this key; None if there is none, or this is no object."""
         return next((member for member in self.members or () if member.key == key), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One ``"key": value``; ``start`` is where the key begins, ``comma`` where its comma stands, if any."""
+    """One ``"key": value``; ``start`` is the position of the key, ``comma`` that of the comma after it, or None."""
 
     key: str
     start: int
@@ -173,15 +171,15 @@ class Member:
 
     @property
     def end(self) -> int:
-        """Where the member, with its comma, ends."""
+        """The position after the member and its comma."""
         return self.node.end if self.comma is None else self.comma + 1
 
 
 def parse(text: str, where: str) -> Node | None:
-    """Return the value that ``text`` holds; None if it holds nothing but blanks and comments.
+    """Return the value in ``text``; None if it has only blanks and comments.
 
     Raises:
-        FormatError: it is not such JSON, a key occurs twice, or it is nested over 100 deep; with the line.
+        FormatError: ``text`` is not such JSON, a key occurs twice, or it has over 100 levels; with the line.
     """
     return _Parser(text, where).document()
 
@@ -245,7 +243,7 @@ class _Parser:
         return Node(start, at + 1, [item.data for item in items], items=tuple(items))
 
     def _comma(self, at: int, close: str) -> tuple[int | None, int]:
-        """Return where the comma stands, if there is one, and where what comes then begins."""
+        """Return the position of the comma, or None, and that of the next token."""
         at = self._skip(at)
         if self._text[at : at + 1] == ",":
             return at, self._skip(at + 1)
@@ -275,22 +273,22 @@ def _scalar(token: str) -> object:
     return float(token) if token[-1].isdigit() and len(token) > 300 else loads(token)
 
 
-# One member goes into a JSON file, or out of it; every other byte stays as it is.
-# The text is cut or filled at one place, never parsed and printed again. What ``insert`` put in, ``remove``
-# takes out to the byte, if the object that holds it was there before. Each edit is read again before it is
-# returned, so that a mistake here cannot reach a file.
+# One member of a JSON file is added or removed; every other byte stays.
+# The text changes at one place; it is never printed again from parsed values. ``remove`` after ``insert`` restores
+# every byte, if the object around the member existed before. Each edited text is parsed before it is returned, so
+# that an error in this code cannot reach a file.
 
 _BLANK = " \t\r\n"
 _COMMENT = deferred(COMMENT)
 
 
 def insert(text: str, path: tuple[str, ...], value: object, where: str) -> str:
-    """Return ``text`` with a member at ``path``, the last of its object, in the style of the file.
+    """Return ``text`` with a new member at ``path``, the last of its object, in the style of the file.
 
-    Objects on the way that are missing are made, the outermost one included.
+    Missing objects on the path are added, as is a missing top-level object.
 
     Raises:
-        FormatError: ``text`` is malformed, what is on the way is no object, or the member is there already.
+        FormatError: ``text`` is malformed, a value on the path is no object, or the member exists.
     """
     root = parse(text, where)
     if root is None:
@@ -330,7 +328,7 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How a file is written: its line end, one step of indentation, ``", "`` and ``": "`` or tighter."""
+    """The style of a file: line end, indentation, members on lines of their own or not, comma and colon."""
 
     eol: str
     step: str
@@ -349,7 +347,7 @@ class _Style:
         return cls(end_of_line(text), step, spread, ", " if colon == ": " else ",", colon)
 
     def member(self, key: str, value: object, indent: str | None) -> str:
-        """Spell a member: over lines below ``indent``, or on one line if that is None."""
+        """Return the text of a member: on lines with ``indent``, or on one line if that is None."""
         if indent is None:
             return json.dumps({key: value}, separators=(self.comma, self.colon))[1:-1]
         lines = json.dumps({key: value}, indent=self.step).split("\n")[1:-1]
@@ -362,7 +360,7 @@ def _with(text: str, root: Node, node: Node, key: str, value: object) -> str:
     if not node.members:
         if not style.spread and "\n" not in text[node.start : close]:
             return text[:close] + style.member(key, value, None) + text[close:]
-        # What stands between the braces stays in front, so that `remove` finds it as it was.
+        # The text between the braces stays before the member, so that `remove` restores it.
         outer = _indent(text, node.start)
         made = style.eol + style.member(key, value, outer + style.step) + style.eol + outer
         return text[:close] + made + text[close:]
@@ -394,7 +392,7 @@ def _without(text: str, node: Node, key: str) -> str:
 
 
 def _emptied(text: str, node: Node, member: Member) -> str:
-    """Take out the only member; if it has lines to itself, the braces meet as they did before it came."""
+    """Return the text without the only member of an object; if it has its own lines, without those lines."""
     line = text.rfind("\n", node.start, member.start)
     line -= text[line - 1] == "\r"
     blank = not (text[line : member.start] + text[member.end : node.end - 1]).strip(_BLANK)
@@ -404,7 +402,7 @@ def _emptied(text: str, node: Node, member: Member) -> str:
 
 
 def _cut(text: str, since: int, member: Member) -> int:
-    """Return where to cut: before the blanks in front of ``member``, unless comments would run on."""
+    """Return where to cut: before the blanks before ``member``, or at it if a comment would swallow more text."""
     start = len(text[: member.start].rstrip(_BLANK))
     rest = text[member.end :].partition("\n")[0].strip(_BLANK)
     runs_on = rest.startswith("/") or (rest and _in_comment(text, since, start))
@@ -412,13 +410,13 @@ def _cut(text: str, since: int, member: Member) -> int:
 
 
 def _in_comment(text: str, since: int, at: int) -> bool:
-    """Say whether a ``//`` comment goes on at ``at``; ``since`` is where no comment does."""
+    """Return whether position ``at`` is in a ``//`` comment; ``since`` is a position outside comments."""
     comments = list(_COMMENT.finditer(text, since, at))
     return bool(comments) and comments[-1].group().startswith("//") and comments[-1].end() == at
 
 
 def _is_spread(text: str, node: Node) -> bool:
-    """Say whether a line ends between the members, or between them and the braces."""
+    """Return whether there is a line end between the members, or between them and the braces."""
     at = node.start
     for member in node.members or ():
         if "\n" in text[at : member.start]:

@@ -1,4 +1,4 @@
-"""Text from outside made safe to show; names, quoting, and UTC times as documents spell them."""
+"""Text from outside, made safe to show; names, paths, quoting, commands for a person, and UTC times."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import AnyStr, cast
 
-# Text from outside: what may be a name, and how the rest is shown without doing harm.
+# Text from outside: the valid names, and safe forms of other text for output.
 
 _PLAIN_WORD = re.compile(r"[\w@%+:,./-][\w@%+=:,./#-]*", re.ASCII)
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}", re.ASCII)
-MARKER = rb"(<{7}|\|{7}|={7}|>{7})"  # begins what git leaves where two branches meet
+MARKER = rb"(<{7}|\|{7}|={7}|>{7})"  # the marker of a merge conflict of git
 NAME_MAX = 64
-# Words that begin other kinds of reference, or that a lock has for a place, and so can never be a source's alias.
+# Prefixes of other kinds of reference, and words for sources in a lock: none of them can be an alias.
 RESERVED_ALIASES = frozenset({"http", "https", "git", "oci", "file", "embedded", "local", "mcp"})
 # Cc control, Cf format (bidirectional, zero width, tags), Cs lone surrogates, Co private, Cn unassigned,
 # Zl and Zp line separators: none of them may reach a terminal or a path.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-# Characters of visible categories that nonetheless draw nothing: fillers, variation selectors.
+# Invisible characters in visible categories: fillers, variation selectors.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00016fe4\U0001d159")
 
 _PATH_MAX = 1 << 15
-_FOLDERS_MAX = 400  # what makes folders does so level by level
-_MARKS = 4  # that one letter may carry
+_FOLDERS_MAX = 400  # `os.makedirs` recurses once for each level
+_MARKS = 4  # combining marks on one letter
 
 
 def is_path(text: str) -> bool:
-    """Say whether a file system may have this path: no NUL, nothing without an encoding, no longer than any takes."""
+    """Return whether this can be a path in a file system: without NUL, encodable, and not too long or too deep."""
     if len(text) > _PATH_MAX or text.count("/") > _FOLDERS_MAX or "\0" in text:
         return False
     try:
@@ -42,49 +42,49 @@ def is_path(text: str) -> bool:
 
 
 def is_name(text: str) -> bool:
-    """Say whether ``text`` may name a skill or a source: ``[a-z0-9]+(-[a-z0-9]+)*``, at most 64."""
+    """Return whether ``text`` may name a skill or a source: ``[a-z0-9]+(-[a-z0-9]+)*``, at most 64 characters."""
     return len(text) <= NAME_MAX and _NAME.fullmatch(text) is not None
 
 
 def is_alias(text: str) -> bool:
-    """Say whether ``text`` may name a source."""
+    """Return whether ``text`` may be the alias of a source: a name that is not reserved."""
     return is_name(text) and text not in RESERVED_ALIASES
 
 
 def is_object_id(text: str) -> bool:
-    """Say whether ``text`` is the whole id of a commit, or of any other object of git: 40 hex digits."""
+    """Return whether ``text`` is the full id of a commit, or of another object of git: 40 hex digits."""
     return _OBJECT_ID.fullmatch(text) is not None
 
 
 def is_segment(segment: str) -> bool:
-    """Say whether a path may have ``segment`` as one of its names, and lead nowhere else by it."""
-    # `basename` knows what else separates on this system: a backslash or a drive on Windows.
+    """Return whether ``segment`` is one plain name in a path, which leads nowhere else."""
+    # `basename` knows the other separators of this system: a backslash or a drive on Windows.
     return segment not in ("", ".", "..") and "\0" not in segment and os.path.basename(segment) == segment
 
 
 def is_inner_path(text: str) -> bool:
-    """Say whether ``text`` is a path inside a folder: relative, no dot segments, ``/`` between segments."""
+    """Return whether ``text`` is a path inside a folder: relative, no dot segments, ``/`` between segments."""
     return "\\" not in text and {"", ".", ".."}.isdisjoint(text.split("/"))
 
 
 def is_hidden(char: str) -> bool:
-    """Say whether ``char`` draws nothing or steers a terminal (control, bidirectional, invisible)."""
+    """Return whether ``char`` is invisible or controls a terminal (control, bidirectional, invisible)."""
     return unicodedata.category(char) in _HIDDEN or char in _BLANK or 0xE0100 <= ord(char) <= 0xE01EF
 
 
-_SLIP_MAX = 64  # characters of a name that are compared; no name that is known has more
-_LIKE = 0.6  # as ``difflib`` has it
-_ALIKE_MAX = 4  # characters at the beginning that count
+_SLIP_MAX = 64  # characters of a name that are compared; no known name has more
+_LIKE = 0.6  # the default cutoff of ``difflib``
+_ALIKE_MAX = 4  # common first characters that count
 
 
 def is_unseen(char: str) -> bool:
-    """Say whether ``char`` draws nothing, the selectors that emoji need among them; a line break is seen."""
+    """Return whether ``char`` is invisible; the selectors of emoji are, a line break or a tab is not."""
     return (char not in "\n\r\t\u2028\u2029" and is_hidden(char)) or "\ufe00" <= char <= "\ufe0f"
 
 
 def clean(text: str) -> str:
-    """Return ``text`` without any character that is hidden; a line break or tab becomes a space."""
-    # What is printable to Python is of no hidden category; a few that are it draw nothing all the same.
+    """Return ``text`` without hidden characters; a line break or tab becomes a space."""
+    # `isprintable` excludes the hidden categories; a few printable characters are invisible all the same.
     if text.isprintable() and (text.isascii() or (_BLANK.isdisjoint(text) and max(text) < "\U000e0100")):
         return text
     spaced = (" " if char in "\n\r\t\u2028\u2029" else char for char in text)
@@ -92,15 +92,16 @@ def clean(text: str) -> str:
 
 
 class Quoted(str):
-    """Text of a skill or a server, in one line; wherever it is shown a bar stands before each row of it."""
+    """Text of a skill or a server, in one line; every output shows it with a bar before each row."""
 
     __slots__ = ()
 
 
 def collapsed(text: str) -> str:
-    """Return a text in one line: words one blank apart, nothing hidden, no mark without a letter to stand on.
+    """Return a text in one line: one blank between words, no hidden character, no combining mark without a letter.
 
-    What draws nothing but takes a place counts as a blank: no run of it pushes what follows into a row of its own.
+    An invisible character with a width counts as a blank, so that a run of them cannot move the next word to a new
+    row.
     """
     if not (text.isascii() and text.isprintable()):
         text = "".join(_marked(" " if _is_space(each) else each for each in text))
@@ -108,7 +109,7 @@ def collapsed(text: str) -> str:
 
 
 def quoted(text: str, most: int, where: str) -> tuple[str, ...]:
-    """Return a text from outside to be shown under a bar, at most so much of it, and where to read the rest."""
+    """Return a text from outside to show with a bar: at most ``most`` characters, then where to read the others."""
     line = collapsed(text)
     left = len(line) - most
     rest = f"{left} more {'character' if left == 1 else 'characters'} of this: {where}"
@@ -116,7 +117,7 @@ def quoted(text: str, most: int, where: str) -> tuple[str, ...]:
 
 
 def word(text: str) -> str:
-    """Return a text from outside as it stands among our own words: in quotes unless it is one word."""
+    """Return a text from outside for use inside a sentence: in quotes unless it is one word."""
     line = collapsed(text)
     return line if line == text and line and not set(" ,;'\"") & set(line) else quote(line, len(line))
 
@@ -126,7 +127,7 @@ def _is_space(char: str) -> bool:
 
 
 def _marked(text: Iterable[str]) -> Iterator[str]:
-    """Yield the visible characters, with at most a few combining marks on a letter and none on a blank."""
+    """Yield the visible characters, with at most four combining marks on a letter and none on a blank."""
     marks = _MARKS
     for char in text:
         if unicodedata.category(char) in ("Mn", "Me"):
@@ -141,17 +142,20 @@ def _marked(text: Iterable[str]) -> Iterator[str]:
 
 
 def shown(text: str) -> str:
-    """Return a line with an escape in the place of each hidden character; a tab is a space."""
+    """Return a line with an escape in place of each hidden character; a tab becomes a space."""
     return "".join(_escape(char) if is_hidden(char) else char for char in text.replace("\t", " "))
 
 
 def end_of_line(text: str) -> str:
-    """Return how the lines of a text end, as its first one does."""
+    """Return the line end of a text, that of its first line."""
     return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
 
 
 def line_of_marker(data: bytes) -> int | None:
-    """Return the line, from 1, of the first such marker; no line of JSON begins so, nor of TOML outside of a text."""
+    """Return the line, from 1, of the first marker of a merge conflict.
+
+    No line of JSON begins like one, and none of TOML outside a text.
+    """
     marker = re.search(rb"(?m)^" + MARKER + rb"(?:[ \r\n]|\Z)", data)
     return data.count(b"\n", 0, marker.start()) + 1 if marker else None
 
@@ -169,7 +173,7 @@ class _Deferred:
 
 
 def deferred(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Return a regular expression that is compiled when it is first used, for most commands use few of them."""
+    """Return a regular expression that is compiled at its first use, since most commands use few of them."""
     return cast("re.Pattern[AnyStr]", _Deferred(pattern, flags))
 
 
@@ -183,7 +187,7 @@ def quote(value: object, limit: int = 120) -> str:
 
 
 def as_word(text: str) -> str:
-    """Return ``text`` as one word of a command that a person may type or paste, whatever their shell makes of it."""
+    """Return ``text`` as one word of a command for a person to type or paste, quoted for a POSIX shell."""
     return text if _PLAIN_WORD.fullmatch(text) else "'" + text.replace("'", "'\"'\"'") + "'"
 
 
@@ -193,7 +197,7 @@ def as_command(*words: str) -> str:
 
 
 def as_local(path: str) -> str:
-    """Return a path as a command takes it for one, and for no option, name or reference."""
+    """Return a path in a form that a command cannot mistake for an option, a name or a reference."""
     return path if path.startswith(("./", "../")) or os.path.isabs(path) else f"./{path}"
 
 
@@ -201,7 +205,7 @@ def _spell(value: object) -> str:
     try:
         return repr(value)
     except (RecursionError, ValueError):
-        # Lists nested as deep as a parser goes; an integer too long to be written out.
+        # Lists nested as deep as a parser allows; an integer too long to be printed.
         return f"<{type(value).__name__}>"
 
 
@@ -213,17 +217,17 @@ def _escape(char: str) -> str:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a table that is written as one text."""
+    """Return the words of a text, for tables of words that are written as one text."""
     return tuple(text.split())
 
 
 def spelled_like(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that ``name`` is most like, three at most.
+    """Return the known names that are most similar to ``name``, at most three.
 
-    One that begins with it comes first, then one that holds it or that it begins with, then what is spelled much like
-    it, as a whole or up to its first hyphen; that both begin alike counts.
+    First come names that begin with it, then names that contain it or of which it is an extension, then names with a
+    similar spelling, as a whole or up to their first hyphen; common first characters count.
     """
-    from difflib import SequenceMatcher  # noqa: PLC0415 - for a slip alone
+    from difflib import SequenceMatcher  # noqa: PLC0415 - only a misspelled name needs it
 
     matcher: SequenceMatcher[str] = SequenceMatcher(b=name[:_SLIP_MAX])
 
@@ -246,22 +250,22 @@ def spelled_like(name: str, known: Iterable[str]) -> list[str]:
 
 
 def did_you_mean(names: Sequence[str]) -> str:
-    """Return the question whether one of these was meant; nothing if there is none."""
+    """Return the question ``did you mean …?`` with these names; empty if there are none."""
     return f"did you mean {' or '.join(names)}?" if names else ""
 
 
-# Times as documents have them: UTC, to the second, such as ``2026-01-02T03:04:05Z``.
+# Times in documents: UTC, to the second, such as ``2026-01-02T03:04:05Z``.
 
 
 def spell(time: datetime) -> str:
-    """Return a time, which has a zone, as documents have it."""
+    """Return the text of a time for documents; the time must have a zone."""
     return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def parse(text: str | None) -> datetime | None:
-    """Return the time that ISO 8601 means by ``text``, None if it is no time.
+    """Return the time in ``text`` by ISO 8601; None if it is no time.
 
-    One without a zone is UTC; a day is its beginning.
+    A time without a zone is UTC; a day is the time at which it begins.
     """
     try:
         found = datetime.fromisoformat(text or "")
@@ -272,7 +276,7 @@ def parse(text: str | None) -> datetime | None:
 
 @dataclass(slots=True)
 class _Typed:
-    """The ``--project`` of the command that runs; what it tells a person to type is about the same project."""
+    """The ``--project`` of the running command; the commands in its hints repeat it."""
 
     project: str | None = None
 
@@ -282,7 +286,7 @@ _TYPED = _Typed()
 
 @contextmanager
 def typed_project(folder: str | None) -> Iterator[None]:
-    """Have ``typed_flags`` repeat a ``--project`` that was typed; in threads as well, so for the whole process."""
+    """Make ``typed_flags`` repeat the typed ``--project``, in all threads of the process."""
     before, _TYPED.project = _TYPED.project, folder
     try:
         yield
@@ -291,7 +295,7 @@ def typed_project(folder: str | None) -> Iterator[None]:
 
 
 def typed_flags(scope: str) -> tuple[str, ...]:
-    """Return what a command takes, as it is typed, to be about this scope and this project."""
+    """Return the flags with which a typed command works on this scope and this project."""
     if scope == "user":
         return ("--global",)
     folder = _TYPED.project
@@ -301,5 +305,5 @@ def typed_flags(scope: str) -> tuple[str, ...]:
 
 
 def command(scope: str, *words: str) -> str:
-    """Return a skillhub command for this scope, each word quoted for a shell."""
+    """Return a skillhub command with the flags of this scope, each word quoted for a shell."""
     return as_command("skillhub", *words, *typed_flags(scope))

@@ -12,27 +12,27 @@ from skillhub.errors import FormatError
 from skillhub.formats.json import BOM
 from skillhub.formats.text import clean, deferred, end_of_line, line_of_marker, quote
 
-# TOML from outside, parsed within bounds, documents of ours and files of other programs; and how it is spelled.
+# TOML from outside, parsed within bounds: documents of skillhub and files of other programs; and TOML texts.
 
-# The parser's time grows with the square of a dotted key's depth: 100 kB of `a.a.a…` take a minute, so a line may not
+# The parser's time grows with the square of a dotted key's depth: 100 kB of `a.a.a…` take a minute. So a line may not
 # have more dots than any honest one.
 CAP = 256 * 1024
-# Of a `skillhub.toml`, with some 20,000 skills. Text that is made to take long takes a second for each MiB.
+# For `skillhub.toml`: some 20,000 skills. Parsing hostile text takes a second for each MiB.
 LINES_CAP = 2 << 20
 _DOTS_MAX = 100
 # tomlkit's time grows with the square of the number of lines, empty ones among them: 1 MiB of these takes 12 s.
 _LINES_MAX = 65_536
-# The same of others, who may have dots in texts; possessive, so that this takes linear time.
+# The same limit for files of other programs, which may have dots in texts; possessive, for linear time.
 _DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 _LEVELS_MAX = 100
 _TWICE = deferred(r"^Cannot (?:overwrite|declare|mutate).*\(at (?:line (\d+)|end)")
 
 
 def strict_toml(data: bytes, where: str, cap: int = CAP) -> dict[str, Any]:
-    """Return the document that these bytes spell.
+    """Return the document in these bytes.
 
     Raises:
-        FormatError: they are more than ``cap``, too many lines, not UTF-8 or not TOML.
+        FormatError: they are more than ``cap``, have too many lines or dots, or are not UTF-8 or not TOML.
     """
     if len(data) > cap:
         raise FormatError(f"expected at most {cap} bytes, found {len(data)}", where=where)
@@ -59,10 +59,10 @@ def strict_toml(data: bytes, where: str, cap: int = CAP) -> dict[str, Any]:
 
 
 def others_toml(text: str, where: str) -> dict[str, Any]:
-    """Return what a file of another program holds, floats as they are spelled (so that a NaN equals itself).
+    """Return the content of a file of another program, with floats as texts (so that a NaN equals itself).
 
     Raises:
-        FormatError: it is not TOML 1.0, with the line; or has more than 100 levels.
+        FormatError: the file is not TOML 1.0, with the line; or it has more than 100 levels.
     """
     if _DEEP_KEY.search(text):
         raise FormatError(f"expected at most {_LEVELS_MAX} levels, found a longer key", where=where)
@@ -75,7 +75,7 @@ def others_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def _fault(error: Exception) -> str:
-    """Return what the parser found wrong; only of a fault in the syntax are its own words for a reader."""
+    """Return the words for the parser's error; those of the parser itself for an error of syntax."""
     if isinstance(error, tomllib.TOMLDecodeError):
         return clean(str(error))[:200]
     if isinstance(error, UnicodeDecodeError):
@@ -84,13 +84,13 @@ def _fault(error: Exception) -> str:
 
 
 def spell_toml(value: object) -> str:
-    """Return a text, or a list of texts, as TOML spells it."""
-    # As JSON does, but for the surrogate pairs that escaped non-ASCII would become, and one character.
+    """Return a text, or a list of texts, as TOML."""
+    # As in JSON, but without escapes of non-ASCII, which would be surrogate pairs, and with one more escape.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _check_levels(data: dict[str, Any], where: str) -> None:
-    """Refuse data nested so deep that comparing it would exhaust the stack."""
+    """Refuse data that is nested so deep that a comparison would exhaust the stack."""
     level: list[Any] = [data]
     for _ in range(_LEVELS_MAX):
         inner = [each.values() if isinstance(each, dict) else each for each in level]
@@ -100,13 +100,13 @@ def _check_levels(data: dict[str, Any], where: str) -> None:
     raise FormatError(f"expected at most {_LEVELS_MAX} levels", where=where)
 
 
-# One table goes into a TOML file, or out of it; every other byte stays as it is.
-# A new table may always be the last thing of a file, so the text is only lengthened. tomlkit finds what is to
-# go; comments below it, which tomlkit takes for a part of it, stay. A file that tomlkit does not print as it
-# was is refused: seen of 0.15.2 where an array of tables stands between two parts of one table. ``tomllib``
-# reads the text before and after.
+# One table of a TOML file is added or removed; every other byte stays.
+# A new table can always come last, so the text is only extended. To remove one, tomlkit finds its lines; comments
+# below it, which tomlkit counts as part of the table, stay. A file that tomlkit does not print unchanged is refused
+# (0.15.2 has this defect if an array of tables is between two parts of one table). ``tomllib`` reads the text before
+# and after.
 
-# What no TOML holds, as a line: where something was cut out, and whether it was a table with a header.
+# Marks that no TOML can contain, on a line: something was cut out here, and it was a table with a header.
 _CUT, _TABLE = "\0", "\1\n"
 _BARE = deferred(r"[A-Za-z0-9_-]+")
 
@@ -115,7 +115,7 @@ def insert(text: str, path: tuple[str, ...], table: Mapping[str, object], where:
     """Return ``text`` with a new last table ``[path]`` of strings and lists of strings.
 
     Raises:
-        FormatError: ``text`` is malformed, has that table, or one around it that is closed (``x = {…}``).
+        FormatError: ``text`` is malformed, has that table, or has an inline table (``x = {…}``) around it.
     """
     before = others_toml(text, where)
     eol = end_of_line(text)
@@ -136,10 +136,10 @@ def insert(text: str, path: tuple[str, ...], table: Mapping[str, object], where:
 
 
 def remove(text: str, path: tuple[str, ...], where: str) -> str:
-    """Return ``text`` without the table at ``path`` and what is in it, comments between its lines included.
+    """Return ``text`` without the table at ``path``, its content, and the comments between its lines.
 
     Raises:
-        FormatError: ``text`` is malformed, there is no such table, or tomlkit does not print ``text`` as it is.
+        FormatError: ``text`` is malformed, there is no such table, or tomlkit does not print ``text`` unchanged.
     """
     import tomlkit  # noqa: PLC0415
     from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
@@ -155,12 +155,13 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
         parts = tomlkit.dumps(document).split(_CUT)
     except (TOMLKitError, LookupError, RecursionError) as error:
         raise FormatError("expected a file that can be edited in place", where=where) from error
-    _checked(text, is_same, where)  # else what is left need not even be TOML
+    _checked(text, is_same, where)  # if tomlkit prints another text, the result might not even be TOML
     after = text[: len(text) - len(body)] + parts[0]
     for part in parts[1:]:
         above = _chomped(after)
         if part.startswith(_TABLE) and above != after and (above in ("", BOM) or above.endswith("\n")):
-            # The blank line that `insert` put in front; a file without a last line end gets back to that.
+            # Remove the blank line that `insert` added before the table, and the line end that it added to a file
+            # without a last one.
             after = above if body.endswith("\n") or part != parts[-1] else _chomped(above)
         after += part.partition("\n")[2]
     found = others_toml(after, where)
@@ -168,7 +169,7 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
 
 
 def _mark(body: list[tuple[Any, Any]], path: tuple[str, ...]) -> None:
-    """Put a mark in the place of whatever is at ``path``; blank lines and comments below it stay."""
+    """Replace the value at ``path`` by a mark; blank lines and comments below it stay."""
     from tomlkit import ws  # noqa: PLC0415
     from tomlkit.items import Table  # noqa: PLC0415
 
@@ -183,7 +184,7 @@ def _mark(body: list[tuple[Any, Any]], path: tuple[str, ...]) -> None:
 
 
 def _below(item: object) -> str:
-    """Return the blank lines and comments that stand below the last statement of a table."""
+    """Return the blank lines and comments below the last statement of a table."""
     from tomlkit.items import Table  # noqa: PLC0415
 
     below = ""
@@ -213,7 +214,7 @@ def _at(data: dict[str, Any], path: tuple[str, ...]) -> object:
 
 
 def _rest(data: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """Return ``data`` without what is at ``path``, nor parents that would then be empty."""
+    """Return ``data`` without the value at ``path`` and without parents that become empty."""
     rest = {key: value for key, value in data.items() if key != path[0]}
     if len(path) == 1:
         return rest

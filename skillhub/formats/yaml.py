@@ -1,6 +1,6 @@
 """YAML from outside: text, lists and mappings only; no constructing loader.
 
-PyYAML is imported by what needs it: plain frontmatter does not, and a command that reads no YAML does not either.
+Functions import PyYAML when they need it: plain frontmatter does not need it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from skillhub.formats.text import deferred, end_of_line, quote
 if TYPE_CHECKING:
     from yaml.events import Event
 
-# YAML as documents from outside may use it: text, lists and mappings, nothing that surprises a reader.
-# Every scalar stays the text that was written: ``no`` is not false and ``1.10`` is not 1.1; whoever wants a
-# number or a truth value asks for one. The parser gives events and no constructing loader is at work: so no tag can
-# make an object, and no alias can make a small file large.
+# The part of YAML that documents from outside may use: text, lists and mappings.
+# Every scalar stays text: ``no`` is not false and ``1.10`` is not 1.1; a caller that needs a truth value calls
+# ``truth``. The parser gives events and there is no constructing loader: no tag can create an object, and no alias
+# can make a small file large.
 
 Node: TypeAlias = "str | list[Node] | dict[str, Node]"
 
@@ -34,20 +34,20 @@ _PLAIN_LINE = deferred(
     r"(?: (?:([A-Za-z0-9](?!.*(?:: | #))(?:[ -~]*[!-9;-~])?)|\"([ !#-\[\]-~]+)\"))?",
     re.ASCII,
 )
-# What the core schema of YAML 1.2 makes of plain scalars (10.3.2); any other is text.
+# The plain scalars that the core schema of YAML 1.2 converts (10.3.2); any other is text.
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _BOOLEAN = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INTEGERS = ((deferred(r"[-+]?[0-9]+"), 10), (deferred(r"0o[0-7]+"), 8), (deferred(r"0x[0-9a-fA-F]+"), 16))
 _FLOAT = deferred(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NO_NUMBER = deferred(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-_DIGITS_MAX = 308  # of an integer; a double holds no more
+_DIGITS_MAX = 308  # digits of an integer; a double has no more
 _BREAKS_OF_1_1 = deferred("[\x85\u2028\u2029]")
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 @cache
 def fastest() -> Any:  # noqa: ANN401 - a class of PyYAML
-    """Return libyaml's parser where PyYAML was built with it, thirty times as fast; each gives the same events."""
+    """Return libyaml's parser if PyYAML has it, else PyYAML's own, 30 times slower; both give the same events."""
     import yaml
 
     return getattr(getattr(yaml, "cyaml", None), "CParser", yaml.SafeLoader)
@@ -63,14 +63,14 @@ def parse(
     """Return the one document in ``text``; an empty one is ``""``.
 
     Args:
-        text: YAML, at most ``cap`` bytes of it.
+        text: YAML, at most ``cap`` bytes.
         where: The file, named in errors as ``where:line``.
         line_offset: Lines of the file above ``text``.
-        cap: Bytes; 64 kB unless the format is known to be larger.
-        parser: Any class of PyYAML that gives events; None for the ``fastest``.
+        cap: The most bytes; 64 kB unless the format is known to be larger.
+        parser: A class of PyYAML that gives events; None is the ``fastest``.
 
     Raises:
-        FormatError: it is not YAML, or holds an anchor, alias, tag, merge key, duplicate key, key that is
+        FormatError: ``text`` is not YAML, or has an anchor, alias, tag, merge key, duplicate key, key that is
             no scalar, second document, more than 8 levels or more than ``cap`` bytes.
     """
     if len(text) > cap or len(text.encode("utf-8", "surrogatepass")) > cap:
@@ -82,18 +82,18 @@ def parse(
 
 
 def typed(text: str, where: str, line_offset: int = 0, cap: int = MAX_BYTES) -> Any:  # noqa: ANN401 - a JSON value
-    """Return the one document in ``text`` as the core schema of YAML 1.2 types it, as a JSON value.
+    """Return the one document in ``text`` as a JSON value, with the types of YAML 1.2's core schema.
 
-    What JSON has no number for, infinity and what is no number, is null, as in JavaScript.
+    Infinity and NaN, for which JSON has no number, are null, as in JavaScript.
 
     Args:
-        text: YAML, at most ``cap`` bytes of it.
+        text: YAML, at most ``cap`` bytes.
         where: The file, named in errors as ``where:line``.
         line_offset: Lines of the file above ``text``.
-        cap: Bytes.
+        cap: The most bytes.
 
     Raises:
-        FormatError: as for ``parse``; or a line ends in a character that ends none in YAML 1.2.
+        FormatError: as for ``parse``; or ``text`` has a line break of YAML 1.1 that YAML 1.2 does not have.
     """
     if _BREAKS_OF_1_1.search(text):
         raise FormatError("expected no line break that YAML 1.2 does not know", where=where)
@@ -137,7 +137,7 @@ def _resolved(text: str) -> Any:  # noqa: ANN401 - null, a boolean, a number or 
 
 
 def truth(node: Node, default: bool) -> bool:
-    """Return the truth value that ``node`` spells, ``default`` where it says nothing.
+    """Return the truth value in ``node``; ``default`` if it is empty or null.
 
     Raises:
         FormatError: it is neither ``true`` nor ``false``, nor YAML 1.1's yes, no, on, off.
@@ -151,9 +151,9 @@ def truth(node: Node, default: bool) -> bool:
 
 
 def _plain(text: str) -> dict[str, Node] | None:
-    """Return what the parser would return for lines ``key: words``, at most one level deep; None for any other text.
+    """Return the parsed mapping of lines ``key: words``, with at most one inner level; None for any other text.
 
-    Most frontmatters are so plain, and a host reads those of all skills at start: this takes a fifth of the time.
+    Most frontmatter is so plain, and a host reads that of all skills at its start: this takes a fifth of the time.
     """
     found: dict[str, Node] = {}
     inner: dict[str, Node] | None = None
@@ -204,7 +204,7 @@ class _Reader:
 
     def _node(self, event: Event, depth: int) -> Node:
         if type(event) is self._of.ScalarEvent and event.anchor is None and event.tag is None:
-            return event.value  # nearly all are; the frontmatters of all skills are read at each start of a host
+            return event.value  # the fast path: nearly all events are such scalars
         if not isinstance(event, (self._of.ScalarEvent, self._of.SequenceStartEvent, self._of.MappingStartEvent)):
             raise self._refuse(event, "no alias")
         if event.anchor is not None:
@@ -248,10 +248,9 @@ class _TypedReader(_Reader):
         return _resolved(str(node)) if isinstance(event, self._of.ScalarEvent) and event.implicit[0] else node
 
 
-# One entry goes into a YAML file of another program, or out of it; every other byte stays as it is. The entries stand
-# below a key at the top: as a mapping by their names, or as a list in which each has its ``name``. Values are written
-# as JSON has them, which YAML reads alike. The text is read before and after: an edit that changes anything else is
-# refused.
+# One entry of another program's YAML file is added or removed; every other byte stays. The entries are below a key at
+# the top level: a mapping by name, or a list of entries with a ``name``. Values are written as JSON, which YAML reads
+# with the same meaning. The text is parsed before and after: an edit with any other change is refused.
 
 OTHERS_MAX = 256 * 1024
 _LINE = deferred(r"[^\n]*\n|[^\n]+")
@@ -259,10 +258,10 @@ _LONE_RETURN = deferred(r"\r(?!\n)")
 
 
 def others_yaml(text: str, where: str) -> Any:  # noqa: ANN401 - a JSON value
-    """Return what a file of another program holds; None if it is empty.
+    """Return the content of a file of another program; None if it is empty.
 
     Raises:
-        FormatError: as for ``typed``, of more than 256 kB; or a line ends in a carriage return alone.
+        FormatError: as for ``typed`` with a ``cap`` of 256 kB; or a line ends in a carriage return alone.
     """
     if _LONE_RETURN.search(text):
         raise FormatError("expected lines that end in a line feed", where=where)
@@ -270,7 +269,7 @@ def others_yaml(text: str, where: str) -> Any:  # noqa: ANN401 - a JSON value
 
 
 def insert(text: str, path: tuple[str, str], entry: Mapping[str, object], where: str, *, listed: bool = False) -> str:
-    """Return ``text`` with ``entry`` behind the last one below ``path[0]``, under the name ``path[1]``.
+    """Return ``text`` with ``entry``, named ``path[1]``, after the last entry below the key ``path[0]``.
 
     Raises:
         FormatError: ``text`` is malformed, or cannot be edited in place.
@@ -297,10 +296,10 @@ def insert(text: str, path: tuple[str, str], entry: Mapping[str, object], where:
 
 
 def remove(text: str, path: tuple[str, str], where: str) -> str:
-    """Return ``text`` without the entry ``path[1]`` below ``path[0]``, and without that key if it held nothing else.
+    """Return ``text`` without the entry ``path[1]`` below ``path[0]``, and without that key if it is then empty.
 
     Raises:
-        FormatError: ``text`` is malformed, there is no such entry, or it cannot be taken out in place.
+        FormatError: ``text`` is malformed, there is no such entry, or it cannot be removed in place.
     """
     before, body = others_yaml(text, where), text.removeprefix(BOM)
     key, name = path
@@ -324,7 +323,7 @@ def remove(text: str, path: tuple[str, str], where: str) -> str:
 
 
 def _held(text: str, key: str) -> tuple[Any, Any] | None:
-    """Return the nodes of a key at the top and of what it holds; the text was read, and has no anchor and no tag."""
+    """Return the nodes of a top-level key and its value; ``text`` was parsed before: it has no anchor and no tag."""
     import yaml
 
     root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -337,7 +336,7 @@ def _index(lines: list[str], mark: Any) -> int:  # noqa: ANN401 - PyYAML's
 
 
 def _lines_to(node: Any) -> int:  # noqa: ANN401 - PyYAML's
-    """Return the number of lines up to the end of a node; a block ends where its last value does."""
+    """Return the number of lines up to the end of a node; a block ends with its last value."""
     import yaml
 
     while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
@@ -347,7 +346,7 @@ def _lines_to(node: Any) -> int:  # noqa: ANN401 - PyYAML's
 
 
 def _joined(lines: list[str], at: int, block: list[str], eol: str) -> str:
-    """Put lines behind the first ``at`` ones; a file whose last line has no end has none afterwards."""
+    """Return the text with ``block`` after the first ``at`` lines; a missing last line end stays missing."""
     above = "".join(lines[:at])
     made = eol.join(block)
     if above and not above.endswith("\n"):
@@ -356,7 +355,7 @@ def _joined(lines: list[str], at: int, block: list[str], eol: str) -> str:
 
 
 def _entries(data: Any, key: str) -> list[tuple[str, object]]:  # noqa: ANN401 - a JSON value
-    """Return the entries below a key with their names; none if it holds neither a mapping nor a list."""
+    """Return the entries below a key with their names; none if its value is neither a mapping nor a list."""
     found = data.get(key) if isinstance(data, dict) else None
     if isinstance(found, list):
         return [(str(each.get("name", "")) if isinstance(each, dict) else "", each) for each in found]
@@ -364,7 +363,7 @@ def _entries(data: Any, key: str) -> list[tuple[str, object]]:  # noqa: ANN401 -
 
 
 def _checked(text: str, before: Any, key: str, there: list[tuple[str, object]], where: str) -> str:  # noqa: ANN401
-    found: Any = False  # what is no YAML any more is never written
+    found: Any = False  # stays False if the edited text is no YAML, which is refused
     with suppress(FormatError):
         found = others_yaml(text, where) or {}
     rest = [{name: value for name, value in each.items() if name != key} for each in (before or {}, found or {})]
