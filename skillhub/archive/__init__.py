@@ -1,6 +1,6 @@
-"""Archive bytes and trees, one to the other: pure functions that touch no disk.
+"""Archive bytes to trees and back: pure functions that do not use the disk.
 
-Folders and git trees are no archives but obey the same rules: their readers go through ``gather`` too.
+Folders and git trees obey the same rules as archives: their readers also call ``gather``.
 """
 
 from skillhub.archive.entries import Entry, Limits, check_path

@@ -14,12 +14,12 @@ from skillhub.errors import FormatError, UnsafeArchive
 from skillhub.formats.text import clean, deferred, is_hidden, quote
 from skillhub.model.tree import SKILL_MD, File
 
-# What a reader hands to the gate, and how much of it the gate lets through.
+# The entries that readers pass to ``gather``, and the limits.
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large a skill may be; what is larger is refused, there is no second path.
+    """The maximum size of a skill; a larger one is always refused.
 
     Args:
         total: Bytes of all files together.
@@ -37,35 +37,35 @@ class Limits:
 
     @property
     def entries(self) -> int:
-        """Files, folders and litter together: a million empty entries must not cost a million steps."""
+        """The most entries: files, folders and litter, since a million empty entries would take a million steps."""
         return 2 * self.files
 
     @property
     def stream(self) -> int:
-        """Bytes that a tar of such a skill can need: headers, long names and padding besides the files."""
+        """The most bytes of a tar of such a skill: files, headers, long names and padding."""
         return self.total + 16 * 1024 * self.files
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file, or a folder (``file`` is None), as a reader found it and nobody judged it yet."""
+    """A file, or a folder (``file`` is None), from a reader and not yet checked."""
 
     path: str
     file: File | None
 
 
 def unsafe(reason: str, message: str, path: str | None = None) -> UnsafeArchive:
-    """Return the refusal of the entry at ``path``, which may be any text."""
+    """Return the error that refuses the entry at ``path``, which may be any text."""
     return UnsafeArchive(reason, message, where=None if path is None else clean(path[:1024]))
 
 
 def executable(mode: int, *, folder: bool, path: str) -> bool:
-    """Return the owner's execute bit of a Unix mode, once nothing else in the mode matters.
+    """Return the owner's execute bit of a Unix mode, after a check of its other bits.
 
     Args:
-        mode: Permission bits and, where the archive keeps them, the bits of the type; 0 says nothing.
-        folder: What the archive's own way of marking a folder says.
-        path: Where the entry is, for the error.
+        mode: Permission bits and, if the archive has them, the bits of the type; 0 is unknown.
+        folder: Whether the archive marks the entry as a folder in its own way.
+        path: The path of the entry, for the error.
 
     Raises:
         UnsafeArchive: ``link``, ``special-file``, ``kind-mismatch``, ``mode-bits``.
@@ -82,21 +82,21 @@ def executable(mode: int, *, folder: bool, path: str) -> bool:
     return not folder and bool(mode & stat.S_IXUSR)
 
 
-# What a path inside a skill may be, on any system that the skill may ever be unpacked on.
+# The paths that a skill may have, so that every system can unpack it.
 
 # Device names stay reserved before any extension; superscript digits count (Win32 "Naming Files").
 _DEVICE: Final = r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])"
 RESERVED: Final = deferred(rf"{_DEVICE} *(?:\.|\Z)", re.IGNORECASE)
 _PLAIN_SEGMENT: Final = rf"(?!{_DEVICE}(?:[./]|\Z))[a-z0-9_-][a-z0-9_.-]*(?<!\.)"
-# Nearly every honest path; it need not meet the slow rules, all of which it obeys.
+# Nearly every honest path matches this pattern; such a path obeys all the slow rules, which are then not checked.
 _PLAIN: Final = deferred(rf"(?:{_PLAIN_SEGMENT}/)*{_PLAIN_SEGMENT}", re.IGNORECASE | re.ASCII)
 _DRIVE: Final = deferred(r"[A-Za-z]:")
 _FORBIDDEN: Final = deferred(r'[<>"|?*]')
-# A variation selector belongs to an emoji (or closes a keycap, as in 1️⃣); after a plain letter it only hides.
+# A variation selector belongs to an emoji (or ends a keycap, as in 1️⃣); after a plain letter it is only invisible.
 _STRAY_SELECTOR: Final = deferred(r"(?:\A|(?<=[\x00-\x7f]))[\ufe00-\ufe0f](?!\u20e3)")
 _SELECTORS: Final = deferred(r"[\ufe00-\ufe0f]")
 _SHORT_GIT: Final = deferred(r"git~[0-9]+")
-# Letters that pass for one of SKILL.md's, after NFKD and case folding; i, l and 1 are one letter to the eye.
+# Letters that look like one of SKILL.md's, after NFKD and case folding; i, l and 1 look alike.
 _CONFUSABLE: Final = str.maketrans(
     dict.fromkeys("i1|!ıɩɪιіӏⲓᎥᏞꓡꓲʟǀ∣", "l")
     | dict.fromkeys("5ѕꜱƽᏚꓢտ", "s")
@@ -108,11 +108,11 @@ _CONFUSABLE: Final = str.maketrans(
 
 
 def check_path(path: str, limits: Limits) -> None:
-    """Let a relative path pass that every system keeps inside the skill's folder, under this very name.
+    """Return if every system puts this path inside the skill's folder, under exactly this name.
 
     Args:
-        path: Segments joined by ``/``, without one at the end; may hold lone surrogates.
-        limits: How long and deep it may be.
+        path: Segments joined by ``/``, without ``/`` at the end; may contain lone surrogates.
+        limits: The maximum length and depth.
 
     Raises:
         UnsafeArchive: a reason of the families paths, names and limits.
@@ -127,16 +127,16 @@ def check_path(path: str, limits: Limits) -> None:
 
 
 def fold(segment: str) -> str:
-    """Return what all names share that some file system takes for one (case, Unicode form, final dots)."""
+    """Return the same text for all names that some file system treats as one (case, Unicode form, final dots)."""
     if segment.isascii():
         return segment.lower().rstrip(". ")
-    # Upper case first: NTFS compares so, and dotless i, final sigma and long s only meet there.
+    # Upper case first, as NTFS compares: only in upper case are dotless i, final sigma and long s equal to i and s.
     wide = unicodedata.normalize("NFKC", _SELECTORS.sub("", segment))
     return unicodedata.normalize("NFKC", wide.upper().casefold()).rstrip(". ")
 
 
 def is_lookalike(name: str) -> bool:
-    """Say whether a person would take ``name`` for ``SKILL.md``, which it is not."""
+    """Return whether ``name`` looks like ``SKILL.md`` and is another name."""
     if name == SKILL_MD or (name.isascii() and len(name) not in (8, 9)):
         return False
     return _skeleton(name) == _SKILL_SKELETON
@@ -166,7 +166,7 @@ def _check_length(path: str, segments: list[str], limits: Limits) -> None:
 
 
 def _check_syntax(path: str) -> None:
-    """Refuse what some system reads as something else than a relative path of plain names."""
+    """Refuse a path that some system does not read as a relative path of plain names."""
     if "\0" in path:
         raise _bad("path-nul", "no NUL", path)
     if path.startswith(("/", "\\\\")) or _DRIVE.match(path):
@@ -190,7 +190,7 @@ def _check_segment(segment: str, path: str) -> None:
 
 
 def _is_git(wide: str) -> bool:
-    # NTFS drops dots and spaces at the end, and its short name of .git is git~1.
+    # NTFS drops dots and spaces at the end of a name, and its short name for .git is git~1.
     name = _SELECTORS.sub("", wide).casefold().rstrip(". ")
     return name == ".git" or _SHORT_GIT.fullmatch(name) is not None
 
@@ -199,25 +199,25 @@ def _bad(reason: str, expected: str, path: str) -> UnsafeArchive:
     return unsafe(reason, f"expected {expected} in a path, found {quote(path)}", path)
 
 
-# Inflation that counts while it goes, so that no bomb gets larger than what was allowed.
+# Inflation that counts its output, so that a decompression bomb stops at the limit.
 
 MAGIC = b"\x1f\x8b"
-# Input goes in by steps: zlib copies what it did not consume, which over large input would be quadratic.
+# The input is fed in steps: zlib copies unconsumed input, which would take quadratic time for a large one.
 _STEP_IN = 1 << 16
 _STEP_OUT = 1 << 18
-# Parallel compressors make a member of 64 KiB or more, 1024 for a full skill; empty ones cost a step each.
+# Parallel compressors write members of 64 KiB or more, 1024 for the largest skill; each empty member takes a step.
 _MEMBERS = 4096
 
 
 def inflate(packed: memoryview, size: int, path: str) -> bytes:
-    """Return the ``size`` bytes of a raw deflate stream (RFC 1951), which ends where ``packed`` ends.
+    """Return the ``size`` bytes of a raw deflate stream (RFC 1951), which must fill ``packed``.
 
     Raises:
         UnsafeArchive: ``deflate`` (broken, cut short, or followed by other bytes), ``wrong-size``.
     """
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        # One byte more than promised, or zlib would stop before it sees the end of the stream.
+        # One byte more than expected, since zlib would else stop before the end of the stream.
         data = inflater.decompress(packed, size + 1)
     except zlib.error as error:
         raise unsafe("deflate", f"the deflate stream is broken: {error}", path) from error
@@ -233,14 +233,14 @@ def inflate(packed: memoryview, size: int, path: str) -> bytes:
 
 
 class Gunzipped:
-    """The bytes of a gzip file (RFC 1952, members one after the other), read forward.
+    """The unpacked bytes of a gzip file (RFC 1952, all its members), read forward.
 
     Args:
         data: The whole file.
-        limit: How many bytes may come out.
+        limit: The most unpacked bytes.
 
     Raises:
-        FormatError: ``data`` does not begin as gzip does.
+        FormatError: ``data`` does not begin like gzip.
         UnsafeArchive: from ``read``: ``gzip``, ``too-large``.
     """
 
@@ -252,7 +252,7 @@ class Gunzipped:
         self._at = 0
 
     def read(self, size: int) -> bytes:
-        """Return the next ``size`` bytes, fewer only where the file ends."""
+        """Return the next ``size`` bytes, fewer only at the end of the file."""
         start, stop = self._at, self._at + size
         if stop <= len(self._piece):
             self._at = stop

@@ -11,7 +11,7 @@ from skillhub.archive.entries import MAGIC, Entry, Gunzipped, Limits, executable
 from skillhub.formats.text import quote
 from skillhub.model.tree import File
 
-# The headers of a tar file that speak of the entry after them: pax records and GNU long names.
+# The headers of a tar file about the entry after them: pax records and GNU long names.
 
 PAX: Final = b"x"
 GLOBAL: Final = b"g"
@@ -20,17 +20,17 @@ LONG_LINK: Final = b"K"
 
 _MAX_BYTES: Final = 64 << 10
 _MAX_HEADERS: Final = 2
-# macOS writes a dozen or so; 64 KiB could hold thousands.
+# macOS writes about a dozen; 64 KiB could have thousands.
 _MAX_RECORDS: Final = 64
 _RECORD: Final = re.compile(rb"([1-9][0-9]{0,4}) ([^=]+)=")
-# What would make an entry another: a link, a sparse file, one of another size, type or encoding.
+# Keys that would change an entry: into a link or a sparse file, or to another size, type or encoding.
 _REFUSED: Final = re.compile(
     r"linkpath|hdrcharset|GNU\..*|SCHILY\.(?:realsize|filetype|offset)|SUN\.holesdata", re.DOTALL
 )
 
 
 class Pending:
-    """What the headers read since the last entry say of the next one: its name, or its size once more."""
+    """The values for the next entry in the headers since the last one: its name, and its size, which is repeated."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -39,7 +39,7 @@ class Pending:
         self._kinds: set[bytes] = set()
 
     def expect(self, kind: bytes, size: int) -> None:
-        """Refuse a header that is one too many or too large, before its ``size`` bytes are read.
+        """Refuse a header that is a duplicate, one too many, or too large, before its ``size`` bytes are read.
 
         Raises:
             UnsafeArchive: ``tar-header``, ``tar-pax``, ``tar-long-name``.
@@ -87,7 +87,7 @@ class Pending:
 
 
 def _records(body: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield key and value of ``LENGTH KEY=VALUE LF`` (POSIX.1-2017, pax), the length counting all of it."""
+    """Yield key and value of each ``LENGTH KEY=VALUE LF`` (POSIX.1-2017, pax); the length counts the whole record."""
     at = 0
     while at < len(body):
         match = _RECORD.match(body, at)
@@ -102,14 +102,14 @@ def _records(body: bytes) -> Iterator[tuple[str, bytes]]:
         at = stop
 
 
-# Tar bytes, gzipped, to entries (POSIX.1-2017 ustar and pax, GNU, and the v7 that came before).
+# Tar bytes, gzipped, to entries (POSIX.1-2017 ustar and pax, GNU, and the older v7).
 
 _BLOCK: Final = 512
 _ZEROS: Final = bytes(_BLOCK)
 _PADDING: Final = 64 << 10
 
 _FILE: Final = b"0"
-_OLD_FILE: Final = b"\0"  # of v7, where a folder was a name that ends in a slash
+_OLD_FILE: Final = b"\0"  # in v7, where a folder is a name that ends in a slash
 _FOLDER: Final = b"5"
 _PLAIN: Final = frozenset({_FILE, _OLD_FILE, _FOLDER})
 _LINKS: Final = frozenset({b"1", b"2"})
@@ -121,7 +121,7 @@ _POSIX: Final = b"ustar\0"
 _GNU: Final = b"ustar  \0"
 _V7: Final = bytes(8)
 _BINARY: Final = 0x80
-_BINARY_BYTES: Final = 4  # more are no size of a skill's file
+_BINARY_BYTES: Final = 4  # no file of a skill is so large that its size needs more
 _OCTAL: Final = re.compile(rb" *([0-7]+)[ \0]*")
 
 
@@ -133,10 +133,10 @@ class _Header(NamedTuple):
 
 
 def read_tar(data: bytes, limits: Limits) -> Iterator[Entry]:
-    """Yield the entries of a gzipped tar, inflating no further than the one asked for.
+    """Yield the entries of a gzipped tar; it is inflated only as far as the caller reads.
 
     Raises:
-        FormatError: it does not begin as gzip does.
+        FormatError: ``data`` does not begin like gzip.
         UnsafeArchive: a reason of the families kinds, tar, names and limits.
     """
     stream = Gunzipped(data, limits.stream)
@@ -190,7 +190,7 @@ def _next_header(stream: Gunzipped) -> _Header | None:
 
 
 def _number(field: bytes, reason: str = "tar-size") -> int:
-    """Return a number in octal or, as GNU may write it, in binary after a byte 0x80; not a negative one."""
+    """Return a number in octal or, as GNU may write it, in binary after a byte 0x80; negative ones are refused."""
     match = _OCTAL.fullmatch(field)
     if match is not None:
         return int(match[1], 8)
@@ -204,7 +204,7 @@ def _text(field: bytes) -> bytes:
 
 
 def _path(header: _Header, pending: Pending) -> str:
-    """Return the path that the header and those before it agree on."""
+    """Return the path by the header and the headers before it; their sizes must agree."""
     raw = header.name if pending.name is None else pending.name
     try:
         path = raw.decode()
@@ -233,7 +233,7 @@ def _entry(header: _Header, path: str, stream: Gunzipped) -> Entry:
 
 
 def _body(stream: Gunzipped, size: int) -> bytes:
-    """Return the bytes after a header, read to the end of their last block."""
+    """Return the bytes after a header; the stream is read to the end of their last block."""
     body = stream.read(size)
     padding = -size % _BLOCK
     if len(body) < size or len(stream.read(padding)) < padding:
@@ -242,7 +242,7 @@ def _body(stream: Gunzipped, size: int) -> bytes:
 
 
 def _check_end(stream: Gunzipped) -> None:
-    """Refuse anything after the end marker but blocks of zeros; reading on also meets the gzip CRC."""
+    """Refuse anything after the end marker but blocks of zeros; this read also checks the gzip CRC."""
     rest = stream.read(_PADDING + 1)
     if len(rest) > _PADDING or len(rest) % _BLOCK or rest.strip(b"\0"):
         raise unsafe("tar-trailing", f"expected at most {_PADDING} zero bytes after the end marker")

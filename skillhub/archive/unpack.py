@@ -1,4 +1,4 @@
-"""Archive bytes to a tree, through one gate whichever reader found its entries; and a tree to archive bytes."""
+"""Archive bytes to a tree, with one function, ``gather``, that checks every entry; and a tree to archive bytes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _DEFAULT = Limits()
 
 
 def gather(entries: Iterable[Entry], limits: Limits = _DEFAULT, wrapper: bool = True) -> Unpacked:
-    """Return the tree of these entries, taking no more of them than the limits allow.
+    """Return the tree of these entries, after a check of each; it reads no more entries than the limits allow.
 
-    Litter of macOS (``__MACOSX/``, ``.DS_Store``) is judged, then dropped, as are empty folders.
+    Litter of macOS (``__MACOSX/``, ``.DS_Store``) is checked, then dropped, as are empty folders.
 
     Args:
-        entries: Files and folders in any order; folders may be left out. Read lazily.
-        limits: How much may come.
-        wrapper: Accept one folder around the skill, and warn; without it the skill must lie at the root.
+        entries: Files and folders in any order; folders may be missing. Read lazily.
+        limits: The limits.
+        wrapper: Accept one folder around the skill, with a warning; else the skill must be at the root.
 
     Raises:
-        UnsafeArchive: a reason of the families paths, names, collisions, limits and shape; also what the
-            reader behind ``entries`` raises.
+        UnsafeArchive: a reason of the families paths, names, collisions, limits and shape; also the errors of the
+            reader behind ``entries``.
     """
     place = _Place(limits)
     files: dict[str, File] = {}
@@ -51,24 +51,24 @@ def gather(entries: Iterable[Entry], limits: Limits = _DEFAULT, wrapper: bool = 
 
 @dataclass(slots=True)
 class _Folder:
-    """Names by their folded form, so that two which any file system takes for one meet here."""
+    """Names by their folded form, so that two names which any file system treats as one collide here."""
 
     names: dict[str, tuple[str, _Folder | None]] = field(default_factory=dict)
     announced: bool = False
 
     def visible(self) -> Iterator[tuple[str, _Folder | None]]:
-        """Yield what is neither litter nor inside of it."""
+        """Yield the names at this level that are no litter."""
         for name, folder in self.names.values():
             if name != (".DS_Store" if folder is None else "__MACOSX"):
                 yield name, folder
 
     def holds_skill(self) -> bool:
-        """Say whether ``SKILL.md`` is a file of this folder."""
+        """Return whether ``SKILL.md`` is a file of this folder."""
         return self.names.get(fold(SKILL_MD)) == (SKILL_MD, None)
 
 
 class _Place:
-    """The folders seen so far: every entry must find a place of its own."""
+    """The files and folders of the entries so far; no two entries may have the same place."""
 
     def __init__(self, limits: Limits) -> None:
         self.top = _Folder()
@@ -77,7 +77,7 @@ class _Place:
         self._folders = 0
 
     def put(self, entry: Entry) -> None:
-        """Take the place of an entry.
+        """Add an entry, with the folders above it.
 
         Raises:
             UnsafeArchive: ``collision``, ``file-as-folder``, ``too-many-files``.
@@ -133,7 +133,7 @@ def _is_litter(path: str) -> bool:
 
 
 def _shaped(files: dict[str, File], top: _Folder, wrapper: bool) -> Unpacked:
-    """Return the files as the skill has them: below the wrapping folder if there is one."""
+    """Return the files with paths relative to the skill: without the folder around it, if there is one."""
     roots = dict(top.visible())
     warnings: tuple[str, ...] = ()
     if wrapper and len(roots) == 1 and SKILL_MD not in roots:
@@ -175,17 +175,17 @@ _OF_UNSAFE = "do not install it; for your own folder, skillhub pack FOLDER makes
 
 
 def unpack(data: bytes, kind: Kind, limits: Limits = _DEFAULT, wrapper: bool = True) -> Unpacked:
-    """Return the tree that an archive holds, if there is one way to read it and none of it can do harm.
+    """Return the tree in an archive that is unambiguous and safe.
 
     Args:
         data: The whole archive.
-        kind: What it is said to be; nothing is guessed from the bytes.
-        limits: How much may come out.
+        kind: Its declared kind; it is not guessed from the bytes.
+        limits: The limits.
         wrapper: Accept one folder around the skill, with a warning; a registry does not.
 
     Raises:
         FormatError: the bytes are no zip or gzip at all.
-        UnsafeArchive: they are one that no honest tool would make.
+        UnsafeArchive: they are an archive that no honest tool would make.
     """
     if len(data) > limits.stream:
         raise unsafe("too-large", f"expected at most {limits.stream} bytes of archive, found {len(data)}")
@@ -193,7 +193,7 @@ def unpack(data: bytes, kind: Kind, limits: Limits = _DEFAULT, wrapper: bool = T
         if kind == "zip":
             entries = read_zip(data, limits)
         else:
-            from skillhub.archive.tar import read_tar  # noqa: PLC0415 - few artifacts are one
+            from skillhub.archive.tar import read_tar  # noqa: PLC0415 - few artifacts are tar files
 
             entries = read_tar(data, limits)
         return gather(entries, limits, wrapper)
@@ -204,7 +204,7 @@ def unpack(data: bytes, kind: Kind, limits: Limits = _DEFAULT, wrapper: bool = T
 
 # Trees to archive bytes: the same tree gives the same bytes, and every honest tool reads them.
 
-# What MS-DOS dates begin with, 1980-01-01 00:00:00, and the same in seconds since 1970.
+# The first MS-DOS date, 1980-01-01 00:00:00, and the same in seconds since 1970.
 _DOS_DATE: Final = 1 << 5 | 1
 _EPOCH: Final = 315_532_800
 _VERSION: Final = 20
@@ -220,16 +220,15 @@ _GZIP_HEADER: Final = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 
 
 def pack(tree: Tree, kind: Kind = "zip", compress: bool = True) -> bytes:
-    """Return an archive that ``unpack`` turns into this tree again, less the litter in it.
+    """Return an archive that ``unpack`` turns into this tree again, without its litter.
 
     Args:
-        tree: What goes in, ``SKILL.md`` at its root.
-        kind: The form.
-        compress: Deflate, which differs from one build of zlib to another; without it the bytes are the same
-            everywhere.
+        tree: The files, with ``SKILL.md`` at the root.
+        kind: The format.
+        compress: Use deflate, whose output depends on the build of zlib; else the bytes are the same everywhere.
 
     Raises:
-        UnsafeArchive: the tree holds what ``unpack`` would refuse.
+        UnsafeArchive: ``unpack`` would refuse the tree.
     """
     files = gather((Entry(path, file) for path, file in tree.items()), wrapper=False).tree
     if kind == "zip":
@@ -238,12 +237,12 @@ def pack(tree: Tree, kind: Kind = "zip", compress: bool = True) -> bytes:
 
 
 def packed_tar(files: Mapping[str, File], compress: bool = True) -> bytes:
-    """Return a gzipped tar with these files, in this order; nothing checks their names."""
+    """Return a gzipped tar with these files, in this order; their names are not checked."""
     return _gzip(b"".join(_tar(files)), compress)
 
 
 def zip_parts(files: Mapping[str, File], compress: bool = False) -> list[bytes]:
-    """Return the pieces of a zip with these files, in this order; nothing checks their names."""
+    """Return the pieces of a zip with these files, in this order; their names are not checked."""
     bodies: list[bytes] = []
     directory: list[bytes] = []
     at = 0
@@ -307,7 +306,7 @@ def _deflate(data: bytes) -> bytes:
 
 
 def _stored(data: bytes) -> Iterator[bytes]:
-    """Yield deflate blocks of type 0 (RFC 1951, 3.2.4): last or not, length, its complement, the bytes."""
+    """Yield deflate blocks of type 0 (RFC 1951, 3.2.4): the flag of the last, length, its complement, the bytes."""
     for at in range(0, len(data), _STORED_MAX):
         piece = data[at : at + _STORED_MAX]
         last = at + _STORED_MAX >= len(data)

@@ -12,7 +12,7 @@ from skillhub.errors import FormatError, UnsafeArchive
 from skillhub.formats.text import quote
 from skillhub.model.tree import File
 
-# Where a zip file's central directory lies, by the records at its end (APPNOTE.TXT 4.3.14 to 4.3.16).
+# The position of a zip file's central directory, by the records at its end (APPNOTE.TXT 4.3.14 to 4.3.16).
 
 END: Final = b"PK\x05\x06"
 _END64: Final = b"PK\x06\x06"
@@ -36,7 +36,7 @@ class Directory(NamedTuple):
 
 
 def find_directory(data: bytes) -> Directory:
-    """Return where the central directory lies, which the end records must agree on.
+    """Return the position of the central directory, on which all end records must agree.
 
     Raises:
         FormatError: there is no end record.
@@ -50,7 +50,7 @@ def find_directory(data: bytes) -> Directory:
     if disk not in (0, _MAX16) or first_disk not in (0, _MAX16) or here != count:
         raise unsafe("zip-split", "expected the whole archive in one file, found a part of it")
     stop, locator = at, at - _LOCATOR64_FORM.size
-    # Below zero, `startswith` would count from the end of the file.
+    # `startswith` would count a negative position from the end of the file.
     if locator >= 0 and data.startswith(_LOCATOR64, locator):
         stop, wide = _directory64(data, locator)
         narrow = ((count, _MAX16), (size, _MAX32), (start, _MAX32))
@@ -65,7 +65,7 @@ def find_directory(data: bytes) -> Directory:
 
 
 def _find_end(data: bytes) -> int:
-    """Return the offset of the first end record that, with its comment, ends where the file ends."""
+    """Return the offset of the first end record that, with its comment, ends at the end of the file."""
     at = data.find(END, max(0, len(data) - _END_FORM.size - _MAX16))
     while 0 <= at <= len(data) - _END_FORM.size:
         if at + _END_FORM.size + int.from_bytes(data[at + 20 : at + 22], "little") == len(data):
@@ -107,7 +107,7 @@ _ENCRYPTED: Final = 1 << 0 | 1 << 6 | 1 << 13
 _ZIP64: Final = 0x0001
 _UNICODE_PATH: Final = 0x7075
 _ENCRYPTION_EXTRAS: Final = frozenset({0x0014, 0x0015, 0x0016, 0x0017, 0x9901})
-# Honest tools write two to five; a header full of empty ones would cost sixteen thousand steps.
+# Honest tools write two to five; a header full of empty ones would take sixteen thousand steps.
 _MAX_EXTRAS: Final = 32
 
 _LOCAL_FORM: Final = Struct("<4s5H3I2H")
@@ -117,7 +117,7 @@ _UNICODE_FORM: Final = Struct("<BI")
 
 
 class ZipMember(NamedTuple):
-    """One entry as the central directory has it, zip64 values in their place; sizes in bytes."""
+    """One entry of the central directory, with its zip64 values; sizes in bytes."""
 
     raw_name: bytes
     path: str
@@ -166,7 +166,7 @@ class _Local(NamedTuple):
 
 
 def read_directory(data: bytes, directory: Directory, limits: Limits) -> list[ZipMember]:
-    """Return the entries of the central directory (4.3.12), which they fill exactly.
+    """Return the entries of the central directory (4.3.12), which they must fill exactly.
 
     Raises:
         UnsafeArchive: a reason of the families zip, names and limits.
@@ -193,12 +193,12 @@ def read_directory(data: bytes, directory: Directory, limits: Limits) -> list[Zi
 
 
 def body_start(data: bytes, member: ZipMember, stop: int) -> int:
-    """Return where the bytes of ``member`` begin: after its local header (4.3.7), which must agree.
+    """Return the position of ``member``'s bytes: after its local header (4.3.7), which must agree with it.
 
     Args:
         data: The archive.
-        member: The entry by the central directory.
-        stop: Where its local header must have ended.
+        member: The entry of the central directory.
+        stop: The position before which its local header must end.
 
     Raises:
         UnsafeArchive: ``zip-header-mismatch``, ``name-encoding``, ``zip-not-tiled``,
@@ -222,7 +222,7 @@ def body_start(data: bytes, member: ZipMember, stop: int) -> int:
         raise unsafe("zip-header-mismatch", "the two headers disagree on name, method or flags", path)
     extras = _extras(data[extra_at:body_at], member.raw_name, path)
     size, packed = _widen((local.size, local.packed), extras.get(_ZIP64), path)
-    # What a streaming tool did not know yet is zero, what it knew it may have written.
+    # A streaming tool writes zero for a value that it does not know yet, and the value if it does.
     unknown = 0 if member.flags & DESCRIBED else None
     pairs = ((local.crc, member.crc), (packed, member.packed), (size, member.size))
     if any(found not in (expected, unknown) for found, expected in pairs):
@@ -264,7 +264,7 @@ def _central(data: bytes, at: int, stop: int) -> tuple[ZipMember, int]:
 
 
 def _decode(raw: bytes) -> str:
-    # Info-ZIP on Linux and macOS' own tool write UTF-8 without saying so by bit 11.
+    # Info-ZIP on Linux and macOS' own tool write UTF-8 without setting bit 11.
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -280,7 +280,7 @@ def _check_flags(flags: int, path: str) -> None:
 
 
 def _extras(raw: bytes, raw_name: bytes, path: str) -> dict[int, bytes]:
-    """Return the extra fields (4.5), those that are understood checked."""
+    """Return the extra fields (4.5), after a check of the known ones."""
     found: dict[int, bytes] = {}
     at = steps = 0
     while at < len(raw):
@@ -307,7 +307,7 @@ def _check_unicode_path(field: bytes, raw_name: bytes, path: str) -> None:
 
 
 def _widen(numbers: tuple[int, ...], field: bytes | None, path: str) -> tuple[int, ...]:
-    """Return the numbers, those of all ones taken from the zip64 field (4.5.3), which holds no other."""
+    """Return the numbers; each of all ones is replaced from the zip64 field (4.5.3), which must have no others."""
     full = numbers.count(_MAX32)
     if field is None and not full:
         return numbers
@@ -317,7 +317,7 @@ def _widen(numbers: tuple[int, ...], field: bytes | None, path: str) -> tuple[in
     return tuple(next(wide) if number == _MAX32 else number for number in numbers)
 
 
-# Zip bytes to entries: every byte of the file is accounted for before the first one is inflated.
+# Zip bytes to entries: every byte of the file is accounted for before the first body is inflated.
 
 _STORED: Final = 0
 _DEFLATED: Final = 8
@@ -333,10 +333,10 @@ _DESCRIPTORS: Final = {12: Struct("<3I"), 16: Struct("<4x3I"), 20: Struct("<I2Q"
 
 
 def read_zip(data: bytes, limits: Limits) -> Iterator[Entry]:
-    """Yield the entries in the order of the file, inflating one at a time.
+    """Yield the entries in the order of the file; they are inflated one at a time.
 
-    Local headers, bodies and descriptors must tile the file from its first byte to the central directory,
-    without gap or overlap, and each be an entry of the directory.
+    Local headers, bodies and descriptors must tile the file from its first byte to the central directory, without gap
+    or overlap, and each must belong to an entry of the directory.
 
     Raises:
         FormatError: there is no end record.
@@ -352,7 +352,7 @@ def read_zip(data: bytes, limits: Limits) -> Iterator[Entry]:
 
 
 def _tile(data: bytes, members: list[ZipMember], stop: int) -> Iterator[int]:
-    """Yield where the body of each member begins; what precedes, divides or follows them is refused."""
+    """Yield the position of each member's body; bytes before, between or after the members are refused."""
     starts = [*(member.start for member in members), stop]
     if starts[0] != 0:
         raise unsafe("zip-not-tiled", f"{starts[0]} bytes precede the first entry")
@@ -382,7 +382,7 @@ def _check_descriptor(found: bytes, member: ZipMember) -> None:
     form = _DESCRIPTORS.get(len(found))
     if len(found) > max(_DESCRIPTORS):
         raise _gap(found[min(_DESCRIPTORS) :], member.path)
-    # Info-ZIP streams an empty file stored; with data, a reader of the stream could not know where it ends.
+    # Info-ZIP streams an empty file as stored; a stored file with data would have no end for a reader of the stream.
     if form is None or (member.method == _STORED and member.packed):
         raise unsafe("zip-descriptor", "expected a data descriptor, after a deflated entry", member.path)
     signed = found.startswith(_SIGNATURE) or form.size in (12, 20)
@@ -403,7 +403,7 @@ def _entry(member: ZipMember, packed: memoryview) -> Entry:
 
 
 def _check_attributes(member: ZipMember, folder: bool) -> bool:
-    """Return the execute bit. A Unix mode may say what it must not whichever system the header names."""
+    """Return the execute bit. The Unix mode is checked whatever system the header names."""
     if member.attributes & _WINDOWS_LINK:
         raise unsafe("link", "a skill holds no links, found one of Windows", member.path)
     if member.attributes & _DOS_VOLUME:
