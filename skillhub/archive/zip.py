@@ -54,7 +54,7 @@ def find_directory(data: bytes) -> Directory:
     if locator >= 0 and data.startswith(_LOCATOR64, locator):
         stop, wide = _directory64(data, locator)
         narrow = ((count, _MAX16), (size, _MAX32), (start, _MAX32))
-        if any(said not in (full, real) for (said, full), real in zip(narrow, wide, strict=True)):
+        if any(value not in (all_ones, real) for (value, all_ones), real in zip(narrow, wide, strict=True)):
             raise unsafe("zip-zip64", "the two end records disagree")
         count, size, start = wide
     elif _MAX16 in (disk, first_disk, count) or _MAX32 in (size, start):

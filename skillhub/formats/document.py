@@ -522,8 +522,8 @@ def faults(error: ValidationError) -> str:
     found = []
     for each in error.errors(include_url=False, include_input=False):
         is_unknown = each["type"] in _UNKNOWN_KEY
-        said = "unknown" if is_unknown else "missing" if each["type"] == "missing" else _expected(each, "an object")
-        found.append(": ".join(filter(None, (_path(each["loc"]), said))))
+        fault = "unknown" if is_unknown else "missing" if each["type"] == "missing" else _expected(each, "an object")
+        found.append(": ".join(filter(None, (_path(each["loc"]), fault))))
     return clean("; ".join(found))[:500]
 
 

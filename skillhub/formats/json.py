@@ -303,10 +303,10 @@ def insert(text: str, path: tuple[str, ...], value: object, where: str) -> str:
             raise FormatError(f"expected no {quote('.'.join(path))} yet, found one", where=where)
         node = member.node
         _object(node, quote(".".join(path[:depth])), where)
-    made = value
+    nested = value
     for key in reversed(path[depth + 1 :]):
-        made = {key: made}
-    after = _with(text, root, node, path[depth], made)
+        nested = {key: nested}
+    after = _with(text, root, node, path[depth], nested)
     return _checked(after, _put(before, path, value), where)
 
 
@@ -362,17 +362,17 @@ def _with(text: str, root: Node, node: Node, key: str, value: object) -> str:
             return text[:close] + style.member(key, value, None) + text[close:]
         # The text between the braces stays before the member, so that `remove` restores it.
         outer = _indent(text, node.start)
-        made = style.eol + style.member(key, value, outer + style.step) + style.eol + outer
-        return text[:close] + made + text[close:]
+        member_text = style.eol + style.member(key, value, outer + style.step) + style.eol + outer
+        return text[:close] + member_text + text[close:]
     last = node.members[-1]
     end = len(text[:close].rstrip(_BLANK))
     if _is_spread(text, node):
-        made = style.eol + style.member(key, value, _indent(text, last.start))
+        member_text = style.eol + style.member(key, value, _indent(text, last.start))
     else:
-        made = style.comma[1:] + style.member(key, value, None)
+        member_text = style.comma[1:] + style.member(key, value, None)
     if last.comma is None:
-        return text[: last.node.end] + "," + text[last.node.end : end] + made + text[end:]
-    return text[:end] + made + "," + text[end:]
+        return text[: last.node.end] + "," + text[last.node.end : end] + member_text + text[end:]
+    return text[:end] + member_text + "," + text[end:]
 
 
 def _without(text: str, node: Node, key: str) -> str:

@@ -276,23 +276,23 @@ def insert(text: str, path: tuple[str, str], entry: Mapping[str, object], where:
     """
     before, body = others_yaml(text, where), text.removeprefix(BOM)
     key, name = path
-    held, lines = _held(body, key), _LINE.findall(body)
-    if held is not None and getattr(held[1], "flow_style", False):
-        end = _index(lines, held[1].end_mark) - 1
-        made = _json({"name": name, **entry}) if listed else f"{_json(name)}: {_json(entry)}"
-        after = body[:end] + (", " if held[1].value else "") + made + body[end:]
+    pair, lines = _pair_of(body, key), _LINE.findall(body)
+    if pair is not None and getattr(pair[1], "flow_style", False):
+        end = _index(lines, pair[1].end_mark) - 1
+        entry_text = _json({"name": name, **entry}) if listed else f"{_json(name)}: {_json(entry)}"
+        after = body[:end] + (", " if pair[1].value else "") + entry_text + body[end:]
     else:
         first = f"- name: {_json(name)}" if listed else f"{name if _is_plain(name) else _json(name)}:"
         block = [first, *(f"  {each}: {_json(value)}" for each, value in entry.items())]
-        if held is None:
+        if pair is None:
             at, indent, block = len(lines), "", [f"{key}:", *(f"  {each}" for each in block)]
-        elif held[1].value:
-            at, indent = _lines_to(held[1]), " " * held[1].start_mark.column
+        elif pair[1].value:
+            at, indent = _lines_to(pair[1]), " " * pair[1].start_mark.column
         else:
-            at, indent = held[0].end_mark.line + 1, "  "
+            at, indent = pair[0].end_mark.line + 1, "  "
         after = _joined(lines, at, [indent + each for each in block], end_of_line(text))
-    there = [*_entries(before, key), (name, {"name": name, **entry} if listed else entry)]
-    return text[: len(text) - len(body)] + _checked(after, before, key, there, where)
+    entries = [*_entries(before, key), (name, {"name": name, **entry} if listed else entry)]
+    return text[: len(text) - len(body)] + _checked(after, before, key, entries, where)
 
 
 def remove(text: str, path: tuple[str, str], where: str) -> str:
@@ -303,26 +303,26 @@ def remove(text: str, path: tuple[str, str], where: str) -> str:
     """
     before, body = others_yaml(text, where), text.removeprefix(BOM)
     key, name = path
-    held, lines, there = _held(body, key), _LINE.findall(body), _entries(before, key)
-    at = next((number for number, (called, _) in enumerate(there) if called == name), None)
-    if held is None or at is None:
+    pair, lines, entries = _pair_of(body, key), _LINE.findall(body), _entries(before, key)
+    at = next((number for number, (entry_name, _) in enumerate(entries) if entry_name == name), None)
+    if pair is None or at is None:
         raise FormatError(f"expected {quote(f'{key}.{name}')}, found none", where=where)
-    nodes = [each if isinstance(each, tuple) else (each, each) for each in held[1].value]
+    nodes = [each if isinstance(each, tuple) else (each, each) for each in pair[1].value]
     start, end = nodes[at][0].start_mark, nodes[at][1].end_mark
-    if held[1].flow_style:
+    if pair[1].flow_style:
         start = nodes[at - 1][1].end_mark if at else start
         end = nodes[1][0].start_mark if len(nodes) > 1 and not at else end
         after = body[: _index(lines, start)] + body[_index(lines, end) :]
     else:
-        is_bare = len(nodes) == 1 and "#" not in lines[held[0].start_mark.line]
-        gone = {*range(start.line, _lines_to(nodes[at][1])), *([held[0].start_mark.line] if is_bare else [])}
-        after = "".join(line for number, line in enumerate(lines) if number not in gone)
-        if len(lines) - 1 in gone and not body.endswith("\n"):
+        is_bare = len(nodes) == 1 and "#" not in lines[pair[0].start_mark.line]
+        removed = {*range(start.line, _lines_to(nodes[at][1])), *([pair[0].start_mark.line] if is_bare else [])}
+        after = "".join(line for number, line in enumerate(lines) if number not in removed)
+        if len(lines) - 1 in removed and not body.endswith("\n"):
             after = after.removesuffix("\n").removesuffix("\r")
-    return text[: len(text) - len(body)] + _checked(after, before, key, there[:at] + there[at + 1 :], where)
+    return text[: len(text) - len(body)] + _checked(after, before, key, entries[:at] + entries[at + 1 :], where)
 
 
-def _held(text: str, key: str) -> tuple[Any, Any] | None:
+def _pair_of(text: str, key: str) -> tuple[Any, Any] | None:
     """Return the nodes of a top-level key and its value; ``text`` was parsed before: it has no anchor and no tag."""
     import yaml
 
@@ -348,10 +348,10 @@ def _lines_to(node: Any) -> int:  # noqa: ANN401 - PyYAML's
 def _joined(lines: list[str], at: int, block: list[str], eol: str) -> str:
     """Return the text with ``block`` after the first ``at`` lines; a missing last line end stays missing."""
     above = "".join(lines[:at])
-    made = eol.join(block)
+    text = eol.join(block)
     if above and not above.endswith("\n"):
-        return above + eol + made
-    return above + made + eol + "".join(lines[at:])
+        return above + eol + text
+    return above + text + eol + "".join(lines[at:])
 
 
 def _entries(data: Any, key: str) -> list[tuple[str, object]]:  # noqa: ANN401 - a JSON value
@@ -362,12 +362,12 @@ def _entries(data: Any, key: str) -> list[tuple[str, object]]:  # noqa: ANN401 -
     return [*found.items()] if isinstance(found, dict) else []
 
 
-def _checked(text: str, before: Any, key: str, there: list[tuple[str, object]], where: str) -> str:  # noqa: ANN401
+def _checked(text: str, before: Any, key: str, entries: list[tuple[str, object]], where: str) -> str:  # noqa: ANN401
     found: Any = False  # stays False if the edited text is no YAML, which is refused
     with suppress(FormatError):
         found = others_yaml(text, where) or {}
     rest = [{name: value for name, value in each.items() if name != key} for each in (before or {}, found or {})]
-    if found is False or rest[0] != rest[1] or _entries(found, key) != there:
+    if found is False or rest[0] != rest[1] or _entries(found, key) != entries:
         raise FormatError("expected a file that can be edited in place", where=where, hint="edit it by hand")
     return text
 

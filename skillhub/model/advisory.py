@@ -107,8 +107,8 @@ class OsvAdvisory(_Osv):
     @property
     def rank(self) -> Severity:
         """The severity: critical for malware, else the advisory's own word, else CVSS, else high."""
-        said = [self.database_specific, *(each.database_specific for each in self.affected or ())]
-        words = [(each.severity or "").upper() for each in said]
+        specifics = [self.database_specific, *(each.database_specific for each in self.affected or ())]
+        words = [(each.severity or "").upper() for each in specifics]
         found = [_WORDS[word] for word in words if word in _WORDS]
         found = found or [_cvss(each.score) for each in self.severity or () if each.type == "CVSS_V3"]
         if self.id.startswith("MAL-"):
@@ -138,16 +138,16 @@ _WEIGHTS = {
 
 def _cvss(vector: str) -> Severity:
     """Return the severity of a CVSS 3 vector; ``high`` for a malformed one."""
-    said = dict(each.partition(":")[::2] for each in vector.split("/"))
+    metrics = dict(each.partition(":")[::2] for each in vector.split("/"))
     try:
-        weight = {key: known[said[key]] for key, known in _WEIGHTS.items()}
+        weight = {key: known[metrics[key]] for key, known in _WEIGHTS.items()}
     except KeyError:
         return "high"
-    is_wide = said.get("S") == "C"
+    is_wide = metrics.get("S") == "C"
     if is_wide:
-        weight["PR"] = {"L": 0.68, "H": 0.5}.get(said["PR"], weight["PR"])
-    lost = 1 - (1 - weight["C"]) * (1 - weight["I"]) * (1 - weight["A"])
-    impact = 7.52 * (lost - 0.029) - 3.25 * (lost - 0.02) ** 15 if is_wide else 6.42 * lost
+        weight["PR"] = {"L": 0.68, "H": 0.5}.get(metrics["PR"], weight["PR"])
+    sub_score = 1 - (1 - weight["C"]) * (1 - weight["I"]) * (1 - weight["A"])
+    impact = 7.52 * (sub_score - 0.029) - 3.25 * (sub_score - 0.02) ** 15 if is_wide else 6.42 * sub_score
     score = impact + 8.22 * weight["AV"] * weight["AC"] * weight["PR"] * weight["UI"]
     score = 0.0 if impact <= 0 else ceil(round(min(10, score * (1.08 if is_wide else 1)) * 10, 4)) / 10
     return SEVERITIES[sum(score >= least for least in (4.0, 7.0, 9.0))]
@@ -279,24 +279,24 @@ class AdvisoryIndex:
     def __init__(self, said: Iterable[Said]) -> None:
         self._by_digest: defaultdict[str, list[Match]] = defaultdict(list)
         self._by_name: defaultdict[str, list[tuple[Said, OsvAdvisory, OsvAffected]]] = defaultdict(list)
-        for each in said:
-            for digest, reason in each.document.digests.items():
+        for source in said:
+            for digest, reason in source.document.digests.items():
                 self._add(digest, Match(f"sha256-{digest[7:19]}", "critical", _short(reason), ""))
-            for one in each.document.advisories:
-                if one.withdrawn is None:
-                    self._read(each, one)
+            for advisory in source.document.advisories:
+                if advisory.withdrawn is None:
+                    self._read(source, advisory)
 
-    def _read(self, said: Said, one: OsvAdvisory) -> None:
-        match = Match(one.id, one.rank, _short(one.summary or one.details), "")
-        for affected in one.affected or ():
+    def _read(self, source: Said, advisory: OsvAdvisory) -> None:
+        match = Match(advisory.id, advisory.rank, _short(advisory.summary or advisory.details), "")
+        for affected in advisory.affected or ():
             if affected.package is not None and _source(affected.package) is not None:
-                self._by_name[affected.package.name].append((said, one, affected))
+                self._by_name[affected.package.name].append((source, advisory, affected))
             fixed = next(
                 (event.fixed for each in affected.ranges or () for event in each.events if event.fixed), None
             )
             for digest in affected.database_specific.digests:
                 self._add(digest, replace(match, severity="critical", fixed=fixed))
-        for digest in one.database_specific.digests:
+        for digest in advisory.database_specific.digests:
             self._add(digest, replace(match, severity="critical"))
 
     def _add(self, digest: str, match: Match) -> None:
@@ -314,10 +314,10 @@ class AdvisoryIndex:
         for digest in digests.keys() & self._by_digest.keys():
             for match in self._by_digest[digest]:
                 found.setdefault(match.id, replace(match, by=digests[digest]))
-        for said, one, affected in self._by_name.get(subject.name, ()):
-            if one.id not in found and _is_from(subject, affected, said) and _is_affected(subject, affected):
-                summary = _short(one.summary or one.details)
-                found[one.id] = Match(one.id, one.rank, summary, "version", _fix(subject, affected))
+        for source, advisory, affected in self._by_name.get(subject.name, ()):
+            if advisory.id not in found and _is_from(subject, affected, source) and _is_affected(subject, affected):
+                summary = _short(advisory.summary or advisory.details)
+                found[advisory.id] = Match(advisory.id, advisory.rank, summary, "version", _fix(subject, affected))
         return tuple(sorted(found.values(), key=lambda each: (-SEVERITIES.index(each.severity), each.id)))
 
 
@@ -331,11 +331,11 @@ def _source(package: OsvPackage) -> str | None:
     return source if ecosystem == ECOSYSTEM else None
 
 
-def _is_from(subject: AdvisorySubject, affected: OsvAffected, said: Said) -> bool:
+def _is_from(subject: AdvisorySubject, affected: OsvAffected, feed: Said) -> bool:
     """Return whether the advisory names the subject's source; a registry names only its own skills."""
     source = _source(affected.package) if affected.package else None
-    if said.root is not None:
-        return subject.root == said.root and source in ("", said.root)
+    if feed.root is not None:
+        return subject.root == feed.root and source in ("", feed.root)
     if not source:
         return True
     return source == subject.root or any(is_under(url, source) for url in subject.urls())
@@ -352,10 +352,10 @@ def _is_affected(subject: AdvisorySubject, affected: OsvAffected) -> bool:
 
 def _within(versions: tuple[str, ...], range_: OsvRange) -> bool:
     """Return whether the version is in the range; an unknown version is only in a range without an end."""
-    known = next(filter(is_version, versions), None)
-    if known is None:
+    version = next(filter(is_version, versions), None)
+    if version is None:
         return {event.introduced is not None for event in range_.events} == {True}
-    key, is_bad = precedence(known), False
+    key, is_bad = precedence(version), False
     for at, kind in sorted(filter(None, map(_at, range_.events))):
         if kind == "introduced" and key >= at:
             is_bad = True
@@ -383,5 +383,5 @@ def _fix(subject: AdvisorySubject, affected: OsvAffected) -> str | None:
     """Return the lowest version above the subject's that the advisory calls fixed."""
     fixes = [event.fixed for each in affected.ranges or () if each.type != "GIT" for event in each.events]
     known = [each for each in fixes if each is not None and is_version(each)]
-    mine = [precedence(each) for each in subject.versions if is_version(each)]
-    return min((each for each in known if not mine or precedence(each) > mine[0]), key=precedence, default=None)
+    current = [precedence(each) for each in subject.versions if is_version(each)]
+    return min((each for each in known if not current or precedence(each) > current[0]), key=precedence, default=None)

@@ -313,8 +313,8 @@ def parse_skill(data: bytes, where: str) -> tuple[Release, ...]:
     refuse_twice((release.version for release in document.releases), where)
     if not document.releases:
         raise FormatError("expected at least one release, found none", where=where)
-    whole = {key: getattr(document, key) for key in ("name", "publisher", "description")}
-    return newest_first(tuple(Release(**dict(release), **whole) for release in document.releases))
+    shared = {key: getattr(document, key) for key in ("name", "publisher", "description")}
+    return newest_first(tuple(Release(**dict(release), **shared) for release in document.releases))
 
 
 def parse_releases(data: bytes, where: str) -> tuple[str, tuple[Release, ...]]:

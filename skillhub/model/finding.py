@@ -128,8 +128,8 @@ def rules() -> Mapping[str, Rule]:
 
 def counted(findings: Sequence[Finding]) -> str:
     """Return the number of findings of each severity, worst first: ``1 critical, 2 high``."""
-    each = ((level, sum(found.severity == level for found in findings)) for level in SEVERITIES[::-1])
-    return ", ".join(f"{count} {level}" for level, count in each if count)
+    counts = ((level, sum(found.severity == level for found in findings)) for level in SEVERITIES[::-1])
+    return ", ".join(f"{count} {level}" for level, count in counts if count)
 
 
 def in_short(findings: Iterable[Finding]) -> list[str]:
@@ -156,8 +156,8 @@ def undeclared_variables(found: Iterable[str], declared: Iterable[str]) -> tuple
 def in_words(found: Iterable[str]) -> str:
     """Return the capabilities of a skill for a person; without a host it says ``none seen``, which is no proof."""
     names = [*found]
-    seen = [] if any(each.startswith("network:") for each in names) else ["network: none seen"]
-    return "; ".join([_INSTRUCTS, *([", ".join(map(capability_text, names))] if names else []), *seen])
+    no_network = [] if any(each.startswith("network:") for each in names) else ["network: none seen"]
+    return "; ".join([_INSTRUCTS, *([", ".join(map(capability_text, names))] if names else []), *no_network])
 
 
 def capability_text(capability: str) -> str:

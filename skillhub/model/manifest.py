@@ -60,15 +60,15 @@ class Front:
     @property
     def version(self) -> str | None:
         """``metadata.version`` if it is short and visible, since locks and file names contain it; else None."""
-        given = self.metadata.get("version")
-        is_shown = isinstance(given, str) and 0 < len(given) <= NAME_MAX and clean(given) == given
-        return given if is_shown and isinstance(given, str) else None
+        value = self.metadata.get("version")
+        is_shown = isinstance(value, str) and 0 < len(value) <= NAME_MAX and clean(value) == value
+        return value if is_shown and isinstance(value, str) else None
 
     @property
     def metadata(self) -> Mapping[str, Node]:
         """The mapping under ``metadata``; its keys are free."""
-        given = self.front.get("metadata")
-        return MappingProxyType(given if isinstance(given, dict) else {})
+        value = self.front.get("metadata")
+        return MappingProxyType(value if isinstance(value, dict) else {})
 
     @property
     def allowed_tools(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class Front:
     @property
     def user_invocable(self) -> bool:
         """Whether a user may invoke the skill by name."""
-        return all(self._said("userinvocable", True))
+        return all(self._truths("userinvocable", True))
 
     @property
     def model_invocable(self) -> bool:
@@ -106,15 +106,15 @@ class Front:
         return MappingProxyType(found) if found.get("context") == "fork" else None
 
     def _lets_model(self) -> bool:
-        is_kept = any(self._said("disablemodelinvocation", False))
-        return not is_kept and all(self._said("allowimplicitinvocation", True))
+        is_disabled = any(self._truths("disablemodelinvocation", False))
+        return not is_disabled and all(self._truths("allowimplicitinvocation", True))
 
-    def _said(self, key: str, default: bool) -> Iterator[bool]:
+    def _truths(self, key: str, default: bool) -> Iterator[bool]:
         """Yield the value under each spelling of a key: with hyphens, with underscores, or in capitals."""
-        for given in self.front if key[-8:] in "".join(self.front) else ():  # folding every key takes too long
-            if _folded(given) == key:
+        for spelling in self.front if key[-8:] in "".join(self.front) else ():  # folding every key takes too long
+            if _folded(spelling) == key:
                 try:
-                    yield yaml.truth(self.front[given], default)
+                    yield yaml.truth(self.front[spelling], default)
                 except FormatError:
                     yield default
 
@@ -225,18 +225,18 @@ class Head(Front):
     @property
     def namespace(self) -> str | None:
         """The part before ``:`` in the skill's full name; None if it is absent or no name."""
-        given = self.front.get("namespace")
-        return given if isinstance(given, str) and is_name(given) else None
+        value = self.front.get("namespace")
+        return value if isinstance(value, str) and is_name(value) else None
 
     @property
     def argument_hint(self) -> str:
         """The arguments to type after the name; YAML reads ``[word]`` as a list, which is put in brackets again."""
-        given = self.front.get("argument-hint")
-        if not given:
+        value = self.front.get("argument-hint")
+        if not value:
             return ""
-        if isinstance(given, list) and all(isinstance(word, str) for word in given):
-            given = f"[{', '.join(map(str, given))}]"
-        return one_line(given) if isinstance(given, str) else ""
+        if isinstance(value, list) and all(isinstance(word, str) for word in value):
+            value = f"[{', '.join(map(str, value))}]"
+        return one_line(value) if isinstance(value, str) else ""
 
 
 def read_head(data: bytes, folder: str, rules: Rules) -> Head:
@@ -280,9 +280,9 @@ def is_specified_name(name: str) -> bool:
     """Return whether the Agent Skills specification allows the name: small letters of any script, digits, hyphens."""
     if is_name(name):
         return True
-    given = normalize("NFKC", name)
-    is_worded = all(char.isalnum() or char == "-" for char in given) and given == given.lower()
-    return 0 < len(given) <= NAME_MAX and is_worded and all(given.split("-"))
+    normalized = normalize("NFKC", name)
+    is_worded = all(char.isalnum() or char == "-" for char in normalized) and normalized == normalized.lower()
+    return 0 < len(normalized) <= NAME_MAX and is_worded and all(normalized.split("-"))
 
 
 def _parts(data: bytes, rules: Rules) -> Parts:
@@ -445,18 +445,18 @@ class Manifest(Front):
         faults = reading.errors + (reading.breaches if strict else [])
         if faults:
             raise FormatError(faults[0].message, where=faults[0].where)
-        said = needs.read(tree, reading.metadata)
-        warnings = (*reading.warnings, *reading.breaches, *said.warnings)
+        declared = needs.read(tree, reading.metadata)
+        warnings = (*reading.warnings, *reading.breaches, *declared.warnings)
         return cls(
             name=reading.name,
             description=reading.description,
             front=MappingProxyType(reading.front),
             body=reading.parts.body,
             body_line=reading.parts.body_line,
-            requires=said.requires,
-            interface=said.interface,
-            permissions=said.permissions,
-            implicit=said.implicit,
+            requires=declared.requires,
+            interface=declared.interface,
+            permissions=declared.permissions,
+            implicit=declared.implicit,
             warnings=tuple(map(str, warnings)),
         )
 

@@ -64,9 +64,9 @@ def _risk(entry: object) -> Risk:
     command = entry.get("command", entry.get("cmd"))
     first = _split_words(command) if isinstance(command, str) and "args" not in entry else [*texts(command)]
     words = [*first, *texts(entry.get("args"))]
-    given = (name for key in _VARIABLES for name in _names_given(entry.get(key)))
+    variables = (name for key in _VARIABLES for name in _names_given(entry.get(key)))
     is_unknown = any(key not in _UNDERSTOOD and any(texts(value)) for key, value in entry.items())
-    if is_unknown or (words and any(map(loads_code, given))):
+    if is_unknown or (words and any(map(loads_code, variables))):
         return "shell"
     return risk(words) if words else "ordinary"
 
@@ -94,10 +94,10 @@ def shown(entry: object) -> dict[str, str]:
     urls = [each for key, each in entry.items() if key.lower().endswith(("url", "uri")) and isinstance(each, str)]
     options = entry.get("requestOptions")
     parts = (entry, options if isinstance(options, dict) else {})
-    given = [name for part in parts for key in _GIVEN for name in _names_given(part.get(key))]
+    names = [name for part in parts for key in _GIVEN for name in _names_given(part.get(key))]
     # Any part of a text that is no URL may be a password.
     hosts = [_host(url) if (url := _URL.match(each)) else "…" for each in urls]
-    found = {RUNS: " ".join(_masked(command)), REACHED: ", ".join(hosts), GIVEN: ", ".join(given)}
+    found = {RUNS: " ".join(_masked(command)), REACHED: ", ".join(hosts), GIVEN: ", ".join(names)}
     return {key: text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…" for key, text in found.items() if text}
 
 

@@ -101,10 +101,10 @@ class McpServer:
         """Return its command or its URL, and the variables that it gets, a line each."""
         if self.url is not None:
             token = f"it is given the variable {self.bearer} as its token, which goes to {self.host}"
-            given = token if self.bearer else "it is given no variable"
-            return (f"it is reached at {self.url}", given)
-        given = f"it is given the variables {', '.join(self.env)}" if self.env else "it is given no variable"
-        return (f"it runs: {as_command(*self.command)}", given)
+            variables = token if self.bearer else "it is given no variable"
+            return (f"it is reached at {self.url}", variables)
+        variables = f"it is given the variables {', '.join(self.env)}" if self.env else "it is given no variable"
+        return (f"it runs: {as_command(*self.command)}", variables)
 
     def shown(self) -> dict[str, str]:
         """Return the keys of ``mcp_server.shown``, with nothing masked: a skill contains no secret of the user."""
@@ -345,21 +345,19 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
         with reading.leniently(where):
             reading.add(tool.requirement(reading.needs))
     files = [document for _, document in documents]
-    looked: list[tuple[ForeignDocument, str]] = [(each, path) for path, each in documents if path == FILES[1]]
-    looked += [*((each.dependencies, f"{path}: dependencies") for path, each in documents), *tools]
+    forms: list[tuple[ForeignDocument, str]] = [(each, path) for path, each in documents if path == FILES[1]]
+    forms += [*((each.dependencies, f"{path}: dependencies") for path, each in documents), *tools]
     unread = [
-        (f"the key {quote(key)} means nothing here", where)
-        for each, where in looked
-        for key in each.model_extra or ()
+        (f"the key {quote(key)} means nothing here", where) for each, where in forms for key in each.model_extra or ()
     ]
     # `agents/skillhub.yaml` decides; without it, a no in the file of Codex or of OpenOxide decides.
-    said = {path: each.policy.allow_implicit_invocation for path, each in documents}
-    implicit = None if (both := {said.get(path) for path in READ[:2]}) == {None} else False not in both
+    policies = {path: each.policy.allow_implicit_invocation for path, each in documents}
+    implicit = None if (decisions := {policies.get(path) for path in READ[:2]}) == {None} else False not in decisions
     return Declared(
         requires=tuple(need for _, need in sorted(reading.needs.items())),
         interface=MappingProxyType(dict(chain.from_iterable(valid(each.interface.items()) for each in files))),
         permissions=tuple(sorted({line for each in files for line in _flat(each.permissions)})),
-        implicit=next((each for each in (said.get(READ[2]), implicit) if each is not None), True),
+        implicit=next((each for each in (policies.get(READ[2]), implicit) if each is not None), True),
         warnings=tuple(reading.warnings),
         unread=tuple(Issue("unknown-key", *each) for each in unread),
     )

@@ -163,9 +163,9 @@ class Approver(Protocol):
 Asked = tuple[Question, Answer]
 
 
-def answered_by(question: Question, given: Collection[str]) -> bool:
+def answered_by(question: Question, flags: Collection[str]) -> bool:
     """Return whether one of the ``given`` flags answers the question with yes."""
-    return any(flag in given for flag in BEFOREHAND[question.kind].flags)
+    return any(each in flags for each in BEFOREHAND[question.kind].flags)
 
 
 def how_to_answer(question: Question, flags: Collection[str] | None = None) -> str:
@@ -176,17 +176,17 @@ def how_to_answer(question: Question, flags: Collection[str] | None = None) -> s
         flags: The flags that the command takes, or None if unknown; for a flag that it does not take, the text names
             the command that does.
     """
-    known = BEFOREHAND[question.kind]
-    if known.flags:
-        told = " or ".join(known.flags)
+    ways = BEFOREHAND[question.kind]
+    if ways.flags:
+        answer = " or ".join(ways.flags)
     elif question.kind in ("publisher", "root") and question.subject:
-        told = question.subject
+        answer = question.subject
     else:
-        told = known.otherwise.format(subject=question.subject)
-    needed = told.partition(" ")[0]
+        answer = ways.otherwise.format(subject=question.subject)
+    needed = answer.partition(" ")[0]
     if flags is not None and needed in _ELSEWHERE and needed not in flags:
-        return f"{_ELSEWHERE[needed].format(skill=question.skill)} {told}"
-    return told
+        return f"{_ELSEWHERE[needed].format(skill=question.skill)} {answer}"
+    return answer
 
 
 # Flags that some commands with questions do not take, and the command that takes each.

@@ -257,8 +257,8 @@ def steered_by(words: Sequence[str]) -> tuple[str, ...]:
     launcher = _program(words[0])
     # The launcher runs a package in the project in place of the one with this name and version.
     names = (match["name"] for word in words[1:] if (match := _NPM_ANY.fullmatch(word)) and "@" in word[1:])
-    there = tuple(f"node_modules/{name}" for name in names) if launcher in _STEERED else ()
-    return (*_STEERED.get(launcher, ()), *there)
+    packages = tuple(f"node_modules/{name}" for name in names) if launcher in _STEERED else ()
+    return (*_STEERED.get(launcher, ()), *packages)
 
 
 def has_shell(words: Iterable[str]) -> bool:
@@ -324,10 +324,10 @@ def _launched(launcher: Launcher, words: Sequence[str], *, reads_on: bool) -> Ri
     if is_image and rest and _names(_program(rest[0]), _KNOWN):
         return "shell"
     if reads_on:
-        own = rest[: rest.index("--")] if "--" in rest else rest
-        if any(word.startswith("-") for word in own):
+        own_words = rest[: rest.index("--")] if "--" in rest else rest
+        if any(word.startswith("-") for word in own_words):
             return "shell"
-        rest = [*own, *rest[len(own) + 1 :]]
+        rest = [*own_words, *rest[len(own_words) + 1 :]]
     return worst([*found, kind, _with_arguments(rest)])
 
 
@@ -399,17 +399,17 @@ def _is_plain(word: str) -> bool:
     option, _, value = word.partition("=")
     if word.startswith("-") and _evaluates(option):
         return False
-    said = value or (option if not word.startswith("-") else "")
-    if _ANYBODYS.search(said) or _SCRIPT.search(said) or _SPEC.search(word):
+    operand = value or (option if not word.startswith("-") else "")
+    if _ANYBODYS.search(operand) or _SCRIPT.search(operand) or _SPEC.search(word):
         return False
-    return not (said and _names(_program(said), _NAMED_IN_ARGUMENTS))
+    return not (operand and _names(_program(operand), _NAMED_IN_ARGUMENTS))
 
 
 def _evaluates(option: str) -> bool:
-    given = option.lstrip("-")
-    name, parts = given.lower(), {part.lower() for part in _PARTS.split(given)}
+    bare = option.lstrip("-")
+    name, parts = bare.lower(), {part.lower() for part in _PARTS.split(bare)}
     is_long = name in _EVALUATES or name.startswith(("eval", "exec")) or not _RUN_PARTS.isdisjoint(parts)
-    is_event = given.startswith(("on-", "on_")) or re.match("on[A-Z]", given) is not None
+    is_event = bare.startswith(("on-", "on_")) or re.match("on[A-Z]", bare) is not None
     return is_long or is_event or _SHORT_EVALUATES.fullmatch(option) is not None
 
 

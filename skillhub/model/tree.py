@@ -88,8 +88,8 @@ class Tree(_ByPath[File]):
 
     def without(self, paths: Iterable[str]) -> Tree:
         """Return the tree without these paths."""
-        gone = set(paths)
-        return Tree((path, file) for path, file in self.items() if path not in gone)
+        removed = set(paths)
+        return Tree((path, file) for path, file in self.items() if path not in removed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,8 @@ EDITS = "skillhub-edits"
 _STAGED = ".skillhub-"
 WORTH_SHARING = 1 << 20  # bytes; writing a smaller tree takes a third of the time of cloning it
 # The names of files that a killed process leaves here and in `files.write_atomic`.
-_LEFT = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")
-_LONG = 3600.0  # seconds; no process writes one file for so long
+_UNFINISHED = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")
+_OLD_AFTER = 3600.0  # seconds; no process writes one file for so long
 _LONG_PATH = "\\\\?\\"  # the prefix of a junction's target on Windows
 Found: TypeAlias = Literal["absent", "equal", "edited"]
 # Target, path of the link, and open folder -> None; raises OSError.
@@ -258,7 +258,7 @@ def sweep(project: Project, links: Iterable[str], shared: Iterable[tuple[str, fi
     for folder, root in shared:
         if folder not in beside:
             with suppress(StateError):  # a folder that this user cannot read has no file of this user's skillhub
-                _sweep(folder, root, time.time() - _LONG)
+                _sweep(folder, root, time.time() - _OLD_AFTER)
 
 
 def _sweep(folder: str, root: files.HeldFolder, before: float) -> None:
@@ -269,7 +269,7 @@ def _sweep(folder: str, root: files.HeldFolder, before: float) -> None:
         root.hold(os.path.join(folder, _STAGED)) as (name, at),
     ):
         for row in _rows(os.path.dirname(name) or ".", at):
-            if _LEFT.fullmatch(row.name) and row.stat(follow_symlinks=False).st_mtime < before:
+            if _UNFINISHED.fullmatch(row.name) and row.stat(follow_symlinks=False).st_mtime < before:
                 remove_tree(row.name if at is not None else row.path, at)
 
 
@@ -470,29 +470,29 @@ def unmanaged(project: Project, user_home: str, environ: Mapping[str, str]) -> I
 
     Agents also search the folders in their folders, except hidden ones; an agent's folder may itself be a skill.
     """
-    ours: defaultdict[str, set[str]] = defaultdict(set)
-    known = [*_ours(project).items()]
+    managed_names: defaultdict[str, set[str]] = defaultdict(set)
+    folder_names = [*_managed_names(project).items()]
     if project.scope == "project" and os.path.realpath(project.base) == os.path.realpath(user_home):
         # A project in the home shares the agents' folders with the user scope.
-        known += _ours(project.users(user_home)).items()
-    for folder, names in known:
-        ours[os.path.realpath(folder)] |= names
+        folder_names += _managed_names(project.users(user_home)).items()
+    for folder, names in folder_names:
+        managed_names[os.path.realpath(folder)] |= names
     for top in agent_folders(project, user_home, environ):
         level, seen = [top], {os.path.realpath(top)}
         holder, name = os.path.split(top)
-        if os.path.isfile(os.path.join(top, SKILL_MD)) and name not in ours[os.path.realpath(holder)]:
+        if os.path.isfile(os.path.join(top, SKILL_MD)) and name not in managed_names[os.path.realpath(holder)]:
             yield top
         for _ in range(_DEEPEST):
             below: list[str] = []
             for folder in level:
-                yield from _skills_in(folder, ours[os.path.realpath(folder)], below, seen)
+                yield from _skills_in(folder, managed_names[os.path.realpath(folder)], below, seen)
             level = below
 
 
-def _skills_in(folder: str, ours: Collection[str], below: list[str], seen: set[str]) -> Iterator[str]:
+def _skills_in(folder: str, managed_names: Collection[str], below: list[str], seen: set[str]) -> Iterator[str]:
     """Yield the skills in a folder that are not from skillhub, and add its folders to search next to ``below``."""
     try:
-        names = sorted({*os.listdir(folder)}.difference(ours))
+        names = sorted({*os.listdir(folder)}.difference(managed_names))
     except OSError:
         return
     for name in names:
@@ -506,7 +506,7 @@ def _skills_in(folder: str, ours: Collection[str], below: list[str], seen: set[s
                 below.append(path)
 
 
-def _ours(project: Project) -> dict[str, set[str]]:
+def _managed_names(project: Project) -> dict[str, set[str]]:
     """Return the names by folder that the lock accounts for: links of enabled skills, and folders of local skills.
 
     A copy of a removed or disabled skill that could not be deleted is not among them: agents still read it.
@@ -556,6 +556,6 @@ def _packages(project: Project) -> Sequence[str]:
     try:
         is_workspace = project.scope == "project" and project.members()
     except SkillhubError:
-        near = (each for pattern in ("*", "*/*", "*/*/*") for each in folders_matching(project.root, pattern))
-        return [each for each in near if not os.path.lexists(os.path.join(project.root, each, LOCK))]
+        folders = (each for pattern in ("*", "*/*", "*/*/*") for each in folders_matching(project.root, pattern))
+        return [each for each in folders if not os.path.lexists(os.path.join(project.root, each, LOCK))]
     return project.packages() if is_workspace else ()

@@ -383,8 +383,8 @@ def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
 def is_from(entry: Locked, place: Remote | Local, base: str = "") -> bool:
     """Return whether a locked skill is from this location at its revision; folders in it count."""
     if isinstance(place, Local):
-        there = os.path.normpath(os.path.join(base, entry.path or ""))
-        return entry.local and os.path.join(there, "").startswith(os.path.join(os.path.normpath(place.path), ""))
+        full = os.path.normpath(os.path.join(base, entry.path or ""))
+        return entry.local and os.path.join(full, "").startswith(os.path.join(os.path.normpath(place.path), ""))
     folder = getattr(place, "path", None)
     inside = folder is None or entry.path == folder or (entry.path or "").startswith(f"{folder}/")
     return inside and canonical(entry.place) == canonical(place.source)
@@ -412,8 +412,8 @@ def in_full(intent: Intent, lock: Lock, known: Mapping[str, Place] | None = None
         FormatError: the line has a range of versions, or the alias stands for a folder of this machine.
     """
     # The project's definition of an alias counts; another check compares it with the user's.
-    told = {*lock.sources, *intent.sources}
-    places = {alias: place for alias, place in (known or {}).items() if alias not in told}
+    own_aliases = {*lock.sources, *intent.sources}
+    places = {alias: place for alias, place in (known or {}).items() if alias not in own_aliases}
     places |= {alias: each.place for alias, each in intent.sources.items() if each.place is not None}
     found = {}
     for name, wanted in intent.skills.items():
@@ -476,8 +476,8 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes
         FormatError: ``data`` is no intent, or cannot be edited without other changes.
     """
     before = Intent.parse(data, _WHERE)
-    gone = set(remove)
-    wanted = {name: each for name, each in before.skills.items() if name not in gone} | dict(add)
+    removed = set(remove)
+    wanted = {name: each for name, each in before.skills.items() if name not in removed} | dict(add)
     if wanted == before.skills:
         return data
     text = data.decode("utf-8")

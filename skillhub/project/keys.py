@@ -99,9 +99,9 @@ class Keys:
             FormatError: it is no key that may sign, or the passphrase is wrong.
             PassphraseNeeded: the key is encrypted and no passphrase was given.
         """
-        own = self._private(name_or_file) if is_name(name_or_file) else name_or_file
-        is_file = not os.path.lexists(own) and os.path.exists(name_or_file)
-        return read_key(name_or_file if is_file else own, passphrase)
+        path = self._private(name_or_file) if is_name(name_or_file) else name_or_file
+        is_file = not os.path.lexists(path) and os.path.exists(name_or_file)
+        return read_key(name_or_file if is_file else path, passphrase)
 
     def _describe(self, name: str, key: PublicKey) -> Key:
         return Key(name, key.kind, key.fingerprint, self._private(name), self._public(name))

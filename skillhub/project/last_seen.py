@@ -76,7 +76,7 @@ class LastSeen:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._said: dict[str, tuple[Admission | None, Mapping[str, tuple[Release, ...]]]] = {}
+        self._documents: dict[str, tuple[Admission | None, Mapping[str, tuple[Release, ...]]]] = {}
 
     def index(self, names: Iterable[str]) -> Index:
         """Return the known releases of these names and the admissions of their publishers.
@@ -89,9 +89,9 @@ class LastSeen:
         for name in names:
             if (publisher := self._owners.get(name)) is None:
                 continue
-            if publisher not in self._said:
-                self._said[publisher] = self._admission(publisher), self._skills(publisher)
-            admission, releases = self._said[publisher]
+            if publisher not in self._documents:
+                self._documents[publisher] = self._admission(publisher), self._skills(publisher)
+            admission, releases = self._documents[publisher]
             if name in releases:
                 skills[name] = releases[name]
             if admission is not None:
@@ -158,13 +158,13 @@ def _stamps(folder: str) -> list[str]:
     return []  # the registry was never asked, or its files are being written
 
 
-def recalled(name: str, entry: Locked, said: Index) -> errors.SecurityError | None:
+def recalled(name: str, entry: Locked, index: Index) -> errors.SecurityError | None:
     """Return the error that refuses a locked release by the documents of its registry; None if it may be used."""
     own = entry.own_name(name)
     release = next(
         (
             each
-            for each in said.skills.get(own, ())
+            for each in index.skills.get(own, ())
             if each.digest == entry.digest or each.tree == entry.original.tree
         ),
         None,
@@ -175,7 +175,7 @@ def recalled(name: str, entry: Locked, said: Index) -> errors.SecurityError | No
     if release.withdrawn is not None:
         reason = release.withdrawn or "no reason given"
         return errors.Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=where)
-    admission = said.admissions.get(release.publisher or "")
+    admission = index.admissions.get(release.publisher or "")
     if admission is None:
         return None
     publisher = by_word(admission.publisher, entry.source)
@@ -204,23 +204,23 @@ def known_bad(lock: Lock, listing: Callable[[Digest], Listing | None], home: Hom
     Raises:
         NotFound, FormatError, StateError: a file that the user names cannot be read, so its advisories are unknown.
     """
-    known, mine = _heard(tuple(_said(home))), own_roots(home)
+    index, roots_of_user = _advisory_index(tuple(_advisory_files(home))), own_roots(home)
 
     def match(name: str, entry: Locked) -> Match | None:
         source = lock.sources.get(entry.source) if entry.named else None
-        root = mine.get(entry.source) if entry.named else None
+        root = roots_of_user.get(entry.source) if entry.named else None
 
         def urls() -> tuple[str, ...]:
             if entry.named or entry.local:
                 return (source.url,) if source is not None else ()
-            asked = url_of(parse_remote(entry.place), os.environ)
-            return tuple(dict.fromkeys((asked, entry.git or asked)))
+            url = url_of(parse_remote(entry.place), os.environ)
+            return tuple(dict.fromkeys((url, entry.git or url)))
 
         signed = Digest(root) if root else None
         subject = AdvisorySubject.of(name, entry, signed, urls, lambda: listing(entry.tree))
-        return next((each for each in known.matches(subject) if each.is_refused), None)
+        return next((each for each in index.matches(subject) if each.is_refused), None)
 
-    return match if known else lambda name, entry: None
+    return match if index else lambda name, entry: None
 
 
 BarringCheck = Callable[[str, Locked], Held | None]  # name and entry -> why the skill must not be loaded, if so
@@ -233,15 +233,15 @@ def barring(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home,
         NotFound, FormatError, StateError: as ``known_bad``.
     """
     bad, flags = known_bad(lock, listing, home), typed_flags(scope)
-    mine = own_roots(home)  # a repository may change the root of the registry in its lock
-    every = {*mine.values(), *map(lock.root_of, lock.skills.values())}
-    said = {root: last_seen(home, Digest(root)) for root in every if root}
+    roots_of_user = own_roots(home)  # a repository may change the root of the registry in its lock
+    every = {*roots_of_user.values(), *map(lock.root_of, lock.skills.values())}
+    registries = {root: last_seen(home, Digest(root)) for root in every if root}
 
     def barred(name: str, entry: Locked) -> Held | None:
         if match := bad(name, entry):
             return Held("known-bad", f"is known to be bad: {match}", as_command("skillhub", "remove", name, *flags))
-        roots = filter(None, {lock.root_of(entry), mine.get(entry.source)})
-        found = (recalled(name, entry, said[root].index([entry.own_name(name)])) for root in roots)
+        roots = filter(None, {lock.root_of(entry), roots_of_user.get(entry.source)})
+        found = (recalled(name, entry, registries[root].index([entry.own_name(name)])) for root in roots)
         error = next(filter(None, found), None)
         if error is None:
             return None
@@ -250,7 +250,7 @@ def barring(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home,
     return barred
 
 
-def _said(home: Home) -> Iterator[tuple[str, str | None, tuple[int, ...]]]:
+def _advisory_files(home: Home) -> Iterator[tuple[str, str | None, tuple[int, ...]]]:
     """Yield each file with advisories, the root of its registry or None, and the file's stamp."""
     for root in filter(None, own_roots(home).values()):
         path = kept(os.path.join(home.state, "tuf", root.removeprefix("sha256:")), ADVISORIES)
@@ -276,7 +276,7 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=4)
-def _heard(places: tuple[tuple[str, str | None, tuple[int, ...]], ...]) -> AdvisoryIndex:
+def _advisory_index(places: tuple[tuple[str, str | None, tuple[int, ...]], ...]) -> AdvisoryIndex:
     return AdvisoryIndex(
         [Said.parse(files.read(path, CAP) or b"{}", path, Digest(root) if root else None) for path, root, _ in places]
     )
@@ -303,14 +303,14 @@ class Advisories:
     ) -> None:
         self._last = last
         self._own = own
-        self._heard: dict[Digest, Callable[[], Said]] = {}
+        self._opened: dict[Digest, Callable[[], Said]] = {}
         self._index: AdvisoryIndex | None = None
         self.outdated: list[str] = []
 
     def hear(self, root: Digest, said: Callable[[], Said]) -> None:
         """Use the current advisories of an opened registry in place of its last ones."""
-        if root not in self._heard:
-            self._heard[root], self._index = said, None
+        if root not in self._opened:
+            self._opened[root], self._index = said, None
 
     def forget(self) -> None:
         """Use no advisories; for commands that only show skills, after a warning."""
@@ -323,10 +323,10 @@ class Advisories:
             SourceError, SecurityError, FormatError, StateError: those of a registry, file or mirror cannot be read.
         """
         if self._index is None:
-            before = self._last(self._heard)
+            before = self._last(self._opened)
             mine = [*self._own()]
             self.outdated = [each.outdated for each in mine if each.outdated]
-            self._index = AdvisoryIndex([*before, *(each() for each in self._heard.values()), *mine])
+            self._index = AdvisoryIndex([*before, *(each() for each in self._opened.values()), *mine])
         return self._index
 
 

@@ -244,8 +244,8 @@ def _beside(file: ConfigFile, project: str) -> Iterator[ConfigFile]:
     """Yield the files of the project's folder, all of which the agent reads."""
     folder = os.path.dirname(file.dialect.project[0])
     with files.disk_errors(os.path.join(project, folder)):
-        there = os.listdir(os.path.dirname(file.path)) if os.path.isdir(os.path.dirname(file.path)) else []
-    names = sorted(name for name in there if name.endswith((*_YAML, ".json")))
+        found = os.listdir(os.path.dirname(file.path)) if os.path.isdir(os.path.dirname(file.path)) else []
+    names = sorted(name for name in found if name.endswith((*_YAML, ".json")))
     if len(names) > _FOLDER_MAX:
         raise StateError(f"expected at most {_FOLDER_MAX} files", where=os.path.join(project, folder))
     for name in names:
@@ -309,10 +309,10 @@ def state(file: ConfigFile, name: str, server: McpServer) -> State:
     If the syntax of variables is unknown, an entry is ``server`` if it has variables with the same names, and its
     other keys are those that skillhub would write without variables.
     """
-    there = servers(file)
-    if name not in there:
+    entries = servers(file)
+    if name not in entries:
         return "absent"
-    return "equal" if is_same(file, there[name], server) else "different"
+    return "equal" if is_same(file, entries[name], server) else "different"
 
 
 def is_same(file: ConfigFile, found: object, server: McpServer) -> bool:
@@ -322,10 +322,10 @@ def is_same(file: ConfigFile, found: object, server: McpServer) -> bool:
     bare = replace(server, env=(), bearer=None)
     if not isinstance(found, dict):
         return False
-    given = {key: {*found[key]} for key in ("env", "headers") if isinstance(found.get(key), dict)}
+    named = {key: {*found[key]} for key in ("env", "headers") if isinstance(found.get(key), dict)}
     wanted = {"env": {*server.env}} if server.env else {"headers": {"Authorization"}}
-    rest = {key: value for key, value in found.items() if key not in given}
-    return given == wanted and is_equal(rest, file.dialect.spell(bare))
+    rest = {key: value for key, value in found.items() if key not in named}
+    return named == wanted and is_equal(rest, file.dialect.spell(bare))
 
 
 def is_equal(one: object, two: object) -> bool:
@@ -350,20 +350,20 @@ def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> E
     """
     if not _NAME.fullmatch(name):
         raise FormatError(f"expected a name of letters, digits, - and _, found {quote(name)}", where=file.path)
-    ours = file.dialect.spell(server) if file.dialect.knows(server) else entry(file.agent, server, file.scope)
+    new_entry = file.dialect.spell(server) if file.dialect.knows(server) else entry(file.agent, server, file.scope)
 
     def added(text: str) -> str | None:
-        there = _servers(text, file)
-        if name not in there:
-            return file.dialect.insert(text, name, ours, file.path)
-        if not is_equal(there[name], ours):
+        entries = _servers(text, file)
+        if name not in entries:
+            return file.dialect.insert(text, name, new_entry, file.path)
+        if not is_equal(entries[name], new_entry):
             message = f"expected no other MCP server called {name}, found one"
             hint = "rename or remove it, or keep it with --mcp skip"
             raise StateError(message, where=file.path, hint=hint)
         return None
 
     _edit(file, added, project)
-    return ours
+    return new_entry
 
 
 def remove(file: ConfigFile, name: str, written: Mapping[str, object], project: Project) -> bool:
@@ -377,8 +377,8 @@ def remove(file: ConfigFile, name: str, written: Mapping[str, object], project: 
     """
 
     def removed(text: str) -> str | None:
-        there = _servers(text, file)
-        if name not in there or not is_equal(there[name], written):
+        entries = _servers(text, file)
+        if name not in entries or not is_equal(entries[name], written):
             return None
         of_yaml, of_toml = file.path.endswith(_YAML), file.path.endswith(".toml")
         remove = toml.remove if of_toml else yaml.remove if of_yaml else jsonc.remove
@@ -467,7 +467,7 @@ def remove_created(project: Project, made: Iterable[str]) -> tuple[str, ...]:
 
     A path that cannot be removed stays, without an error. A link stays too: its target is not from skillhub.
     """
-    left = []
+    remaining = []
     for each in sorted(made, key=len, reverse=True):
         path = each if os.path.isabs(each) else os.path.join(project.base, *each.split("/"))
         with suppress(OSError, StateError, FormatError):
@@ -480,5 +480,5 @@ def remove_created(project: Project, made: Iterable[str]) -> tuple[str, ...]:
                 with root.hold(path) as (name, at):
                     (os.rmdir if is_folder else os.unlink)(name, dir_fd=at)
         if os.path.lexists(path):
-            left.append(each)
-    return tuple(reversed(left))
+            remaining.append(each)
+    return tuple(reversed(remaining))

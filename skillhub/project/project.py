@@ -70,7 +70,7 @@ class Project:
         self.secrets = SecretIndex(home.state)
         self._state = os.path.join(home.state, "projects", f"{self.key}.json")
         self.home = home
-        self._seen: dict[str, tuple[bytes, Any]] = {}
+        self._parsed_files: dict[str, tuple[bytes, Any]] = {}
         self._real: dict[str, str] = {}
 
     @classmethod
@@ -127,11 +127,11 @@ class Project:
 
     def last_lock(self) -> Lock:
         """Return the lock as last read, for callers that need it once for each skill. Raises as ``lock``."""
-        return self._seen[self.lock_path][1] if self.lock_path in self._seen else self.lock()
+        return self._parsed_files[self.lock_path][1] if self.lock_path in self._parsed_files else self.lock()
 
     def read_bytes(self) -> str:
         """Return the digests of lock, intents and record, as last read, in one text; empty with a bundle's lock."""
-        rows = [(path, sha256(data).hexdigest()) for path, (data, _) in sorted(self._seen.items())]
+        rows = [(path, sha256(data).hexdigest()) for path, (data, _) in sorted(self._parsed_files.items())]
         return "" if self.brought is not None else repr(rows)
 
     def lock(self) -> Lock:
@@ -173,9 +173,7 @@ class Project:
         return self._intent(INTENT).members or ()
 
     def edit_intent(self, add: Mapping[str, Wanted], remove: Collection[str]) -> bool:
-        """Set lines in the intent of this package, and remove skills from the intents of all packages.
-
-        Returns whether a file changed.
+        """Set lines in this package's intent and remove skills from those of all; return whether a file changed.
 
         Raises:
             FormatError, StateError: a file is malformed, or cannot be written.
@@ -208,7 +206,7 @@ class Project:
         self.secrets.leave(self.key, self.records().skills.keys() - records.skills.keys())
         data = records.dump(self.base)
         files.write_atomic(self._state, data, mode=0o600)
-        self._seen[self._state] = data, records
+        self._parsed_files[self._state] = data, records
 
     def remember(self) -> None:
         """Write empty records if there are none, so that ``cache gc`` knows the project.
@@ -222,7 +220,7 @@ class Project:
     def write_lock(self, data: bytes) -> None:
         """Replace the lock atomically by bytes of ``Lock.dump``; the same bytes are not written again."""
         self._write(LOCK, data)
-        self._seen.pop(self.lock_path, None)
+        self._parsed_files.pop(self.lock_path, None)
 
     @contextmanager
     def exclusively(self) -> Iterator[None]:
@@ -244,12 +242,12 @@ class Project:
     def _parsed(self, parse: _Parse[_Parsed], data: bytes | None, path: str, absent: _Parsed) -> _Parsed:
         """Return ``data`` parsed; the same bytes are parsed once."""
         if data is None:
-            self._seen.pop(path, None)
+            self._parsed_files.pop(path, None)
             return absent
-        seen = self._seen.get(path)
-        if seen is None or seen[0] != data:
-            seen = self._seen[path] = data, parse(data, path)
-        found: _Parsed = seen[1]
+        cached = self._parsed_files.get(path)
+        if cached is None or cached[0] != data:
+            cached = self._parsed_files[path] = data, parse(data, path)
+        found: _Parsed = cached[1]
         return found
 
     def _read(self, name: str) -> bytes | None:
@@ -303,9 +301,9 @@ def moved(line: Wanted, old: str, new: str) -> Wanted:
 
 def two_lines(name: str, one: tuple[Wanted, str], other: tuple[Wanted, str]) -> FormatError:
     """Return the error for two different lines for one skill; each argument is a line and the path of its package."""
-    told = (f"{f'{path}/' if path else ''}{INTENT}: {clean(spell_toml(line.spell()))}" for line, path in (one, other))
+    both = (f"{f'{path}/' if path else ''}{INTENT}: {clean(spell_toml(line.spell()))}" for line, path in (one, other))
     hint = "one lock has one version: write the same line into both"
-    return FormatError(f"two packages want {name} in two ways: {'; '.join(told)}", where=INTENT, hint=hint)
+    return FormatError(f"two packages want {name} in two ways: {'; '.join(both)}", where=INTENT, hint=hint)
 
 
 def workspace_around(folder: str) -> str:
@@ -390,10 +388,10 @@ def packages_in(root: str, patterns: Iterable[str]) -> list[str]:
     """
     found: set[str] = set()
     for pattern in patterns:
-        there = folders_matching(root, pattern)
-        if not there and not {*pattern} & {*"*?["}:
+        matches = folders_matching(root, pattern)
+        if not matches and not {*pattern} & {*"*?["}:
             raise FormatError(f"the workspace names {pattern}, which is no folder", where=os.path.join(root, INTENT))
-        found.update(there)
+        found.update(matches)
     for each in found:
         if os.path.lexists(own := os.path.join(root, each, LOCK)):
             raise FormatError("a package of a workspace has no lock of its own", where=own, hint="remove the file")
@@ -454,11 +452,11 @@ def exclude(project: HeldFolder, links: Iterable[str]) -> None:
     if git is None:
         return
     start = f"# skillhub: enabled skills of {git.prefix}" + (f" in {git.work_tree}" if git.work_tree else "")
-    ours = sorted(f"{git.prefix}{_literal(link)}" for link in links if not os.path.isabs(link))
+    patterns = sorted(f"{git.prefix}{_literal(link)}" for link in links if not os.path.isabs(link))
     path = _exclude_path(git)
     for _ in range(_TRIES):
         before = files.read(path, _EXCLUDE_CAP, root=git.root)
-        after = _with_block(before or b"", start, ours)
+        after = _with_block(before or b"", start, patterns)
         if after == (before or b"") or files.swap(path, before, after, root=git.root):
             return
     raise StateError("another program keeps changing the file", where=path)
@@ -495,7 +493,7 @@ def _exclude_path(git: GitFolder) -> str:
     return files.inside(git.folder, "info/exclude")
 
 
-def _with_block(data: bytes, start: str, ours: list[str]) -> bytes:
+def _with_block(data: bytes, start: str, patterns: list[str]) -> bytes:
     """Return the file with its block that begins with ``start`` replaced."""
     lines = data.decode("utf-8", "surrogateescape").split("\n")
     bare = [line.rstrip("\r") for line in lines]
@@ -505,8 +503,8 @@ def _with_block(data: bytes, start: str, ours: list[str]) -> bytes:
         last = bare.index(_END, first) if _END in bare[first:] else first
         del lines[first : last + 1]
     text = "\n".join(lines)
-    if ours:
-        text += ("" if text.endswith("\n") or not text else "\n") + "\n".join([start, *ours, _END]) + "\n"
+    if patterns:
+        text += ("" if text.endswith("\n") or not text else "\n") + "\n".join([start, *patterns, _END]) + "\n"
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -543,8 +541,7 @@ def _status_of(name: str, at: int | None) -> os.stat_result | None:
 def _git_folder(tree: HeldFolder, pointer: str, status: os.stat_result) -> tuple[HeldFolder, str, str] | None:
     """Return the open folder above git's folder, git's folder and the work tree; None if it is not this project's."""
     if stat.S_ISREG(status.st_mode):
-        # In a work tree or a submodule `.git` is a file with the path of git's folder; `commondir` there has the
-        # path of the shared folder.
+        # A work tree or a submodule: `.git` is a file that names the folder, whose `commondir` names the shared one.
         text = (files.read(pointer, _NAME_CAP, root=tree) or b"").decode("utf-8", "surrogateescape")
         if not text.startswith("gitdir: "):
             return None

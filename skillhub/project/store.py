@@ -135,17 +135,17 @@ class Store:
         """Return the stored tree if it is complete and unchanged, else None."""
         if not self.has(tree):
             return None
-        whole: dict[str, File] = {}
+        found_files: dict[str, File] = {}
         path = self.path(tree)
         look = self.proved.before(path, _PARTS[0])
         try:
             for found in walk(path, largest=LARGEST):
                 if found.file is None:
                     return None
-                whole[found.path] = found.file
+                found_files[found.path] = found.file
         except (OSError, UnsafeArchive):
             return None
-        read = Tree(whole)
+        read = Tree(found_files)
         if read.digest != tree:
             self.proved.forget(path)
             return None
@@ -202,10 +202,10 @@ class Store:
             OSError: something cannot be removed.
         """
         path = self.path(tree)
-        gone = f"{path}.{os.urandom(4).hex()}.tmp"
+        renamed = f"{path}.{os.urandom(4).hex()}.tmp"
         with suppress(FileNotFoundError):
-            os.rename(path, gone)
-        remove_tree(gone)
+            os.rename(path, renamed)
+        remove_tree(renamed)
         remove_tree(f"{path}.listing")
 
 
@@ -267,6 +267,6 @@ class Staged(Listed):
         Raises:
             StateError: as for one file.
         """
-        whole = Tree(self.items())
-        whole.listing = self.listing
-        return whole
+        tree = Tree(self.items())
+        tree.listing = self.listing
+        return tree

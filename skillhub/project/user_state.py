@@ -147,20 +147,20 @@ class Publishers:
         if not is_name(added.name):
             raise UsageError(f"{quote(added.name)} cannot name a publisher", hint="lowercase letters, digits, -")
         with self._file.locked():
-            known = self.all()
-            old = known.get(added.name, replace(added, keys=(), certificates=(), identities=()))
+            publishers = self.all()
+            old = publishers.get(added.name, replace(added, keys=(), certificates=(), identities=()))
             # A later call with sources does not limit trust for every source; a call without sources extends it to
             # every source.
             everywhere = not added.sources or not old.sources
-            now = Trusted(
+            merged = Trusted(
                 added.name,
                 tuple(dict.fromkeys(old.keys + added.keys)),
                 tuple(dict.fromkeys(old.certificates + added.certificates)),
                 () if everywhere else tuple(dict.fromkeys(old.sources + added.sources)),
                 tuple(dict.fromkeys(old.identities + added.identities)),
             )
-            self._write({**known, now.name: now})
-        return now
+            self._write({**publishers, merged.name: merged})
+        return merged
 
     def remove(self, name: str) -> Trusted:
         """Remove the trust in a publisher, and return the publisher.
@@ -169,9 +169,9 @@ class Publishers:
             NotFound: no publisher with this name is trusted.
         """
         with self._file.locked():
-            gone = self.get(name)
+            publisher = self.get(name)
             self._write({kept: one for kept, one in self.all().items() if kept != name})
-        return gone
+        return publisher
 
     def pin(self, proven: Digest, pem: str) -> None:
         """Store the key, root or identity that signed an installed skill, to verify the signature again offline.
@@ -216,10 +216,10 @@ def voucher(entry: Locked, lock: Lock, home: Home) -> str | None:
     """
     if not (entry.signed_by and entry.named):
         return None
-    locked, mine = lock.sources.get(entry.source), own_roots(home)
+    locked, roots = lock.sources.get(entry.source), own_roots(home)
     if locked is None:
-        return None if entry.source in mine else entry.source
-    return None if locked.root is None or mine.get(entry.source) == locked.root else entry.source
+        return None if entry.source in roots else entry.source
+    return None if locked.root is None or roots.get(entry.source) == locked.root else entry.source
 
 
 def own_roots(home: Home) -> Mapping[str, str | None]:
