@@ -178,7 +178,7 @@ def _next_header(stream: Gunzipped) -> _Header | None:
         raise unsafe("tar-header", "the tar is cut short: it has no end marker")
     name, mode, size, checksum, kind, magic, prefix = _FORM.unpack(block)
     if _number(checksum, "tar-checksum") != sum(block) - sum(checksum) + 8 * ord(" "):
-        raise unsafe("tar-checksum", "a header does not have the checksum that it says")
+        raise unsafe("tar-checksum", "a header has a wrong checksum")
     name, prefix = _text(name), _text(prefix)
     if kind == _OLD_FILE and magic != _V7:
         kind = _FILE

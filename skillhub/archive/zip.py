@@ -289,7 +289,7 @@ def _extras(raw: bytes, raw_name: bytes, path: str) -> dict[int, bytes]:
         tag, length = _EXTRA_FORM.unpack_from(raw, at)
         at += 4 + length
         if at > len(raw):
-            raise unsafe("zip-extra", f"extra field {tag:#06x} is longer than there is room", path)
+            raise unsafe("zip-extra", f"extra field {tag:#06x} reaches beyond its header", path)
         if tag in found:
             raise unsafe("zip-zip64" if tag == _ZIP64 else "zip-extra", f"extra field {tag:#06x} twice", path)
         found[tag] = raw[at - length : at]
@@ -424,5 +424,5 @@ def _content(member: ZipMember, packed: memoryview) -> bytes:
     else:
         data = bytes(packed)
     if crc32(data) != member.crc:
-        raise unsafe("wrong-crc", "the bytes do not have the CRC that the archive says", member.path)
+        raise unsafe("wrong-crc", "the bytes have another CRC than the archive states", member.path)
     return data

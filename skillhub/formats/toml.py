@@ -53,7 +53,7 @@ def strict_toml(data: bytes, where: str, cap: int = CAP) -> dict[str, Any]:
             lines = data.decode("utf-8").split("\n")
             at = int(twice[1] or len(lines))
             key = lines[at - 1].partition("=")[0].strip(' \t\r[]"')
-            message, hint = f"not TOML: {quote(key)} is there twice", "keep the right one of the two"
+            message, hint = f"not TOML: {quote(key)} occurs twice", "keep the right one of the two"
             raise FormatError(message, where=f"{where}:{at}", hint=hint) from error
         raise FormatError(f"not TOML: {_fault(error)}", where=where) from error
 
@@ -131,7 +131,7 @@ def insert(text: str, path: tuple[str, ...], table: Mapping[str, object], where:
         found = others_toml(after, where)
     except FormatError as error:
         message = f"expected that a table {quote('.'.join(path))} can be added"
-        raise FormatError(message, where=where, hint=f"`{path[0]}` has to be tables of their own") from error
+        raise FormatError(message, where=where, hint=f"write `{path[0]}` as tables with headers") from error
     return _checked(after, _rest(before, path) == _rest(found, path) and _at(found, path) == table, where)
 
 

@@ -265,7 +265,7 @@ class Match:
 
     def finding(self, path: str) -> Finding:
         """Return the match as a finding at ``path``."""
-        fixed = f"take version {self.fixed} or a later one" if self.fixed else "no version is said to be free of it"
+        fixed = f"take version {self.fixed} or a later one" if self.fixed else "no fixed version is known"
         return Finding(self.rule, self.severity, path, 0, str(self), fixed)
 
 

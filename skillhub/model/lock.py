@@ -374,7 +374,7 @@ class LockedSource:
         """
         if (self.root is None) == (self.kind == "registry"):
             article = "a" if self.root is None else "no"
-            raise FormatError(f"expected {article} root of a {self.kind}", where=".root")
+            raise FormatError(f"expected {article} root for a source of kind {self.kind}", where=".root")
 
     def __str__(self) -> str:
         if self.root:
@@ -450,11 +450,11 @@ def _check_server(entry: Locked, ref: Mcp, where: str) -> None:
 def _have(entry: Locked, needed: tuple[str, ...], unwanted: tuple[str, ...], where: str) -> None:
     for key in unwanted:
         if getattr(entry, key) is not None:
-            message = f"expected no {key} of what comes from {quote(entry.source)}"
+            message = f"expected no key {key} in a skill from {quote(entry.source)}, found one"
             raise FormatError(message, where=f"{where}.{key}")
     for key in needed:
         if getattr(entry, key) is None:
-            message = f"expected a {key} of what comes from {quote(entry.source)}"
+            message = f"expected the key {key} in a skill from {quote(entry.source)}, found none"
             raise FormatError(message, where=f"{where}.{key}")
 
 
@@ -563,7 +563,7 @@ class LockFile(Document):
         kinds = {alias: source.kind for alias, source in self.sources.items()}
         for name, entry in self.skills.items():
             if entry.name == name:
-                message = f"expected a name other than {name}, the key, or no name"
+                message = f"expected no name, or another one than the key {name}"
                 raise FormatError(message, where=f".skills.{name}.name")
             path = entry.path if entry.git or entry.url else None
             shape = (entry.source, entry.git, path, path and entry.url, *map(_is_absent, _where(entry)))

@@ -175,8 +175,8 @@ def _check_variable(name: str) -> None:
         raise FormatError(f"expected the name of a variable, found {quote(name)}")
     if is_forbidden(name):
         raise ForbiddenVariable(
-            f"asks for the variable {name}, which controls how programs run and may not be asked for",
-            hint="no flag lifts this; ask the author to use a name of the skill's own",
+            f"asks for the variable {name}, which controls how programs run; no skill may ask for it",
+            hint="no flag permits it; ask the author to use another variable",
         )
 
 
@@ -348,7 +348,9 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
     forms: list[tuple[ForeignDocument, str]] = [(each, path) for path, each in documents if path == FILES[1]]
     forms += [*((each.dependencies, f"{path}: dependencies") for path, each in documents), *tools]
     unread = [
-        (f"the key {quote(key)} means nothing here", where) for each, where in forms for key in each.model_extra or ()
+        (f"the unknown key {quote(key)} has no effect", where)
+        for each, where in forms
+        for key in each.model_extra or ()
     ]
     # `agents/skillhub.yaml` decides; without it, a no in the file of Codex or of OpenOxide decides.
     policies = {path: each.policy.allow_implicit_invocation for path, each in documents}

@@ -44,7 +44,7 @@ class Range:
         except ValueError as error:
             raise UsageError(
                 f"expected a version or a range such as 1.2.0, ^1.2 or >=1.1,<2, found {quote(text)}",
-                hint="without one the newest is meant",
+                hint="without a range the newest version counts",
             ) from error
         self._pre_released = {each.numbers for each in self._clauses if each.pre}
 

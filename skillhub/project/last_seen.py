@@ -39,7 +39,7 @@ from skillhub.model.tree import Listing
 from skillhub.project.user_state import own_roots
 
 _CONFIG_CAP = 16 << 20
-_NO_FILE = "write the file, or take its line out of advisories in config.toml"
+_NO_FILE = "create the file, or remove its line from advisories in config.toml"
 
 # The last documents of registries, which were verified when they were stored. By them a withdrawn release or a
 # revoked key stays refused without a network, and without TUF.
@@ -361,6 +361,6 @@ def own_advisories(places: Iterable[str], base: str, state: str, fetch: Fetch) -
         except SourceError as error:
             last = files.read(answer, CAP)
             if last is None:
-                error.hint = f"its first answer is needed: {as_command('skillhub', 'audit')} asks it"
+                error.hint = f"{as_command('skillhub', 'audit')} fetches its first answer"
                 raise
             yield replace(Said.parse(last, answer), outdated=f"{place} was not contacted: {error.message}")

@@ -288,7 +288,7 @@ def _files(agent: str, scope: Scope, project: str, home: str, environ: Mapping[s
         beside = (os.path.join(folder, ".env") for folder in (project, os.path.dirname(each.path)))
         is_linked = each.path in map(os.path.realpath, beside)
         if is_linked or os.path.basename(each.path).casefold().startswith(".env"):
-            hint = "its values are for no configuration: remove the link"
+            hint = "skillhub writes nothing into .env files: remove the link"
             raise StateError(f"the configuration of {name} is a link to a .env file", where=each.path, hint=hint)
     return found
 

@@ -280,7 +280,7 @@ def with_packages(root: Intent, others: Mapping[str, Intent], package: str) -> I
     skills, packages = dict(root.skills), {name: ("",) for name in root.skills}
     for path, other in others.items():
         if other != Intent(skills=other.skills, lists=other.lists):
-            message = "a package of a workspace may have [skills] alone"
+            message = "a package of a workspace may have only [skills]"
             raise FormatError(message, where=f"{path}/{INTENT}", hint=f"write the rest into the root's {INTENT}")
         for name, line in other.skills.items():
             wanted = moved(line, "", path)
@@ -303,7 +303,7 @@ def two_lines(name: str, one: tuple[Wanted, str], other: tuple[Wanted, str]) -> 
     """Return the error for two different lines for one skill; each argument is a line and the path of its package."""
     both = (f"{f'{path}/' if path else ''}{INTENT}: {clean(spell_toml(line.spell()))}" for line, path in (one, other))
     hint = "one lock has one version: write the same line into both"
-    return FormatError(f"two packages want {name} in two ways: {'; '.join(both)}", where=INTENT, hint=hint)
+    return FormatError(f"two packages have different lines for {name}: {'; '.join(both)}", where=INTENT, hint=hint)
 
 
 def workspace_around(folder: str) -> str:

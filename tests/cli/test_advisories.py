@@ -92,7 +92,7 @@ def test_what_config_names_counts_offline_too(own):
     own.write("hub/config/config.toml", 'advisories = ["bad.txt"]\n')
     done = own.run("audit", "--json")
     assert (done.status, done.json["findings"][0]["rule"]) == (1, "source-unreachable")
-    hint = "write the file, or take its line out of advisories in config.toml"
+    hint = "create the file, or remove its line from advisories in config.toml"
     assert done.json["findings"][0]["hint"] == own.run("sync", "--json").error["hint"] == hint
     assert own.run("sync", "--json").error["code"] == "not-found"
     assert own.run("list").status == 0

@@ -43,4 +43,4 @@ def test_what_a_merge_left_twice_is_named(text, line, key):
     with pytest.raises(FormatError) as caught:
         strict_toml(text.encode(), "skillhub.toml")
     assert caught.value.where == f"skillhub.toml:{line}"
-    assert caught.value.message == f"not TOML: '{key}' is there twice"
+    assert caught.value.message == f"not TOML: '{key}' occurs twice"
