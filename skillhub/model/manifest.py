@@ -188,7 +188,7 @@ def glance(data: bytes) -> Glance:
     return Glance(
         name.strip() if isinstance(name, str) and is_name(name.strip()) else None,
         clean(description)[:1024] if isinstance(description, str) else "",
-        internal == "true",
+        internal in ("true", "True", "TRUE"),  # each is true in YAML 1.2
     )
 
 

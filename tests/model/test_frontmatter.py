@@ -103,6 +103,8 @@ def test_any_bytes_at_all(data):
         (b"---\nname: Not A Name\ndescription: x\n---\n", Glance(None, "x")),
         (b"---\nname: [a]\ndescription: {b: c}\n---\n", Glance()),
         (b"---\nname: a\nmetadata:\n  internal: true\n---\n", Glance("a", "", True)),
+        (b"---\nname: a\nmetadata:\n  internal: True\n---\n", Glance("a", "", True)),
+        (b"---\nname: a\nmetadata:\n  internal: [true]\n---\n", Glance("a")),
         (b"---\nname: a\nmetadata: internal\n---\n", Glance("a")),
         (b"---\n- a\n---\n", Glance()),
         (b"---\nname: &x a\n---\n", Glance()),
